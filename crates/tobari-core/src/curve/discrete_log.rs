@@ -1,0 +1,293 @@
+//! Discrete logarithms of small absolute value: from `mG` back to `m`.
+//!
+//! Baby steps and giant steps (Shanks), halved by symmetry: a table of fingerprints of `x(mG)` for `1 ≤ m ≤ T` answers
+//! `|m| ≤ T` at once, since `-mG` has the same `x`; further out, `Q ± j(2T + 1)G` is looked up for `j = 1, 2, …`. With
+//! `T = 2^18 - 1` a sum of eight full-scale speakers needs no giant step, one of 1,024 (`|m| ≤ 2^25`, 27 bits signed)
+//! at most 64 pairs, one of 4,096 at most 256. The paper's table of `2^16` entries (000_462542d654984661, section 5.1)
+//! stops at one speaker at full scale: it cannot decode a sum.
+//!
+//! A fingerprint is 32 bits of `x`; every hit is confirmed by computing `mG` (one addition from two tables of 512 points)
+//! and comparing both coordinates, so an answer is never wrong. Memory: 4 MB for the fingerprints, 64 KB for the points.
+//!
+//! # Leakage
+//! Variable time: memory accesses and the number of giant steps depend on the logarithm, hence the prefix `vartime_`.
+//! `docs/threats.md` says who could see that.
+
+use super::Points;
+use super::points::Scratch;
+use crate::curve::Curve;
+use zeroize::Zeroizing;
+
+/// Multiples in each of the two tables that confirm a hit.
+const LOW: usize = 512;
+/// Most rows of `LOW` multiples in the fingerprint table: `T = 2^18 - 1`.
+const MAX_HIGH: usize = 512;
+
+/// The table for logarithms up to a bound. Holds no secret.
+///
+/// ```
+/// use tobari_core::curve::{Curve, DiscreteLog, Points, Scalar};
+/// let curve = Curve::Secp256k1;
+/// let table = DiscreteLog::new(curve, 1000);
+/// let point = Points::generator(curve).multiply(0, &Scalar::from_u64(curve, 777));
+/// assert_eq!(*table.vartime_solve(&point).unwrap(), vec![777]);
+/// ```
+pub struct DiscreteLog {
+    curve: Curve,
+    bound: u32,
+    /// `iG` for `i < LOW`.
+    low: Points,
+    /// `LOW·h·G` for `h ≤` the number of rows.
+    high: Points,
+    /// Open addressing: `fingerprint << 32 | m`, zero where free (`m ≥ 1`).
+    slots: Vec<u64>,
+    /// `(2T + 1)G`.
+    step: Points,
+}
+
+/// A point whose logarithm is not within the bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no discrete logarithm within the bound for point {index}")]
+pub struct NotInRange {
+    /// Position in the batch.
+    pub index: usize,
+}
+
+/// Points whose logarithm is still open, with their positions in the caller's batch.
+struct Open {
+    positions: Vec<usize>,
+    /// `Q - offset·G`.
+    points: Points,
+    offset: i64,
+}
+
+impl DiscreteLog {
+    /// The largest bound: 4,096 speakers at `±32768`.
+    pub const MAX_BOUND: u32 = 1 << 27;
+
+    /// The table for `|m| ≤ bound`; at most `2^18` point additions.
+    ///
+    /// # Panics
+    /// If `bound` exceeds [`DiscreteLog::MAX_BOUND`].
+    pub fn new(curve: Curve, bound: u32) -> Self {
+        assert!(bound <= Self::MAX_BOUND, "discrete logarithms are found up to {}", Self::MAX_BOUND);
+        let mut scratch = Scratch::default();
+        let rows = (bound as usize + 1).div_ceil(LOW).clamp(1, MAX_HIGH);
+        let low = multiples(&Points::generator(curve), LOW + 1, &mut scratch);
+        let high = multiples(&low.repeat(LOW, 1), rows + 1, &mut scratch);
+        let low = Points::from_words(curve, low.words()[..LOW * 2 * curve.shape().words].to_vec());
+        let mut table = Self { curve, bound, step: low.repeat(0, 1), low, high, slots: Vec::new() };
+        table.fill_slots(rows, &mut scratch);
+        table.step = table.multiple(2 * table.half_width() as usize + 1, &mut scratch);
+        table
+    }
+
+    /// `T`: what the fingerprint table answers at once.
+    fn half_width(&self) -> i64 {
+        ((self.high.len() - 1) * LOW - 1) as i64
+    }
+
+    /// The bound that the table was built for.
+    pub fn bound(&self) -> u32 {
+        self.bound
+    }
+
+    fn fill_slots(&mut self, rows: usize, scratch: &mut Scratch) {
+        let stride = 2 * self.curve.shape().words;
+        self.slots = vec![0; (2 * rows * LOW).next_power_of_two()];
+        for row in 0..rows {
+            let mut points = self.high.repeat(row, LOW);
+            points.add_words(self.low.words(), scratch);
+            for (i, point) in points.words().chunks_exact(stride).enumerate() {
+                if row + i > 0 {
+                    self.insert(point[0], (row * LOW + i) as u64);
+                }
+            }
+        }
+    }
+
+    fn insert(&mut self, x: u64, m: u64) {
+        let mask = self.slots.len() - 1;
+        let mut place = x as usize & mask;
+        while self.slots[place] != 0 {
+            place = (place + 1) & mask;
+        }
+        self.slots[place] = (x >> 32) << 32 | m;
+    }
+
+    /// `(2T + 1)G`-like multiples beyond the tables, from public numbers.
+    fn multiple(&self, m: usize, scratch: &mut Scratch) -> Points {
+        let top = self.high.len() - 1;
+        let (mut sum, mut rest) = (Points::identity(self.curve, 1), m);
+        while rest > 0 {
+            let high = (rest / LOW).min(top);
+            let part = if high > 0 { self.high.repeat(high, 1) } else { self.low.repeat(rest % LOW, 1) };
+            rest -= if high > 0 { high * LOW } else { rest % LOW };
+            sum.add_words(part.words(), scratch);
+        }
+        sum
+    }
+
+    /// The logarithm of every point.
+    ///
+    /// # Errors
+    /// [`NotInRange`] for the first point without a logarithm of absolute value up to the bound.
+    ///
+    /// # Panics
+    /// If the points are of another curve.
+    pub fn vartime_solve(&self, points: &Points) -> Result<Zeroizing<Vec<i32>>, NotInRange> {
+        assert_eq!(points.curve(), self.curve);
+        let mut found = Zeroizing::new(vec![None; points.len()]);
+        let mut scratch = Scratch::default();
+        let mut up = Open { positions: (0..points.len()).collect(), points: points.clone(), offset: 0 };
+        self.look_up(&up, &mut found, &mut scratch);
+        let mut down = Open { positions: up.positions.clone(), points: points.clone(), offset: 0 };
+        let step_width = 2 * self.half_width() + 1;
+        let giant_steps = (i64::from(self.bound) - self.half_width() + step_width - 1).max(0) / step_width;
+        let mut backwards = self.step.clone();
+        backwards.negate_assign();
+        for _ in 0..giant_steps {
+            for (side, by, width) in [(&mut up, &backwards, step_width), (&mut down, &self.step, -step_width)] {
+                side.keep_open(&found);
+                if side.positions.is_empty() {
+                    break;
+                }
+                side.points.add_words(by.repeat(0, side.points.len()).words(), &mut scratch);
+                side.offset += width;
+                self.look_up(side, &mut found, &mut scratch);
+            }
+        }
+        let within = |m: i64| m.unsigned_abs() <= u64::from(self.bound);
+        let answers = found.iter().enumerate().map(|(index, answer)| match answer {
+            Some(m) if within(*m) => Ok(*m as i32),
+            _ => Err(NotInRange { index }),
+        });
+        answers.collect::<Result<Vec<_>, _>>().map(Zeroizing::new)
+    }
+
+    /// Looks every open point up and confirms the hits.
+    fn look_up(&self, open: &Open, found: &mut [Option<i64>], scratch: &mut Scratch) {
+        let stride = 2 * self.curve.shape().words;
+        let mut hits: Vec<(usize, usize)> = Vec::new();
+        for (i, point) in open.points.words().chunks_exact(stride).enumerate() {
+            if open.points.is_identity(i) {
+                found[open.positions[i]] = Some(open.offset);
+            } else {
+                hits.extend(self.candidates(point[0]).map(|m| (i, m)));
+            }
+        }
+        let mut confirmed = Points::identity(self.curve, hits.len());
+        let mut high = Points::identity(self.curve, hits.len());
+        for (place, (_, m)) in hits.iter().enumerate() {
+            let range = place * stride..(place + 1) * stride;
+            confirmed.words_mut()[range.clone()].copy_from_slice(&self.low.words()[m % LOW * stride..][..stride]);
+            high.words_mut()[range].copy_from_slice(&self.high.words()[m / LOW * stride..][..stride]);
+        }
+        confirmed.add_words(high.words(), scratch);
+        for ((i, m), multiple) in hits.into_iter().zip(confirmed.words().chunks_exact(stride)) {
+            let point = &open.points.words()[i * stride..(i + 1) * stride];
+            let (x_words, m) = (stride / 2, m as i64);
+            if point[..x_words] == multiple[..x_words] {
+                let signed = if point[x_words..] == multiple[x_words..] { m } else { -m };
+                found[open.positions[i]] = Some(open.offset + signed);
+            }
+        }
+    }
+
+    /// Every `m` whose fingerprint agrees with `x`.
+    fn candidates(&self, x: u64) -> impl Iterator<Item = usize> + '_ {
+        let mask = self.slots.len() - 1;
+        let chain = (0..self.slots.len()).map(move |i| self.slots[(x as usize + i) & mask]);
+        let chain = chain.take_while(|slot| *slot != 0);
+        chain.filter(move |slot| slot >> 32 == x >> 32).map(|slot| (slot & 0xffff_ffff) as usize)
+    }
+}
+
+impl Open {
+    /// Drops the points that have been found.
+    fn keep_open(&mut self, found: &[Option<i64>]) {
+        if self.positions.iter().all(|position| found[*position].is_none()) {
+            return;
+        }
+        let stride = 2 * self.points.curve().shape().words;
+        let still_open = |i: &usize| found[self.positions[*i]].is_none();
+        let kept: Vec<usize> = (0..self.positions.len()).filter(still_open).collect();
+        let words = kept.iter().flat_map(|i| &self.points.words()[i * stride..(i + 1) * stride]).copied().collect();
+        self.points = Points::from_words(self.points.curve(), words);
+        self.positions = kept.iter().map(|i| self.positions[*i]).collect();
+    }
+}
+
+/// `iB` for `i < count`, by doubling the list: `B … kB`, then `+ kB`.
+fn multiples(base: &Points, count: usize, scratch: &mut Scratch) -> Points {
+    let curve = base.curve();
+    let stride = 2 * curve.shape().words;
+    let mut list = base.clone();
+    while list.len() + 1 < count {
+        let mut next = list.clone();
+        next.add_words(list.repeat(list.len() - 1, list.len()).words(), scratch);
+        list.append(&next);
+    }
+    let mut all = Points::identity(curve, 1);
+    all.append(&list);
+    Points::from_words(curve, all.words()[..count * stride].to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curve::{FixedBase, Scalar};
+
+    /// `mG` by another path than the table's.
+    fn lifted(curve: Curve, messages: &[i64]) -> Points {
+        let table = FixedBase::new(&Points::generator(curve), 0);
+        let mut points = Points::identity(curve, 0);
+        for &m in messages {
+            let mut point = table.multiply_all(&[Scalar::from_u64(curve, m.unsigned_abs())]);
+            if m < 0 {
+                point.negate_assign();
+            }
+            points.append(&point);
+        }
+        points
+    }
+
+    #[test]
+    fn every_small_logarithm_is_found() {
+        for curve in Curve::ALL {
+            let table = DiscreteLog::new(curve, 1500);
+            let messages: Vec<i64> = (-1500..=1500).step_by(7).chain([-1500, -1, 0, 1, 1500]).collect();
+            let expected: Vec<i32> = messages.iter().map(|m| *m as i32).collect();
+            assert_eq!(*table.vartime_solve(&lifted(curve, &messages)).unwrap(), expected, "{curve}");
+        }
+    }
+
+    #[test]
+    fn giant_steps_reach_the_sum_of_1024_full_scale_speakers_and_stop_there() {
+        let curve = Curve::Secp256k1;
+        let bound = 1 << 25;
+        let table = DiscreteLog::new(curve, bound);
+        let width = table.half_width();
+        let mut messages = vec![0, 1, -1, width, -width, width + 1, -width - 1, i64::from(bound), -i64::from(bound)];
+        for j in 1..64 {
+            // the middle of a giant step, where the residue is the identity, and both of its edges
+            messages.extend([j * (2 * width + 1), -j * (2 * width + 1) + width, j * (2 * width + 1) - width]);
+        }
+        let expected: Vec<i32> = messages.iter().map(|m| *m as i32).collect();
+        assert_eq!(*table.vartime_solve(&lifted(curve, &messages)).unwrap(), expected);
+        for outside in [i64::from(bound) + 1, -i64::from(bound) - 1, 1 << 40] {
+            assert_eq!(table.vartime_solve(&lifted(curve, &[5, outside])), Err(NotInRange { index: 1 }), "{outside}");
+        }
+    }
+
+    #[test]
+    fn a_bound_between_table_rows_is_exact() {
+        let curve = Curve::NistP256;
+        for bound in [0, 1, 511, 512, 513] {
+            let table = DiscreteLog::new(curve, bound);
+            let edge = i64::from(bound);
+            assert_eq!(*table.vartime_solve(&lifted(curve, &[edge, -edge])).unwrap(), vec![edge as i32, -edge as i32]);
+            assert!(table.vartime_solve(&lifted(curve, &[edge + 1])).is_err(), "{bound}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Short Weierstrass curves `y² = x³ + ax + b` over prime fields: the ten curves of the paper's table 4.
+//!
+//! Paper: 000_462542d654984661, section 6.1. NIST_P384 is secp384r1 under another name, so the ten rows of the table are
+//! nine distinct curves. All have prime order (cofactor 1): a point that satisfies the equation is in the group, and no
+//! subgroup check is needed.
+//!
+//! Points are handled in batches ([`Points`]), in affine form, so that one field inversion serves a whole packet
+//! (Montgomery's trick); a secret scalar meets a point only through [`FixedBase`] and [`Points::multiply_all`], whose
+//! memory accesses and branches do not depend on it. The arithmetic itself is in [`crate::simd`].
+
+pub(crate) mod catalogue;
+mod discrete_log;
+mod encoding;
+pub(crate) mod fixed_base;
+pub(crate) mod points;
+pub(crate) mod projective;
+mod scalar;
+
+#[cfg(test)]
+pub(crate) mod known_answers;
+
+pub use catalogue::{Curve, UnknownCurve};
+pub use discrete_log::{DiscreteLog, NotInRange};
+pub use encoding::{PointEncoding, PointError};
+pub use fixed_base::FixedBase;
+pub use points::{Mismatch, Points};
+pub use scalar::{Scalar, ScalarError};

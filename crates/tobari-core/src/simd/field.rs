@@ -1,0 +1,433 @@
+//! Prime fields on 64-bit words: Montgomery arithmetic, specialised by prime at compile time.
+//!
+//! An [`Element`] of `F_p` stands for `v` as `v · R mod p` with `R = 2^(64L)`, always canonical in `[0, p)`. The product
+//! is Montgomery's (`a b / R`), interleaved word by word (CIOS: Koç, Acar, Kaliski, IEEE Micro 16(3), 1996): `2L² + L`
+//! word products. The bound: with `a, b < p` each of the `L` steps keeps the accumulator below `2p`, so one conditional
+//! subtraction ends it.
+//!
+//! # Leakage
+//! Constant time, except `vartime_` functions and the exponents of [`Element::pow`], which are public constants.
+
+use std::marker::PhantomData;
+use std::ops::{Add, Mul, Neg, Sub};
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+
+/// An odd prime of at most `64 L` bits.
+pub(crate) trait Prime<const L: usize>: Copy + Send + Sync + 'static {
+    /// `p`.
+    const MODULUS: [u64; L];
+    /// `-1/p mod 2^64`.
+    const NEGATED_INVERSE: u64 = negated_inverse(Self::MODULUS[0]);
+    /// `R mod p`: one, in Montgomery form.
+    const ONE: [u64; L] = power_of_two(64 * L as u32, &Self::MODULUS);
+    /// `R² mod p`, which carries an integer into Montgomery form.
+    const R_SQUARED: [u64; L] = power_of_two(128 * L as u32, &Self::MODULUS);
+}
+
+/// `-1/p mod 2^64` by Newton's iteration: each step doubles the number of right bits.
+const fn negated_inverse(p: u64) -> u64 {
+    let mut inverse = p; // right to 3 bits for odd p
+    let mut step = 0;
+    while step < 5 {
+        inverse = inverse.wrapping_mul(2u64.wrapping_sub(p.wrapping_mul(inverse)));
+        step += 1;
+    }
+    inverse.wrapping_neg()
+}
+
+/// `2^exponent mod p` by doubling, at compile time.
+const fn power_of_two<const L: usize>(exponent: u32, p: &[u64; L]) -> [u64; L] {
+    let mut value = [0; L];
+    value[0] = 1;
+    let mut i = 0;
+    while i < exponent {
+        let (doubled, carry) = add_words(&value, &value);
+        value = subtract_once(&doubled, carry, p);
+        i += 1;
+    }
+    value
+}
+
+const fn carrying_add(a: u64, b: u64, carry: u64) -> (u64, u64) {
+    let sum = a as u128 + b as u128 + carry as u128;
+    (sum as u64, (sum >> 64) as u64)
+}
+
+const fn borrowing_sub(a: u64, b: u64, borrow: u64) -> (u64, u64) {
+    let difference = (a as u128).wrapping_sub(b as u128 + borrow as u128);
+    (difference as u64, (difference >> 127) as u64)
+}
+
+/// `accumulator + a b + carry`, which never exceeds 128 bits.
+const fn multiply_add(accumulator: u64, a: u64, b: u64, carry: u64) -> (u64, u64) {
+    let sum = accumulator as u128 + a as u128 * b as u128 + carry as u128;
+    (sum as u64, (sum >> 64) as u64)
+}
+
+const fn add_words<const L: usize>(a: &[u64; L], b: &[u64; L]) -> ([u64; L], u64) {
+    let mut out = [0; L];
+    let mut carry = 0;
+    let mut i = 0;
+    while i < L {
+        (out[i], carry) = carrying_add(a[i], b[i], carry);
+        i += 1;
+    }
+    (out, carry)
+}
+
+const fn subtract_words<const L: usize>(a: &[u64; L], b: &[u64; L]) -> ([u64; L], u64) {
+    let mut out = [0; L];
+    let mut borrow = 0;
+    let mut i = 0;
+    while i < L {
+        (out[i], borrow) = borrowing_sub(a[i], b[i], borrow);
+        i += 1;
+    }
+    (out, borrow)
+}
+
+/// `v - p` if `v ≥ p`, else `v`, for `v = a + 2^(64L) carry < 2p`; without a branch.
+const fn subtract_once<const L: usize>(a: &[u64; L], carry: u64, p: &[u64; L]) -> [u64; L] {
+    let (reduced, borrow) = subtract_words(a, p);
+    let (_, below) = borrowing_sub(carry, 0, borrow);
+    let keep = below.wrapping_neg();
+    let mut out = [0; L];
+    let mut i = 0;
+    while i < L {
+        out[i] = (a[i] & keep) | (reduced[i] & !keep);
+        i += 1;
+    }
+    out
+}
+
+/// Whether `a < b` as integers; constant time.
+pub(crate) fn less_than<const L: usize>(a: &[u64; L], b: &[u64; L]) -> Choice {
+    let (_, borrow) = subtract_words(a, b);
+    Choice::from(borrow as u8)
+}
+
+/// An element of `F_p`, canonical and in Montgomery form.
+#[derive(Clone, Copy)]
+pub(crate) struct Element<P, const L: usize>(pub(crate) [u64; L], PhantomData<P>);
+
+impl<P: Prime<L>, const L: usize> Element<P, L> {
+    pub(crate) const ZERO: Self = Self([0; L], PhantomData);
+    pub(crate) const ONE: Self = Self(P::ONE, PhantomData);
+
+    /// The words of the boundary form; the caller knows that they are canonical.
+    #[inline(always)]
+    pub(crate) fn from_words(words: &[u64; L]) -> Self {
+        Self(*words, PhantomData)
+    }
+
+    /// From a canonical integer below `p`.
+    pub(crate) fn from_integer(integer: &[u64; L]) -> Self {
+        Self(*integer, PhantomData) * Self(P::R_SQUARED, PhantomData)
+    }
+
+    /// From a small integer.
+    pub(crate) fn from_small(value: u64) -> Self {
+        let mut integer = [0; L];
+        integer[0] = value;
+        Self::from_integer(&integer)
+    }
+
+    /// The canonical integer in `[0, p)`.
+    pub(crate) fn to_integer(self) -> [u64; L] {
+        let mut one = [0; L];
+        one[0] = 1;
+        montgomery_product::<P, L>(&self.0, &one)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_zero(&self) -> bool {
+        self.0.iter().fold(0, |all, word| all | word) == 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn square(self) -> Self {
+        self * self
+    }
+
+    #[inline(always)]
+    pub(crate) fn double(self) -> Self {
+        self + self
+    }
+
+    /// `self^exponent` for a public exponent, by windows of four bits.
+    pub(crate) fn pow(self, exponent: &[u64; L]) -> Self {
+        let mut powers = [Self::ONE; 16];
+        for i in 1..16 {
+            powers[i] = powers[i - 1] * self;
+        }
+        let mut result = Self::ONE;
+        for window in (0..16 * L).rev() {
+            for _ in 0..4 {
+                result = result.square();
+            }
+            result = result * powers[(exponent[window / 16] >> (4 * (window % 16))) as usize & 15];
+        }
+        result
+    }
+
+    /// `1/self`, and zero for zero: `self^(p-2)` (Fermat).
+    pub(crate) fn invert(self) -> Self {
+        let mut two = [0; L];
+        two[0] = 2;
+        self.pow(&subtract_words(&P::MODULUS, &two).0)
+    }
+}
+
+/// Square roots in `F_p` by Tonelli and Shanks, for `p - 1 = odd · 2^twos`; one exponentiation where `twos = 1`.
+pub(crate) struct SquareRoots<P, const L: usize> {
+    half_odd: [u64; L],
+    twos: u32,
+    /// A generator of the subgroup of order `2^twos`.
+    generator: Element<P, L>,
+}
+
+impl<P: Prime<L>, const L: usize> SquareRoots<P, L> {
+    pub(crate) fn new() -> Self {
+        let (odd, twos) = odd_part(&P::MODULUS);
+        let generator = if twos == 1 { -Element::ONE } else { Self::non_residue().pow(&odd) };
+        Self { half_odd: halve(&odd), twos, generator }
+    }
+
+    /// The smallest positive integer without a square root.
+    fn non_residue() -> Element<P, L> {
+        let half = halve(&P::MODULUS); // (p-1)/2
+        let mut candidate = Element::ONE.double();
+        while candidate.pow(&half) == Element::ONE {
+            candidate = candidate + Element::ONE;
+        }
+        candidate
+    }
+
+    /// A root of `x` if there is one; variable time in `x`.
+    pub(crate) fn vartime_root(&self, x: Element<P, L>) -> Option<Element<P, L>> {
+        // x^((odd-1)/2) gives the candidate x^((odd+1)/2) and its error x^odd, whose order divides 2^twos
+        let power = x.pow(&self.half_odd);
+        let mut root = x * power;
+        let mut error = root * power;
+        let (mut generator, mut order_log) = (self.generator, self.twos);
+        while self.twos > 1 && error != Element::ONE {
+            let log = Self::vartime_order_log(error, order_log)?;
+            for _ in 0..order_log - log - 1 {
+                generator = generator.square();
+            }
+            root = root * generator;
+            generator = generator.square();
+            error = error * generator;
+            order_log = log;
+        }
+        (root.square() == x).then_some(root)
+    }
+
+    /// The `k < limit` with `x` of order `2^k`, if there is one.
+    fn vartime_order_log(mut x: Element<P, L>, limit: u32) -> Option<u32> {
+        for log in 0..limit {
+            if x == Element::ONE {
+                return Some(log);
+            }
+            x = x.square();
+        }
+        None
+    }
+}
+
+/// `a >> 1`.
+fn halve<const L: usize>(a: &[u64; L]) -> [u64; L] {
+    std::array::from_fn(|i| (a[i] >> 1) | if i + 1 < L { a[i + 1] << 63 } else { 0 })
+}
+
+/// `p - 1 = odd · 2^twos`.
+fn odd_part<const L: usize>(p: &[u64; L]) -> ([u64; L], u32) {
+    let mut odd = *p;
+    odd[0] -= 1;
+    let mut twos = 0;
+    while odd[0] & 1 == 0 {
+        odd = halve(&odd);
+        twos += 1;
+    }
+    (odd, twos)
+}
+
+/// `a b / 2^(64L) mod p`, canonical, for `a, b < p`.
+#[inline(always)]
+fn montgomery_product<P: Prime<L>, const L: usize>(a: &[u64; L], b: &[u64; L]) -> [u64; L] {
+    let mut t = [0u64; L];
+    let mut top = 0;
+    for &word in b {
+        let mut carry = 0;
+        for j in 0..L {
+            (t[j], carry) = multiply_add(t[j], a[j], word, carry);
+        }
+        let (high, overflow) = carrying_add(top, carry, 0);
+        let m = t[0].wrapping_mul(P::NEGATED_INVERSE);
+        let (_, mut carry) = multiply_add(t[0], m, P::MODULUS[0], 0);
+        for j in 1..L {
+            (t[j - 1], carry) = multiply_add(t[j], m, P::MODULUS[j], carry);
+        }
+        (t[L - 1], carry) = carrying_add(high, carry, 0);
+        top = overflow + carry;
+    }
+    subtract_once(&t, top, &P::MODULUS)
+}
+
+impl<P: Prime<L>, const L: usize> Mul for Element<P, L> {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        Self(montgomery_product::<P, L>(&self.0, &other.0), PhantomData)
+    }
+}
+
+impl<P: Prime<L>, const L: usize> Add for Element<P, L> {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        let (sum, carry) = add_words(&self.0, &other.0);
+        Self(subtract_once(&sum, carry, &P::MODULUS), PhantomData)
+    }
+}
+
+impl<P: Prime<L>, const L: usize> Sub for Element<P, L> {
+    type Output = Self;
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        let (difference, borrow) = subtract_words(&self.0, &other.0);
+        let mask = borrow.wrapping_neg();
+        let wrapped = std::array::from_fn(|i| P::MODULUS[i] & mask);
+        Self(add_words(&difference, &wrapped).0, PhantomData)
+    }
+}
+
+impl<P: Prime<L>, const L: usize> Neg for Element<P, L> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self::ZERO - self
+    }
+}
+
+/// Comparison of public values; [`ConstantTimeEq`] is for secrets.
+impl<P: Prime<L>, const L: usize> PartialEq for Element<P, L> {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<P: Prime<L>, const L: usize> ConstantTimeEq for Element<P, L> {
+    fn ct_eq(&self, other: &Self) -> Choice {
+        self.0.ct_eq(&other.0)
+    }
+}
+
+impl<P: Prime<L>, const L: usize> ConditionallySelectable for Element<P, L> {
+    #[inline(always)]
+    fn conditional_select(a: &Self, b: &Self, choice: Choice) -> Self {
+        Self(std::array::from_fn(|i| u64::conditional_select(&a.0[i], &b.0[i], choice)), PhantomData)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curve::Curve;
+    use crate::curve::catalogue::with_curve;
+    use crate::simd::CurveConstants;
+    use num_bigint::BigUint;
+    use proptest::prelude::*;
+
+    fn integer(words: &[u64]) -> BigUint {
+        words.iter().rev().fold(BigUint::from(0u8), |all, word| (all << 64) + word)
+    }
+
+    fn words<const L: usize>(value: &BigUint) -> [u64; L] {
+        let digits = value.to_u64_digits();
+        std::array::from_fn(|i| digits.get(i).copied().unwrap_or(0))
+    }
+
+    /// Every operation on `a` and `b` against plain integers.
+    fn agrees<P: CurveConstants<L>, const L: usize>(a: &BigUint, b: &BigUint) {
+        let p = integer(&P::MODULUS);
+        let (a, b) = (a % &p, b % &p);
+        let [x, y] = [&a, &b].map(|v| Element::<P, L>::from_integer(&words(v)));
+        let value = |e: Element<P, L>| {
+            assert!(integer(&e.0) < p, "not canonical");
+            integer(&e.to_integer())
+        };
+        assert_eq!(value(x), a);
+        assert_eq!(value(x + y), (&a + &b) % &p);
+        assert_eq!(value(x - y), (&a + &p - &b) % &p);
+        assert_eq!(value(-x), (&p - &a) % &p);
+        assert_eq!(value(x * y), &a * &b % &p);
+        assert_eq!(value(x.square()), &a * &a % &p);
+        assert_eq!(value(x.double()), (&a + &a) % &p);
+        assert_eq!(x.is_zero(), a == BigUint::from(0u8));
+        assert_eq!(x == y, a == b);
+    }
+
+    /// Numbers at which carries run: 0, 1, p-1, all ones below each word, and their neighbours.
+    fn extremes(p: &BigUint) -> Vec<BigUint> {
+        let one = BigUint::from(1u8);
+        let mut all = vec![BigUint::from(0u8), one.clone(), BigUint::from(2u8), p - 1u8, p - 2u8, p >> 1];
+        for k in
+            [1usize, 31, 32, 33, 63, 64, 65, 95, 96, 97, 127, 128, 129, 159, 160, 191, 192, 223, 224, 255, 320, 383]
+        {
+            let power: BigUint = &one << k;
+            all.extend([&power - 1u8, power.clone(), &power + 1u8, p - (&power % p)]);
+        }
+        all
+    }
+
+    #[test]
+    fn extreme_values_agree_with_plain_integers() {
+        for curve in Curve::ALL {
+            with_curve!(curve, C => {
+                let extremes = extremes(&integer(&<C as Prime<{ C::WORDS }>>::MODULUS));
+                for a in &extremes {
+                    for b in &extremes {
+                        agrees::<C, { C::WORDS }>(a, b);
+                    }
+                }
+            });
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+        #[test]
+        fn random_values_agree_with_plain_integers(a: [u64; 6], b: [u64; 6]) {
+            for curve in Curve::ALL {
+                with_curve!(curve, C => agrees::<C, { C::WORDS }>(&integer(&a), &integer(&b)));
+            }
+        }
+
+        #[test]
+        fn inverses_and_roots_undo_products_and_squares(a: [u64; 6]) {
+            fn holds<P: CurveConstants<L>, const L: usize>(a: &BigUint) {
+                let p = integer(&P::MODULUS);
+                let x = Element::<P, L>::from_integer(&words(&(a % &p)));
+                let roots = SquareRoots::<P, L>::new();
+                let root = roots.vartime_root(x.square());
+                assert!(root.is_some_and(|root| root == x || root == -x));
+                if !x.is_zero() {
+                    assert!(x * x.invert() == Element::ONE);
+                    assert!(roots.vartime_root(x.square() * SquareRoots::non_residue()).is_none());
+                }
+            }
+            for curve in Curve::ALL {
+                with_curve!(curve, C => holds::<C, { C::WORDS }>(&integer(&a)));
+            }
+        }
+    }
+
+    #[test]
+    fn zero_inverts_to_zero() {
+        for curve in Curve::ALL {
+            with_curve!(curve, C => assert!(Element::<C, { C::WORDS }>::ZERO.invert().is_zero()));
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! Versioned bytes of every public object. Version 1, kept readable for ever (`vectors/wire/v1`).
+//!
+//! Integers are big-endian. Every object begins with its version (`01`), its kind and its curve's number, and there is one
+//! byte string for each object: reading refuses every other, checks lengths before it allocates, and never panics.
+//!
+//! | kind | object | after the first three bytes |
+//! |---|---|---|
+//! | 01 | secret key | scalar, then the public key in SEC 1 form, against damage |
+//! | 02 | public key | SEC 1 compressed point |
+//! | 03 | packet | encoding 1, room 8, member 2, tick 4, messages 2, points |
+//! | 04 | sum | encoding 1, room 8, tick 4, messages 2, speakers, late, points |
+//!
+//! Key files put `TOBARI` before the version. Points are `S_0 … S_(k-1), R_0 … R_(k-1)` as [`Points::encode`] writes them. A
+//! member set is its length in bytes (2) and a bitmap, member 0 in the lowest bit of the first byte, without a zero byte at
+//! the end. With 320 messages on a curve of 256 bits a compressed packet has 20,580 bytes, an uncompressed one 40,980.
+
+use crate::curve::{Curve, PointEncoding, PointError, Points, Scalar, ScalarError};
+use crate::elgamal::{Ciphertexts, PublicKey, SecretKey};
+use crate::params::{BelowFloor, Parameters, SecurityFloor};
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// Version of every format here.
+pub const VERSION: u8 = 1;
+/// Largest number of ciphertexts in one packet.
+pub const MAX_PACKET_MESSAGES: usize = 1024;
+/// Largest number of members that a room ever numbers.
+pub const MAX_MEMBERS: usize = 4096;
+/// The first bytes of a key file.
+const KEY_MAGIC: &[u8; 6] = b"TOBARI";
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A secret key file.
+    SecretKey = 1,
+    /// A public key file.
+    PublicKey = 2,
+    /// A member's packet.
+    Packet = 3,
+    /// The server's sum.
+    Sum = 4,
+}
+
+/// Bytes that are not the object expected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// Fewer bytes than the object has.
+    #[error("truncated: expected {expected} bytes, found {found}")]
+    Truncated {
+        /// Bytes of the object, as far as known.
+        expected: usize,
+        /// Bytes given.
+        found: usize,
+    },
+    /// More bytes than the object has.
+    #[error("{extra} bytes too many after the end")]
+    TooLong {
+        /// Bytes beyond the object.
+        extra: usize,
+    },
+    /// A key file without its first bytes.
+    #[error("not a tobari key file")]
+    NotAKeyFile,
+    /// A version that this program does not read.
+    #[error("wrong version: expected {VERSION}, found {0}")]
+    Version(u8),
+    /// Another object.
+    #[error("wrong kind of object: expected {expected:?}, found number {found}")]
+    Kind {
+        /// What was asked for.
+        expected: Kind,
+        /// The number found.
+        found: u8,
+    },
+    /// A curve number that does not exist.
+    #[error("unknown curve number {0}")]
+    UnknownCurve(u8),
+    /// Another curve than the room's.
+    #[error("wrong curve: expected {expected}, found {found}")]
+    Curve {
+        /// What was asked for.
+        expected: Curve,
+        /// What was found.
+        found: Curve,
+    },
+    /// An encoding number that does not exist.
+    #[error("unknown point encoding {0}")]
+    Encoding(u8),
+    /// More messages or members than the limits, or a member set that is not written in its one form.
+    #[error("malformed {0}")]
+    Malformed(&'static str),
+    /// Points that are none.
+    #[error(transparent)]
+    Points(#[from] PointError),
+    /// A secret scalar that is none.
+    #[error(transparent)]
+    Scalar(#[from] ScalarError),
+    /// A key below the caller's security floor.
+    #[error(transparent)]
+    BelowFloor(#[from] BelowFloor),
+    /// A key file whose public half does not belong to its secret half.
+    #[error("damaged key file: its two halves do not match")]
+    DamagedKey,
+}
+
+/// A room's number on the wire, drawn at random by the server when it creates the room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RoomId(pub [u8; 8]);
+
+impl fmt::Display for RoomId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Head of a packet from one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketHeader {
+    /// The room.
+    pub room: RoomId,
+    /// The sender's number in the room, below [`MAX_MEMBERS`].
+    pub member: u16,
+    /// The 20 ms slot.
+    pub tick: u32,
+    /// How the points are written.
+    pub encoding: PointEncoding,
+    /// Number of ciphertexts.
+    pub messages: u16,
+}
+
+/// Head of a sum from the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SumHeader {
+    /// The room.
+    pub room: RoomId,
+    /// The 20 ms slot.
+    pub tick: u32,
+    /// How the points are written.
+    pub encoding: PointEncoding,
+    /// Whose packets were added.
+    pub speakers: MemberSet,
+    /// Whose packets came too late since the last sum, and were dropped.
+    pub late: MemberSet,
+}
+
+/// A set of member numbers below [`MAX_MEMBERS`].
+///
+/// ```
+/// use tobari_core::wire::MemberSet;
+/// let mut set = MemberSet::default();
+/// assert!(set.insert(3) && set.insert(9) && !set.insert(3));
+/// assert_eq!(set.iter().collect::<Vec<_>>(), [3, 9]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemberSet {
+    /// Bitmap; its last byte is not zero.
+    bits: Vec<u8>,
+}
+
+impl MemberSet {
+    /// Adds `member`; false if it was there, or is not below [`MAX_MEMBERS`].
+    pub fn insert(&mut self, member: u16) -> bool {
+        let (byte, bit) = (usize::from(member / 8), 1u8 << (member % 8));
+        if usize::from(member) >= MAX_MEMBERS || self.contains(member) {
+            return false;
+        }
+        self.bits.resize(self.bits.len().max(byte + 1), 0);
+        self.bits[byte] |= bit;
+        true
+    }
+
+    /// Whether `member` is in the set.
+    pub fn contains(&self, member: u16) -> bool {
+        self.bits.get(usize::from(member / 8)).is_some_and(|byte| byte >> (member % 8) & 1 == 1)
+    }
+
+    /// Number of members in the set.
+    pub fn len(&self) -> usize {
+        self.bits.iter().map(|byte| byte.count_ones() as usize).sum()
+    }
+
+    /// Whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.bits.is_empty()
+    }
+
+    /// The members, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..8 * self.bits.len() as u16).filter(|member| self.contains(*member))
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.bits.len() as u16).to_be_bytes());
+        out.extend_from_slice(&self.bits);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let len = usize::from(reader.u16()?);
+        if len > MAX_MEMBERS / 8 {
+            return Err(WireError::Malformed("member set"));
+        }
+        let bits = reader.take(len)?.to_vec();
+        if bits.last() == Some(&0) {
+            return Err(WireError::Malformed("member set"));
+        }
+        Ok(Self { bits })
+    }
+}
+
+/// Takes bytes from the front, and refuses to run past the end.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    taken: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, taken: 0 }
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8], WireError> {
+        let rest = &self.bytes[self.taken..];
+        if rest.len() < count {
+            return Err(WireError::Truncated { expected: self.taken + count, found: self.bytes.len() });
+        }
+        self.taken += count;
+        Ok(&rest[..count])
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        let mut out = [0; N];
+        out.copy_from_slice(self.take(N)?);
+        Ok(out)
+    }
+
+    fn u8(&mut self) -> Result<u8, WireError> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn u16(&mut self) -> Result<u16, WireError> {
+        Ok(u16::from_be_bytes(self.array()?))
+    }
+
+    fn u32(&mut self) -> Result<u32, WireError> {
+        Ok(u32::from_be_bytes(self.array()?))
+    }
+
+    /// Version, kind and curve.
+    fn head(&mut self, expected: Kind) -> Result<Curve, WireError> {
+        let version = self.u8()?;
+        if version != VERSION {
+            return Err(WireError::Version(version));
+        }
+        let found = self.u8()?;
+        if found != expected as u8 {
+            return Err(WireError::Kind { expected, found });
+        }
+        let curve = self.u8()?;
+        Curve::from_wire_id(curve).ok_or(WireError::UnknownCurve(curve))
+    }
+
+    /// Version, kind, and the curve that `parameters` expect.
+    fn head_of(&mut self, kind: Kind, parameters: Parameters) -> Result<(), WireError> {
+        let (expected, found) = (parameters.curve(), self.head(kind)?);
+        if expected == found { Ok(()) } else { Err(WireError::Curve { expected, found }) }
+    }
+
+    fn encoding(&mut self) -> Result<PointEncoding, WireError> {
+        match self.u8()? {
+            0 => Ok(PointEncoding::Compressed),
+            1 => Ok(PointEncoding::Uncompressed),
+            other => Err(WireError::Encoding(other)),
+        }
+    }
+
+    fn message_count(&mut self) -> Result<u16, WireError> {
+        let count = self.u16()?;
+        let legal = 1..=MAX_PACKET_MESSAGES;
+        if legal.contains(&usize::from(count)) { Ok(count) } else { Err(WireError::Malformed("message count")) }
+    }
+
+    /// The ciphertexts, which are all that is left.
+    fn ciphertexts(
+        self,
+        parameters: Parameters,
+        encoding: PointEncoding,
+        messages: u16,
+    ) -> Result<Ciphertexts, WireError> {
+        let count = 2 * usize::from(messages);
+        self.expect_rest(encoding.encoded_len(parameters.curve(), count))?;
+        let points = Points::decode(parameters.curve(), encoding, count, &self.bytes[self.taken..])?;
+        Ciphertexts::from_points(parameters, points).ok_or(WireError::Malformed("ciphertexts"))
+    }
+
+    fn expect_rest(&self, expected: usize) -> Result<(), WireError> {
+        let found = self.bytes.len() - self.taken;
+        if found < expected {
+            return Err(WireError::Truncated { expected: self.taken + expected, found: self.bytes.len() });
+        }
+        if found > expected {
+            return Err(WireError::TooLong { extra: found - expected });
+        }
+        Ok(())
+    }
+}
+
+fn head(kind: Kind, curve: Curve) -> Vec<u8> {
+    vec![VERSION, kind as u8, curve.wire_id()]
+}
+
+fn encoding_number(encoding: PointEncoding) -> u8 {
+    match encoding {
+        PointEncoding::Compressed => 0,
+        PointEncoding::Uncompressed => 1,
+    }
+}
+
+/// Bytes of a packet before its points.
+const PACKET_HEAD: usize = 3 + 1 + 8 + 2 + 4 + 2;
+
+/// Bytes of a packet of `messages` ciphertexts.
+pub fn packet_len(parameters: Parameters, encoding: PointEncoding, messages: usize) -> usize {
+    PACKET_HEAD + encoding.encoded_len(parameters.curve(), 2 * messages)
+}
+
+/// A member's packet.
+///
+/// # Panics
+/// If there are no ciphertexts, or more than [`MAX_PACKET_MESSAGES`].
+pub fn encode_packet(
+    room: RoomId,
+    member: u16,
+    tick: u32,
+    encoding: PointEncoding,
+    ciphertexts: &Ciphertexts,
+) -> Vec<u8> {
+    let mut out = head(Kind::Packet, ciphertexts.parameters().curve());
+    out.push(encoding_number(encoding));
+    out.extend_from_slice(&room.0);
+    out.extend_from_slice(&member.to_be_bytes());
+    out.extend_from_slice(&tick.to_be_bytes());
+    out.extend_from_slice(&count_bytes(ciphertexts));
+    ciphertexts.points().encode(encoding, &mut out);
+    out
+}
+
+fn count_bytes(ciphertexts: &Ciphertexts) -> [u8; 2] {
+    assert!(
+        (1..=MAX_PACKET_MESSAGES).contains(&ciphertexts.len()),
+        "a packet holds 1 to {MAX_PACKET_MESSAGES} messages"
+    );
+    (ciphertexts.len() as u16).to_be_bytes()
+}
+
+fn read_packet_header(reader: &mut Reader<'_>, parameters: Parameters) -> Result<PacketHeader, WireError> {
+    reader.head_of(Kind::Packet, parameters)?;
+    let encoding = reader.encoding()?;
+    let room = RoomId(reader.array()?);
+    let (member, tick) = (reader.u16()?, reader.u32()?);
+    if usize::from(member) >= MAX_MEMBERS {
+        return Err(WireError::Malformed("member number"));
+    }
+    Ok(PacketHeader { room, member, tick, encoding, messages: reader.message_count()? })
+}
+
+/// The head alone, with the length of the whole checked; no point is touched, so it is cheap.
+///
+/// # Errors
+/// [`WireError`], as for [`decode_packet`].
+pub fn decode_packet_header(bytes: &[u8], parameters: Parameters) -> Result<PacketHeader, WireError> {
+    let mut reader = Reader::new(bytes);
+    let header = read_packet_header(&mut reader, parameters)?;
+    reader.expect_rest(header.encoding.encoded_len(parameters.curve(), 2 * usize::from(header.messages)))?;
+    Ok(header)
+}
+
+/// A whole packet, every point checked to be on the curve.
+///
+/// # Errors
+/// [`WireError`] that names what was expected and found.
+pub fn decode_packet(bytes: &[u8], parameters: Parameters) -> Result<(PacketHeader, Ciphertexts), WireError> {
+    let mut reader = Reader::new(bytes);
+    let header = read_packet_header(&mut reader, parameters)?;
+    Ok((header, reader.ciphertexts(parameters, header.encoding, header.messages)?))
+}
+
+/// The server's sum.
+///
+/// # Panics
+/// If there are no ciphertexts, or more than [`MAX_PACKET_MESSAGES`].
+pub fn encode_sum(header: &SumHeader, ciphertexts: &Ciphertexts) -> Vec<u8> {
+    let mut out = head(Kind::Sum, ciphertexts.parameters().curve());
+    out.push(encoding_number(header.encoding));
+    out.extend_from_slice(&header.room.0);
+    out.extend_from_slice(&header.tick.to_be_bytes());
+    out.extend_from_slice(&count_bytes(ciphertexts));
+    header.speakers.encode(&mut out);
+    header.late.encode(&mut out);
+    ciphertexts.points().encode(header.encoding, &mut out);
+    out
+}
+
+/// The server's sum, every point checked to be on the curve.
+///
+/// # Errors
+/// [`WireError`] that names what was expected and found.
+pub fn decode_sum(bytes: &[u8], parameters: Parameters) -> Result<(SumHeader, Ciphertexts), WireError> {
+    let mut reader = Reader::new(bytes);
+    reader.head_of(Kind::Sum, parameters)?;
+    let encoding = reader.encoding()?;
+    let (room, tick) = (RoomId(reader.array()?), reader.u32()?);
+    let messages = reader.message_count()?;
+    let (speakers, late) = (MemberSet::decode(&mut reader)?, MemberSet::decode(&mut reader)?);
+    let ciphertexts = reader.ciphertexts(parameters, encoding, messages)?;
+    Ok((SumHeader { room, tick, encoding, speakers, late }, ciphertexts))
+}
+
+/// A secret key file: the only way by which a secret key leaves the program. Zeroed on drop.
+pub fn encode_secret_key(key: &SecretKey) -> Zeroizing<Vec<u8>> {
+    let mut out = Zeroizing::new(Vec::with_capacity(160)); // never grows, so no copy is left behind
+    out.extend_from_slice(KEY_MAGIC);
+    out.extend_from_slice(&head(Kind::SecretKey, key.parameters().curve()));
+    out.extend_from_slice(&key.scalar().to_be_bytes());
+    out.extend_from_slice(&key.public_key().point().to_sec1());
+    out
+}
+
+/// Reads a secret key file.
+///
+/// # Errors
+/// [`WireError`]; no message holds any part of the key.
+pub fn decode_secret_key(bytes: &[u8], floor: SecurityFloor) -> Result<SecretKey, WireError> {
+    let mut reader = key_reader(bytes)?;
+    let curve = reader.head(Kind::SecretKey)?;
+    let parameters = Parameters::new(curve, floor)?;
+    reader.expect_rest(curve.scalar_bytes() + 1 + curve.coordinate_bytes())?;
+    let scalar = Scalar::from_be_bytes(curve, reader.take(curve.scalar_bytes())?)?;
+    let key = SecretKey::from_scalar(parameters, scalar).ok_or(WireError::DamagedKey)?;
+    let public = reader.take(1 + curve.coordinate_bytes())?;
+    if key.public_key().point().to_sec1() != public {
+        return Err(WireError::DamagedKey);
+    }
+    Ok(key)
+}
+
+/// A public key file.
+pub fn encode_public_key(key: &PublicKey) -> Vec<u8> {
+    let mut out = KEY_MAGIC.to_vec();
+    out.extend_from_slice(&head(Kind::PublicKey, key.parameters().curve()));
+    out.extend_from_slice(&key.point().to_sec1());
+    out
+}
+
+/// Reads a public key file.
+///
+/// # Errors
+/// [`WireError`] that names what was expected and found.
+pub fn decode_public_key(bytes: &[u8], floor: SecurityFloor) -> Result<PublicKey, WireError> {
+    let mut reader = key_reader(bytes)?;
+    let curve = reader.head(Kind::PublicKey)?;
+    let parameters = Parameters::new(curve, floor)?;
+    reader.expect_rest(1 + curve.coordinate_bytes())?;
+    let point = Points::from_sec1(curve, reader.take(1 + curve.coordinate_bytes())?)?;
+    PublicKey::from_point(parameters, point).ok_or(WireError::Malformed("public key"))
+}
+
+fn key_reader(bytes: &[u8]) -> Result<Reader<'_>, WireError> {
+    let mut reader = Reader::new(bytes);
+    if reader.take(KEY_MAGIC.len()).ok() != Some(KEY_MAGIC) {
+        return Err(WireError::NotAKeyFile);
+    }
+    Ok(reader)
+}

@@ -1,0 +1,167 @@
+//! Files and packets of version 1 stay readable, and everything else is refused by name.
+
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use tobari_core::curve::{Curve, PointEncoding, PointError};
+use tobari_core::elgamal::{Ciphertexts, Decryptor, Encryptor, SecretKey};
+use tobari_core::params::{Parameters, SecurityFloor};
+use tobari_core::wire::{self, MemberSet, RoomId, SumHeader, WireError};
+
+const ROOM: RoomId = RoomId(*b"room-one");
+
+fn parameters(curve: Curve) -> Parameters {
+    Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
+}
+
+fn packet(curve: Curve, encoding: PointEncoding) -> Vec<u8> {
+    let mut rng = ChaCha20Rng::from_seed([1; 32]);
+    let key = SecretKey::generate(parameters(curve), &mut rng);
+    let ciphertexts = Encryptor::new(&key.public_key()).encrypt(&[1000, -5, 0], &mut rng).unwrap();
+    wire::encode_packet(ROOM, 7, 9, encoding, &ciphertexts)
+}
+
+/// The objects of `vectors/wire/v1/NAME.txt`, one a line: kind and bytes.
+fn vectors(curve: Curve) -> Vec<(String, Vec<u8>)> {
+    let path = format!("{}/../../vectors/wire/v1/{}.txt", env!("CARGO_MANIFEST_DIR"), curve.name());
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split_once(' ').map(|(kind, bytes)| (kind.to_owned(), unhex(bytes))).unwrap()).collect()
+}
+
+fn find(vectors: &[(String, Vec<u8>)], kind: &str) -> Vec<u8> {
+    vectors.iter().find(|(found, _)| found == kind).unwrap_or_else(|| panic!("no {kind}")).1.clone()
+}
+
+#[test]
+fn objects_of_version_1_decode_for_ever_and_to_the_same_bytes() {
+    let floor = SecurityFloor::InsecurePaper;
+    for curve in Curve::ALL {
+        let vectors = vectors(curve);
+        let bytes = find(&vectors, "secret-key");
+        let key = wire::decode_secret_key(&bytes, floor).unwrap();
+        assert_eq!(*wire::encode_secret_key(&key), bytes, "{curve}");
+        let bytes = find(&vectors, "public-key");
+        let public = wire::decode_public_key(&bytes, floor).unwrap();
+        assert!(public == key.public_key(), "{curve}");
+        assert_eq!(wire::encode_public_key(&public), bytes, "{curve}");
+        let decryptor = Decryptor::new(&key, 131_072);
+        for (kind, encoding) in
+            [("packet-compressed", PointEncoding::Compressed), ("packet-uncompressed", PointEncoding::Uncompressed)]
+        {
+            let bytes = find(&vectors, kind);
+            let (header, ciphertexts) = wire::decode_packet(&bytes, key.parameters()).unwrap();
+            let expected = (ROOM, 7, 9, encoding, 3);
+            assert_eq!((header.room, header.member, header.tick, header.encoding, header.messages), expected);
+            assert_eq!(*decryptor.vartime_decrypt(&ciphertexts).unwrap(), [1000, -5, 0], "{curve}");
+            assert_eq!(wire::encode_packet(ROOM, 7, 9, encoding, &ciphertexts), bytes, "{curve}");
+            assert_eq!(bytes.len(), wire::packet_len(key.parameters(), encoding, 3));
+        }
+        let bytes = find(&vectors, "sum");
+        let (header, ciphertexts) = wire::decode_sum(&bytes, key.parameters()).unwrap();
+        assert_eq!(header.speakers.iter().collect::<Vec<_>>(), [0, 7, 1023]);
+        assert_eq!(header.late.iter().collect::<Vec<_>>(), [8]);
+        assert_eq!(*decryptor.vartime_decrypt(&ciphertexts).unwrap(), [2000, -10, 0], "{curve}");
+        assert_eq!(wire::encode_sum(&header, &ciphertexts), bytes, "{curve}");
+    }
+}
+
+#[test]
+fn every_truncation_and_every_extension_of_a_packet_is_refused() {
+    for encoding in [PointEncoding::Compressed, PointEncoding::Uncompressed] {
+        let bytes = packet(Curve::Secp256k1, encoding);
+        let parameters = parameters(Curve::Secp256k1);
+        for len in 0..bytes.len() {
+            let refused = wire::decode_packet(&bytes[..len], parameters).err();
+            assert!(matches!(refused, Some(WireError::Truncated { .. })), "{len}: {refused:?}");
+            assert!(wire::decode_packet_header(&bytes[..len], parameters).is_err(), "{len}");
+        }
+        let mut long = bytes.clone();
+        long.push(0);
+        assert_eq!(wire::decode_packet(&long, parameters).err(), Some(WireError::TooLong { extra: 1 }));
+        assert_eq!(wire::decode_packet_header(&long, parameters).err(), Some(WireError::TooLong { extra: 1 }));
+    }
+}
+
+#[test]
+fn a_packet_of_another_version_kind_curve_or_encoding_is_refused() {
+    let parameters = parameters(Curve::Secp256k1);
+    let bytes = packet(Curve::Secp256k1, PointEncoding::Uncompressed);
+    let with = |place: usize, value: u8| {
+        let mut changed = bytes.clone();
+        changed[place] = value;
+        wire::decode_packet(&changed, parameters).err().unwrap()
+    };
+    assert_eq!(with(0, 2), WireError::Version(2));
+    assert_eq!(with(1, 4), WireError::Kind { expected: wire::Kind::Packet, found: 4 });
+    assert_eq!(with(2, 0), WireError::UnknownCurve(0));
+    assert_eq!(with(2, 77), WireError::UnknownCurve(77));
+    let found = Curve::NistP256;
+    assert_eq!(with(2, found.wire_id()), WireError::Curve { expected: Curve::Secp256k1, found });
+    assert_eq!(with(3, 2), WireError::Encoding(2));
+    assert_eq!(with(12, 0xff), WireError::Malformed("member number"));
+    assert_eq!(with(18, 0xff), WireError::Malformed("message count"));
+}
+
+#[test]
+fn an_off_curve_point_is_refused_at_its_place() {
+    let parameters = parameters(Curve::Secp256k1);
+    let mut bytes = packet(Curve::Secp256k1, PointEncoding::Uncompressed);
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    let expected = PointError::NotOnCurve { curve: Curve::Secp256k1, index: 5 };
+    assert_eq!(wire::decode_packet(&bytes, parameters).err(), Some(WireError::Points(expected)));
+    assert!(wire::decode_packet_header(&bytes, parameters).is_ok(), "the head alone touches no point");
+}
+
+#[test]
+fn member_sets_have_one_form() {
+    let parameters = parameters(Curve::Secp256k1);
+    let header = SumHeader {
+        room: ROOM,
+        tick: 1,
+        encoding: PointEncoding::Compressed,
+        speakers: MemberSet::default(),
+        late: MemberSet::default(),
+    };
+    let bytes = wire::encode_sum(&header, &Ciphertexts::zero(parameters, 1));
+    assert_eq!(wire::decode_sum(&bytes, parameters).unwrap().0, header);
+    let place = 3 + 1 + 8 + 4 + 2;
+    let mut padded = bytes.clone();
+    padded[place + 1] = 1;
+    padded.insert(place + 2, 0);
+    assert_eq!(wire::decode_sum(&padded, parameters).err(), Some(WireError::Malformed("member set")));
+    let mut huge = bytes;
+    huge[place] = 0xff;
+    assert_eq!(wire::decode_sum(&huge, parameters).err(), Some(WireError::Malformed("member set")));
+    let mut set = MemberSet::default();
+    assert!(set.insert(4095) && !set.insert(4096) && !set.insert(u16::MAX));
+    assert_eq!((set.len(), set.contains(4095), set.contains(0)), (1, true, false));
+}
+
+#[test]
+fn damaged_and_weak_keys_are_refused_without_showing_them() {
+    let mut rng = ChaCha20Rng::from_seed([2; 32]);
+    let key = SecretKey::generate(parameters(Curve::Secp256k1), &mut rng);
+    let bytes = wire::encode_secret_key(&key);
+    let decode = |bytes: &[u8]| wire::decode_secret_key(bytes, SecurityFloor::Standard).err();
+    for place in 9..41 {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 4;
+        let error = decode(&damaged).unwrap();
+        assert!(matches!(error, WireError::DamagedKey | WireError::Scalar(_)), "{error:?}");
+    }
+    let mut zero = bytes.clone();
+    zero[9..41].fill(0);
+    assert_eq!(decode(&zero), Some(WireError::DamagedKey));
+    assert_eq!(decode(&bytes[..8]), Some(WireError::Truncated { expected: 9, found: 8 }));
+    assert_eq!(decode(b"RIFF and so on"), Some(WireError::NotAKeyFile));
+    assert_eq!(decode(&[]), Some(WireError::NotAKeyFile));
+    let weak = SecretKey::generate(parameters(Curve::NistP192), &mut rng);
+    assert!(matches!(decode(&wire::encode_secret_key(&weak)), Some(WireError::BelowFloor(_))));
+    let public = wire::encode_public_key(&key.public_key());
+    assert!(matches!(decode(&public), Some(WireError::Kind { .. })));
+    assert!(wire::decode_public_key(&bytes, SecurityFloor::Standard).is_err(), "a secret key is not a public one");
+}

@@ -1,0 +1,259 @@
+//! This executable started again as a separate process, and a search of a process's memory.
+//!
+//! Every separate process of Tobari (the blind server of a demonstration, say) is the same executable with other
+//! arguments, so that there is one thing to build, ship and measure.
+
+mod memory;
+#[cfg(target_os = "linux")]
+mod needles;
+
+pub use memory::{MIN_NEEDLE_BYTES, MemorySearch, process_memory_contains};
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// How the line begins by which a server says where it listens, e.g. `{"listening":"http://127.0.0.1:43211"}`.
+pub const ANNOUNCEMENT_PREFIX: &str = "{\"listening\":\"";
+
+/// The longest announcement that is read, in bytes.
+const MAX_LINE_BYTES: u64 = 4096;
+/// How much of a captured standard error is kept, from its end.
+const KEPT_STDERR_BYTES: usize = 1 << 16;
+/// How long a dead child's last words are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Where a child's standard error goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StderrMode {
+    /// To this process's own.
+    Inherit,
+    /// Into memory, the last 64 KiB of it: see [`ChildServer::captured_stderr`].
+    Capture,
+}
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProcessError {
+    /// The system refused to start it.
+    #[error("{program}: cannot start: {source}")]
+    Start {
+        /// The executable.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It ended, or closed its standard output, before it said where it listens.
+    #[error("{program}: expected a line that begins {ANNOUNCEMENT_PREFIX}, found the end ({status}){stderr}")]
+    Ended {
+        /// The executable.
+        program: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The end of its standard error where that was captured, else empty.
+        stderr: String,
+    },
+    /// It said nothing in time; it has been killed.
+    #[error("{program}: expected a line that begins {ANNOUNCEMENT_PREFIX} within {timeout_ms} ms, found none{stderr}")]
+    Silent {
+        /// The executable.
+        program: String,
+        /// How long it was waited for.
+        timeout_ms: u128,
+        /// The end of its standard error where that was captured, else empty.
+        stderr: String,
+    },
+    /// It said something else; it has been killed.
+    #[error("{program}: expected a line that begins {ANNOUNCEMENT_PREFIX}, found {found:?}")]
+    Unexpected {
+        /// The executable.
+        program: String,
+        /// The line, at most 4096 bytes of it.
+        found: String,
+    },
+}
+
+/// A server in a process of its own, killed and reaped when this is dropped.
+///
+/// The child inherits the environment. Its standard input is a pipe that stays open as long as this value: a child that
+/// wants to end with its parent, even one that was killed and dropped nothing, reads it and leaves at its end. What it
+/// writes to standard output after the announcement is read and thrown away, so that it never blocks on a full pipe.
+///
+/// # Example
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tobari_host::process::{ChildServer, StderrMode};
+///
+/// let server = ChildServer::start(["serve", "--addr", "127.0.0.1:0"], StderrMode::Inherit, Duration::from_secs(10))?;
+/// println!("process {} announced {}", server.pid(), server.announced_line());
+/// # Ok::<(), tobari_host::process::ProcessError>(())
+/// ```
+#[derive(Debug)]
+pub struct ChildServer {
+    child: Child,
+    announced_line: String,
+    stderr: Tail,
+}
+
+impl ChildServer {
+    /// Starts this executable again with `args` and waits for its announcement: the first line of its standard output,
+    /// which must begin with [`ANNOUNCEMENT_PREFIX`].
+    ///
+    /// # Errors
+    ///
+    /// See [`ProcessError`]; no child is left running.
+    pub fn start(
+        args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        stderr: StderrMode,
+        timeout: Duration,
+    ) -> Result<Self, ProcessError> {
+        let program = std::env::current_exe()
+            .map_err(|source| ProcessError::Start { program: "this executable".into(), source })?;
+        Self::start_program(&program, args, stderr, timeout)
+    }
+
+    /// Like [`ChildServer::start`], for another executable.
+    ///
+    /// # Errors
+    ///
+    /// See [`ProcessError`]; no child is left running.
+    pub fn start_program(
+        program: &Path,
+        args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        stderr: StderrMode,
+        timeout: Duration,
+    ) -> Result<Self, ProcessError> {
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(match stderr {
+            StderrMode::Inherit => Stdio::inherit(),
+            StderrMode::Capture => Stdio::piped(),
+        });
+        let program = program.display().to_string();
+        let child = command.spawn().map_err(|source| ProcessError::Start { program: program.clone(), source })?;
+        // Owned from here on, so that every early return kills it.
+        let mut server = Self { child, announced_line: String::new(), stderr: Tail::default() };
+        if let Some(pipe) = server.child.stderr.take() {
+            server.stderr = Tail::follow(pipe);
+        }
+        server.announced_line = server.wait_for_announcement(program, timeout)?;
+        Ok(server)
+    }
+
+    /// The child's process number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The line by which the child announced itself, without its line end.
+    pub fn announced_line(&self) -> &str {
+        &self.announced_line
+    }
+
+    /// The end (at most 64 KiB) of what the child has written to its standard error so far; empty if that is inherited.
+    pub fn captured_stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// How the child ended, or `None` while it runs.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses to say.
+    pub fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    fn wait_for_announcement(&mut self, program: String, timeout: Duration) -> Result<String, ProcessError> {
+        match first_line(self.child.stdout.take()).recv_timeout(timeout) {
+            // A line without its end is one that a dying child or the limit has cut.
+            Ok(line) if line.starts_with(ANNOUNCEMENT_PREFIX) && line.ends_with('\n') => Ok(line.trim_end().to_owned()),
+            Ok(line) => Err(ProcessError::Unexpected { program, found: line.trim_end().to_owned() }),
+            Err(RecvTimeoutError::Timeout) => {
+                let stderr = self.stderr.last_words();
+                Err(ProcessError::Silent { program, timeout_ms: timeout.as_millis(), stderr })
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                // Without effect on a child that has ended by itself: its own status is what is reported.
+                let _ = self.child.kill();
+                let status =
+                    self.child.wait().map_err(|source| ProcessError::Start { program: program.clone(), source })?;
+                Err(ProcessError::Ended { program, status, stderr: self.stderr.last_words() })
+            }
+        }
+    }
+}
+
+impl Drop for ChildServer {
+    fn drop(&mut self) {
+        // Both fail only where the child has already ended and been reaped.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends the first line of `stdout` with its end, then reads and drops the rest; closes the channel if there is none.
+fn first_line(stdout: Option<ChildStdout>) -> Receiver<String> {
+    let (sender, receiver) = sync_channel(1);
+    thread::spawn(move || {
+        let Some(stdout) = stdout else { return };
+        let mut reader = BufReader::new(stdout);
+        let mut line = Vec::new();
+        let read = reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
+        if read.is_err() || line.is_empty() {
+            return;
+        }
+        // The receiver is gone if the start has failed meanwhile; the pipe is drained all the same.
+        let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
+        let _ = io::copy(&mut reader, &mut io::sink());
+    });
+    receiver
+}
+
+/// The last bytes of a pipe that a thread of its own reads.
+#[derive(Debug, Default)]
+struct Tail {
+    kept: Arc<Mutex<VecDeque<u8>>>,
+    closed: Option<Receiver<()>>,
+}
+
+impl Tail {
+    fn follow(mut pipe: ChildStderr) -> Self {
+        let kept = Arc::new(Mutex::new(VecDeque::new()));
+        let (closing, closed) = sync_channel::<()>(0);
+        let shared = Arc::clone(&kept);
+        thread::spawn(move || {
+            let _closing = closing; // dropped at the pipe's end, which closes the channel
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+                let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.extend(&buffer[..count]);
+                let excess = kept.len().saturating_sub(KEPT_STDERR_BYTES);
+                kept.drain(..excess);
+            }
+        });
+        Self { kept, closed: Some(closed) }
+    }
+
+    fn text(&self) -> String {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(kept.make_contiguous()).into_owned()
+    }
+
+    /// The text for an error message, after a moment for a dead child's pipe to run dry.
+    fn last_words(&self) -> String {
+        if let Some(closed) = &self.closed {
+            let _ = closed.recv_timeout(LAST_WORDS);
+        }
+        let text = self.text();
+        if text.is_empty() { text } else { format!("; its standard error ends: {}", text.trim_end()) }
+    }
+}

@@ -1,0 +1,115 @@
+//! A parallel map that keeps order.
+//!
+//! Items are pulled one at a time from one shared index, so that uneven items do not leave a thread idle; the result
+//! does not depend on which thread took which item.
+
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// The number of threads this process may run at once, at least 1.
+///
+/// Respects CPU affinity and container limits where the system tells of them; 1 where it tells nothing.
+pub fn available() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Applies `f` to every item on up to `threads` threads and returns the results in the order of the items.
+///
+/// `threads` is capped by the number of items; 0 counts as 1. With one thread everything runs on the caller's.
+///
+/// # Panics
+///
+/// Only if `f` panics: the first panic found is raised again on the caller's thread, after every thread has ended.
+///
+/// # Example
+///
+/// ```
+/// let squares = tobari_host::threads::map_parallel(&[3, 1, 2], 2, |x| x * x);
+/// assert_eq!(squares, [9, 1, 4]);
+/// ```
+pub fn map_parallel<T: Sync, R: Send>(items: &[T], threads: usize, f: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = threads.min(items.len());
+    if threads <= 1 {
+        return items.iter().map(f).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let mut numbered: Vec<(usize, R)> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| pull(items, &next, &f))).collect();
+        // Every worker is joined before a panic goes on: a scope must not unwind past a running thread.
+        let ended: Vec<_> = workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        ended.into_iter().flat_map(|result| result.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    numbered.sort_unstable_by_key(|(index, _)| *index);
+    numbered.into_iter().map(|(_, result)| result).collect()
+}
+
+/// One worker: takes the next untaken item until none is left.
+fn pull<T, R>(items: &[T], next: &AtomicUsize, f: impl Fn(&T) -> R) -> Vec<(usize, R)> {
+    let mut results = Vec::new();
+    loop {
+        // Relaxed: the index orders nothing but itself; joining the thread publishes the results.
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        let Some(item) = items.get(index) else { return results };
+        results.push((index, f(item)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::catch_unwind;
+    use std::sync::Barrier;
+
+    #[test]
+    fn map_parallel_equals_map_for_every_thread_count() {
+        let items: Vec<u64> = (0..1000).collect();
+        let expected: Vec<u64> = items.iter().map(|x| x * x + 1).collect();
+        for threads in [0, 1, 2, 3, 16, 2000] {
+            assert_eq!(map_parallel(&items, threads, |x| x * x + 1), expected, "{threads} threads");
+        }
+        assert_eq!(map_parallel(&[] as &[u64], 4, |x| x + 1), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn order_is_kept_when_every_thread_takes_items_from_both_halves() {
+        // Items run in pairs, one on each thread: whatever is put together thread by thread is out of order.
+        let both = Barrier::new(2);
+        let results = map_parallel(&[0, 1, 2, 3], 2, |item| {
+            both.wait();
+            *item
+        });
+        assert_eq!(results, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn two_threads_really_run_at_the_same_time() {
+        // Each item waits for the other: a map that ran them one after the other would never return.
+        let both = Barrier::new(2);
+        map_parallel(&[(), ()], 2, |()| {
+            both.wait();
+        });
+    }
+
+    #[test]
+    fn every_item_is_taken_exactly_once() {
+        let taken: Vec<AtomicUsize> = (0..500).map(|_| AtomicUsize::new(0)).collect();
+        map_parallel(&taken, 8, |count| count.fetch_add(1, Ordering::Relaxed));
+        assert!(taken.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+    }
+
+    #[test]
+    fn a_panic_in_a_worker_reaches_the_caller_with_its_message() {
+        for threads in [1, 4] {
+            let caught = catch_unwind(|| map_parallel(&[1, 2, 3, 4], threads, |x| assert_ne!(*x, 3, "item three")));
+            let panic = caught.expect_err("the panic must propagate");
+            let message = panic.downcast_ref::<String>().expect("an assert panics with a string");
+            assert!(message.contains("item three"), "{message}");
+        }
+    }
+
+    #[test]
+    fn at_least_one_thread_is_available() {
+        assert!(available() >= 1);
+    }
+}

@@ -132,8 +132,8 @@ fn batch<C: CurveConstants<L>, const L: usize>(
     scratch.resize(count * L, 0);
     let prefixes = scratch.as_chunks_mut::<L>().0;
     let mut product = Element::<C, L>::ONE;
-    for i in 0..count {
-        prefixes[i] = product.0;
+    for (i, prefix) in prefixes.iter_mut().enumerate() {
+        *prefix = product.0;
         if let (Addition::Line { denominator, .. }, _) = addition(&Affine::read(points, i), i) {
             product = product * denominator;
         }

@@ -1,0 +1,248 @@
+//! The command line, as clap reads it. Its text is what `tobari help` prints.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use tobari_core::curve::{Curve, PointEncoding};
+use tobari_core::params::{BelowFloor, Parameters, SecurityFloor};
+use tobari_server::Fingerprint;
+
+/// Useful work on data that the server cannot see.
+#[derive(Parser)]
+#[command(name = "tobari", version, propagate_version = true, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+    /// How much to log on standard error.
+    #[arg(long, global = true, value_enum, env = "TOBARI_LOG")]
+    pub(crate) log: Option<LogLevel>,
+}
+
+/// How much to log.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum LogLevel {
+    /// Nothing.
+    Off,
+    /// What failed.
+    Error,
+    /// And what looks wrong.
+    Warn,
+    /// And what happened, without any name, address or content.
+    Info,
+    /// And how.
+    Debug,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Every finished job on built-in real inputs, done by a server without a key and checked against the plain answer.
+    Demo(DemoArguments),
+    /// The blind server: does the work, holds no key.
+    Serve(ServeArguments),
+    /// Version, arithmetic in use, and each curve with its security.
+    Info(InfoArguments),
+    /// Voices mixed by a server that cannot hear them.
+    Call {
+        /// What to do.
+        #[command(subcommand)]
+        verb: CallVerb,
+    },
+}
+
+/// What to do in a call.
+#[derive(Subcommand)]
+pub(crate) enum CallVerb {
+    /// Make a key pair: a secret key file, and beside it the public one.
+    Keygen(KeygenArguments),
+    /// Mix recordings: each is one speaker; the server adds them up under encryption.
+    Mix(MixArguments),
+}
+
+/// `tobari demo`
+#[derive(Args)]
+pub(crate) struct DemoArguments {
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Try to cheat, and print what was caught and what is not caught yet.
+    #[arg(long)]
+    pub(crate) attack: bool,
+}
+
+/// `tobari info`
+#[derive(Args)]
+pub(crate) struct InfoArguments {
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari serve`
+#[derive(Args)]
+pub(crate) struct ServeArguments {
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, default_value = "127.0.0.1:7610")]
+    pub(crate) addr: SocketAddr,
+    /// The server's certificate chain (PEM).
+    #[arg(long, requires = "tls_key", conflicts_with = "tls_self_signed", value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate (PEM): of the TLS connection, not of any call.
+    #[arg(long, requires = "tls_cert", value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// TLS with a certificate made now, whose fingerprint is printed for clients to pin.
+    #[arg(long)]
+    pub(crate) tls_self_signed: bool,
+    /// Connections at once.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_connections: Option<usize>,
+    /// Rooms at once.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_rooms: Option<usize>,
+    #[command(flatten)]
+    pub(crate) floor: FloorArguments,
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Stop when standard input ends: for a server started by another program.
+    #[arg(long, hide = true)]
+    pub(crate) until_stdin_closes: bool,
+}
+
+/// `tobari call keygen`
+#[derive(Args)]
+pub(crate) struct KeygenArguments {
+    /// The secret key file to write; the public key goes to the same name with `.pub` added.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) curve: CurveArguments,
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari call mix`
+#[derive(Args)]
+pub(crate) struct MixArguments {
+    /// WAV recordings, each one speaker: PCM of 8, 16, 24 or 32 bits or float, mono or stereo, any usual rate. They are
+    /// brought to 16 kHz mono 16-bit; such a file passes unchanged.
+    #[arg(required = true, value_name = "WAV")]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// The mix, 16 kHz mono 16-bit; sums beyond 16 bits are limited, not wrapped.
+    #[arg(short, long, value_name = "WAV")]
+    pub(crate) output: PathBuf,
+    /// Write the exact sum instead, as 32-bit samples.
+    #[arg(long)]
+    pub(crate) exact: bool,
+    /// The blind server, e.g. https://host:7610; without it one is started as a separate process on this machine.
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
+    /// How samples are encrypted.
+    #[arg(long, value_enum, default_value_t = Mode::Elgamal)]
+    pub(crate) mode: Mode,
+    /// The secret key file to use; without it a fresh key is made and forgotten.
+    #[arg(long, value_name = "FILE", conflicts_with = "curve")]
+    pub(crate) key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) curve: CurveArguments,
+    /// How points travel: compressed is half the bytes and more work. Default: compressed to a server, uncompressed on
+    /// this machine.
+    #[arg(long, value_enum)]
+    pub(crate) points: Option<PointsForm>,
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How samples are encrypted.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// Lifted ElGamal, one ciphertext a sample, as in the paper.
+    Elgamal,
+}
+
+/// How points travel.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum PointsForm {
+    /// One coordinate and one bit.
+    Compressed,
+    /// Both coordinates.
+    Uncompressed,
+}
+
+impl From<PointsForm> for PointEncoding {
+    fn from(form: PointsForm) -> Self {
+        match form {
+            PointsForm::Compressed => PointEncoding::Compressed,
+            PointsForm::Uncompressed => PointEncoding::Uncompressed,
+        }
+    }
+}
+
+/// Whom to trust to be the server.
+#[derive(Args)]
+pub(crate) struct TrustArguments {
+    /// Trust the server whose certificate has this SHA-256 fingerprint (as `tobari serve` prints it), and no other.
+    #[arg(long, requires = "server", conflicts_with = "tls_ca", value_name = "HEX")]
+    pub(crate) tls_fingerprint: Option<Fingerprint>,
+    /// Trust servers vouched for by the certificates in this PEM file, and no others.
+    #[arg(long, requires = "server", value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+}
+
+/// Which curve.
+#[derive(Args)]
+pub(crate) struct CurveArguments {
+    /// The elliptic curve; `tobari info` lists them.
+    #[arg(long, default_value = "secp256k1", value_parser = |name: &str| Curve::from_name(name), value_name = "NAME")]
+    pub(crate) curve: Curve,
+    #[command(flatten)]
+    pub(crate) floor: FloorArguments,
+}
+
+impl CurveArguments {
+    /// The parameters, if the curve is strong enough for the flags given.
+    pub(crate) fn parameters(&self) -> Result<Parameters, BelowFloor> {
+        Parameters::new(self.curve, self.floor.floor())
+    }
+}
+
+/// Which security is enough.
+#[derive(Args)]
+pub(crate) struct FloorArguments {
+    /// Admit curves below 112 bits of security too: to repeat the paper's measurements, never for a secret.
+    #[arg(long)]
+    pub(crate) insecure_paper: bool,
+}
+
+impl FloorArguments {
+    /// The floor that the flags ask for.
+    pub(crate) fn floor(&self) -> SecurityFloor {
+        if self.insecure_paper { SecurityFloor::InsecurePaper } else { SecurityFloor::Standard }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_server_has_no_flag_for_a_key_of_a_call() {
+        let command = Arguments::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        let names: Vec<_> = serve.get_arguments().map(|argument| argument.get_id().as_str().to_owned()).collect();
+        assert!(names.contains(&"tls_key".to_owned()), "the listing works");
+        assert!(names.iter().all(|name| !name.contains("key") || name == "tls_key"), "{names:?}");
+        assert!(names.iter().all(|name| !name.contains("secret")), "{names:?}");
+    }
+}

@@ -1,0 +1,42 @@
+//! A blind server as a separate process of this same executable, on loopback.
+
+use crate::output::Failure;
+use serde::Deserialize;
+use std::time::Duration;
+use tobari_host::process::{ChildServer, StderrMode};
+
+/// How long a server may take to listen.
+const STARTUP: Duration = Duration::from_secs(20);
+
+/// The process; ends when this is dropped, or with its parent.
+pub(crate) struct BlindProcess {
+    child: ChildServer,
+    url: String,
+}
+
+/// What the server says first.
+#[derive(Deserialize)]
+struct Announcement {
+    listening: String,
+}
+
+impl BlindProcess {
+    /// Starts it. It gets an address and nothing else: there is no key that it could be given.
+    pub(crate) fn start(insecure_paper: bool) -> Result<Self, Failure> {
+        let mut args = vec!["serve", "--addr", "127.0.0.1:0", "--json", "--until-stdin-closes", "--log", "warn"];
+        args.extend(insecure_paper.then_some("--insecure-paper"));
+        let child = ChildServer::start(args, StderrMode::Inherit, STARTUP)?;
+        let announcement: Announcement = serde_json::from_str(child.announced_line())?;
+        Ok(Self { child, url: announcement.listening })
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its process number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+}

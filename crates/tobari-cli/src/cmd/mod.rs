@@ -1,0 +1,6 @@
+//! The verbs.
+
+pub(crate) mod call;
+pub(crate) mod demo;
+pub(crate) mod info;
+pub(crate) mod serve;

@@ -1,0 +1,88 @@
+//! `tobari serve`.
+
+use crate::args::ServeArguments;
+use crate::output::{self, Failure};
+use serde_json::json;
+use std::process::ExitCode;
+use tobari_server::{BlindServer, ServerOptions, Tls};
+use tokio::io::AsyncReadExt;
+
+/// Serves until it is told to stop.
+pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let server = tobari_server::bind(options(arguments)).await?;
+        announce(&server, arguments)?;
+        server.run(stop_signal(arguments.until_stdin_closes)).await;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn options(arguments: &ServeArguments) -> ServerOptions {
+    let mut options = ServerOptions::new(arguments.addr);
+    options.floor = arguments.floor.floor();
+    options.tls = match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(cert), Some(key)) => Tls::Files { cert: cert.clone(), key: key.clone() },
+        _ if arguments.tls_self_signed => Tls::SelfSigned,
+        _ => Tls::None,
+    };
+    if let Some(connections) = arguments.max_connections {
+        options.limits.connections = connections;
+    }
+    if let Some(rooms) = arguments.max_rooms {
+        options.limits.rooms = rooms;
+    }
+    options
+}
+
+fn announce(server: &BlindServer, arguments: &ServeArguments) -> Result<(), Failure> {
+    let fingerprint = server.certificate_fingerprint().map(|fingerprint| fingerprint.to_string());
+    if arguments.json {
+        // the first key is the one by which a parent process knows the line
+        let line = match &fingerprint {
+            Some(fingerprint) => json!({ "listening": server.url(), "tls_fingerprint": fingerprint }),
+            None => json!({ "listening": server.url() }),
+        };
+        return output::json(&line);
+    }
+    output::result(format!("listening on {}", server.url()));
+    if let Some(fingerprint) = fingerprint {
+        output::result(format!("certificate fingerprint (SHA-256): {fingerprint}"));
+    }
+    if arguments.floor.insecure_paper {
+        output::say("warning: curves below 112 bits of security are admitted: for measurements only");
+    }
+    Ok(())
+}
+
+/// Ends at an interrupt or termination signal, or where asked at the end of standard input.
+async fn stop_signal(until_stdin_closes: bool) {
+    tokio::select! {
+        () = interrupted() => {}
+        () = end_of_stdin(), if until_stdin_closes => {}
+    }
+}
+
+async fn interrupted() {
+    let interrupt = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let Ok(mut terminate) = signal(SignalKind::terminate()) else { return interrupt.await };
+        tokio::select! {
+            () = interrupt => {}
+            _ = terminate.recv() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    interrupt.await;
+}
+
+async fn end_of_stdin() {
+    let (mut stdin, mut sink) = (tokio::io::stdin(), [0; 256]);
+    while stdin.read(&mut sink).await.is_ok_and(|count| count > 0) {}
+}

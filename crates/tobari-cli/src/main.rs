@@ -1,0 +1,33 @@
+//! The `tobari` command: reads its arguments, calls the rooms that do the work, and says what came of it.
+//!
+//! With `--json` every result is one JSON object a line on standard output; text for people goes to standard error. Exit
+//! status: 0 done, 1 the work failed, 2 the call was wrong.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod blind_server;
+mod cmd;
+mod mixing;
+mod output;
+mod randomness;
+
+use args::{Arguments, CallVerb, Verb};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse(); // exits with status 2 where the call is wrong
+    output::start_log(&arguments);
+    let done = match arguments.verb {
+        Verb::Demo(demo) => cmd::demo::run(&demo),
+        Verb::Serve(serve) => cmd::serve::run(&serve),
+        Verb::Info(info) => cmd::info::run(&info),
+        Verb::Call { verb: CallVerb::Keygen(keygen) } => cmd::call::keygen(&keygen),
+        Verb::Call { verb: CallVerb::Mix(mix) } => cmd::call::mix(&mix),
+    };
+    match done {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,98 @@
+//! What the program says: results on standard output, everything else on standard error.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the one room that prints")]
+
+use crate::args::{Arguments, LogLevel, Verb};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The work could not be done: exit status 1.
+    Work(String),
+    /// The call was wrong: exit status 2.
+    Call(String),
+}
+
+impl Failure {
+    /// Says why and gives the exit status.
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("tobari: {self}");
+        ExitCode::from(match self {
+            Failure::Work(_) => 1,
+            Failure::Call(_) => 2,
+        })
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Work(message) | Failure::Call(message) => f.write_str(message),
+        }
+    }
+}
+
+/// Every error of the rooms below is a failure of the work, unless a command says otherwise.
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure::Work(error.to_string())
+    }
+}
+
+/// Logs to standard error: the server what happens, other commands what looks wrong.
+pub(crate) fn start_log(arguments: &Arguments) {
+    use tracing::level_filters::LevelFilter;
+    let usual = if matches!(arguments.verb, Verb::Serve(_)) { LogLevel::Info } else { LogLevel::Warn };
+    let level = match arguments.log.unwrap_or(usual) {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+    };
+    let ansi = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(ansi).init();
+}
+
+/// A line for people.
+pub(crate) fn say(text: impl AsRef<str>) {
+    eprintln!("{}", text.as_ref());
+}
+
+/// A line that is the result, for people.
+pub(crate) fn result(text: impl AsRef<str>) {
+    println!("{}", text.as_ref());
+}
+
+/// A line that is the result, for programs.
+pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, value)?;
+    writeln!(out)?;
+    Ok(out.flush()?)
+}
+
+/// A line that is rewritten while long work goes on; silent unless standard error is a terminal.
+pub(crate) struct Progress {
+    what: &'static str,
+    total: u64,
+    terminal: bool,
+}
+
+impl Progress {
+    /// Work of `total` steps.
+    pub(crate) fn new(what: &'static str, total: u64) -> Self {
+        Self { what, total, terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// `done` steps are done.
+    pub(crate) fn show(&self, done: u64) {
+        if self.terminal && (done.is_multiple_of(10) || done == self.total) {
+            let end = if done == self.total { "\n" } else { "" };
+            eprint!("\r{}: {done} of {}{end}", self.what, self.total);
+        }
+    }
+}

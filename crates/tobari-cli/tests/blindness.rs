@@ -1,0 +1,188 @@
+//! The server sees points and nothing else: its wire, its log and its memory.
+
+mod support;
+
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use support::{Server, exact_samples, noise, record, stderr, tobari};
+use tempfile::tempdir;
+use tobari_core::curve::{Curve, PointEncoding};
+use tobari_core::params::{Parameters, SecurityFloor};
+use tobari_core::wire;
+
+/// Relays every connection to `server` and keeps what the clients sent, one byte string a connection.
+fn wiretap(server: String) -> (String, Arc<Mutex<Vec<Vec<u8>>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let captured: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+    let taken = captured.clone();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (client, server) = (client.unwrap(), TcpStream::connect(&server).unwrap());
+            let (mut back_from, mut back_to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            thread::spawn(move || {
+                let _ = std::io::copy(&mut back_from, &mut back_to);
+                let _ = back_to.shutdown(std::net::Shutdown::Both);
+            });
+            let taken = taken.clone();
+            thread::spawn(move || relay(client, server, &taken));
+        }
+    });
+    (format!("http://{address}"), captured)
+}
+
+fn relay(mut client: TcpStream, mut server: TcpStream, taken: &Mutex<Vec<Vec<u8>>>) {
+    let index = {
+        let mut taken = taken.lock().unwrap();
+        taken.push(Vec::new());
+        taken.len() - 1
+    };
+    let mut buffer = [0; 1 << 16];
+    while let Ok(count @ 1..) = client.read(&mut buffer) {
+        taken.lock().unwrap()[index].extend_from_slice(&buffer[..count]);
+        if server.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = server.shutdown(std::net::Shutdown::Write);
+}
+
+/// The binary messages in what a WebSocket client sent, unmasked (RFC 6455, section 5.2; no fragments expected).
+fn binary_messages(stream: &[u8]) -> Vec<Vec<u8>> {
+    let start = stream.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
+    let (mut rest, mut messages) = (&stream[start..], Vec::new());
+    while rest.len() >= 6 {
+        let (fin, opcode, short) = (rest[0] & 0x80 != 0, rest[0] & 15, u64::from(rest[1] & 0x7f));
+        assert!(fin && rest[1] & 0x80 != 0, "whole and masked");
+        let (length, head) = match short {
+            126 => (u64::from(u16::from_be_bytes([rest[2], rest[3]])), 4),
+            127 => (u64::from_be_bytes(rest[2..10].try_into().unwrap()), 10),
+            length => (length, 2),
+        };
+        let (mask, end) = (&rest[head..head + 4], head + 4 + length as usize);
+        let payload = rest[head + 4..end].iter().enumerate().map(|(i, byte)| byte ^ mask[i % 4]).collect();
+        if opcode == 2 {
+            messages.push(payload);
+        }
+        rest = &rest[end..];
+    }
+    messages
+}
+
+/// Eight samples in a row in every form in which a program could have left them.
+fn plain_forms(samples: &[i16]) -> Vec<Vec<u8>> {
+    let window = &samples[..8];
+    vec![
+        window.iter().flat_map(|sample| sample.to_le_bytes()).collect(),
+        window.iter().flat_map(|sample| sample.to_be_bytes()).collect(),
+        window.iter().flat_map(|sample| i32::from(*sample).to_le_bytes()).collect(),
+        window.iter().flat_map(|sample| i32::from(*sample).to_be_bytes()).collect(),
+        window.iter().map(|sample| sample.to_string()).collect::<Vec<_>>().join(",").into_bytes(),
+        window.iter().map(|sample| sample.to_string()).collect::<Vec<_>>().join(", ").into_bytes(),
+    ]
+}
+
+fn holds(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle)
+}
+
+#[test]
+fn the_wire_holds_two_fresh_points_a_sample_and_no_plain_sample() {
+    let folder = tempdir().unwrap();
+    let server = Server::start(&[]);
+    let (url, captured) = wiretap(server.address());
+    let speakers = [noise(21, 640), noise(22, 640)];
+    let inputs = [record(folder.path(), "a.wav", &speakers[0]), record(folder.path(), "b.wav", &speakers[1])];
+    let output = folder.path().join("mix.wav");
+    let done = tobari(&[
+        "call",
+        "mix",
+        "--exact",
+        "-o",
+        output.to_str().unwrap(),
+        "--server",
+        &url,
+        "--points",
+        "uncompressed",
+        inputs[0].to_str().unwrap(),
+        inputs[1].to_str().unwrap(),
+    ]);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let mixed = exact_samples(&output);
+    assert!(mixed.iter().zip(&speakers[0]).zip(&speakers[1]).all(|((m, a), b)| *m == i32::from(*a) + i32::from(*b)));
+
+    let parameters = Parameters::new(Curve::Secp256k1, SecurityFloor::Standard).unwrap();
+    let (mut packets, mut points) = (0, HashSet::new());
+    for stream in captured.lock().unwrap().iter() {
+        for message in binary_messages(stream) {
+            let (header, ciphertexts) = wire::decode_packet(&message, parameters).unwrap();
+            assert_eq!((header.encoding, ciphertexts.len()), (PointEncoding::Uncompressed, 320));
+            packets += 1;
+            let body = &message[message.len() - 640 * 64..];
+            assert!(body.chunks_exact(64).all(|point| points.insert(point.to_vec())), "a point came twice");
+            for speaker in &speakers {
+                for offset in (0..speaker.len() - 8).step_by(4) {
+                    let forms = plain_forms(&speaker[offset..]);
+                    assert!(forms.iter().all(|form| !holds(&message, form)), "a plain sample on the wire");
+                }
+            }
+        }
+    }
+    assert_eq!((packets, points.len()), (4, 4 * 640));
+}
+
+#[test]
+fn no_key_and_no_sample_is_in_any_log_or_in_the_servers_memory() {
+    let folder = tempdir().unwrap();
+    let key = folder.path().join("canary");
+    let made = tobari(&["call", "keygen", "-o", key.to_str().unwrap(), "--log", "debug", "--json"]);
+    assert!(made.status.success());
+    let key_bytes = std::fs::read(&key).unwrap();
+    let secret = &key_bytes[9..41];
+    let speech = noise(23, 960);
+    let input = record(folder.path(), "voice.wav", &speech);
+    let server = Server::start(&["--log", "debug"]);
+    let output = folder.path().join("mix.wav");
+    let done = tobari(&[
+        "call",
+        "mix",
+        input.to_str().unwrap(),
+        "-o",
+        output.to_str().unwrap(),
+        "--server",
+        &server.url,
+        "--key",
+        key.to_str().unwrap(),
+        "--log",
+        "debug",
+        "--json",
+    ]);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut canaries = plain_forms(&speech);
+    canaries.extend([secret.to_vec(), hex.clone().into_bytes(), hex.to_uppercase().into_bytes()]);
+    canaries.push(format!("{secret:?}").into_bytes());
+
+    #[cfg(target_os = "linux")]
+    {
+        let mut needles: Vec<&[u8]> = canaries.iter().map(Vec::as_slice).collect();
+        let present = server.address().into_bytes();
+        needles.push(&present);
+        let search = tobari_host::process::process_memory_contains(server.pid(), &needles).unwrap();
+        assert_eq!(search.found, [needles.len() - 1], "only what must be there, of {} bytes", search.searched_bytes);
+    }
+    let log = server.stop();
+    assert!(!log.is_empty(), "at this level the server logs something");
+    for (place, said) in [
+        ("the server's log", log.as_bytes()),
+        ("keygen's output", &made.stdout),
+        ("keygen's log", &made.stderr),
+        ("mix's output", &done.stdout),
+        ("mix's log", &done.stderr),
+    ] {
+        assert!(canaries.iter().all(|canary| !holds(said, canary)), "a secret in {place}");
+    }
+}

@@ -1,0 +1,92 @@
+//! What the tests of the command share: running it, and making recordings.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(unreachable_pub, reason = "a module of test files")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// The program.
+pub fn tobari(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tobari")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// What the program said to people.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Cheap deterministic noise that fills 16 bits.
+pub fn noise(seed: u64, samples: usize) -> Vec<i16> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 24) as i16
+    };
+    std::iter::repeat_with(next).take(samples).collect()
+}
+
+/// Writes a 16 kHz mono 16-bit recording.
+pub fn record(folder: &Path, name: &str, samples: &[i16]) -> PathBuf {
+    let path = folder.join(name);
+    tobari_host::wav::write_pcm16(&path, samples).unwrap();
+    path
+}
+
+/// The 32-bit samples of an exact mix.
+pub fn exact_samples(path: &Path) -> Vec<i32> {
+    let mut reader = hound::WavReader::open(path).unwrap();
+    assert_eq!((reader.spec().sample_rate, reader.spec().channels, reader.spec().bits_per_sample), (16_000, 1, 32));
+    reader.samples::<i32>().map(Result::unwrap).collect()
+}
+
+/// A blind server started by hand, as in another terminal.
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub url: String,
+    /// The fingerprint of its certificate, if it has one.
+    pub fingerprint: Option<String>,
+}
+
+impl Server {
+    /// Starts `tobari serve` with these further arguments on a free port.
+    pub fn start(args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
+        command.args(["serve", "--addr", "127.0.0.1:0", "--json"]).args(args);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let announced: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let text = |key: &str| announced[key].as_str().map(str::to_owned);
+        Self { child, url: text("listening").unwrap(), fingerprint: text("tls_fingerprint") }
+    }
+
+    /// The address without the scheme.
+    pub fn address(&self) -> String {
+        self.url.split_once("://").unwrap().1.to_owned()
+    }
+
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Stops it and returns all that it logged.
+    pub fn stop(mut self) -> String {
+        self.child.kill().unwrap();
+        let mut log = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        log
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,69 @@
+//! The fuzz targets as a list, and the tests that hold them to their corpora on any machine.
+//!
+//! A finding that was mended stays mended: its input lies in the corpus, and `cargo xtask test` runs every body over its
+//! corpus, without libFuzzer.
+
+#![forbid(unsafe_code)]
+
+/// A target: the name of its file in `fuzz_targets/` and of its folder in `corpus/`, and its body.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    ("batch_addition", tobari_core::fuzz::batch_addition),
+    ("call_messages", tobari_apps::call::fuzz_messages),
+    ("call_room", tobari_apps::call::fuzz_room),
+    ("points", tobari_core::fuzz::points),
+    ("wav", tobari_host::wav::fuzz_wav),
+    ("wire", tobari_core::fuzz::wire),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    fn files(folder: &str) -> Vec<PathBuf> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let mut files: Vec<PathBuf> =
+            std::fs::read_dir(&folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn every_target_passes_over_its_corpus() {
+        for (name, body) in TARGETS {
+            let corpus = files(&format!("corpus/{name}"));
+            assert!(!corpus.is_empty(), "{name} has no corpus");
+            for file in corpus {
+                let input = std::fs::read(&file).unwrap();
+                println!("{name}: {}", file.file_name().unwrap().to_string_lossy());
+                body(&input);
+            }
+        }
+    }
+
+    #[test]
+    fn the_list_is_the_folder_and_each_file_calls_its_body() {
+        let found = files("fuzz_targets");
+        let stems: Vec<&str> = found.iter().filter_map(|file| file.file_stem()?.to_str()).collect();
+        assert_eq!(stems, TARGETS.iter().map(|target| target.0).collect::<Vec<_>>());
+        let list = include_str!("lib.rs");
+        for file in found {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let body = text.split("| ").nth(1).and_then(|rest| rest.split('(').next()).unwrap();
+            let name = file.file_stem().unwrap().to_str().unwrap();
+            assert!(list.contains(&format!("(\"{name}\", {body})")), "{name} calls {body}");
+        }
+    }
+
+    #[test]
+    fn the_corpora_stay_small() {
+        for (name, _) in TARGETS {
+            let corpus = files(&format!("corpus/{name}"));
+            let bytes: u64 = corpus.iter().map(|file| file.metadata().unwrap().len()).sum();
+            assert!(corpus.len() <= 100 && bytes <= 100_000, "{name}: {} files, {bytes} bytes", corpus.len());
+        }
+    }
+}

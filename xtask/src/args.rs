@@ -1,0 +1,137 @@
+//! The command line of `cargo xtask`.
+
+use crate::soak;
+use crate::steps;
+use crate::tools;
+
+/// What `cargo xtask help` prints.
+pub(crate) const USAGE: &str = "\
+usage: cargo xtask test [--without PART,…] [--only STEP,…]
+       cargo xtask soak [NAME [--minutes M]]
+
+test   runs every step that a change must pass and stops at the first that fails
+soak   runs one long run and writes its record; without a name, lists them";
+
+/// A well-formed call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// `test`, with the parts to leave out and the steps to run (empty: all).
+    Test { without: Vec<String>, only: Vec<String> },
+    /// `soak NAME`.
+    Soak { name: String, minutes: u64 },
+    /// `soak` without a name.
+    ListSoaks,
+    /// `help`.
+    Help,
+}
+
+/// Reads the words after `cargo xtask`.
+///
+/// # Errors
+/// What was expected and what was found; the caller exits with 2.
+pub(crate) fn parse(words: &[String]) -> Result<Call, String> {
+    let mut words = words.iter().map(String::as_str);
+    match words.next() {
+        Some("test") => test(words),
+        Some("soak") => soak(words),
+        Some("help" | "--help" | "-h") => Ok(Call::Help),
+        Some(other) => Err(format!("expected test or soak, found `{other}`")),
+        None => Err("expected test or soak, found nothing".to_owned()),
+    }
+}
+
+fn test<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Call, String> {
+    let (mut without, mut only) = (Vec::new(), Vec::new());
+    while let Some(word) = words.next() {
+        let (option, value) = option(word, &mut words)?;
+        match option {
+            "--without" => without.extend(names("part", &value, &tools::parts())?),
+            "--only" => only.extend(names("step", &value, &steps::names())?),
+            _ => return Err(format!("expected --without or --only, found `{option}`")),
+        }
+    }
+    Ok(Call::Test { without, only })
+}
+
+fn soak<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Call, String> {
+    let Some(name) = words.next() else { return Ok(Call::ListSoaks) };
+    let name = names("soak", name, &soak::names())?.remove(0);
+    let mut minutes = soak::DEFAULT_MINUTES;
+    while let Some(word) = words.next() {
+        let (option, value) = option(word, &mut words)?;
+        if option != "--minutes" {
+            return Err(format!("expected --minutes, found `{option}`"));
+        }
+        minutes = match value.parse() {
+            Ok(number @ 1..=10_080) => number,
+            _ => return Err(format!("expected --minutes from 1 to 10080 (a week), found `{value}`")),
+        };
+    }
+    Ok(Call::Soak { name, minutes })
+}
+
+/// Splits `--option=value`, or takes the value from the next word.
+fn option<'a>(word: &'a str, rest: &mut impl Iterator<Item = &'a str>) -> Result<(&'a str, String), String> {
+    if !word.starts_with("--") {
+        return Err(format!("expected an option, found `{word}`"));
+    }
+    let (name, value) = match word.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (word, rest.next()),
+    };
+    value.map(|value| (name, value.to_owned())).ok_or_else(|| format!("expected a value after {name}, found nothing"))
+}
+
+/// Splits a comma list and checks each name.
+fn names(what: &str, list: &str, known: &[&str]) -> Result<Vec<String>, String> {
+    let check = |name: &str| {
+        let found = known.contains(&name).then(|| name.to_owned());
+        found.ok_or_else(|| format!("expected a {what} of {}, found `{name}`", known.join(", ")))
+    };
+    list.split(',').map(check).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(line: &str) -> Result<Call, String> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    fn words(list: &[&str]) -> Vec<String> {
+        list.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn well_formed_calls_are_understood() {
+        assert_eq!(call("test"), Ok(Call::Test { without: vec![], only: vec![] }));
+        let both = Call::Test { without: words(&["browser", "python"]), only: words(&["fmt", "layout"]) };
+        assert_eq!(call("test --without browser,python --only=fmt,layout"), Ok(both));
+        assert_eq!(call("soak"), Ok(Call::ListSoaks));
+        assert_eq!(call("soak fuzz"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: soak::DEFAULT_MINUTES }));
+        assert_eq!(call("soak fuzz --minutes 3"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: 3 }));
+        assert_eq!(call("--help"), Ok(Call::Help));
+    }
+
+    #[test]
+    fn malformed_calls_say_what_was_expected_and_found() {
+        for (line, found) in [
+            ("", "nothing"),
+            ("tset", "`tset`"),
+            ("test --with browser", "`--with`"),
+            ("test --without", "nothing"),
+            ("test --without brwser", "`brwser`"),
+            ("test --without browser,", "``"),
+            ("test --only nothing-such", "`nothing-such`"),
+            ("test fmt", "`fmt`"),
+            ("soak marathon", "`marathon`"),
+            ("soak fuzz --minutes 0", "`0`"),
+            ("soak fuzz --minutes many", "`many`"),
+            ("soak fuzz --hours 1", "`--hours`"),
+        ] {
+            let error = call(line).unwrap_err();
+            assert!(error.starts_with("expected ") && error.ends_with(found), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The house's invariants as checks on the text of the tree.
+//!
+//! Each check is a function from the files to findings, so that its tests can hand it a tree that breaks the rule and
+//! see it refuse. A check that finds nothing to look at is a finding too: a moved folder must not turn it off.
+
+mod crates;
+mod decisions;
+mod manifest;
+mod purity;
+mod safety;
+mod shape;
+mod source;
+mod tree;
+
+use std::fmt;
+use std::path::Path;
+
+/// A text file of the repository.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceFile {
+    /// Where it is, from the root of the repository, with `/` between the parts.
+    pub(crate) path: String,
+    /// What it says.
+    pub(crate) text: String,
+}
+
+impl SourceFile {
+    fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+}
+
+/// One place where the tree breaks a rule of the house.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    path: String,
+    line: usize,
+    message: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, message: message.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
+
+type Check = fn(&[SourceFile]) -> Vec<Finding>;
+
+/// Every check, under the claim it holds.
+const CHECKS: &[(&str, Check)] = &[
+    ("the pure rooms touch no file, socket, clock, thread or environment", purity::no_machine),
+    ("crates depend only downwards, and the leaves not on one another", crates::edges),
+    ("the pure rooms depend on the short list only", crates::pure_dependencies),
+    ("every crate takes the workspace's lints", crates::lints),
+    ("`unsafe` is written only in its rooms", safety::only_in_its_rooms),
+    ("every crate root forbids `unsafe`", safety::roots_forbid),
+    ("each `unsafe` block has its own SAFETY comment", safety::blocks_are_argued),
+    ("no source file is longer than the limit", shape::length),
+    ("no file names a path of somebody's machine", shape::machine_paths),
+    ("every dependency has its line in an ADR", decisions::dependencies_are_recorded),
+];
+
+/// Runs every check on the tree under `root` and prints what each found.
+///
+/// # Errors
+/// How many findings there are, or why the tree could not be read.
+pub(crate) fn run(root: &Path) -> Result<(), String> {
+    let files = tree::read(root).map_err(|error| format!("cannot read the tree: {error}"))?;
+    println!("  {} text files", files.len());
+    let mut total = 0;
+    for (claim, check) in CHECKS {
+        let findings = check(&files);
+        total += findings.len();
+        println!("  {} {claim}", if findings.is_empty() { "ok  " } else { "FAIL" });
+        findings.iter().for_each(|finding| println!("       {finding}"));
+    }
+    shape::long_files(&files).iter().for_each(|finding| println!("  warning: {finding}"));
+    if total == 0 { Ok(()) } else { Err(format!("findings: {total}")) }
+}
+
+#[cfg(test)]
+fn file(path: &str, text: &str) -> SourceFile {
+    SourceFile { path: path.to_owned(), text: text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_check_passes_on_an_empty_tree_unless_it_only_forbids() {
+        let only_forbid = ["no source file is longer than the limit", "no file names a path of somebody's machine"];
+        for (claim, check) in CHECKS {
+            let silent = check(&[]).is_empty();
+            assert_eq!(silent, only_forbid.contains(claim), "{claim}");
+        }
+    }
+}

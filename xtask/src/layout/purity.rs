@@ -1,0 +1,222 @@
+//! Invariant 1: the pure rooms open no file, socket, clock or thread, and take randomness as an argument.
+//!
+//! The check expands every `use` tree and every path of their product code, so that `use std::{fs, time::Instant}` is
+//! seen as well as `std::fs::read`. A module of `std` that may not be used may not be imported whole or renamed either.
+
+use super::source::{Token, blank, is_word, tokens, without_tests};
+use super::{Finding, SourceFile};
+
+/// The crates that compute and never touch the machine.
+pub(crate) const PURE_ROOMS: &[&str] =
+    &["tobari-core", "tobari-plan", "tobari-enclave", "tobari-apps", "tobari-device"];
+
+/// Parts of `std` that reach the machine; of `std::time` only `Duration` is a plain number.
+const FORBIDDEN_PARTS: &[&str] =
+    &["std::fs", "std::net", "std::process", "std::thread", "std::env", "std::os", "std::time"];
+
+/// Crates that reach the machine or draw randomness from it.
+const FORBIDDEN_CRATES: &[&str] = &["tokio", "getrandom"];
+
+/// Finds every use of the machine in the product code of the pure rooms.
+pub(crate) fn no_machine(files: &[SourceFile]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let rooms: Vec<&str> =
+        PURE_ROOMS.iter().copied().filter(|room| has(files, &format!("crates/{room}/Cargo.toml"))).collect();
+    if rooms.is_empty() {
+        findings.push(Finding::new("crates", 0, "none of the pure rooms is here: nothing was checked"));
+    }
+    for room in rooms {
+        let folder = format!("crates/{room}/src/");
+        let sources: Vec<&SourceFile> =
+            files.iter().filter(|file| file.is_rust() && file.path.starts_with(&folder)).collect();
+        if sources.is_empty() {
+            findings.push(Finding::new(&folder, 0, "no source found: nothing was checked"));
+        }
+        findings.extend(in_room(&sources));
+    }
+    findings
+}
+
+fn has(files: &[SourceFile], path: &str) -> bool {
+    files.iter().any(|file| file.path == path)
+}
+
+fn in_room(sources: &[&SourceFile]) -> Vec<Finding> {
+    let (mut findings, mut test_files) = (Vec::new(), Vec::new());
+    for file in sources {
+        let blanked = blank(&file.text);
+        let all = tokens(&blanked);
+        let product = without_tests(&all);
+        test_files.extend(product.test_modules.iter().map(|module| module_stem(&file.path, module)));
+        findings.extend(uses(&product.tokens).into_iter().map(|(path, line)| {
+            Finding::new(&file.path, line, format!("{path} in a pure room: take what it gives as an argument"))
+        }));
+    }
+    let is_test = |path: &str| {
+        test_files.iter().any(|stem| path == format!("{stem}.rs") || path.starts_with(&format!("{stem}/")))
+    };
+    findings.retain(|finding| !is_test(&finding.path));
+    findings
+}
+
+/// The path, without `.rs`, of the file that `mod module;` written in the file at `path` names.
+fn module_stem(path: &str, module: &str) -> String {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    match name {
+        "lib.rs" | "main.rs" | "mod.rs" => format!("{folder}/{module}"),
+        _ => format!("{}/{module}", path.trim_end_matches(".rs")),
+    }
+}
+
+/// Every forbidden path among the tokens, with its line.
+fn uses(tokens: &[Token<'_>]) -> Vec<(String, usize)> {
+    let mut paths = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        if token.text == "std" || FORBIDDEN_CRATES.contains(&token.text) {
+            expand(tokens, at, "", &mut paths);
+        }
+    }
+    paths.retain(|(path, _)| is_forbidden(path));
+    paths
+}
+
+/// Expands the path or use tree that starts at `at` into whole paths; answers where it ends.
+fn expand(tokens: &[Token<'_>], at: usize, prefix: &str, paths: &mut Vec<(String, usize)>) -> usize {
+    let Some(token) = tokens.get(at) else { return at };
+    if token.text == "{" {
+        return expand_group(tokens, at + 1, prefix, paths);
+    }
+    if token.text != "*" && !token.text.bytes().all(is_word) {
+        paths.push((prefix.to_owned(), token.line));
+        return at;
+    }
+    let path = if prefix.is_empty() { token.text.to_owned() } else { format!("{prefix}::{}", token.text) };
+    match tokens.get(at + 1).map(|next| next.text) {
+        Some("::") => return expand(tokens, at + 2, &path, paths),
+        Some("as") => paths.push((format!("{path} as"), token.line)),
+        _ if prefix.is_empty() && at.checked_sub(1).is_some_and(|before| tokens[before].text == "use") => {
+            paths.push((format!("{path} as"), token.line));
+        }
+        _ => paths.push((path, token.line)),
+    }
+    at + 1
+}
+
+fn expand_group(tokens: &[Token<'_>], start: usize, prefix: &str, paths: &mut Vec<(String, usize)>) -> usize {
+    let mut at = start;
+    while tokens.get(at).is_some_and(|token| token.text != "}") {
+        at = expand(tokens, at, prefix, paths);
+        while tokens.get(at).is_some_and(|token| token.text != "," && token.text != "}") {
+            at += 1;
+        }
+        if tokens.get(at).is_some_and(|token| token.text == ",") {
+            at += 1;
+        }
+    }
+    at + 1
+}
+
+fn is_forbidden(path: &str) -> bool {
+    let renamed = path.ends_with(" as");
+    let path = path.trim_end_matches(" as").trim_end_matches("::self");
+    let under = |part: &str| path == part || path.strip_prefix(part).is_some_and(|rest| rest.starts_with("::"));
+    match path {
+        "std" => renamed,
+        "std::*" => true,
+        _ if under("std::time::Duration") => false,
+        _ => {
+            FORBIDDEN_PARTS.iter().any(|part| under(part))
+                || FORBIDDEN_CRATES.iter().any(|name| if path == *name { renamed } else { under(name) })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file;
+    use super::*;
+
+    fn found(code: &str) -> Vec<String> {
+        let files = [file("crates/tobari-core/Cargo.toml", ""), file("crates/tobari-core/src/lib.rs", code)];
+        no_machine(&files).into_iter().map(|finding| finding.to_string()).collect()
+    }
+
+    #[test]
+    fn every_way_to_the_machine_is_refused() {
+        for code in [
+            "use std::fs;",
+            "use std::{mem, net::TcpStream};",
+            "use std::{fmt, time::{Duration, Instant}};",
+            "use std::time;",
+            "use std::time::{self, Duration};",
+            "use std::time::*;",
+            "use std::*;",
+            "use std as s;",
+            "use std::{self as s};",
+            "use ::std::thread::spawn;",
+            "use std::thread as t;",
+            "fn f() { let x = std::process::id(); }",
+            "fn f() -> std::time::SystemTime { now() }",
+            "fn f() { std::env::var(\"A\"); }",
+            "use {core::mem, std::fs::File};",
+            "use tokio::net;",
+            "use tokio;",
+            "extern crate getrandom as g;",
+            "fn f() { getrandom::fill(&mut x); }",
+            "use std::os::fd::AsFd;",
+        ] {
+            assert!(!found(code).is_empty(), "{code}");
+        }
+    }
+
+    #[test]
+    fn what_is_pure_passes() {
+        for code in [
+            "use std::{fmt, mem, time::Duration};",
+            "use std::time::Duration; use std::collections::HashMap;",
+            "extern crate std;",
+            "// use std::fs;\n/* std::net */ fn f() { let s = \"std::thread\"; }",
+            "fn process(env: u8) { let net = fs; self.tokio(); }",
+            "use std::sync::{Arc, OnceLock}; use std::io::Read;",
+            "mod fs; use crate::fs::File;",
+        ] {
+            assert_eq!(found(code), Vec::<String>::new(), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_finding_names_path_and_line() {
+        let expected =
+            "crates/tobari-core/src/lib.rs:3: std::fs::File in a pure room: take what it gives as an argument";
+        assert_eq!(found("use std::{\n  fmt,\n  fs::File,\n};"), [expected]);
+    }
+
+    #[test]
+    fn test_code_may_use_the_machine() {
+        assert!(found("#[cfg(test)] mod tests { use std::fs; }").is_empty());
+        assert!(!found("#[cfg(test)] mod tests { } use std::fs;").is_empty());
+        let room = "crates/tobari-core";
+        let mut files = vec![
+            file(&format!("{room}/Cargo.toml"), ""),
+            file(&format!("{room}/src/wire.rs"), "#[cfg(test)] mod tests;"),
+            file(&format!("{room}/src/wire/tests.rs"), "use std::fs;"),
+        ];
+        assert!(no_machine(&files).is_empty());
+        files[1].text = "mod tests;".to_owned();
+        assert_eq!(no_machine(&files).len(), 1);
+    }
+
+    #[test]
+    fn rooms_that_are_not_pure_are_left_alone() {
+        let mut files = vec![
+            file("crates/tobari-core/Cargo.toml", ""),
+            file("crates/tobari-core/src/lib.rs", ""),
+            file("crates/tobari-host/Cargo.toml", ""),
+            file("crates/tobari-host/src/lib.rs", "use std::fs;"),
+            file("crates/tobari-core/tests/files.rs", "use std::fs;"),
+        ];
+        assert!(no_machine(&files).is_empty());
+        files.remove(1);
+        assert_eq!(no_machine(&files).len(), 1, "a pure room without source is not a pass");
+    }
+}

@@ -1,0 +1,95 @@
+//! The outer shape of files: how long they are, and that none speaks of the machine it was written on.
+
+use super::{Finding, SourceFile};
+
+/// A source file longer than this fails; one longer than `LONG` is named as a warning.
+const LIMIT: usize = 1_500;
+const LONG: usize = 600;
+
+/// What counts as source, by the end of its name.
+const SOURCE: &[&str] = &[".rs", ".py", ".js", ".css", ".html", ".c", ".h", ".sh"];
+
+/// The first folders of absolute paths that mean one machine and nobody else's. Written in two pieces, so that this
+/// file passes its own check.
+const MACHINE_PATHS: &[&str] = &[concat!("/work", "/"), concat!("/farm", "/"), concat!("/root", "/")];
+
+/// Finds every source file over the hard limit.
+pub(crate) fn length(files: &[SourceFile]) -> Vec<Finding> {
+    longer_than(LIMIT, files)
+}
+
+/// Finds every source file that should be two, without being refused.
+pub(crate) fn long_files(files: &[SourceFile]) -> Vec<Finding> {
+    longer_than(LONG, files)
+}
+
+/// Finds every absolute path under one of `MACHINE_PATHS`, in any text file.
+pub(crate) fn machine_paths(files: &[SourceFile]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in files {
+        for (index, line) in file.text.lines().enumerate() {
+            for word in MACHINE_PATHS.iter().filter(|word| has_absolute(line, word)) {
+                let message = format!("{word} is a place on one machine: say where from the repository's root");
+                findings.push(Finding::new(&file.path, index + 1, message));
+            }
+        }
+    }
+    findings
+}
+
+fn longer_than(limit: usize, files: &[SourceFile]) -> Vec<Finding> {
+    let sources = files.iter().filter(|file| SOURCE.iter().any(|end| file.path.ends_with(end)));
+    sources
+        .map(|file| (file, file.text.lines().count()))
+        .filter(|(_, lines)| *lines > limit)
+        .map(|(file, lines)| Finding::new(&file.path, lines, format!("{lines} lines, over {limit}")))
+        .collect()
+}
+
+/// True where `path` stands in the line as the start of an absolute path, not as a part of a relative one.
+fn has_absolute(line: &str, path: &str) -> bool {
+    line.match_indices(path).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|character| character.is_alphanumeric() || "._-~)}*>".contains(character))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file;
+    use super::*;
+
+    #[test]
+    fn a_file_at_the_limit_passes_and_one_line_more_does_not() {
+        let at = |lines: usize| [file("crates/a/src/lib.rs", &"x\n".repeat(lines))];
+        assert!(length(&at(LIMIT)).is_empty() && !length(&at(LIMIT + 1)).is_empty());
+        assert!(long_files(&at(LONG)).is_empty() && !long_files(&at(LONG + 1)).is_empty());
+    }
+
+    #[test]
+    fn tables_and_text_may_be_long() {
+        assert!(length(&[file("vectors/points.json", &"x\n".repeat(LIMIT + 1))]).is_empty());
+    }
+
+    #[test]
+    fn a_machine_path_is_found_wherever_it_stands() {
+        for place in MACHINE_PATHS {
+            for line in
+                [format!("see {place}main"), format!("\"{place}x\""), format!("file://{place}x"), (*place).into()]
+            {
+                assert_eq!(machine_paths(&[file("README.md", &format!("ok\n{line}\n"))]).len(), 1, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_relative_path_with_the_same_folder_passes() {
+        for place in MACHINE_PATHS {
+            for line in
+                [format!("src{place}mod.rs"), format!("..{place}x"), format!("${{HOME}}{place}x"), "work/".into()]
+            {
+                assert!(machine_paths(&[file("README.md", &line)]).is_empty(), "{line}");
+            }
+        }
+    }
+}

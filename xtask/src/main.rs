@@ -1,0 +1,69 @@
+//! `cargo xtask test`: everything a change must pass. `cargo xtask soak NAME`: long runs, whose record is committed.
+//!
+//! Both need Rust and a C compiler, and nothing else that is not found, installed or named by the step that needs it.
+//! Exit 0 done, 1 something failed, 2 the call was wrong.
+//!
+//! **For authors of tests.** A test whose data is absent (it looks in the folder that the environment variable
+//! `TOBARI_DATA` names) prints `NOT RUN: reason` and returns. cargo swallows the output of a test that returns, so the
+//! test also appends one line `test_name: reason` to the file that the environment variable `TOBARI_NOT_RUN_LOG` names,
+//! if it is set. The summary prints these lines, and counts each such test as skipped and not as passed.
+//!
+//! The last line of standard output is `N passed, N failed, N skipped`, whether or not the run passed.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a build tool reports by printing")]
+
+mod args;
+mod child;
+mod layout;
+mod record;
+mod soak;
+mod steps;
+mod summary;
+mod tally;
+mod tools;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let call = match args::parse(&words) {
+        Ok(call) => call,
+        Err(error) => {
+            eprintln!("{error}\n\n{}", args::USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    let Some(root) = root() else {
+        eprintln!("expected to be inside the repository, found no Cargo.toml with [workspace] above this folder");
+        return ExitCode::from(2);
+    };
+    match call {
+        args::Call::Test { without, only } => exit(steps::run(&root, &without, &only)),
+        args::Call::Soak { name, minutes } => exit(soak::run(&root, &name, minutes)),
+        args::Call::ListSoaks => {
+            soak::list();
+            ExitCode::SUCCESS
+        }
+        args::Call::Help => {
+            println!("{}\n\nsteps: {}\nparts: {}", args::USAGE, steps::names().join(", "), tools::parts().join(", "));
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn exit(passed: bool) -> ExitCode {
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The root of the repository: the nearest folder with a workspace manifest and this crate, from where cargo says this
+/// crate lies, or else from the current folder. Asked at run time, since a build folder may be shared by checkouts.
+fn root() -> Option<PathBuf> {
+    let start = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).or_else(|| std::env::current_dir().ok())?;
+    let is_root = |folder: &&std::path::Path| {
+        folder.join("xtask/Cargo.toml").is_file()
+            && std::fs::read_to_string(folder.join("Cargo.toml")).is_ok_and(|text| text.contains("[workspace]"))
+    };
+    start.ancestors().find(is_root).map(PathBuf::from)
+}

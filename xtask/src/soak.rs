@@ -1,0 +1,194 @@
+//! `cargo xtask soak NAME`: runs too long for every change. Each writes a record, which is committed as the evidence.
+
+use crate::child::{echo, target_folder, tee};
+use crate::record;
+use crate::tools::on_path;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// How long each part of a run takes where nothing is said.
+pub(crate) const DEFAULT_MINUTES: u64 = 10;
+
+struct Soak {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Path, u64) -> Result<(), String>,
+}
+
+static SOAKS: &[Soak] =
+    &[Soak { name: "fuzz", about: "every fuzz target, M minutes each; needs nightly Rust and cargo-fuzz", run: fuzz }];
+
+/// The names `soak` takes.
+pub(crate) fn names() -> Vec<&'static str> {
+    SOAKS.iter().map(|soak| soak.name).collect()
+}
+
+/// Prints every long run with what it does.
+pub(crate) fn list() {
+    SOAKS.iter().for_each(|soak| println!("{}  {}", soak.name, soak.about));
+}
+
+/// Runs the one called `name`; answers whether it passed.
+pub(crate) fn run(root: &Path, name: &str, minutes: u64) -> bool {
+    let soak = SOAKS.iter().find(|soak| soak.name == name);
+    let result = soak.map_or_else(|| Err(format!("there is no soak {name}")), |soak| (soak.run)(root, minutes));
+    match result {
+        Ok(()) => println!("soak {name}: ok"),
+        Err(ref why) => eprintln!("soak {name}: FAILED: {why}"),
+    }
+    result.is_ok()
+}
+
+/// What one target's run said of itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Fuzzed {
+    executions: Option<u64>,
+    per_second: Option<u64>,
+    findings: Vec<String>,
+}
+
+impl Fuzzed {
+    /// Takes in one line of libFuzzer's output. Of a finding only the file's name is kept.
+    fn read(&mut self, line: &str) {
+        let number = |text: &str| text.trim().parse().ok();
+        if let Some(value) = line.strip_prefix("stat::number_of_executed_units:") {
+            self.executions = number(value);
+        } else if let Some(value) = line.strip_prefix("stat::average_exec_per_sec:") {
+            self.per_second = number(value);
+        } else if let Some((_, path)) = line.split_once("Test unit written to ") {
+            self.findings.push(path.trim().rsplit('/').next().unwrap_or_default().to_owned());
+        }
+    }
+}
+
+fn fuzz(root: &Path, minutes: u64) -> Result<(), String> {
+    fuzz_tools()?;
+    let targets = targets(&root.join("fuzz/fuzz_targets")).map_err(|error| format!("fuzz/fuzz_targets: {error}"))?;
+    let mut runs = Vec::new();
+    for target in targets {
+        println!("\n== {target}");
+        let fuzzed = fuzz_one(root, &target, minutes)?;
+        runs.push((target, fuzzed));
+    }
+    let today = record::today();
+    let body = fuzz_body(minutes, &runs, &record::revision(root), &record::cpu_model());
+    record::append(root, &format!("fuzz-{today}.md"), &format!("Fuzzing on {today}"), &body)
+        .map_err(|error| format!("cannot write the record: {error}"))?;
+    println!("\n{body}\nrecord: bench/record/fuzz-{today}.md");
+    let findings: usize = runs.iter().map(|(_, fuzzed)| fuzzed.findings.len()).sum();
+    if findings == 0 { Ok(()) } else { Err(format!("findings: {findings}, in fuzz/artifacts")) }
+}
+
+fn fuzz_tools() -> Result<(), String> {
+    let Some(rustup) = on_path("rustup") else {
+        return Err("rustup is missing, which brings nightly Rust: see https://rustup.rs".to_owned());
+    };
+    let toolchains = Command::new(rustup).args(["toolchain", "list"]).output();
+    let has_nightly = toolchains.is_ok_and(|output| {
+        String::from_utf8_lossy(&output.stdout).lines().any(|toolchain| toolchain.starts_with("nightly"))
+    });
+    if !has_nightly {
+        return Err("nightly Rust is missing: rustup toolchain install nightly --profile minimal".to_owned());
+    }
+    let found = on_path("cargo-fuzz").map(drop);
+    found.ok_or_else(|| "cargo-fuzz is missing: cargo install --locked cargo-fuzz".to_owned())
+}
+
+fn targets(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if let (Some("rs"), Some(stem)) = (path.extension().and_then(|end| end.to_str()), path.file_stem()) {
+            names.push(stem.to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    if names.is_empty() { Err(io::Error::other("expected fuzz targets, found none")) } else { Ok(names) }
+}
+
+/// Runs one target. What it discovers goes to a scratch corpus in the build folder: the committed one stays small, and
+/// grows only by hand.
+fn fuzz_one(root: &Path, target: &str, minutes: u64) -> Result<Fuzzed, String> {
+    let scratch = target_folder(root).join("fuzz-corpus").join(target);
+    std::fs::create_dir_all(&scratch).map_err(|error| format!("cannot make the scratch corpus: {error}"))?;
+    let seeds = root.join("fuzz/corpus").join(target);
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo", "fuzz", "run", "--fuzz-dir", "fuzz", target]);
+    command.arg(&scratch).args(seeds.is_dir().then_some(&seeds));
+    command.args(["--".to_owned(), format!("-max_total_time={}", minutes * 60), "-print_final_stats=1".to_owned()]);
+    command.current_dir(root).env_remove("CARGO").stdin(Stdio::null()).stderr(Stdio::piped());
+    echo(&command);
+    let mut fuzzed = Fuzzed::default();
+    let status = command.spawn().and_then(|mut child| {
+        if let Some(output) = child.stderr.take() {
+            tee(output, &mut io::stderr(), &mut |line: &str| fuzzed.read(line))?;
+        }
+        child.wait()
+    });
+    let status = status.map_err(|error| format!("rustup could not be run: {error}"))?;
+    if fuzzed.findings.is_empty() && (!status.success() || fuzzed.executions.is_none()) {
+        return Err(format!("{target} ended with {status} and neither a finding nor statistics"));
+    }
+    Ok(fuzzed)
+}
+
+fn fuzz_body(minutes: u64, runs: &[(String, Fuzzed)], revision: &str, cpu: &str) -> String {
+    let mut body = format!(
+        "- command: `cargo xtask soak fuzz --minutes {minutes}`\n- revision: {revision}\n- processor: {cpu}\n\n\
+         | target | minutes at most | executions | executions per second | findings |\n|---|---:|---:|---:|---|\n"
+    );
+    let shown = |number: Option<u64>| number.map_or_else(|| "not told".to_owned(), |number| number.to_string());
+    for (target, fuzzed) in runs {
+        let findings = if fuzzed.findings.is_empty() { "none".to_owned() } else { fuzzed.findings.join(", ") };
+        let (executions, per_second) = (shown(fuzzed.executions), shown(fuzzed.per_second));
+        body.push_str(&format!("| {target} | {minutes} | {executions} | {per_second} | {findings} |\n"));
+    }
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Fuzzed {
+        let mut fuzzed = Fuzzed::default();
+        text.lines().for_each(|line| fuzzed.read(line));
+        fuzzed
+    }
+
+    const QUIET: &str =
+        "#2\tINITED cov: 3\nstat::number_of_executed_units: 81920\nstat::average_exec_per_sec:     4096\n";
+
+    #[test]
+    fn statistics_and_findings_are_read() {
+        let quiet = Fuzzed { executions: Some(81_920), per_second: Some(4_096), findings: vec![] };
+        assert_eq!(read(QUIET), quiet);
+        let found = read("artifact_prefix='x'; Test unit written to some/folder/fuzz/artifacts/wire/crash-0a1b\n");
+        assert_eq!(found.findings, ["crash-0a1b"]);
+    }
+
+    #[test]
+    fn the_record_says_what_ran_on_what_and_what_was_found() {
+        let runs = [("points".to_owned(), read(QUIET)), ("wire".to_owned(), read("Test unit written to a/crash-1\n"))];
+        let body = fuzz_body(10, &runs, "abc1234", "A CPU");
+        assert_eq!(
+            body,
+            "- command: `cargo xtask soak fuzz --minutes 10`\n- revision: abc1234\n- processor: A CPU\n\n\
+             | target | minutes at most | executions | executions per second | findings |\n|---|---:|---:|---:|---|\n\
+             | points | 10 | 81920 | 4096 | none |\n| wire | 10 | not told | not told | crash-1 |\n"
+        );
+    }
+
+    #[test]
+    fn a_folder_without_targets_is_an_error() {
+        let folder = std::env::temp_dir().join(format!("xtask-targets-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let none = targets(&folder);
+        std::fs::write(folder.join("wire.rs"), "").unwrap();
+        let one = targets(&folder);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(none.is_err());
+        assert_eq!(one.unwrap(), ["wire"]);
+    }
+}

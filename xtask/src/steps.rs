@@ -1,0 +1,277 @@
+//! The steps of `cargo xtask test`, in their order.
+
+use crate::child::{cargo, pass, pass_reading, target_folder};
+use crate::layout;
+use crate::summary::{Outcome, Row, table};
+use crate::tally::{Tally, not_run};
+use crate::tools::{TOOLS, Tool, on_path, provide};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The crates that run at the client, in a browser too.
+const CLIENT_CRATES: &[&str] = &["tobari-core", "tobari-apps"];
+const WASM: &str = "wasm32-unknown-unknown";
+
+/// Names the file to which a test that found its data absent appends its line.
+const NOT_RUN_LOG: &str = "TOBARI_NOT_RUN_LOG";
+
+struct Step {
+    name: &'static str,
+    /// What it needs beyond Rust and a C compiler; `--without` leaves the step out.
+    tool: Option<&'static Tool>,
+    run: fn(&mut Run) -> Outcome,
+}
+
+/// What the steps share.
+struct Run {
+    root: PathBuf,
+    tally: Tally,
+    log: PathBuf,
+}
+
+static STEPS: &[Step] = &[
+    Step { name: "fmt", tool: None, run: fmt },
+    Step { name: "layout", tool: None, run: |run| outcome(layout::run(&run.root)) },
+    Step { name: "clippy", tool: None, run: clippy },
+    Step { name: "tests", tool: None, run: |run| run.tests("--all-targets") },
+    Step { name: "doctests", tool: None, run: |run| run.tests("--doc") },
+    Step { name: "examples", tool: None, run: examples },
+    Step { name: "docs", tool: None, run: docs },
+    Step { name: "wasm", tool: None, run: wasm },
+    Step { name: "fuzz", tool: None, run: fuzz },
+    Step { name: "deny", tool: None, run: deny },
+    Step { name: "advisories", tool: None, run: advisories },
+];
+
+/// The names `--only` takes.
+pub(crate) fn names() -> Vec<&'static str> {
+    STEPS.iter().map(|step| step.name).collect()
+}
+
+/// Runs the steps (those in `only`, or all if it is empty), stops at the first failure, and prints the summary.
+///
+/// Answers whether none failed.
+pub(crate) fn run(root: &Path, without: &[String], only: &[String]) -> bool {
+    let mut run = Run { root: root.to_owned(), tally: Tally::default(), log: start_log(root) };
+    let data = if std::env::var_os("TOBARI_DATA").is_some() { "set" } else { "not set: what needs it says NOT RUN" };
+    println!("TOBARI_DATA is {data}");
+    println!("a test that cannot run appends `name: reason` to the file named by {NOT_RUN_LOG}");
+    let mut rows: Vec<Row> = Vec::new();
+    for step in STEPS.iter().filter(|step| only.is_empty() || only.iter().any(|name| name == step.name)) {
+        let stopped = rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)));
+        rows.push(if stopped {
+            Row { name: step.name, outcome: Outcome::NotReached, elapsed: Duration::ZERO }
+        } else {
+            timed(step, &mut run, without)
+        });
+    }
+    summarise(&rows, &run, without);
+    !rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)))
+}
+
+fn timed(step: &Step, run: &mut Run, without: &[String]) -> Row {
+    println!("\n== {}", step.name);
+    let start = Instant::now();
+    let outcome = match step.tool {
+        Some(tool) if without.iter().any(|part| part == tool.part) => Outcome::NotRun("--without".to_owned()),
+        Some(tool) => provide(tool).map_or_else(Outcome::Failed, |_| (step.run)(run)),
+        None => (step.run)(run),
+    };
+    let elapsed = start.elapsed();
+    let seconds = elapsed.as_secs_f64();
+    match &outcome {
+        Outcome::Passed | Outcome::NotReached => println!("== {}: ok, {seconds:.1} s", step.name),
+        Outcome::NotRun(why) => println!("== {}: NOT RUN ({why})", step.name),
+        Outcome::Failed(how) => eprintln!("== {}: FAILED after {seconds:.1} s: {how}", step.name),
+    }
+    Row { name: step.name, outcome, elapsed }
+}
+
+fn summarise(rows: &[Row], run: &Run, without: &[String]) {
+    let not_run = not_run(&std::fs::read_to_string(&run.log).unwrap_or_default());
+    print!("\n{}", table(rows));
+    for tool in TOOLS.iter().filter(|tool| !STEPS.iter().any(|step| step.tool.is_some_and(|t| t.part == tool.part))) {
+        let asked = without.iter().any(|part| part == tool.part);
+        println!("{}: NOT RUN ({}nothing needs it yet)", tool.part, if asked { "--without; " } else { "" });
+    }
+    not_run.iter().for_each(|line| println!("NOT RUN: {line}"));
+    println!("{}", run.tally.line(&not_run));
+}
+
+/// An empty log for this run, so that an earlier run's lines don't count. Where it cannot be made, none are counted.
+fn start_log(root: &Path) -> PathBuf {
+    let folder = target_folder(root);
+    let log = folder.join("tobari-not-run.log");
+    let made = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&log, ""));
+    if let Err(error) = made {
+        eprintln!("cannot start the log of tests not run: {error}");
+    }
+    log
+}
+
+fn outcome(result: Result<(), String>) -> Outcome {
+    result.map_or_else(Outcome::Failed, |()| Outcome::Passed)
+}
+
+fn fmt(run: &mut Run) -> Outcome {
+    let workspace = pass(cargo(&run.root).args(["fmt", "--all", "--check"]));
+    outcome(workspace.and_then(|()| pass(cargo(&run.root).args(["fmt", "--manifest-path", FUZZ, "--check"]))))
+}
+
+fn clippy(run: &mut Run) -> Outcome {
+    outcome(pass(cargo(&run.root).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])))
+}
+
+impl Run {
+    /// `--no-fail-fast`, so that the last line counts every test.
+    fn tests(&mut self, which: &str) -> Outcome {
+        let mut command = cargo(&self.root);
+        outcome(self.count(command.args(["test", "--workspace", "--no-fail-fast", which])))
+    }
+
+    /// Runs a command that runs tests, and counts them.
+    fn count(&mut self, command: &mut Command) -> Result<(), String> {
+        let result = pass_reading(command.env(NOT_RUN_LOG, &self.log), |line| self.tally.read(line));
+        if result.is_err() {
+            self.tally.broke_off();
+        }
+        result
+    }
+}
+
+/// Examples were built by the tests; here each also runs to its end.
+fn examples(run: &mut Run) -> Outcome {
+    let found = examples_in(&run.root.join("crates"));
+    if found.is_empty() {
+        return Outcome::NotRun("there is no example yet".to_owned());
+    }
+    let mut all = found.iter().map(|(package, example)| {
+        let arguments = ["run", "--quiet", "--package", package, "--example", example];
+        pass(cargo(&run.root).args(arguments))
+    });
+    outcome(all.find(Result::is_err).unwrap_or(Ok(())))
+}
+
+/// Every `examples/name.rs` and `examples/name/main.rs` under the folders of `crates`, as package and name.
+fn examples_in(crates: &Path) -> Vec<(String, String)> {
+    let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let name = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let mut found = Vec::new();
+    for package in entries(crates) {
+        for path in entries(&package.join("examples")) {
+            let single = path.extension().is_some_and(|end| end == "rs");
+            if let (true, Some(package), Some(example)) =
+                (single || path.join("main.rs").is_file(), name(&package), name(&path))
+            {
+                found.push((package, example));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn docs(run: &mut Run) -> Outcome {
+    let mut command = cargo(&run.root);
+    outcome(pass(command.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings")))
+}
+
+fn wasm(run: &mut Run) -> Outcome {
+    if let Err(why) = ensure_wasm_target(&run.root) {
+        return Outcome::Failed(why);
+    }
+    let mut command = cargo(&run.root);
+    command.args(["build", "--release", "--lib", "--target", WASM]);
+    for name in CLIENT_CRATES {
+        command.args(["--package", name]);
+    }
+    outcome(pass(&mut command))
+}
+
+fn ensure_wasm_target(root: &Path) -> Result<(), String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let query = ["--print", "target-libdir", "--target", WASM];
+    let folder = Command::new(rustc).args(query).current_dir(root).output();
+    let installed = folder.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir());
+    match (installed, on_path("rustup")) {
+        (true, _) => Ok(()),
+        (false, Some(rustup)) => pass(Command::new(rustup).args(["target", "add", WASM]).current_dir(root)),
+        (false, None) => Err(format!("the target {WASM} is missing, and so is rustup to add it")),
+    }
+}
+
+const FUZZ: &str = "fuzz/Cargo.toml";
+
+/// Runs every target's body over its corpus, and checks that the targets still fit the functions they call. Without its
+/// default features the crate leaves out libFuzzer itself, which is C++ and needs a compiler that a fresh machine may lack.
+fn fuzz(run: &mut Run) -> Outcome {
+    let target = target_folder(&run.root).join("fuzz");
+    let mut command = cargo(&run.root);
+    command.args(["test", "--manifest-path", FUZZ, "--no-default-features", "--lib"]).env("CARGO_TARGET_DIR", &target);
+    let corpora = run.count(&mut command);
+    let check = ["check", "--manifest-path", FUZZ, "--no-default-features", "--bins"];
+    outcome(corpora.and_then(|()| pass(cargo(&run.root).args(check).env("CARGO_TARGET_DIR", &target))))
+}
+
+const DENY_MISSING: &str = "cargo-deny is not on PATH: cargo install --locked cargo-deny";
+
+/// Bans, licences and sources depend on the tree alone.
+fn deny(run: &mut Run) -> Outcome {
+    if on_path("cargo-deny").is_none() {
+        return Outcome::NotRun(DENY_MISSING.to_owned());
+    }
+    let arguments = ["deny", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"];
+    outcome(pass(cargo(&run.root).args(arguments)))
+}
+
+/// Advisories depend on the day too, and need the network; without it they cannot be told, and the change is not at
+/// fault.
+fn advisories(run: &mut Run) -> Outcome {
+    if on_path("cargo-deny").is_none() {
+        return Outcome::NotRun(DENY_MISSING.to_owned());
+    }
+    if pass(cargo(&run.root).args(["deny", "fetch", "db"])).is_err() {
+        return Outcome::NotRun("the advisory database could not be fetched".to_owned());
+    }
+    outcome(pass(cargo(&run.root).args(["deny", "check", "--disable-fetch", "--hide-inclusion-graph", "advisories"])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_of(name: &str) -> Run {
+        let log = std::env::temp_dir().join(format!("xtask-{name}-{}.log", std::process::id()));
+        Run { root: PathBuf::from("."), tally: Tally::default(), log }
+    }
+
+    #[test]
+    fn a_step_whose_tool_is_left_out_is_not_run() {
+        let step = Step { name: "page", tool: Some(&TOOLS[0]), run: |_| panic!("it ran") };
+        let row = timed(&step, &mut run_of("without"), &["browser".to_owned()]);
+        assert_eq!(row.outcome, Outcome::NotRun("--without".to_owned()));
+    }
+
+    #[test]
+    fn every_step_has_its_own_name() {
+        let mut sorted = names();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), STEPS.len());
+    }
+
+    #[test]
+    fn examples_are_found_in_both_forms() {
+        let root = std::env::temp_dir().join(format!("xtask-examples-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("b/examples/whole")).unwrap();
+        std::fs::create_dir_all(root.join("a/examples/data")).unwrap();
+        for file in ["b/examples/whole/main.rs", "a/examples/single.rs", "a/examples/notes.md"] {
+            std::fs::write(root.join(file), "").unwrap();
+        }
+        let found = examples_in(&root);
+        std::fs::remove_dir_all(&root).unwrap();
+        let expected = [("a", "single"), ("b", "whole")].map(|(package, name)| (package.to_owned(), name.to_owned()));
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,105 @@
+//! How many tests passed, failed and did not run, as cargo and the tests themselves say it.
+
+/// Sums over every test binary of a run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Tally {
+    /// Takes in one line of cargo's output; only libtest's `test result:` lines count.
+    pub(crate) fn read(&mut self, line: &str) {
+        let Some(rest) = line.strip_prefix("test result: ") else { return };
+        let mut number: Option<u64> = None;
+        for word in rest.split(|character: char| character.is_whitespace() || character == ';') {
+            match (word, number) {
+                ("passed", Some(count)) => self.passed += count,
+                ("failed", Some(count)) => self.failed += count,
+                ("ignored", Some(count)) => self.ignored += count,
+                _ => {}
+            }
+            number = word.parse().ok();
+        }
+    }
+
+    /// Counts a test program that broke off before it could report, where none has reported a failure.
+    pub(crate) fn broke_off(&mut self) {
+        self.failed = self.failed.max(1);
+    }
+
+    /// The plain form that build machines read, `N passed, N failed, N skipped`.
+    ///
+    /// libtest has no word for a test that found its data absent: it counts as passed. Each is in the log of tests not
+    /// run, so it is taken from the passed and added to the skipped.
+    pub(crate) fn line(&self, not_run: &[String]) -> String {
+        let absent = u64::try_from(not_run.len()).unwrap_or(u64::MAX).min(self.passed);
+        format!("{} passed, {} failed, {} skipped", self.passed - absent, self.failed, self.ignored + absent)
+    }
+}
+
+/// The log of tests not run, one line each; a test that wrote two lines (told by its name, before the first colon)
+/// is one test.
+pub(crate) fn not_run(log: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let name = |line: &str| line.split(": ").next().unwrap_or_default().to_owned();
+    for line in log.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if !lines.iter().any(|earlier| name(earlier) == name(line)) {
+            lines.push(line.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(text: &str) -> Tally {
+        let mut tally = Tally::default();
+        text.lines().for_each(|line| tally.read(line));
+        tally
+    }
+
+    const TWO: &str = "running 3 tests\n\
+        test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+        test a ... ok\n\
+        test result: FAILED. 40 passed; 3 failed; 0 ignored; 0 measured; 7 filtered out; finished in 1.00s\n";
+
+    #[test]
+    fn results_are_summed_over_test_binaries() {
+        assert_eq!(tally(TWO), Tally { passed: 42, failed: 3, ignored: 1 });
+        assert_eq!(tally(TWO).line(&[]), "42 passed, 3 failed, 1 skipped");
+    }
+
+    #[test]
+    fn colour_does_not_hide_a_result() {
+        let line =
+            "test result: \u{1b}[32mok\u{1b}(B\u{1b}[m. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
+        assert_eq!(tally(line).passed, 5);
+    }
+
+    #[test]
+    fn other_lines_count_nothing() {
+        assert_eq!(tally("5 passed\n  test result: ok. 5 passed\nthe test result: ok. 5 passed"), Tally::default());
+    }
+
+    #[test]
+    fn a_test_that_found_no_data_is_skipped_and_not_passed() {
+        let absent =
+            not_run("reads_panel: TOBARI_DATA is not set\n\nreads_panel: again\nreads_images: no file images.bin\n");
+        assert_eq!(absent.len(), 2);
+        assert_eq!(tally(TWO).line(&absent), "40 passed, 3 failed, 3 skipped");
+    }
+
+    #[test]
+    fn a_run_that_broke_off_never_says_that_none_failed() {
+        let mut nothing = Tally::default();
+        nothing.broke_off();
+        assert_eq!(nothing.line(&[]), "0 passed, 1 failed, 0 skipped");
+        let mut some = tally(TWO);
+        some.broke_off();
+        assert_eq!(some.failed, 3);
+    }
+}

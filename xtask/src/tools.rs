@@ -1,0 +1,148 @@
+//! Programs that Rust and a C compiler don't bring: found on `PATH`, else installed, else named in the failure.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program that a step needs, and that `--without` can leave out with the steps that need it.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    /// What `--without` calls it.
+    pub(crate) part: &'static str,
+    /// The programs that will do, best first.
+    pub(crate) programs: &'static [&'static str],
+    /// The Debian package that brings the first of them.
+    pub(crate) package: &'static str,
+}
+
+/// Every tool that some step may need, in the order in which the summary names them.
+pub(crate) static TOOLS: &[Tool] = &[
+    Tool { part: "browser", programs: &["chromium", "chromium-browser", "google-chrome"], package: "chromium" },
+    Tool { part: "python", programs: &["python3"], package: "python3" },
+];
+
+/// The names `--without` takes.
+pub(crate) fn parts() -> Vec<&'static str> {
+    TOOLS.iter().map(|tool| tool.part).collect()
+}
+
+/// The first file called `program` that may be executed in the folders of `path`, a value in the form of `PATH`.
+pub(crate) fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
+    std::env::split_paths(path).map(|folder| folder.join(program)).find(|file| is_executable(file))
+}
+
+/// The same on this process's own `PATH`.
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
+    find(program, &std::env::var_os("PATH").unwrap_or_default())
+}
+
+/// Finds the tool, installing its package first where that is possible.
+///
+/// # Errors
+/// Which programs were looked for, and which package would bring them.
+pub(crate) fn provide(tool: &Tool) -> Result<PathBuf, String> {
+    let look = || tool.programs.iter().find_map(|program| on_path(program));
+    match decide(tool, look(), may_install()) {
+        Decision::Use(program) => Ok(program),
+        Decision::Fail(why) => Err(why),
+        Decision::Install => {
+            install(tool.package)?;
+            look()
+                .ok_or_else(|| format!("{} was installed, and still brought none of {:?}", tool.package, tool.programs))
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Decision {
+    Use(PathBuf),
+    Install,
+    Fail(String),
+}
+
+fn decide(tool: &Tool, found: Option<PathBuf>, may_install: bool) -> Decision {
+    match found {
+        Some(program) => Decision::Use(program),
+        None if may_install => Decision::Install,
+        None => Decision::Fail(format!(
+            "{} is missing: none of {} is on PATH (Debian: apt-get install {}); --without {} leaves it out",
+            tool.part,
+            tool.programs.join(", "),
+            tool.package,
+            tool.part
+        )),
+    }
+}
+
+/// True for root on Debian or a system derived from it. `id -u` is asked because the standard library cannot.
+fn may_install() -> bool {
+    let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
+    root && Path::new("/etc/debian_version").exists() && on_path("apt-get").is_some()
+}
+
+fn install(package: &str) -> Result<(), String> {
+    for arguments in [&["update", "--quiet"][..], &["install", "--yes", "--quiet", "--no-install-recommends", package]]
+    {
+        println!("  $ apt-get {}", arguments.join(" "));
+        let status = Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
+        if !status.is_ok_and(|status| status.success()) {
+            return Err(format!("apt-get could not install {package}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(file: &Path) -> bool {
+    file.is_file() || file.with_extension("exe").is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_on_the_path_is_used() {
+        let program = PathBuf::from("bin/chromium");
+        assert_eq!(decide(&TOOLS[0], Some(program.clone()), false), Decision::Use(program.clone()));
+        assert_eq!(decide(&TOOLS[0], Some(program.clone()), true), Decision::Use(program));
+    }
+
+    #[test]
+    fn a_missing_program_is_installed_only_where_that_is_allowed() {
+        assert_eq!(decide(&TOOLS[0], None, true), Decision::Install);
+        let Decision::Fail(why) = decide(&TOOLS[0], None, false) else { panic!("expected a failure") };
+        for word in ["browser", "chromium-browser", "apt-get install chromium", "--without browser"] {
+            assert!(why.contains(word), "{word} in {why}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_executable_files_are_found_and_the_first_folder_wins() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = std::env::temp_dir().join(format!("xtask-tools-{}", std::process::id()));
+        let folders: Vec<PathBuf> = ["a", "b", "c"].iter().map(|name| root.join(name)).collect();
+        for (folder, mode) in folders.iter().zip([0o644, 0o755, 0o755]) {
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::write(folder.join("tool"), "").unwrap();
+            std::fs::set_permissions(folder.join("tool"), std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let path = std::env::join_paths(&folders).unwrap();
+        let found = find("tool", &path);
+        let absent = find("other", &path);
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!((found, absent), (Some(folders[1].join("tool")), None));
+    }
+
+    #[test]
+    fn the_parts_are_the_ones_the_readme_names() {
+        assert_eq!(parts(), ["browser", "python"]);
+    }
+}

@@ -3,7 +3,7 @@
 //! Each was checked for: `p` and `n` prime, generator on the curve, `nG = O`, the Hasse bound, not anomalous, embedding
 //! degree above 29. The known answers in `vectors/curve` hold the constants in place.
 
-use crate::simd::{Coefficient, CurveConstants, CurveKernels, Portable, Prime};
+use crate::simd::{Coefficient, CurveConstants, CurveKernels, Form, Portable, Prime};
 use std::fmt;
 
 /// Runs an expression with `$name` bound to the marker type of a curve.
@@ -224,13 +224,15 @@ pub(crate) struct Shape {
 macro_rules! curve {
     (
         $name:ident, limbs: $limbs:literal, field_bits: $field_bits:literal, order_bits: $order_bits:literal, a: $a:expr,
-        p: $p:expr, b: $b:expr, gx: $gx:expr, gy: $gy:expr, n: $n:expr,
+        form: $form:expr, p: $p:expr, b: $b:expr, gx: $gx:expr, gy: $gy:expr, n: $n:expr,
     ) => {
         #[derive(Clone, Copy)]
         pub(crate) struct $name;
 
         impl Prime<$limbs> for $name {
             const MODULUS: [u64; $limbs] = $p;
+            const BITS: u32 = $field_bits;
+            const FORM: Form = $form;
         }
 
         impl CurveConstants<$limbs> for $name {
@@ -256,6 +258,7 @@ macro_rules! curve {
 
 curve! {
     Secp160k1, limbs: 3, field_bits: 160, order_bits: 161, a: Coefficient::Zero,
+    form: Form::PseudoMersenne { fold: 0x1_0000_538d },
     p: [0xffff_fffe_ffff_ac73, 0xffff_ffff_ffff_ffff, 0x0000_0000_ffff_ffff],
     b: [0x0000_0000_0000_0007, 0x0000_0000_0000_0000, 0x0000_0000_0000_0000],
     gx: [0x3036_f4f5_dd4d_7ebb, 0xe37a_a192_a401_9e76, 0x0000_0000_3b4c_382c],
@@ -265,6 +268,7 @@ curve! {
 
 curve! {
     P160_1, limbs: 3, field_bits: 161, order_bits: 160, a: Coefficient::Small(10),
+    form: Form::Montgomery,
     p: [0x0000_0000_0000_0007, 0x0000_0000_0000_0000, 0x0000_0001_0000_0000],
     b: [0x208f_394c_f73c_c816, 0xb7cb_931b_8b34_6fa1, 0x0000_0000_eb5a_93ab],
     gx: [0x0000_0000_0000_0001, 0x0000_0000_0000_0000, 0x0000_0000_0000_0000],
@@ -274,6 +278,7 @@ curve! {
 
 curve! {
     Secp192k1, limbs: 3, field_bits: 192, order_bits: 192, a: Coefficient::Zero,
+    form: Form::PseudoMersenne { fold: 0x1_0000_11c9 },
     p: [0xffff_fffe_ffff_ee37, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff],
     b: [0x0000_0000_0000_0003, 0x0000_0000_0000_0000, 0x0000_0000_0000_0000],
     gx: [0x1da5_d1b1_eae0_6c7d, 0x26b0_7d02_80b7_f434, 0xdb4f_f10e_c057_e9ae],
@@ -283,6 +288,7 @@ curve! {
 
 curve! {
     Secp224k1, limbs: 4, field_bits: 224, order_bits: 225, a: Coefficient::Zero,
+    form: Form::PseudoMersenne { fold: 0x1_0000_1a93 },
     p: [0xffff_fffe_ffff_e56d, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff, 0x0000_0000_ffff_ffff],
     b: [0x0000_0000_0000_0005, 0x0000_0000_0000_0000, 0x0000_0000_0000_0000, 0x0000_0000_0000_0000],
     gx: [0x0f7e_650e_b6b7_a45c, 0x69a4_67e9_e470_75a9, 0x4df0_99df_30fc_28a1, 0x0000_0000_a145_5b33],
@@ -292,6 +298,7 @@ curve! {
 
 curve! {
     Secp256k1, limbs: 4, field_bits: 256, order_bits: 256, a: Coefficient::Zero,
+    form: Form::PseudoMersenne { fold: 0x1_0000_03d1 },
     p: [0xffff_fffe_ffff_fc2f, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff],
     b: [0x0000_0000_0000_0007, 0x0000_0000_0000_0000, 0x0000_0000_0000_0000, 0x0000_0000_0000_0000],
     gx: [0x59f2_815b_16f8_1798, 0x029b_fcdb_2dce_28d9, 0x55a0_6295_ce87_0b07, 0x79be_667e_f9dc_bbac],
@@ -301,6 +308,7 @@ curve! {
 
 curve! {
     Secp384r1, limbs: 6, field_bits: 384, order_bits: 384, a: Coefficient::MinusThree,
+    form: Form::Montgomery,
     p: [0x0000_0000_ffff_ffff, 0xffff_ffff_0000_0000, 0xffff_ffff_ffff_fffe, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff],
     b: [0x2a85_c8ed_d3ec_2aef, 0xc656_398d_8a2e_d19d, 0x0314_088f_5013_875a, 0x181d_9c6e_fe81_4112, 0x988e_056b_e3f8_2d19, 0xb331_2fa7_e23e_e7e4],
     gx: [0x3a54_5e38_7276_0ab7, 0x5502_f25d_bf55_296c, 0x59f7_41e0_8254_2a38, 0x6e1d_3b62_8ba7_9b98, 0x8eb1_c71e_f320_ad74, 0xaa87_ca22_be8b_0537],
@@ -310,6 +318,7 @@ curve! {
 
 curve! {
     NistP192, limbs: 3, field_bits: 192, order_bits: 192, a: Coefficient::MinusThree,
+    form: Form::Montgomery,
     p: [0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_fffe, 0xffff_ffff_ffff_ffff],
     b: [0xfeb8_deec_c146_b9b1, 0x0fa7_e9ab_7224_3049, 0x6421_0519_e59c_80e7],
     gx: [0xf4ff_0afd_82ff_1012, 0x7cbf_20eb_43a1_8800, 0x188d_a80e_b030_90f6],
@@ -319,6 +328,7 @@ curve! {
 
 curve! {
     NistP224, limbs: 4, field_bits: 224, order_bits: 224, a: Coefficient::MinusThree,
+    form: Form::Montgomery,
     p: [0x0000_0000_0000_0001, 0xffff_ffff_0000_0000, 0xffff_ffff_ffff_ffff, 0x0000_0000_ffff_ffff],
     b: [0x270b_3943_2355_ffb4, 0x5044_b0b7_d7bf_d8ba, 0x0c04_b3ab_f541_3256, 0x0000_0000_b405_0a85],
     gx: [0x3432_80d6_115c_1d21, 0x4a03_c1d3_56c2_1122, 0x6bb4_bf7f_3213_90b9, 0x0000_0000_b70e_0cbd],
@@ -328,6 +338,7 @@ curve! {
 
 curve! {
     NistP256, limbs: 4, field_bits: 256, order_bits: 256, a: Coefficient::MinusThree,
+    form: Form::Montgomery,
     p: [0xffff_ffff_ffff_ffff, 0x0000_0000_ffff_ffff, 0x0000_0000_0000_0000, 0xffff_ffff_0000_0001],
     b: [0x3bce_3c3e_27d2_604b, 0x651d_06b0_cc53_b0f6, 0xb3eb_bd55_7698_86bc, 0x5ac6_35d8_aa3a_93e7],
     gx: [0xf4a1_3945_d898_c296, 0x7703_7d81_2deb_33a0, 0xf8bc_e6e5_63a4_40f2, 0x6b17_d1f2_e12c_4247],

@@ -1,9 +1,13 @@
-//! Prime fields on 64-bit words: Montgomery arithmetic, specialised by prime at compile time.
+//! Prime fields on 64-bit words, specialised by prime at compile time.
 //!
-//! An [`Element`] of `F_p` stands for `v` as `v · R mod p` with `R = 2^(64L)`, always canonical in `[0, p)`. The product
-//! is Montgomery's (`a b / R`), interleaved word by word (CIOS: Koç, Acar, Kaliski, IEEE Micro 16(3), 1996): `2L² + L`
-//! word products. The bound: with `a, b < p` each of the `L` steps keeps the accumulator below `2p`, so one conditional
-//! subtraction ends it.
+//! An [`Element`] of `F_p` is always canonical in `[0, p)`; what it stands for depends on the prime's [`Form`]:
+//!
+//! * **Montgomery**: `v` stands as `v · R mod p` with `R = 2^(64L)`. The product is `a b / R`, interleaved word by word (CIOS:
+//!   Koç, Acar, Kaliski, IEEE Micro 16(3), 1996): `2L² + L` word products. With `a, b < p` each of the `L` steps keeps the
+//!   accumulator below `2p`, so one conditional subtraction ends it.
+//! * **Pseudo-Mersenne**, for `p = 2^B - c` with `c < 2^34`: `v` stands for itself. The product is folded twice by
+//!   `2^B ≡ c`: `L² + L + 2` word products. After the first fold it is below `2^(B+35)`, after the second below `2^B + 2^70
+//!   < 2p`, so one conditional subtraction ends it.
 //!
 //! # Leakage
 //! Constant time, except `vartime_` functions and the exponents of [`Element::pow`], which are public constants.
@@ -12,16 +16,34 @@ use std::marker::PhantomData;
 use std::ops::{Add, Mul, Neg, Sub};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
+/// How the elements of a field stand in memory, and how their products are reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `v · 2^(64L) mod p`.
+    Montgomery,
+    /// `v` itself, for `p = 2^BITS - fold`.
+    PseudoMersenne { fold: u64 },
+}
+
 /// An odd prime of at most `64 L` bits.
 pub(crate) trait Prime<const L: usize>: Copy + Send + Sync + 'static {
     /// `p`.
     const MODULUS: [u64; L];
+    /// Bits of `p`.
+    const BITS: u32;
+    /// How elements stand.
+    const FORM: Form;
+    /// `log2 R`: the factor by which an element differs from the integer it stands for.
+    const LOG_R: u32 = match Self::FORM {
+        Form::Montgomery => 64 * L as u32,
+        Form::PseudoMersenne { .. } => 0,
+    };
     /// `-1/p mod 2^64`.
     const NEGATED_INVERSE: u64 = negated_inverse(Self::MODULUS[0]);
-    /// `R mod p`: one, in Montgomery form.
-    const ONE: [u64; L] = power_of_two(64 * L as u32, &Self::MODULUS);
-    /// `R² mod p`, which carries an integer into Montgomery form.
-    const R_SQUARED: [u64; L] = power_of_two(128 * L as u32, &Self::MODULUS);
+    /// One, as it stands: `R mod p`.
+    const ONE: [u64; L] = power_of_two(Self::LOG_R, &Self::MODULUS);
+    /// `R² mod p`, by which an integer is multiplied to stand as an element.
+    const R_SQUARED: [u64; L] = power_of_two(2 * Self::LOG_R, &Self::MODULUS);
 }
 
 /// `-1/p mod 2^64` by Newton's iteration: each step doubles the number of right bits.
@@ -36,7 +58,7 @@ const fn negated_inverse(p: u64) -> u64 {
 }
 
 /// `2^exponent mod p` by doubling, at compile time.
-const fn power_of_two<const L: usize>(exponent: u32, p: &[u64; L]) -> [u64; L] {
+pub(super) const fn power_of_two<const L: usize>(exponent: u32, p: &[u64; L]) -> [u64; L] {
     let mut value = [0; L];
     value[0] = 1;
     let mut i = 0;
@@ -106,7 +128,7 @@ pub(crate) fn less_than<const L: usize>(a: &[u64; L], b: &[u64; L]) -> Choice {
     Choice::from(borrow as u8)
 }
 
-/// An element of `F_p`, canonical and in Montgomery form.
+/// An element of `F_p`, canonical, in the prime's [`Form`].
 #[derive(Clone, Copy)]
 pub(crate) struct Element<P, const L: usize>(pub(crate) [u64; L], PhantomData<P>);
 
@@ -136,7 +158,7 @@ impl<P: Prime<L>, const L: usize> Element<P, L> {
     pub(crate) fn to_integer(self) -> [u64; L] {
         let mut one = [0; L];
         one[0] = 1;
-        montgomery_product::<P, L>(&self.0, &one)
+        product::<P, L>(&self.0, &one)
     }
 
     #[inline(always)]
@@ -252,7 +274,57 @@ fn odd_part<const L: usize>(p: &[u64; L]) -> ([u64; L], u32) {
     (odd, twos)
 }
 
-/// `a b / 2^(64L) mod p`, canonical, for `a, b < p`.
+/// `a b / R mod p`, canonical, for `a, b < p`.
+#[inline(always)]
+fn product<P: Prime<L>, const L: usize>(a: &[u64; L], b: &[u64; L]) -> [u64; L] {
+    match P::FORM {
+        Form::Montgomery => montgomery_product::<P, L>(a, b),
+        Form::PseudoMersenne { fold } => folded_product::<P, L>(a, b, fold),
+    }
+}
+
+/// `a b mod p` for `p = 2^BITS - fold`.
+#[inline(always)]
+fn folded_product<P: Prime<L>, const L: usize>(a: &[u64; L], b: &[u64; L], fold: u64) -> [u64; L] {
+    // t = a b, low words and high words
+    let (mut low, mut high) = ([0u64; L], [0u64; L]);
+    for (i, &word) in b.iter().enumerate() {
+        let mut carry = 0;
+        for j in 0..L {
+            let place = if i + j < L { &mut low[i + j] } else { &mut high[i + j - L] };
+            (*place, carry) = multiply_add(*place, a[j], word, carry);
+        }
+        high[i] = carry;
+    }
+    // t = high 2^BITS + low; BITS is whole words, or half a word less
+    let spare = 64 * L as u32 - P::BITS;
+    let mut upper = high;
+    if spare > 0 {
+        for j in (0..L).rev() {
+            let below = if j > 0 { high[j - 1] } else { low[L - 1] };
+            upper[j] = high[j] << spare | below >> (64 - spare);
+        }
+        low[L - 1] &= u64::MAX >> spare;
+    }
+    let mut carry = 0;
+    for j in 0..L {
+        (low[j], carry) = multiply_add(low[j], upper[j], fold, carry);
+    }
+    let top = if spare > 0 { carry << spare | low[L - 1] >> (64 - spare) } else { carry };
+    if spare > 0 {
+        low[L - 1] &= u64::MAX >> spare;
+    }
+    let rest = u128::from(top) * u128::from(fold);
+    let mut carry = 0;
+    (low[0], carry) = carrying_add(low[0], rest as u64, carry);
+    (low[1], carry) = carrying_add(low[1], (rest >> 64) as u64, carry);
+    for word in low.iter_mut().skip(2) {
+        (*word, carry) = carrying_add(*word, 0, carry);
+    }
+    subtract_once(&low, carry, &P::MODULUS)
+}
+
+/// `a b / 2^(64L) mod p`.
 #[inline(always)]
 fn montgomery_product<P: Prime<L>, const L: usize>(a: &[u64; L], b: &[u64; L]) -> [u64; L] {
     let mut t = [0u64; L];
@@ -278,7 +350,7 @@ impl<P: Prime<L>, const L: usize> Mul for Element<P, L> {
     type Output = Self;
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        Self(montgomery_product::<P, L>(&self.0, &other.0), PhantomData)
+        Self(product::<P, L>(&self.0, &other.0), PhantomData)
     }
 }
 

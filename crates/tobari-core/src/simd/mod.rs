@@ -5,7 +5,8 @@
 //! boundary in one form on every backend:
 //!
 //! * a point is `2L` words, `x` then `y`, least significant word first, `L` = words of the field (3, 4 or 6);
-//! * a coordinate `v` stands as the canonical residue `v · 2^(64L) mod p` (Montgomery form), in `[0, p)`;
+//! * a coordinate stands as a canonical residue in `[0, p)`: of itself where `p = 2^B - c` with a small `c`, else of its
+//!   product with `2^(64L)` (Montgomery form);
 //! * the identity is `x = y = 0`, which is on none of the curves since `b ≠ 0` on all of them.
 //!
 //! This is the only room of the crate that may hold `unsafe`; the portable backend needs none.
@@ -18,7 +19,7 @@
 mod field;
 mod portable;
 
-pub(crate) use field::{Element, Prime};
+pub(crate) use field::{Element, Form, Prime};
 pub(crate) use portable::Portable;
 
 /// Constants of one curve, known at compile time, so that each loop is specialised by prime.

@@ -1,0 +1,203 @@
+//! Why a member is not let in, or is put out again.
+
+use std::time::Duration;
+
+use tobari_core::{
+    curve::{Curve, PointError},
+    params::BelowFloor,
+    wire::WireError,
+};
+
+use crate::call::messages::{Code, MessageError, Pace};
+
+/// Why a member is not let in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A curve below the server's floor.
+    #[error(transparent)]
+    BelowFloor(#[from] BelowFloor),
+    /// Another curve than the room's.
+    #[error("curve {found}: expected {expected}, as the room has")]
+    Curve {
+        /// The curve asked for.
+        found: Curve,
+        /// The room's.
+        expected: Curve,
+    },
+    /// Another pace than the room's.
+    #[error("pace {found:?}: expected {expected:?}, as the room has")]
+    Pace {
+        /// The pace asked for.
+        found: Pace,
+        /// The room's.
+        expected: Pace,
+    },
+    /// A lockstep room for no speaker, or for too many.
+    #[error("room for {found} speakers: expected 1 to {most}")]
+    Members {
+        /// The number asked for.
+        found: u16,
+        /// The most possible.
+        most: usize,
+    },
+    /// A member that would neither speak nor listen.
+    #[error("a member must speak, listen, or both")]
+    Idler,
+    /// Every number of the room has been given out.
+    #[error("the room has had {members} members, and takes no more")]
+    Full {
+        /// How many.
+        members: usize,
+    },
+    /// The room has ended.
+    #[error("the room is over")]
+    Over,
+}
+
+impl Refusal {
+    /// The code to answer with.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::BelowFloor(_) | Self::Curve { .. } => Code::Curve,
+            Self::Pace { .. } | Self::Members { .. } => Code::Pace,
+            Self::Idler => Code::Idler,
+            Self::Full { .. } => Code::Full,
+            Self::Over => Code::Ended,
+        }
+    }
+}
+
+/// Why a member is put out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Bytes that are not a packet on the room's curve.
+    #[error("packet: {0}")]
+    Wire(#[from] WireError),
+    /// Text that is not a control message.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    /// A packet for another room.
+    #[error("packet: for another room")]
+    Room,
+    /// A packet in another member's name.
+    #[error("packet of member {found}: expected {expected}, the sender's own number")]
+    Sender {
+        /// The number in the packet.
+        found: u16,
+        /// The sender's.
+        expected: u16,
+    },
+    /// A packet of the wrong length.
+    #[error("packet of {found} samples: expected {expected}")]
+    Samples {
+        /// How many there were.
+        found: usize,
+        /// How many there should be.
+        expected: usize,
+    },
+    /// A packet or an end from a member that does not speak.
+    #[error("a packet or `end` from a member that joined without speaking")]
+    NotASpeaker,
+    /// An acknowledgement from a member that does not listen.
+    #[error("an acknowledgement from a member that joined without listening")]
+    NotAListener,
+    /// A tick sent twice, or an earlier one.
+    #[error("packet for tick {tick}: expected {next} or later")]
+    Backwards {
+        /// The packet's tick.
+        tick: u32,
+        /// The first that was free.
+        next: u32,
+    },
+    /// A tick left out, in a lockstep room.
+    #[error("packet for tick {tick}: expected {next}, since a lockstep room skips none")]
+    Gap {
+        /// The packet's tick.
+        tick: u32,
+        /// The tick expected.
+        next: u32,
+    },
+    /// A tick too far ahead.
+    #[error("packet for tick {tick}: tick {open} is open and at most {window} ticks are taken at once")]
+    Flood {
+        /// The packet's tick.
+        tick: u32,
+        /// The open tick.
+        open: u32,
+        /// The window.
+        window: u32,
+    },
+    /// Something sent after `end`.
+    #[error("a packet or a second `end` after `end`")]
+    AfterEnd,
+    /// Something else than a join, first.
+    #[error("expected a `join` first")]
+    NotJoined,
+    /// A second join.
+    #[error("a second `join`")]
+    SecondJoin,
+    /// An acknowledgement that makes no sense.
+    #[error("acknowledgement of tick {tick}: expected {next} or later, and earlier than the open tick {open}")]
+    Acknowledgement {
+        /// The tick acknowledged.
+        tick: u32,
+        /// The first that was not acknowledged yet.
+        next: u32,
+        /// The open tick.
+        open: u32,
+    },
+    /// The room waited for this member too long.
+    #[error("nothing came within {waited:?} that the room waits for")]
+    Idle {
+        /// How long the room waited.
+        waited: Duration,
+    },
+    /// The room's speakers did not all come.
+    #[error("the room's speakers did not all join within {waited:?}")]
+    Gather {
+        /// How long the room waited.
+        waited: Duration,
+    },
+    /// The member's connection is silent.
+    #[error("nothing at all came from this connection within {waited:?}")]
+    Silent {
+        /// How long the server waited.
+        waited: Duration,
+    },
+    /// The member does not take what it is sent.
+    #[error("the member does not take what is sent to it")]
+    Slow,
+    /// The server is closing.
+    #[error("the server is closing")]
+    Shutdown,
+    /// A fault of the server itself.
+    #[error("internal error")]
+    Internal,
+}
+
+impl Fault {
+    /// The code to answer with.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Wire(WireError::Version(_)) => Code::Version,
+            Self::Wire(WireError::Curve { .. } | WireError::UnknownCurve(_)) => Code::Curve,
+            Self::Wire(WireError::Points(PointError::NotOnCurve { .. })) => Code::Point,
+            Self::Wire(_) | Self::Samples { .. } => Code::Packet,
+            Self::Message(error) => error.code(),
+            Self::NotJoined | Self::SecondJoin | Self::NotAListener => Code::Malformed,
+            Self::Room => Code::Room,
+            Self::Sender { .. } | Self::NotASpeaker => Code::Member,
+            Self::Backwards { .. } => Code::Backwards,
+            Self::Gap { .. } => Code::Gap,
+            Self::Flood { .. } => Code::Flood,
+            Self::AfterEnd => Code::Ended,
+            Self::Acknowledgement { .. } => Code::Acknowledgement,
+            Self::Idle { .. } | Self::Gather { .. } | Self::Silent { .. } => Code::Timeout,
+            Self::Slow => Code::Slow,
+            Self::Shutdown => Code::Shutdown,
+            Self::Internal => Code::Internal,
+        }
+    }
+}

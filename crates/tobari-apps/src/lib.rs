@@ -1,0 +1,8 @@
+//! The blind jobs of Tobari, as state machines: no socket, no file, no clock, no thread.
+//!
+//! Each job is a room of the same four files: `mod.rs` (what is computed, who sees what), `program.rs` (the computation
+//! in the clear), `client.rs` (the half that holds keys) and `server.rs` (the half that never does).
+
+#![forbid(unsafe_code)]
+
+pub mod call;

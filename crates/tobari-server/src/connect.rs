@@ -1,0 +1,368 @@
+//! The client's half of a connection: moves bytes between a member and the blind server, and knows no key.
+//!
+//! `http` and `ws` name the same unencrypted transport, `https` and `wss` the same TLS one. Whom a TLS connection trusts is
+//! a [`ClientTls`]. Packets are made and sums opened by [`tobari_apps::call::client`].
+//!
+//! ```
+//! use tobari_apps::call::messages::{ClientMessage, Join, Pace};
+//! use tobari_core::curve::Curve;
+//! use tobari_server::{ServerOptions, Tls, bind, connect, connect::{ClientTls, Incoming}};
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let mut options = ServerOptions::new(([127, 0, 0, 1], 0).into());
+//! options.tls = Tls::SelfSigned;
+//! let server = bind(options).await?;
+//! let (url, fingerprint) = (server.url(), server.certificate_fingerprint().ok_or("no certificate")?);
+//! tokio::spawn(server.run(std::future::pending()));
+//!
+//! let join = Join::new(Pace::Lockstep { members: 1 }, Curve::Secp256k1);
+//! let mut connection = connect(&url, &"monday".parse()?, &join, &ClientTls::Pinned(fingerprint)).await?;
+//! connection.send(&ClientMessage::End {}).await?; // nothing to say
+//! assert_eq!(connection.receive().await?, Incoming::Ended { ticks: 0 });
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod trust;
+
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+use axum::body::Bytes;
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use rustls::pki_types::ServerName;
+use tobari_apps::call::messages::{ClientMessage, Code, Join, MessageError, RoomName, ServerMessage, Welcome};
+use tobari_core::wire::MAX_MEMBERS;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{self, Message, http::Uri, protocol::WebSocketConfig},
+};
+
+use crate::{Fingerprint, session::MAX_MESSAGE_BYTES};
+
+/// The longest message from the server: a sum has the points of a packet, and two sets of members.
+const MAX_SUM_BYTES: usize = MAX_MESSAGE_BYTES + MAX_MEMBERS / 4;
+
+/// Time for the connection, the TLS and WebSocket handshakes and the welcome together.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time without anything from the server, which pings oftener than this.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Whom a client trusts to be the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientTls {
+    /// Whoever the certificate authorities of this system vouch for.
+    System,
+    /// Whoever the certificate authorities in this PEM file vouch for, and nobody else.
+    CaFile(PathBuf),
+    /// Whoever holds the key of the certificate with this fingerprint, under whatever name or date.
+    Pinned(Fingerprint),
+}
+
+/// A member's connection.
+pub struct Connection {
+    welcome: Welcome,
+    outbound: Outbound,
+    inbound: Inbound,
+}
+
+/// The sending half of a [`Connection`].
+pub struct Outbound {
+    sink: SplitSink<WebSocketStream<Box<dyn Transport>>, Message>,
+}
+
+/// The receiving half of a [`Connection`]. It must be read from for pings to be answered.
+pub struct Inbound {
+    stream: SplitStream<WebSocketStream<Box<dyn Transport>>>,
+}
+
+/// What the server sends after its welcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    /// An encrypted sum, for [`tobari_apps::call::client::Listener`].
+    Sum(Bytes),
+    /// The end of a tick without a sum: this member does not listen, or there was nothing to hear.
+    Closed {
+        /// The tick.
+        tick: u32,
+    },
+    /// The end of the room; nothing comes after it.
+    Ended {
+        /// How many ticks it had.
+        ticks: u32,
+    },
+}
+
+/// What the server sends.
+enum Arrival {
+    Sum(Bytes),
+    Message(ServerMessage),
+}
+
+trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
+
+/// Connects to the server at `url` and joins a room.
+///
+/// # Errors
+/// [`ConnectError`] if the server cannot be reached or trusted, or does not let the member in.
+pub async fn connect(url: &str, room: &RoomName, join: &Join, tls: &ClientTls) -> Result<Connection, ConnectError> {
+    let waited = CONNECT_TIMEOUT;
+    timeout(waited, join_room(&Target::parse(url)?, room, join, tls))
+        .await
+        .map_err(|_| ConnectError::Timeout { what: "welcome", waited })?
+}
+
+async fn join_room(target: &Target, room: &RoomName, join: &Join, tls: &ClientTls) -> Result<Connection, ConnectError> {
+    let transport = target.open(tls).await?;
+    let request = format!("ws://{}{}/call/v1/{room}", target.authority, target.path);
+    let (socket, _) = client_async_with_config(request, transport, Some(web_socket_config())).await?;
+    let (sink, stream) = socket.split();
+    let (mut outbound, mut inbound) = (Outbound { sink }, Inbound { stream });
+    outbound.send(&ClientMessage::Join(join.clone())).await?;
+    match inbound.message().await? {
+        Arrival::Message(ServerMessage::Welcome(welcome)) => Ok(Connection { welcome, outbound, inbound }),
+        Arrival::Message(ServerMessage::Refused { code, reason }) => Err(ConnectError::Refused { code, reason }),
+        _ => Err(ConnectError::Unexpected),
+    }
+}
+
+fn web_socket_config() -> WebSocketConfig {
+    WebSocketConfig::default().max_message_size(Some(MAX_SUM_BYTES)).max_frame_size(Some(MAX_SUM_BYTES))
+}
+
+/// What a URL names.
+struct Target {
+    tls: bool,
+    host: String,
+    port: u16,
+    /// Host and port as in the URL.
+    authority: String,
+    /// What stands before `/call`, for a server behind a proxy; without a slash at its end.
+    path: String,
+}
+
+impl Target {
+    fn parse(url: &str) -> Result<Self, ConnectError> {
+        let fault = |what| ConnectError::Url { url: url.to_owned(), what };
+        let uri: Uri = url.parse().map_err(|_| fault("not a URL"))?;
+        let tls = match uri.scheme_str() {
+            Some("http" | "ws") => false,
+            Some("https" | "wss") => true,
+            _ => return Err(fault("expected http, https, ws or wss")),
+        };
+        let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
+        let authority = authority.ok_or(fault("expected a host, without a user"))?;
+        if uri.query().is_some() {
+            return Err(fault("expected no query"));
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = match (authority.port_u16(), tls) {
+            (Some(port), _) => port,
+            (None, false) => 80,
+            (None, true) => 443,
+        };
+        let path = uri.path().trim_end_matches('/').to_owned();
+        Ok(Self { tls, host, port, authority: authority.to_string(), path })
+    }
+
+    /// Connects, with TLS where the URL says so.
+    async fn open(&self, tls: &ClientTls) -> Result<Box<dyn Transport>, ConnectError> {
+        let server = || format!("{}:{}", self.host, self.port);
+        let fault = |source| ConnectError::Connect { server: server(), source };
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(fault)?;
+        stream.set_nodelay(true).map_err(fault)?;
+        if !self.tls {
+            return Ok(Box::new(stream));
+        }
+        let fault = |what: String| ConnectError::Tls { server: server(), what };
+        let config = trust::client_config(tls, &server())?;
+        let name = ServerName::try_from(self.host.clone()).map_err(|error| fault(error.to_string()))?;
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+        Ok(Box::new(stream.map_err(|error| fault(error.to_string()))?))
+    }
+}
+
+impl Connection {
+    /// What the server said to the join.
+    pub fn welcome(&self) -> &Welcome {
+        &self.welcome
+    }
+
+    /// Sends a packet. See [`Outbound::send_packet`].
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the connection is gone; [`Connection::receive`] may say why.
+    pub async fn send_packet(&mut self, packet: Vec<u8>) -> Result<(), ConnectError> {
+        self.outbound.send_packet(packet).await
+    }
+
+    /// Sends a control message.
+    ///
+    /// # Errors
+    /// As [`Connection::send_packet`].
+    pub async fn send(&mut self, message: &ClientMessage) -> Result<(), ConnectError> {
+        self.outbound.send(message).await
+    }
+
+    /// Waits for what comes next.
+    ///
+    /// # Errors
+    /// See [`Inbound::receive`].
+    pub async fn receive(&mut self) -> Result<Incoming, ConnectError> {
+        self.inbound.receive().await
+    }
+
+    /// The two halves, for a member that sends and receives at the same time.
+    pub fn split(self) -> (Outbound, Inbound) {
+        (self.outbound, self.inbound)
+    }
+}
+
+impl Outbound {
+    /// Sends a packet made by [`tobari_apps::call::client::Speaker`], and waits until the system has taken it.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the connection is gone; [`Inbound::receive`] may say why.
+    pub async fn send_packet(&mut self, packet: Vec<u8>) -> Result<(), ConnectError> {
+        self.sink.send(Message::binary(packet)).await.map_err(ConnectError::from)
+    }
+
+    /// Sends a control message.
+    ///
+    /// # Errors
+    /// As [`Outbound::send_packet`].
+    pub async fn send(&mut self, message: &ClientMessage) -> Result<(), ConnectError> {
+        self.sink.send(Message::text(message.to_text())).await.map_err(ConnectError::from)
+    }
+
+    /// Says goodbye without waiting for the room to end.
+    ///
+    /// # Errors
+    /// As [`Outbound::send_packet`].
+    pub async fn close(&mut self) -> Result<(), ConnectError> {
+        self.sink.close().await.map_err(ConnectError::from)
+    }
+}
+
+impl Inbound {
+    /// Waits for what comes next.
+    ///
+    /// # Errors
+    /// [`ConnectError::Removed`] if the server put this member out, other variants if the connection is gone, the
+    /// server is silent, or what came is not of this protocol.
+    pub async fn receive(&mut self) -> Result<Incoming, ConnectError> {
+        match self.message().await? {
+            Arrival::Sum(sum) => Ok(Incoming::Sum(sum)),
+            Arrival::Message(ServerMessage::Closed { tick }) => Ok(Incoming::Closed { tick }),
+            Arrival::Message(ServerMessage::Ended { ticks }) => Ok(Incoming::Ended { ticks }),
+            Arrival::Message(ServerMessage::Removed { code, reason }) => Err(ConnectError::Removed { code, reason }),
+            Arrival::Message(ServerMessage::Welcome(_) | ServerMessage::Refused { .. }) => {
+                Err(ConnectError::Unexpected)
+            }
+        }
+    }
+
+    /// The next thing that is not a ping.
+    async fn message(&mut self) -> Result<Arrival, ConnectError> {
+        loop {
+            let silent = |_| ConnectError::Timeout { what: "sign of life", waited: SILENCE };
+            match timeout(SILENCE, self.stream.next()).await.map_err(silent)? {
+                Some(Ok(Message::Binary(sum))) => return Ok(Arrival::Sum(sum)),
+                Some(Ok(Message::Text(text))) => return Ok(Arrival::Message(ServerMessage::parse(&text)?)),
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(Message::Close(_))) | None => return Err(ConnectError::Closed),
+                Some(Err(error)) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Why a member is not connected, or no longer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// A URL that does not name a server.
+    #[error("server URL {url:?}: {what}")]
+    Url {
+        /// The URL.
+        url: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// No connection.
+    #[error("cannot connect to {server}: {source}")]
+    Connect {
+        /// Host and port.
+        server: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A certificate file that cannot be used.
+    #[error("{}: {what}", path.display())]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// No TLS with this server, or none that can be trusted.
+    #[error("TLS with {server}: {what}")]
+    Tls {
+        /// Host and port.
+        server: String,
+        /// What failed.
+        what: String,
+    },
+    /// The server is too slow.
+    #[error("no {what} from the server within {waited:?}")]
+    Timeout {
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        waited: Duration,
+    },
+    /// The server does not let the member in.
+    #[error("refused by the server ({code}): {reason}")]
+    Refused {
+        /// Why, for programs.
+        code: Code,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The server put the member out.
+    #[error("removed by the server ({code}): {reason}")]
+    Removed {
+        /// Why, for programs.
+        code: Code,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The connection ended without a word.
+    #[error("the connection ended before the room did")]
+    Closed,
+    /// The WebSocket failed.
+    #[error("connection to the server: {0}")]
+    WebSocket(Box<tungstenite::Error>),
+    /// Something that is not of this protocol.
+    #[error("message from the server: {0}")]
+    Message(#[from] MessageError),
+    /// Something of this protocol that does not belong here.
+    #[error("message from the server: not expected at this point")]
+    Unexpected,
+}
+
+impl From<tungstenite::Error> for ConnectError {
+    fn from(error: tungstenite::Error) -> Self {
+        Self::WebSocket(Box::new(error))
+    }
+}

@@ -1,0 +1,31 @@
+//! Where arithmetic runs: on the blocking pool, and no more of it at once than there are cores.
+
+use std::{sync::Arc, thread};
+
+use tokio::{sync::Semaphore, task};
+
+/// The gate before the cores. Whoever waits is served in order, so that no connection starves another.
+#[derive(Clone)]
+pub(crate) struct Cpu {
+    cores: Arc<Semaphore>,
+}
+
+impl Cpu {
+    pub(crate) fn new() -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Self { cores: Arc::new(Semaphore::new(cores)) }
+    }
+
+    /// Runs `work` on a thread of its own; none if it panicked.
+    pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let permit = Arc::clone(&self.cores).acquire_owned().await.ok()?;
+        // The permit goes with the work: it is held to the end even if the caller goes away.
+        task::spawn_blocking(move || {
+            let result = work();
+            drop(permit);
+            result
+        })
+        .await
+        .ok()
+    }
+}

@@ -1,0 +1,35 @@
+//! The blind server at the edge of the network, and the client's half of a connection to it.
+//!
+//! ```text
+//!   GET /                    one line: what this is
+//!   GET /health              ok
+//!   GET /call/v1/{room}      a WebSocket: one member of a call (tobari_apps::call::messages has the protocol)
+//! ```
+//!
+//! **What the server holds.** Points of a curve, room names and member numbers, and its own TLS key. It has no option, file
+//! or message that could bring it a key of a call, and writes no sample, point, address or room name to its log.
+//!
+//! **Who runs what.** Each connection is an asynchronous task that reads, checks and answers; each room is one task that
+//! owns its state machine and hears of everything through one bounded queue. Arithmetic on points never runs on the
+//! asynchronous threads: decoding passes a gate as wide as the machine has cores, additions run on the blocking pool.
+//!
+//! **What is bounded.** Connections, rooms, members, the length of every message, every queue, and the time for a TLS
+//! handshake, a request's head, a join, a write, and for silence.
+
+#![forbid(unsafe_code)]
+
+pub mod connect;
+mod cpu;
+mod fingerprint;
+mod options;
+mod room_task;
+mod rooms;
+mod serve;
+mod session;
+mod stop;
+mod tls;
+
+pub use connect::connect;
+pub use fingerprint::{Fingerprint, NotAFingerprint};
+pub use options::{ServerLimits, ServerOptions, Tls};
+pub use serve::{BlindServer, ServerError, bind};

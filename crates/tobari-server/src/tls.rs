@@ -1,0 +1,65 @@
+//! The server's side of TLS: rustls with the ring provider, TLS 1.2 and 1.3, HTTP/1.1 only.
+
+use std::{net::SocketAddr, path::Path, sync::Arc};
+
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject},
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::{Fingerprint, ServerError, Tls};
+
+/// What accepts TLS connections, and the fingerprint that clients may pin.
+pub(crate) struct ServerTls {
+    pub(crate) acceptor: TlsAcceptor,
+    pub(crate) fingerprint: Fingerprint,
+}
+
+/// As the options ask; `addr` goes into a self-signed certificate.
+pub(crate) fn server_tls(options: &Tls, addr: SocketAddr) -> Result<Option<ServerTls>, ServerError> {
+    let (chain, key) = match options {
+        Tls::None => return Ok(None),
+        Tls::Files { cert, key } => (read_chain(cert)?, read_key(key)?),
+        Tls::SelfSigned => self_signed(addr)?,
+    };
+    let fingerprint = chain.first().map(|own| Fingerprint::of(own)).ok_or(rustls::Error::NoCertificatesPresented)?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Some(ServerTls { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint }))
+}
+
+fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerError> {
+    let fault = |what: String| ServerError::TlsFile { path: path.to_owned(), what };
+    let chain = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let chain = chain.map_err(|error| fault(error.to_string()))?;
+    if chain.is_empty() {
+        return Err(fault("expected a certificate, found none".to_owned()));
+    }
+    Ok(chain)
+}
+
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, ServerError> {
+    PrivateKeyDer::from_pem_file(path)
+        .map_err(|error| ServerError::TlsFile { path: path.to_owned(), what: error.to_string() })
+}
+
+/// A certificate for this machine under the names by which it is reached locally; its key is never written.
+fn self_signed(addr: SocketAddr) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), ServerError> {
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    let own = addr.ip().to_string();
+    if !addr.ip().is_unspecified() && !names.contains(&own) {
+        names.push(own);
+    }
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "tobari blind server");
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    Ok((vec![certificate.der().clone()], PrivatePkcs8KeyDer::from(key.serialize_der()).into()))
+}

@@ -1,0 +1,206 @@
+//! What the tests over real sockets share: a server on a free port, keys, and members that speak and listen.
+
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use tobari_apps::call::{
+    PACKET_SAMPLES,
+    client::{Listener, Speaker},
+    messages::{ClientMessage, Code, Join, Pace, RoomName},
+};
+use tobari_core::{
+    curve::{Curve, PointEncoding},
+    elgamal::{Ciphertexts, Decryptor, Encryptor, SAMPLE_BOUND, SecretKey},
+    params::{Parameters, SecurityFloor},
+};
+use tobari_server::{
+    Fingerprint, ServerOptions, bind,
+    connect::{ClientTls, ConnectError, Connection, Incoming, connect},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    runtime::Runtime,
+    sync::oneshot,
+    task::JoinHandle,
+    time::timeout,
+};
+
+/// Far longer than anything here takes: a test that reaches it has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs a test on two threads, and fails it if it hangs.
+pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
+    Runtime::new().unwrap().block_on(async { timeout(PATIENCE, test).await.expect("the test hangs") })
+}
+
+/// A server in this process; what it knows comes over its sockets.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    pub(crate) addr: SocketAddr,
+    pub(crate) fingerprint: Option<Fingerprint>,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub(crate) async fn with(change: impl FnOnce(&mut ServerOptions)) -> Self {
+        let mut options = ServerOptions::new(([127, 0, 0, 1], 0).into());
+        change(&mut options);
+        let server = bind(options).await.unwrap();
+        let (url, addr, fingerprint) = (server.url(), server.local_addr(), server.certificate_fingerprint());
+        let (stop, stopped) = oneshot::channel();
+        let running = tokio::spawn(server.run(async { drop(stopped.await) }));
+        Self { url, addr, fingerprint, stop, running }
+    }
+
+    /// Asks the server to close and waits until it has.
+    pub(crate) async fn stop(self) {
+        self.stop.send(()).unwrap();
+        self.running.await.unwrap();
+    }
+
+    pub(crate) async fn enter(&self, room: &str, join: &Join) -> Result<Connection, ConnectError> {
+        connect(&self.url, &room_name(room), join, &ClientTls::System).await
+    }
+}
+
+pub(crate) fn room_name(name: &str) -> RoomName {
+    name.parse().unwrap()
+}
+
+pub(crate) fn lockstep(members: u16) -> Join {
+    Join::new(Pace::Lockstep { members }, Curve::Secp256k1)
+}
+
+pub(crate) fn parameters(curve: Curve) -> Parameters {
+    Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap()
+}
+
+/// The key of a call, which only its members have.
+pub(crate) struct Keys {
+    pub(crate) encryptor: Arc<Encryptor>,
+    pub(crate) decryptor: Arc<Decryptor>,
+}
+
+pub(crate) fn keys(curve: Curve, speakers: u32) -> Keys {
+    let key = SecretKey::generate(parameters(curve), &mut rng(255));
+    let decryptor = Decryptor::new(&key, speakers * SAMPLE_BOUND.unsigned_abs());
+    Keys { encryptor: Arc::new(Encryptor::new(&key.public_key())), decryptor: Arc::new(decryptor) }
+}
+
+pub(crate) fn rng(seed: u8) -> ChaCha20Rng {
+    ChaCha20Rng::from_seed([seed; 32])
+}
+
+/// A member with its keys.
+pub(crate) struct Caller {
+    pub(crate) connection: Connection,
+    pub(crate) speaker: Speaker,
+    pub(crate) listener: Listener,
+    pub(crate) encryptor: Arc<Encryptor>,
+    pub(crate) rng: ChaCha20Rng,
+}
+
+impl Caller {
+    pub(crate) async fn enter(server: &Server, room: &str, join: &Join, keys: &Keys) -> Self {
+        Self::on(server.enter(room, join).await.unwrap(), keys)
+    }
+
+    pub(crate) fn on(connection: Connection, keys: &Keys) -> Self {
+        let welcome = *connection.welcome();
+        Self {
+            speaker: Speaker::new(Arc::clone(&keys.encryptor), &welcome, PointEncoding::Compressed),
+            listener: Listener::new(Arc::clone(&keys.decryptor), &welcome),
+            encryptor: Arc::clone(&keys.encryptor),
+            rng: rng(u8::try_from(welcome.member).unwrap()),
+            connection,
+        }
+    }
+
+    /// The bytes of a packet in which every sample has this level.
+    pub(crate) fn packet(&mut self, tick: u32, level: i32) -> Vec<u8> {
+        self.speaker.packet(tick, &[level; PACKET_SAMPLES], &mut self.rng).unwrap()
+    }
+
+    pub(crate) fn ciphertexts(&mut self, level: i32) -> Ciphertexts {
+        self.encryptor.encrypt(&[level; PACKET_SAMPLES], &mut self.rng).unwrap()
+    }
+
+    pub(crate) async fn say(&mut self, tick: u32, level: i32) {
+        let packet = self.packet(tick, level);
+        self.connection.send_packet(packet).await.unwrap();
+    }
+
+    pub(crate) async fn end(&mut self) {
+        self.connection.send(&ClientMessage::End {}).await.unwrap();
+    }
+
+    /// Hears one tick, acknowledges it, and tells whose packets were in it and its level.
+    pub(crate) async fn hear(&mut self, tick: u32) -> (Vec<u16>, i32) {
+        let Incoming::Sum(sum) = self.connection.receive().await.unwrap() else { panic!("no sum for tick {tick}") };
+        let mixed = self.listener.open(&sum).unwrap();
+        assert_eq!(mixed.header.tick, tick);
+        assert!(mixed.samples.iter().all(|sample| *sample == mixed.samples[0]));
+        self.connection.send(&ClientMessage::Received { tick }).await.unwrap();
+        (mixed.header.speakers.iter().collect(), mixed.samples[0])
+    }
+
+    pub(crate) async fn hears_the_end(&mut self, ticks: u32) {
+        assert_eq!(self.connection.receive().await.unwrap(), Incoming::Ended { ticks });
+    }
+
+    /// Reads on until the server says why this member is out.
+    pub(crate) async fn is_removed(&mut self) -> (Code, String) {
+        loop {
+            match self.connection.receive().await {
+                Ok(_) => {}
+                Err(ConnectError::Removed { code, reason }) => return (code, reason),
+                Err(other) => panic!("not removed, but: {other}"),
+            }
+        }
+    }
+}
+
+/// A WebSocket by hand: joins, reads the welcome, and hands out the bare connection.
+pub(crate) async fn raw_member(server: &Server, room: &str, join: &Join) -> TcpStream {
+    let mut stream = raw_socket(server, room).await;
+    stream.write_all(&frame(0x81, ClientMessage::Join(join.clone()).to_text().as_bytes())).await.unwrap();
+    read_until(&mut stream, b"\"window\"").await;
+    stream
+}
+
+/// A WebSocket by hand, before its join.
+pub(crate) async fn raw_socket(server: &Server, room: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.addr).await.unwrap();
+    let request = format!(
+        "GET /call/v1/{room} HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    read_until(&mut stream, b"\r\n\r\n").await;
+    stream
+}
+
+/// One masked frame of a short message; the mask is zero.
+pub(crate) fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![opcode, 0xFE];
+    frame.extend_from_slice(&u16::try_from(payload.len()).unwrap().to_be_bytes());
+    frame.extend_from_slice(&[0; 4]);
+    frame.extend_from_slice(payload);
+    frame
+}
+
+pub(crate) async fn read_until(stream: &mut TcpStream, end: &[u8]) -> Vec<u8> {
+    let mut read = Vec::new();
+    while !read.windows(end.len()).any(|window| window == end) {
+        read.push(stream.read_u8().await.unwrap());
+    }
+    read
+}

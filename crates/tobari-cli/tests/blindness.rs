@@ -1,5 +1,7 @@
 //! The server sees points and nothing else: its wire, its log and its memory.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
 use std::collections::HashSet;
@@ -80,8 +82,8 @@ fn plain_forms(samples: &[i16]) -> Vec<Vec<u8>> {
         window.iter().flat_map(|sample| sample.to_be_bytes()).collect(),
         window.iter().flat_map(|sample| i32::from(*sample).to_le_bytes()).collect(),
         window.iter().flat_map(|sample| i32::from(*sample).to_be_bytes()).collect(),
-        window.iter().map(|sample| sample.to_string()).collect::<Vec<_>>().join(",").into_bytes(),
-        window.iter().map(|sample| sample.to_string()).collect::<Vec<_>>().join(", ").into_bytes(),
+        window.iter().map(ToString::to_string).collect::<Vec<_>>().join(",").into_bytes(),
+        window.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ").into_bytes(),
     ]
 }
 

@@ -1,5 +1,7 @@
 //! The command as a whole: exit statuses, `info`, `demo`.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
 use support::{stderr, tobari};

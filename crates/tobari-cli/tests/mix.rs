@@ -1,5 +1,7 @@
 //! `tobari call mix`: the mix is the plain sum, exactly, and what cannot be mixed is refused by name.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod support;
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Files and packets of version 1 stay readable, and everything else is refused by name.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_core::curve::{Curve, PointEncoding, PointError};
 use tobari_core::elgamal::{Ciphertexts, Decryptor, Encryptor, SecretKey};

@@ -191,7 +191,7 @@ impl Curve {
 
     /// The fastest loops that this machine has.
     pub(crate) fn kernels(self) -> &'static CurveKernels {
-        with_curve!(self, C => C::KERNELS)
+        with_curve!(self, C => C::vector_kernels().unwrap_or(C::PORTABLE))
     }
 
     pub(crate) fn shape(self) -> Shape {
@@ -220,6 +220,11 @@ pub(crate) struct Shape {
     pub(crate) generator: &'static [u64],
 }
 
+/// Limbs of 52 bits for a field of so many 64-bit words: room for a factor of 16 above the prime.
+pub(crate) const fn limbs52(words: usize) -> usize {
+    (64 * words + 3) / 52 + 1
+}
+
 /// Declares the marker type of a curve and hands its constants to the loops.
 macro_rules! curve {
     (
@@ -244,7 +249,7 @@ macro_rules! curve {
 
         impl $name {
             pub(crate) const WORDS: usize = $limbs;
-            pub(crate) const KERNELS: &'static CurveKernels = &Portable::<$name, $limbs>::KERNELS;
+            pub(crate) const PORTABLE: &'static CurveKernels = &Portable::<$name, $limbs>::KERNELS;
             const SHAPE: Shape = Shape {
                 words: $limbs,
                 field_bits: $field_bits,
@@ -252,6 +257,14 @@ macro_rules! curve {
                 order: &<$name as CurveConstants<$limbs>>::ORDER,
                 generator: <$name as CurveConstants<$limbs>>::GENERATOR.as_flattened(),
             };
+
+            /// The loops on vectors, if this machine has any.
+            pub(crate) fn vector_kernels() -> Option<&'static CurveKernels> {
+                #[cfg(target_arch = "x86_64")]
+                return crate::simd::Avx512Kernels::<$name, $limbs, { limbs52($limbs) }>::detect();
+                #[cfg(not(target_arch = "x86_64"))]
+                None
+            }
         }
     };
 }

@@ -107,18 +107,14 @@ pub(crate) fn multiply_bases(bases: &[&FixedBase], digits: &Digits) -> Points {
     let mut addend = Points::identity(curve, total);
     let mut scratch = Scratch::default();
     let mut index = Zeroizing::new(vec![0; digits.count]);
-    let mut negate = Zeroizing::new(vec![0; total]);
+    let mut negate = Zeroizing::new(vec![0; digits.count]);
     for (window, values) in digits.windows.chunks_exact(digits.count).enumerate() {
         for (i, &value) in values.iter().enumerate() {
             (index[i], negate[i]) = split_window(value, WIDTH);
         }
         for (base, out) in bases.iter().zip(addend.words_mut().chunks_exact_mut(chunk)) {
-            (kernels.select)(base.window(window), &index, out);
+            (kernels.select)(base.window(window), &index, &negate, out);
         }
-        for copy in 1..bases.len() {
-            negate.copy_within(..digits.count, copy * digits.count);
-        }
-        (kernels.negate_masked)(addend.words_mut(), &negate);
         if window == 0 {
             result.words_mut().copy_from_slice(addend.words());
         } else {

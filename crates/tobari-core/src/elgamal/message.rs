@@ -57,12 +57,13 @@ impl MessageTable {
         let mut scratch = Scratch::default();
         let mut addend = Points::identity(curve, messages.len());
         let mut index = Zeroizing::new(vec![0u8; messages.len()]);
+        let positive = vec![0; messages.len()];
         let words = addend.words().len();
         for (position, table) in self.digits.iter().enumerate() {
             for (digit, m) in index.iter_mut().zip(messages) {
                 *digit = ((m + OFFSET) as u32 >> (WIDTH as usize * position)) as u8 & (ENTRIES - 1) as u8;
             }
-            (kernels.select)(table.words(), &index, addend.words_mut());
+            (kernels.select)(table.words(), &index, &positive, addend.words_mut());
             (kernels.add_assign)(&mut points.words_mut()[..words], addend.words(), &mut scratch.0);
         }
     }

@@ -273,7 +273,7 @@ mod tests {
         let mut rng = ChaCha20Rng::from_seed([11; 32]);
         let key = SecretKey::generate(parameters(Curve::Secp256k1), &mut rng);
         let none = Encryptor::new(&key.public_key()).encrypt(&[], &mut rng).unwrap();
-        assert!(none.is_empty() && none.len() == 0);
+        assert!(none.is_empty());
         assert_eq!(*Decryptor::new(&key, 1).vartime_decrypt(&none).unwrap(), Vec::<i32>::new());
     }
 }

@@ -16,9 +16,19 @@
 //! depends on the data. [`FixedBase`](crate::curve::FixedBase) says why secret scalars meet that case with negligible
 //! probability only.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(any(target_arch = "x86_64", test))]
+mod batch52;
 mod field;
+#[cfg(any(target_arch = "x86_64", test))]
+mod field52;
+#[cfg(any(target_arch = "x86_64", test))]
+mod lanes;
 mod portable;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512::Avx512Kernels;
 pub(crate) use field::{Element, Form, Prime};
 pub(crate) use portable::Portable;
 
@@ -42,6 +52,9 @@ pub(crate) enum Coefficient {
     Small(u64),
 }
 
+/// `select(table, index, negate, out)`.
+type Select = fn(&[u64], &[u8], &[u64], &mut [u64]);
+
 /// One backend's loops for one curve.
 ///
 /// Slices of points have `2L` words a point; two slices given together have the same length (callers check it).
@@ -55,8 +68,9 @@ pub struct CurveKernels {
     pub(crate) double_assign: fn(a: &mut [u64], scratch: &mut Vec<u64>),
     /// `a[i] = -a[i]` where `mask[i]` is all ones, unchanged where it is zero; constant time.
     pub(crate) negate_masked: fn(a: &mut [u64], mask: &[u64]),
-    /// `out[i] = table[index[i]]`, reading the whole table for each `i`; constant time.
-    pub(crate) select: fn(table: &[u64], index: &[u8], out: &mut [u64]),
+    /// `out[i] = table[index[i]]`, negated where `negate[i]` is all ones, with neither an address nor a branch that depends
+    /// on an index or a mask. At most 64 entries.
+    pub(crate) select: Select,
     /// Canonical integers to the boundary form, in place; `Err(i)` for the first point with a coordinate not below `p` or
     /// off the curve. The identity passes.
     pub(crate) import: fn(points: &mut [u64]) -> Result<(), usize>,
@@ -65,4 +79,109 @@ pub struct CurveKernels {
     /// Canonical `x` and, in the lowest bit of `y`, the parity of `y`, to whole points in the boundary form; `Err(i)` for
     /// the first `x` not below `p` or without a point. The identity is not expressible.
     pub(crate) decompress: fn(points: &mut [u64]) -> Result<(), usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curve::catalogue::{limbs52, with_curve};
+    use crate::curve::{Curve, FixedBase, Points, Scalar};
+    use chacha20::{ChaCha20Rng, rand_core::Rng, rand_core::SeedableRng};
+
+    /// Says that a test needs an instruction set that this machine lacks.
+    pub(crate) fn not_run(test: &str) {
+        use std::io::Write;
+        let Ok(path) = std::env::var("TOBARI_NOT_RUN_LOG") else { return };
+        let log = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        log.and_then(|mut log| writeln!(log, "{test}: this machine has no AVX-512 IFMA")).unwrap();
+    }
+
+    /// The portable loops, then every other set of loops that can run here, the emulated lanes included.
+    fn backends(curve: Curve) -> (&'static CurveKernels, Vec<CurveKernels>) {
+        with_curve!(curve, C => {
+            let mut others = vec![emulated::<C, { C::WORDS }, { limbs52(C::WORDS) }>()];
+            others.extend(C::vector_kernels().map(|kernels| CurveKernels { ..*kernels }));
+            (C::PORTABLE, others)
+        })
+    }
+
+    fn emulated<C: CurveConstants<L>, const L: usize, const N: usize>() -> CurveKernels {
+        use batch52::Batch52;
+        use lanes::Emulated;
+        CurveKernels {
+            backend: "emulated lanes",
+            add_assign: |a, b, scratch| Batch52::<Emulated, C, L, N>::new(Emulated).add_assign(a, b, scratch),
+            double_assign: |a, scratch| Batch52::<Emulated, C, L, N>::new(Emulated).double_assign(a, scratch),
+            select: |table, index, negate, out| {
+                Batch52::<Emulated, C, L, N>::new(Emulated).select(table, index, negate, out);
+            },
+            ..Portable::<C, L>::KERNELS
+        }
+    }
+
+    /// Random points with the identity, repetitions and opposites among them.
+    fn mixture(curve: Curve, count: usize, rng: &mut ChaCha20Rng) -> Vec<u64> {
+        let scalars: Vec<Scalar> = (0..count.max(1)).map(|_| Scalar::random(curve, rng)).collect();
+        let points = FixedBase::new(&Points::generator(curve), 0).multiply_all(&scalars);
+        let mut batch = Points::identity(curve, 0);
+        for i in 0..count {
+            match rng.next_u64() % 8 {
+                0 => batch.append(&Points::identity(curve, 1)),
+                1 => batch.append(&points.repeat(0, 1)),
+                2 => {
+                    let mut opposite = points.repeat(0, 1);
+                    opposite.negate_assign();
+                    batch.append(&opposite);
+                }
+                _ => batch.append(&points.repeat(i, 1)),
+            }
+        }
+        batch.words().to_vec()
+    }
+
+    #[test]
+    fn every_backend_adds_and_doubles_as_portable_does() {
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        for curve in Curve::ALL {
+            let (portable, others) = backends(curve);
+            for count in [0, 1, 7, 8, 9, 31, 32, 33, 64, 71] {
+                let (a, b) = (mixture(curve, count, &mut rng), mixture(curve, count, &mut rng));
+                let mut scratch = Vec::new();
+                let (mut sum, mut double) = (a.clone(), a.clone());
+                (portable.add_assign)(&mut sum, &b, &mut scratch);
+                (portable.double_assign)(&mut double, &mut scratch);
+                for other in &others {
+                    let (mut other_sum, mut other_double) = (a.clone(), a.clone());
+                    (other.add_assign)(&mut other_sum, &b, &mut scratch);
+                    (other.double_assign)(&mut other_double, &mut scratch);
+                    assert!(other_sum == sum, "{curve}: {} adds {count} points otherwise", other.backend);
+                    assert!(other_double == double, "{curve}: {} doubles {count} points otherwise", other.backend);
+                    let mut itself = a.clone();
+                    (other.add_assign)(&mut itself, &a, &mut scratch);
+                    assert!(itself == double, "{curve}: {} adds a point to itself otherwise", other.backend);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_backend_selects_as_portable_does() {
+        let mut rng = ChaCha20Rng::from_seed([2; 32]);
+        for curve in Curve::ALL {
+            let (portable, others) = backends(curve);
+            let stride = 2 * curve.shape().words;
+            for (entries, count) in [(1, 3), (8, 8), (32, 41), (64, 100)] {
+                let table = mixture(curve, entries, &mut rng);
+                let index: Vec<u8> = (0..count).map(|_| (rng.next_u64() % entries as u64) as u8).collect();
+                let negate: Vec<u64> = (0..count).map(|_| (rng.next_u64() & 1).wrapping_neg()).collect();
+                let mut expected = vec![0; count * stride];
+                (portable.select)(&table, &index, &negate, &mut expected);
+                for other in &others {
+                    let mut found = vec![0; count * stride];
+                    (other.select)(&table, &index, &negate, &mut found);
+                    assert!(found == expected, "{curve}: {} selects otherwise", other.backend);
+                }
+            }
+        }
+    }
 }

@@ -14,7 +14,7 @@ impl<C: CurveConstants<L>, const L: usize> Portable<C, L> {
         add_assign: add_assign::<C, L>,
         double_assign: double_assign::<C, L>,
         negate_masked: negate_masked::<C, L>,
-        select: select::<L>,
+        select: select::<C, L>,
         import: import::<C, L>,
         export: export::<C, L>,
         decompress: decompress::<C, L>,
@@ -162,7 +162,7 @@ fn negate_masked<C: CurveConstants<L>, const L: usize>(a: &mut [u64], mask: &[u6
     }
 }
 
-fn select<const L: usize>(table: &[u64], index: &[u8], out: &mut [u64]) {
+fn select<C: CurveConstants<L>, const L: usize>(table: &[u64], index: &[u8], negate: &[u64], out: &mut [u64]) {
     let entries = table.chunks_exact(2 * L);
     for (wanted, out) in index.iter().zip(out.chunks_exact_mut(2 * L)) {
         // the barrier keeps the compiler from turning the scan back into an indexed read
@@ -178,6 +178,7 @@ fn select<const L: usize>(table: &[u64], index: &[u8], out: &mut [u64]) {
         }
         out.copy_from_slice(found_words);
     }
+    negate_masked::<C, L>(out, negate);
 }
 
 /// `x³ + ax + b`.

@@ -18,7 +18,7 @@
 //!
 //! # Leakage
 //! Encryption and the multiplication `sR` are constant time in `m`, `r` and `s`. The discrete logarithm is not
-//! ([`DiscreteLog`](crate::curve::DiscreteLog)): decryption time depends on the decrypted sum.
+//! ([`DiscreteLog`]): decryption time depends on the decrypted sum.
 
 mod keys;
 mod message;

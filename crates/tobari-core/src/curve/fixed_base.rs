@@ -2,13 +2,15 @@
 //!
 //! For windows of `w = 6` bits the table holds `(2i + 1) · 2^(wj) · B` for `i < 2^(w-1)` and every window `j`: one cache
 //! line an entry on curves of 256 bits, 88 KB in all. A batch is worked window by window, so that the window's 32 entries
-//! stay in the first-level cache while they are scanned for each scalar, and one field inversion serves the whole batch.
-//! Cost a scalar of `b` bits: `b/6` batched additions.
+//! stay in the first-level cache (or in registers) while they are read for each scalar. Cost a scalar of `b` bits: `b/6`
+//! batched additions.
 //!
 //! # Leakage
-//! Every lookup reads its whole window. Before window `j` the accumulator is `c·B` with `c` odd and `|c| < 2^(wj)`, the
-//! addend `d·B` with `|d| ≥ 2^(wj)`: different integers, so an exceptional addition needs `c ≡ ±d (mod n)`, which only
-//! the last windows can reach, and there only scalars of the form `±(n - 2|c|)`: at most `2^-(b/2)` of them.
+//! No address depends on a digit. Whatever is added to a sum over the windows from `i` to before `j` is a sum over windows
+//! from `j` on: `c·B + d·B` with `c` an odd multiple of `2^(wi)`, `|c| < 2^(wj)`, and `d` a multiple of `2^(wj)`, not zero. As
+//! integers `|c| < |d|`, so the addition is exceptional only if `c ± d` is a multiple of the order `n`, which is odd: that
+//! needs `i = 0`, and `|c + d|` or `|c - d|` equal to `n`. Only the very last addition gets there, for the scalars
+//! `±(n - 2|c|)` with `c` over the lower half of the windows: a random scalar is one with a chance of about `2^-(b/2)`.
 
 use super::points::{Scratch, split_window};
 use super::scalar::{Scalar, digit_count};
@@ -19,6 +21,9 @@ use zeroize::Zeroizing;
 const WIDTH: u32 = 6;
 /// Entries of a window: the odd multiples up to `2^WIDTH - 1`.
 const ENTRIES: usize = 1 << (WIDTH - 1);
+
+/// Runs of windows that are summed side by side: a power of two.
+const BLOCKS: usize = 4;
 
 /// A table of the multiples of one point.
 ///
@@ -52,6 +57,20 @@ impl Digits {
             negated[i] = scalar.write_signed_digits(WIDTH, &mut windows[i..], count);
         }
         Self { count, windows, negated }
+    }
+
+    /// The entries of one window for every base and scalar, base by base.
+    fn select(&self, bases: &[&FixedBase], window: usize, out: &mut [u64]) {
+        let values = &self.windows[window * self.count..(window + 1) * self.count];
+        let mut index = Zeroizing::new(vec![0; self.count]);
+        let mut negate = Zeroizing::new(vec![0; self.count]);
+        for (i, &value) in values.iter().enumerate() {
+            (index[i], negate[i]) = split_window(value, WIDTH);
+        }
+        let size = out.len() / bases.len();
+        for (base, out) in bases.iter().zip(out.chunks_exact_mut(size)) {
+            (base.curve.kernels().select)(base.window(window), &index, &negate, out);
+        }
     }
 }
 
@@ -94,33 +113,49 @@ impl FixedBase {
     }
 }
 
-/// The same scalars times several bases, one base's results after another's; all share their inversions.
+/// Which run stands at a place: bits reversed, so that adding the upper half of the places to the lower half, again and
+/// again, always adds neighbours; the last run stands last.
+fn run_at(place: usize) -> usize {
+    place.reverse_bits() >> (usize::BITS - BLOCKS.trailing_zeros())
+}
+
+/// The same scalars times several bases, one base's results after another's.
+///
+/// The windows are cut into [`BLOCKS`] runs that are summed side by side, so that each step's one inversion serves
+/// `BLOCKS · bases · scalars` additions; the runs are added up in the end.
 pub(crate) fn multiply_bases(bases: &[&FixedBase], digits: &Digits) -> Points {
     let curve = bases[0].curve;
     let kernels = curve.kernels();
-    let chunk = digits.count * 2 * curve.shape().words;
-    let total = digits.count * bases.len();
-    let mut result = Points::identity(curve, total);
+    let windows = digit_count(curve, WIDTH);
+    let run = windows.div_ceil(BLOCKS);
+    let stride = 2 * curve.shape().words;
+    let block = bases.len() * digits.count * stride;
+    let mut sums = Points::identity(curve, BLOCKS * bases.len() * digits.count);
     if digits.count == 0 {
-        return result;
+        return sums;
     }
-    let mut addend = Points::identity(curve, total);
+    let mut addends = sums.clone();
     let mut scratch = Scratch::default();
-    let mut index = Zeroizing::new(vec![0; digits.count]);
-    let mut negate = Zeroizing::new(vec![0; digits.count]);
-    for (window, values) in digits.windows.chunks_exact(digits.count).enumerate() {
-        for (i, &value) in values.iter().enumerate() {
-            (index[i], negate[i]) = split_window(value, WIDTH);
+    for step in 0..run {
+        // all runs have this step but the last one, which may be shorter
+        let active = (0..BLOCKS).take_while(|&i| i * run + step < windows).count();
+        for (place, out) in addends.words_mut().chunks_exact_mut(block).take(active).enumerate() {
+            digits.select(bases, run_at(place) * run + step, out);
         }
-        for (base, out) in bases.iter().zip(addend.words_mut().chunks_exact_mut(chunk)) {
-            (kernels.select)(base.window(window), &index, &negate, out);
-        }
-        if window == 0 {
-            result.words_mut().copy_from_slice(addend.words());
+        let (sums, addends) = (&mut sums.words_mut()[..active * block], &addends.words()[..active * block]);
+        if step == 0 {
+            sums.copy_from_slice(addends);
         } else {
-            result.add_words(addend.words(), &mut scratch);
+            (kernels.add_assign)(sums, addends, &mut scratch.0);
         }
     }
+    let mut blocks = BLOCKS;
+    while blocks > 1 {
+        blocks /= 2;
+        let (low, high) = sums.words_mut()[..2 * blocks * block].split_at_mut(blocks * block);
+        (kernels.add_assign)(low, high, &mut scratch.0);
+    }
+    let mut result = Points::from_words(curve, sums.words()[..block].to_vec());
     let negated = Zeroizing::new(digits.negated.repeat(bases.len()));
     (kernels.negate_masked)(result.words_mut(), &negated);
     result

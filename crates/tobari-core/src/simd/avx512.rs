@@ -168,6 +168,9 @@ impl<C: CurveConstants<L>, const L: usize, const N: usize> Avx512Kernels<C, L, N
         add_assign: add_assign::<C, L, N>,
         double_assign: double_assign::<C, L, N>,
         select: select::<C, L, N>,
+        import: import::<C, L, N>,
+        export: export::<C, L, N>,
+        decompress: decompress::<C, L, N>,
         ..Portable::<C, L>::KERNELS
     };
 
@@ -212,4 +215,31 @@ fn select<C: CurveConstants<L>, const L: usize, const N: usize>(
     }
     // SAFETY: as above
     unsafe { run::<C, L, N>(table, index, negate, out) }
+}
+
+fn import<C: CurveConstants<L>, const L: usize, const N: usize>(points: &mut [u64]) -> Result<(), usize> {
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
+    fn run<C: CurveConstants<L>, const L: usize, const N: usize>(points: &mut [u64]) -> Result<(), usize> {
+        Batch52::<Avx512, C, L, N>::new(Avx512(())).import(points)
+    }
+    // SAFETY: as above
+    unsafe { run::<C, L, N>(points) }
+}
+
+fn export<C: CurveConstants<L>, const L: usize, const N: usize>(points: &mut [u64]) {
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
+    fn run<C: CurveConstants<L>, const L: usize, const N: usize>(points: &mut [u64]) {
+        Batch52::<Avx512, C, L, N>::new(Avx512(())).export(points);
+    }
+    // SAFETY: as above
+    unsafe { run::<C, L, N>(points) }
+}
+
+fn decompress<C: CurveConstants<L>, const L: usize, const N: usize>(points: &mut [u64]) -> Result<(), usize> {
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
+    fn run<C: CurveConstants<L>, const L: usize, const N: usize>(points: &mut [u64]) -> Result<(), usize> {
+        Batch52::<Avx512, C, L, N>::new(Avx512(())).decompress(points)
+    }
+    // SAFETY: as above
+    unsafe { run::<C, L, N>(points) }
 }

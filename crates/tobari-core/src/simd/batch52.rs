@@ -16,17 +16,17 @@ use std::ops::Range;
 /// Independent running products.
 const CHAINS: usize = 4;
 /// Lanes of a vector.
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
 /// At least as many words as any point has, in whole vectors.
-const MAX_WORDS: usize = 16;
+pub(super) const MAX_WORDS: usize = 16;
 
 /// The words of eight points: vector `i` holds word `i` of each.
-type Words<S> = [<S as Simd>::V; MAX_WORDS];
+pub(super) type Words<S> = [<S as Simd>::V; MAX_WORDS];
 
 /// Curve `C` on the lanes of `S`.
 #[derive(Clone, Copy)]
 pub(super) struct Batch52<S, C, const L: usize, const N: usize> {
-    field: Field52<S, C, L, N>,
+    pub(super) field: Field52<S, C, L, N>,
 }
 
 /// What a batch does to each point.
@@ -114,9 +114,9 @@ fn times_small<S: Simd>(s: S, limb: S::V, small: u64) -> S::V {
 
 impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C, L, N> {
     /// Words of a point.
-    const STRIDE: usize = 2 * L;
+    pub(super) const STRIDE: usize = 2 * L;
     /// Words of eight points.
-    const GROUP: usize = LANES * Self::STRIDE;
+    pub(super) const GROUP: usize = LANES * Self::STRIDE;
     /// Words of a number of eight lanes in memory.
     const NUMBER: usize = LANES * N;
     /// `κ²` as a number: what one is multiplied by on its way through the boundary, squared.
@@ -292,7 +292,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
 
     /// `y ← p - y` in the lanes of `bits`, but for the identity.
     #[inline(always)]
-    fn negate(self, words: &mut Words<S>, bits: u8) {
+    pub(super) fn negate(self, words: &mut Words<S>, bits: u8) {
         let s = self.field.simd;
         let bits = bits & !self.zero_words(words);
         let one = s.splat(1);
@@ -308,7 +308,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
 
     /// Group `group` of eight points; lanes beyond the end are the identity.
     #[inline(always)]
-    fn read(self, points: &[u64], group: usize) -> Words<S> {
+    pub(super) fn read(self, points: &[u64], group: usize) -> Words<S> {
         let rest = &points[group * Self::GROUP..];
         if rest.len() >= Self::GROUP {
             return self.read_whole(&rest[..Self::GROUP]);
@@ -338,7 +338,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     }
 
     #[inline(always)]
-    fn write(self, words: &Words<S>, points: &mut [u64], group: usize) {
+    pub(super) fn write(self, words: &Words<S>, points: &mut [u64], group: usize) {
         let rest = &mut points[group * Self::GROUP..];
         if rest.len() >= Self::GROUP {
             return self.write_whole(words, &mut rest[..Self::GROUP]);
@@ -388,7 +388,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
 
     /// The lanes that hold the identity.
     #[inline(always)]
-    fn zero_words(self, a: &Words<S>) -> u8 {
+    pub(super) fn zero_words(self, a: &Words<S>) -> u8 {
         let s = self.field.simd;
         let mut any = a[0];
         for i in 1..Self::STRIDE {

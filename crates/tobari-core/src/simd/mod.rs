@@ -20,6 +20,8 @@
 mod avx512;
 #[cfg(any(target_arch = "x86_64", test))]
 mod batch52;
+#[cfg(any(target_arch = "x86_64", test))]
+mod codec52;
 mod field;
 #[cfg(any(target_arch = "x86_64", test))]
 mod field52;
@@ -115,6 +117,9 @@ mod tests {
             select: |table, index, negate, out| {
                 Batch52::<Emulated, C, L, N>::new(Emulated).select(table, index, negate, out);
             },
+            import: |points| Batch52::<Emulated, C, L, N>::new(Emulated).import(points),
+            export: |points| Batch52::<Emulated, C, L, N>::new(Emulated).export(points),
+            decompress: |points| Batch52::<Emulated, C, L, N>::new(Emulated).decompress(points),
             ..Portable::<C, L>::KERNELS
         }
     }
@@ -180,6 +185,75 @@ mod tests {
                     let mut found = vec![0; count * stride];
                     (other.select)(&table, &index, &negate, &mut found);
                     assert!(found == expected, "{curve}: {} selects otherwise", other.backend);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_backend_imports_exports_and_decompresses_as_portable_does() {
+        let mut rng = ChaCha20Rng::from_seed([3; 32]);
+        for curve in Curve::ALL {
+            let (portable, others) = backends(curve);
+            let (stride, words) = (2 * curve.shape().words, curve.shape().words);
+            for count in [0, 1, 8, 31, 32, 33, 70] {
+                let points = mixture(curve, count, &mut rng);
+                let mut integers = points.clone();
+                (portable.export)(&mut integers);
+                let mut compressed: Vec<u64> = Vec::new();
+                for point in integers.chunks_exact(stride).filter(|point| point.iter().any(|word| *word != 0)) {
+                    compressed.extend_from_slice(point);
+                    let place = compressed.len() - words;
+                    compressed[place + 1..].fill(0);
+                    compressed[place] &= 1;
+                }
+                let mut decompressed = compressed.clone();
+                assert_eq!((portable.decompress)(&mut decompressed), Ok(()));
+                for other in &others {
+                    let (mut found, mut back) = (points.clone(), integers.clone());
+                    (other.export)(&mut found);
+                    assert!(found == integers, "{curve}: {} exports otherwise", other.backend);
+                    assert_eq!((other.import)(&mut back), Ok(()), "{curve}: {}", other.backend);
+                    assert!(back == points, "{curve}: {} imports otherwise", other.backend);
+                    let mut found = compressed.clone();
+                    assert_eq!((other.decompress)(&mut found), Ok(()), "{curve}: {}", other.backend);
+                    assert!(found == decompressed, "{curve}: {} decompresses otherwise", other.backend);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_backend_refuses_the_same_points_at_the_same_place() {
+        let mut rng = ChaCha20Rng::from_seed([4; 32]);
+        for curve in Curve::ALL {
+            let (portable, others) = backends(curve);
+            let (stride, words) = (2 * curve.shape().words, curve.shape().words);
+            let mut integers = mixture(curve, 50, &mut rng);
+            (portable.export)(&mut integers);
+            for place in [0, 7, 8, 33, 49] {
+                for fault in 0..4 {
+                    let mut bad = integers.clone();
+                    let point = &mut bad[place * stride..(place + 1) * stride];
+                    match fault {
+                        0 => point[words] ^= 1,
+                        1 => point[0] = point[0].wrapping_add(1),
+                        2 => point[..words].fill(u64::MAX), // not below p
+                        _ => {
+                            // p itself for x, and a y
+                            let p = with_curve!(curve, C => <C as Prime<{ C::WORDS }>>::MODULUS.to_vec());
+                            point[..words].copy_from_slice(&p);
+                            point[words] = 1;
+                        }
+                    }
+                    let x_only = bad.clone();
+                    let expected = (portable.import)(&mut bad.clone());
+                    let expected_root = (portable.decompress)(&mut x_only.clone());
+                    assert!(fault < 2 || expected == Err(place));
+                    for other in &others {
+                        assert_eq!((other.import)(&mut bad.clone()), expected, "{curve}: {}", other.backend);
+                        assert_eq!((other.decompress)(&mut x_only.clone()), expected_root, "{curve}: {}", other.backend);
+                    }
                 }
             }
         }

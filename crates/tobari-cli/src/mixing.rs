@@ -14,12 +14,14 @@ use tobari_apps::call::messages::{ClientMessage, Join, Pace, RoomName};
 use tobari_apps::call::program;
 use tobari_core::curve::PointEncoding;
 use tobari_core::elgamal::{Ciphertexts, DecryptError, Decryptor, Encryptor, SAMPLE_BOUND, SecretKey};
-use tobari_core::wire::SumHeader;
+use tobari_core::wire::{MAX_MEMBERS, SumHeader};
 use tobari_server::connect::{ClientTls, Connection, Inbound, Incoming, Outbound};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use zeroize::Zeroizing;
 
+/// One less than the members that a room numbers: the listener is one too.
+pub(crate) const MAX_SPEAKERS: usize = MAX_MEMBERS - 1;
 /// Connections that are opened at once.
 const CONNECTING_AT_ONCE: usize = 32;
 
@@ -57,8 +59,10 @@ pub(crate) type Halfway = Box<dyn FnOnce() + Send>;
 /// Mixes.
 pub(crate) async fn mix(request: Request, halfway: Option<Halfway>) -> Result<Outcome, Failure> {
     let count = request.speakers.len();
-    let members =
-        u16::try_from(count).map_err(|_| Failure::Call(format!("{count} speakers: a room holds at most 4095")))?;
+    if count > MAX_SPEAKERS {
+        return Err(Failure::Call(format!("{count} recordings: expected at most {MAX_SPEAKERS}")));
+    }
+    let members = count as u16;
     let lengths: Vec<usize> = request.speakers.iter().map(|speaker| speaker.len()).collect();
     let longest = lengths.iter().copied().max().unwrap_or(0);
     let (key, bound) = (request.key.clone(), count as u32 * SAMPLE_BOUND as u32);

@@ -122,6 +122,33 @@ fn a_server_with_another_certificate_is_not_trusted() {
 }
 
 #[test]
+fn whom_to_trust_is_not_ignored_without_tls() {
+    let folder = tempdir().unwrap();
+    let input = record(folder.path(), "a.wav", &noise(16, 320));
+    let server = Server::start(&[]);
+    let output = folder.path().join("mix.wav");
+    let args = ["call", "mix", input.to_str().unwrap(), "-o", output.to_str().unwrap(), "--server", &server.url];
+    let refused = tobari(&[args.as_slice(), &["--tls-fingerprint", &"00".repeat(32)]].concat());
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("https") && !output.exists(), "{}", stderr(&refused));
+}
+
+#[test]
+fn too_many_recordings_and_an_output_without_a_folder_are_refused_before_the_work() {
+    let folder = tempdir().unwrap();
+    let input = record(folder.path(), "a.wav", &noise(17, 10));
+    let (input, output) = (input.to_str().unwrap(), folder.path().join("mix.wav"));
+    let crowd = [vec!["call", "mix", "-o", output.to_str().unwrap()], vec![input; 4096]].concat();
+    let refused = tobari(&crowd);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("4095"), "{}", stderr(&refused));
+    let nowhere = folder.path().join("no/such/folder/mix.wav");
+    let refused = tobari(&["call", "mix", input, "-o", nowhere.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("folder"), "{}", stderr(&refused));
+}
+
+#[test]
 fn a_server_refuses_weak_curves_unless_started_for_the_paper() {
     let folder = tempdir().unwrap();
     let input = record(folder.path(), "a.wav", &noise(9, 320));

@@ -56,6 +56,8 @@ const MAX_SUM_BYTES: usize = MAX_MESSAGE_BYTES + MAX_MEMBERS / 4;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time without anything from the server, which pings oftener than this.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Time with nothing but pings: more than a server gives the members of a room to gather, or a speaker to go on.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Whom a client trusts to be the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +119,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 /// [`ConnectError`] if the server cannot be reached or trusted, or does not let the member in.
 pub async fn connect(url: &str, room: &RoomName, join: &Join, tls: &ClientTls) -> Result<Connection, ConnectError> {
     let waited = CONNECT_TIMEOUT;
-    timeout(waited, join_room(&Target::parse(url)?, room, join, tls))
+    let target = Target::parse(url)?;
+    if !target.tls && *tls != ClientTls::System {
+        // whoever says whom to trust does not expect to be connected to anybody
+        return Err(ConnectError::Url {
+            url: url.to_owned(),
+            what: "expected https or wss beside a certificate to trust",
+        });
+    }
+    timeout(waited, join_room(&target, room, join, tls))
         .await
         .map_err(|_| ConnectError::Timeout { what: "welcome", waited })?
 }
@@ -274,6 +284,11 @@ impl Inbound {
 
     /// The next thing that is not a ping.
     async fn message(&mut self) -> Result<Arrival, ConnectError> {
+        let tired = |_| ConnectError::Timeout { what: "message", waited: PATIENCE };
+        timeout(PATIENCE, self.message_among_pings()).await.map_err(tired)?
+    }
+
+    async fn message_among_pings(&mut self) -> Result<Arrival, ConnectError> {
         loop {
             let silent = |_| ConnectError::Timeout { what: "sign of life", waited: SILENCE };
             match timeout(SILENCE, self.stream.next()).await.map_err(silent)? {

@@ -9,16 +9,18 @@
 //!
 //! together with the set `S_t` of those whose packets are in it. The sum is exact over the integers: nothing is clipped
 //! before a listener does so ([`program::limit`]). Lifted ElGamal is additive, so the server needs no key and has none.
-//! Paper: 000_462542d654984661, sections 3 and 4.
+//! Paper: Ueno et al., sections 3 and 4 (`docs/notation.md` gives it in full).
 //!
 //! **Who sees what.** Whoever holds the secret key hears the sum, and could hear any single packet that it gets hold of.
 //! A speaker needs the public key only. The server sees points of a curve, never a sample, a key or the sum.
 //!
 //! **What leaks to the server.** The room's name, how many members there are, who of them may speak, when packets arrive
-//! and which are missing. Not who is talking: a silent speaker sends encryptions of zero at the same rate.
+//! and which are missing, when a speaker ends, and when a listener acknowledges a tick: that follows decryption, whose time
+//! depends on the sum. Not who is talking: a silent speaker sends encryptions of zero at the same rate.
 //!
 //! **What is not protected yet.** The server can leave a speaker out, add one twice, or add a packet of its own making,
-//! and no listener can tell: nothing authenticates the sum.
+//! and no listener can tell: nothing authenticates the sum. By watching which altered sums a listener rejects it can
+//! learn about what was said; so secrecy is claimed against a server that follows the protocol.
 //!
 //! **The bound.** A sum of `n` samples of absolute value at most 32768 needs a discrete logarithm of `n * 32768`;
 //! a listener's table must reach that far, or the tick fails to decrypt (it is never wrong).

@@ -62,7 +62,11 @@ pub(crate) fn mix(arguments: &MixArguments) -> Result<ExitCode, Failure> {
     let Mode::Elgamal = arguments.mode;
     let key = key(arguments)?;
     warn(key.parameters());
-    refuse_to_overwrite_inputs(arguments)?;
+    check_output(arguments)?;
+    if arguments.inputs.len() > mixing::MAX_SPEAKERS {
+        let (found, most) = (arguments.inputs.len(), mixing::MAX_SPEAKERS);
+        return Err(Failure::Call(format!("{found} recordings: expected at most {most}")));
+    }
     let mut speakers = Vec::with_capacity(arguments.inputs.len());
     for input in &arguments.inputs {
         speakers.push(wav::read_speech(input)?.into());
@@ -106,12 +110,18 @@ fn key(arguments: &MixArguments) -> Result<SecretKey, Failure> {
     })
 }
 
-/// An output that is one of the inputs would destroy a recording.
-fn refuse_to_overwrite_inputs(arguments: &MixArguments) -> Result<(), Failure> {
-    let Ok(output) = arguments.output.canonicalize() else { return Ok(()) };
-    let same = arguments.inputs.iter().any(|input| input.canonicalize().is_ok_and(|input| input == output));
-    if same {
-        return Err(Failure::Call(format!("{}: is an input too", arguments.output.display())));
+/// Finds out before the work what would fail after it: an output that is one of the inputs, which would destroy a
+/// recording, or one without a folder.
+fn check_output(arguments: &MixArguments) -> Result<(), Failure> {
+    let output = &arguments.output;
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(Failure::Work(format!("{}: there is no folder {}", output.display(), folder.display())));
+    }
+    let Ok(existing) = output.canonicalize() else { return Ok(()) };
+    let is_input = |input: &PathBuf| input.canonicalize().is_ok_and(|input| input == existing);
+    if arguments.inputs.iter().any(is_input) {
+        return Err(Failure::Call(format!("{}: is an input too", output.display())));
     }
     Ok(())
 }

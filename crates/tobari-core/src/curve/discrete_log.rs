@@ -2,8 +2,8 @@
 //!
 //! Baby steps and giant steps (Shanks), halved by symmetry: a table of fingerprints of `x(mG)` for `1 ≤ m ≤ T` answers
 //! `|m| ≤ T` at once, since `-mG` has the same `x`; further out, `Q ± j(2T + 1)G` is looked up for `j = 1, 2, …`. With
-//! `T = 2^18 - 1` a sum of eight full-scale speakers needs no giant step, one of 1,024 (`|m| ≤ 2^25`, 27 bits signed)
-//! at most 64 pairs, one of 4,096 at most 256. The paper's table of `2^16` entries (000_462542d654984661, section 5.1)
+//! `T = 2^18 - 1` a sum of seven full-scale speakers needs no giant step, one of 1,024 (`|m| ≤ 2^25`, 27 bits signed)
+//! at most 64 pairs, one of 4,096 at most 256. The paper's table of `2^16` entries (Ueno et al., section 5.1)
 //! stops at one speaker at full scale: it cannot decode a sum.
 //!
 //! A fingerprint is 32 bits of `x`; every hit is confirmed by computing `mG` (one addition from two tables of 512 points)

@@ -23,6 +23,17 @@ const MAX_WORDS: usize = 6;
 /// let scalar = Scalar::from_be_bytes(Curve::Secp256k1, &[7; 32]).unwrap();
 /// assert_eq!(*scalar.to_be_bytes(), vec![7; 32]);
 /// ```
+///
+/// Neither of these compiles:
+///
+/// ```compile_fail,E0277
+/// # use tobari_core::curve::{Curve, Scalar};
+/// println!("{:?}", Scalar::from_u64(Curve::Secp256k1, 1));
+/// ```
+/// ```compile_fail,E0369
+/// # use tobari_core::curve::{Curve, Scalar};
+/// assert!(Scalar::from_u64(Curve::Secp256k1, 1) == Scalar::from_u64(Curve::Secp256k1, 1));
+/// ```
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Scalar {
     #[zeroize(skip)]

@@ -19,6 +19,15 @@ use rand_core::CryptoRng;
 /// assert_eq!(*Decryptor::new(&key, 65_536).vartime_decrypt(&sum)?, vec![1234, -12]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Neither of these compiles:
+///
+/// ```compile_fail,E0277
+/// fn shown(key: &tobari_core::elgamal::SecretKey) -> String { format!("{key:?}") }
+/// ```
+/// ```compile_fail,E0369
+/// fn same(a: &tobari_core::elgamal::SecretKey, b: &tobari_core::elgamal::SecretKey) -> bool { a == b }
+/// ```
 #[derive(Clone)]
 pub struct SecretKey {
     parameters: Parameters,

@@ -1,6 +1,6 @@
 //! Lifted ElGamal on a curve: public-key encryption of small integers that a party without the key can add.
 //!
-//! Paper: 000_462542d654984661, section 2.4. With a group of prime order `n`, generator `G`, secret `s` in `[1, n)` and
+//! Paper: Ueno et al., section 2.4 (`docs/notation.md` gives it in full). With a group of prime order `n`, generator `G`, secret `s` in `[1, n)` and
 //! public `sG`:
 //!
 //! ```text
@@ -11,7 +11,8 @@
 //!
 //! **Security.** Indistinguishable under chosen plaintext if the decisional Diffie-Hellman problem is hard in the group. It
 //! is malleable by design: whoever relays a ciphertext can add to it, double it, negate it or replace it, and nothing here
-//! notices. `docs/threats.md` says what that means for a call.
+//! notices. It is not secure under chosen ciphertexts: whoever learns which altered sums decrypt, learns about the sums.
+//! `docs/threats.md` says what that means for a call.
 //!
 //! **Correctness.** A sum of ciphertexts decrypts if the sum of the messages, as integers, stays within the bound given to
 //! [`Decryptor::new`].
@@ -90,7 +91,7 @@ pub struct EncryptError {
     pub index: usize,
 }
 
-/// A ciphertext that does not decrypt: opaque, so that it tells a tamperer nothing.
+/// A ciphertext that does not decrypt. Opaque as to why; that it failed at all is an answer to whoever altered it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("decryption failed: wrong key, altered ciphertext, or a sum beyond the bound")]
 pub struct DecryptError;
@@ -171,7 +172,8 @@ impl Decryptor {
     /// [`DecryptError`] if any message has no value within the bound.
     ///
     /// # Leakage
-    /// Constant time in the key; the time of the discrete logarithms depends on the messages.
+    /// Constant time in the key. The time of the last subtraction shows which messages are zero, and that of the discrete
+    /// logarithms depends on the size of the messages.
     pub fn vartime_decrypt(&self, ciphertexts: &Ciphertexts) -> Result<Zeroizing<Vec<i32>>, DecryptError> {
         if ciphertexts.parameters != self.parameters() {
             return Err(DecryptError);

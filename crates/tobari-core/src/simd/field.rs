@@ -12,6 +12,7 @@
 //! # Leakage
 //! Constant time, except `vartime_` functions and the exponents of [`Element::pow`], which are public constants.
 
+use super::inverse::Modulus;
 use std::marker::PhantomData;
 use std::ops::{Add, Mul, Neg, Sub};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
@@ -44,6 +45,10 @@ pub(crate) trait Prime<const L: usize>: Copy + Send + Sync + 'static {
     const ONE: [u64; L] = power_of_two(Self::LOG_R, &Self::MODULUS);
     /// `R² mod p`, by which an integer is multiplied to stand as an element.
     const R_SQUARED: [u64; L] = power_of_two(2 * Self::LOG_R, &Self::MODULUS);
+    /// `R³ mod p`.
+    const R_CUBED: [u64; L] = power_of_two(3 * Self::LOG_R, &Self::MODULUS);
+    /// How to invert.
+    const INVERSION: Modulus<L> = Modulus::new(&Self::MODULUS, Self::BITS, Self::NEGATED_INVERSE);
 }
 
 /// `-1/p mod 2^64` by Newton's iteration: each step doubles the number of right bits.
@@ -192,11 +197,10 @@ impl<P: Prime<L>, const L: usize> Element<P, L> {
         result
     }
 
-    /// `1/self`, and zero for zero: `self^(p-2)` (Fermat).
+    /// `1/self`, and zero for zero.
     pub(crate) fn invert(self) -> Self {
-        let mut two = [0; L];
-        two[0] = 2;
-        self.pow(&subtract_words(&P::MODULUS, &two).0)
+        // words w = vR give 1/w, and R²/w is wanted
+        Self(P::INVERSION.invert(&self.0), PhantomData) * Self(P::R_CUBED, PhantomData)
     }
 }
 
@@ -487,12 +491,27 @@ mod tests {
                 assert!(root.is_some_and(|root| root == x || root == -x));
                 if !x.is_zero() {
                     assert!(x * x.invert() == Element::ONE);
+                    let two = std::array::from_fn(|i| if i == 0 { 2 } else { 0 });
+                    assert!(x.invert() == x.pow(&subtract_words(&P::MODULUS, &two).0), "Fermat");
                     assert!(roots.vartime_root(x.square() * SquareRoots::non_residue()).is_none());
                 }
             }
             for curve in Curve::ALL {
                 with_curve!(curve, C => holds::<C, { C::WORDS }>(&integer(&a)));
             }
+        }
+    }
+
+    #[test]
+    fn extreme_values_have_right_inverses() {
+        fn holds<P: CurveConstants<L>, const L: usize>() {
+            for a in extremes(&integer(&P::MODULUS)) {
+                let x = Element::<P, L>::from_integer(&words(&(a % integer(&P::MODULUS))));
+                assert!(x.is_zero() || x * x.invert() == Element::ONE);
+            }
+        }
+        for curve in Curve::ALL {
+            with_curve!(curve, C => holds::<C, { C::WORDS }>());
         }
     }
 

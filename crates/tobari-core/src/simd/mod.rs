@@ -25,6 +25,7 @@ mod codec52;
 mod field;
 #[cfg(any(target_arch = "x86_64", test))]
 mod field52;
+mod inverse;
 #[cfg(any(target_arch = "x86_64", test))]
 mod lanes;
 mod portable;
@@ -252,7 +253,12 @@ mod tests {
                     assert!(fault < 2 || expected == Err(place));
                     for other in &others {
                         assert_eq!((other.import)(&mut bad.clone()), expected, "{curve}: {}", other.backend);
-                        assert_eq!((other.decompress)(&mut x_only.clone()), expected_root, "{curve}: {}", other.backend);
+                        assert_eq!(
+                            (other.decompress)(&mut x_only.clone()),
+                            expected_root,
+                            "{curve}: {}",
+                            other.backend
+                        );
                     }
                 }
             }

@@ -12,9 +12,10 @@
 //! needs `i = 0`, and `|c + d|` or `|c - d|` equal to `n`. Only the very last addition gets there, for the scalars
 //! `±(n - 2|c|)` with `c` over the lower half of the windows: a random scalar is one with a chance of about `2^-(b/2)`.
 
-use super::points::{Scratch, split_window};
+use super::points::Scratch;
 use super::scalar::{Scalar, digit_count};
 use super::{Curve, Points, projective};
+use crate::simd::split_window;
 use zeroize::Zeroizing;
 
 /// Bits of a window.

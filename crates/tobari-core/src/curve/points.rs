@@ -2,6 +2,7 @@
 
 use super::scalar::{Scalar, digit_count};
 use super::{Curve, projective};
+use crate::simd::{WINDOW, WINDOW_ENTRIES};
 use zeroize::{Zeroize, Zeroizing};
 
 /// A batch of points of one curve, affine, the identity included. Zeroed on drop, since a batch on its way through an
@@ -155,37 +156,27 @@ impl Points {
 
     /// `scalar · self[i]` for every `i`: one secret scalar, many public points.
     ///
-    /// Regular signed windows of four bits over a table of the eight odd multiples of each point: `b + b/4` batched steps
-    /// for an order of `b` bits, about `8.6 b` field multiplications a point.
+    /// Regular signed windows of four bits over a table of the eight odd multiples of each point: about `b` doublings and
+    /// `b/4` additions a point for an order of `b` bits.
     ///
     /// # Panics
     /// If the scalar is of another curve.
     ///
     /// # Leakage
-    /// Constant time in the scalar: the digits choose among eight batches by a full scan. The additions are exceptional
-    /// only where a prefix `k` of the scalar's digits has `k ≡ ±d (mod n)` for a digit `|d| ≤ 15`: as `16 ≤ |k|`, that
-    /// needs a scalar within 31 of a multiple of the order, of which a random one has a chance below `2^-150`.
+    /// Constant time in the scalar: its digits choose by full scans. The additions are exceptional only where a prefix `k`
+    /// of the scalar's digits has `k ≡ ±d (mod n)` for a digit `|d| ≤ 15`: as `16 ≤ |k|`, that needs a scalar within 31 of a
+    /// multiple of the order, of which a random one has a chance below `2^-150`.
     pub fn multiply_all(&self, scalar: &Scalar) -> Points {
-        const WIDTH: u32 = 4;
         assert_eq!(self.curve, scalar.curve());
         let kernels = self.curve.kernels();
         let mut scratch = Scratch::default();
-        let multiples = self.odd_multiples(1 << (WIDTH - 1), &mut scratch);
-        let mut digits = Zeroizing::new(vec![0; digit_count(self.curve, WIDTH)]);
-        let negated = scalar.write_signed_digits(WIDTH, &mut digits, 1);
+        let multiples = self.odd_multiples(WINDOW_ENTRIES, &mut scratch);
+        let multiples: Vec<u64> = multiples.iter().flat_map(|batch| batch.words.iter().copied()).collect();
+        let mut windows = Zeroizing::new(vec![0; digit_count(self.curve, WINDOW)]);
+        let negated = scalar.write_signed_digits(WINDOW, &mut windows, 1);
+        windows.reverse();
         let mut result = Points::identity(self.curve, self.len());
-        let mut addend = Points::identity(self.curve, self.len());
-        for (position, &digit) in digits.iter().rev().enumerate() {
-            select_batch(&multiples, digit, WIDTH, &mut addend);
-            if position == 0 {
-                result.words.copy_from_slice(&addend.words);
-                continue;
-            }
-            for _ in 0..WIDTH {
-                (kernels.double_assign)(&mut result.words, &mut scratch.0);
-            }
-            result.add_words(&addend.words, &mut scratch);
-        }
+        (kernels.multiply)(&multiples, &windows, &mut result.words, &mut scratch.0);
         (kernels.negate_masked)(&mut result.words, &Zeroizing::new(vec![negated; self.len()]));
         result
     }
@@ -202,28 +193,6 @@ impl Points {
         }
         multiples
     }
-}
-
-/// `addend = digit · base` from the odd multiples of a batch, for a window value `u`: digit `2u - (2^width - 1)`.
-fn select_batch(multiples: &[Points], window: u8, width: u32, addend: &mut Points) {
-    let (index, negate) = split_window(window, width);
-    addend.words.fill(0);
-    for (position, multiple) in multiples.iter().enumerate() {
-        let difference = position as u64 ^ u64::from(std::hint::black_box(index));
-        let mask = (difference.wrapping_sub(1) >> 63).wrapping_neg();
-        for (word, entry) in addend.words.iter_mut().zip(&multiple.words) {
-            *word |= entry & mask;
-        }
-    }
-    let mask = Zeroizing::new(vec![negate; addend.len()]);
-    (addend.curve.kernels().negate_masked)(&mut addend.words, &mask);
-}
-
-/// The place of a window value in a table of odd multiples, and all ones where the digit is negative.
-pub(crate) fn split_window(window: u8, width: u32) -> (u8, u64) {
-    let half = 1u8 << (width - 1);
-    let negative = u64::from((window >> (width - 1)) & 1).wrapping_sub(1);
-    ((window ^ negative as u8) & (half - 1), negative)
 }
 
 /// Memory of the batched inversions, kept between calls and zeroed at the end.

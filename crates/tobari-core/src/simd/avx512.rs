@@ -168,6 +168,7 @@ impl<C: CurveConstants<L>, const L: usize, const N: usize> Avx512Kernels<C, L, N
         add_assign: add_assign::<C, L, N>,
         double_assign: double_assign::<C, L, N>,
         select: select::<C, L, N>,
+        multiply: multiply::<C, L, N>,
         import: import::<C, L, N>,
         export: export::<C, L, N>,
         decompress: decompress::<C, L, N>,
@@ -215,6 +216,25 @@ fn select<C: CurveConstants<L>, const L: usize, const N: usize>(
     }
     // SAFETY: as above
     unsafe { run::<C, L, N>(table, index, negate, out) }
+}
+
+fn multiply<C: CurveConstants<L>, const L: usize, const N: usize>(
+    multiples: &[u64],
+    windows: &[u8],
+    out: &mut [u64],
+    scratch: &mut Vec<u64>,
+) {
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
+    fn run<C: CurveConstants<L>, const L: usize, const N: usize>(
+        multiples: &[u64],
+        windows: &[u8],
+        out: &mut [u64],
+        scratch: &mut Vec<u64>,
+    ) {
+        Batch52::<Avx512, C, L, N>::new(Avx512(())).multiply(multiples, windows, out, scratch);
+    }
+    // SAFETY: as above
+    unsafe { run::<C, L, N>(multiples, windows, out, scratch) }
 }
 
 fn import<C: CurveConstants<L>, const L: usize, const N: usize>(points: &mut [u64]) -> Result<(), usize> {

@@ -14,7 +14,7 @@ use super::{Coefficient, CurveConstants};
 use std::ops::Range;
 
 /// Independent running products.
-const CHAINS: usize = 4;
+pub(super) const CHAINS: usize = 4;
 /// Lanes of a vector.
 pub(super) const LANES: usize = 8;
 /// At least as many words as any point has, in whole vectors.
@@ -104,7 +104,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Operation<S,
 
 /// `small · limb` for a limb with room for it.
 #[inline(always)]
-fn times_small<S: Simd>(s: S, limb: S::V, small: u64) -> S::V {
+pub(super) fn times_small<S: Simd>(s: S, limb: S::V, small: u64) -> S::V {
     let mut product = s.splat(0);
     for bit in (0..4).filter(|bit| small >> bit & 1 == 1) {
         product = s.add(product, s.shl(limb, bit));
@@ -118,7 +118,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     /// Words of eight points.
     pub(super) const GROUP: usize = LANES * Self::STRIDE;
     /// Words of a number of eight lanes in memory.
-    const NUMBER: usize = LANES * N;
+    pub(super) const NUMBER: usize = LANES * N;
     /// `κ²` as a number: what one is multiplied by on its way through the boundary, squared.
     const KAPPA_SQUARED: [u64; N] = {
         let words = match C::FORM {
@@ -162,7 +162,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
 
     /// Does `operation` to every point but the skipped ones, whose places it returns.
     #[inline(always)]
-    fn run(self, operation: &impl Operation<S, L, N>, points: &mut [u64], scratch: &mut Vec<u64>) -> Vec<usize> {
+    fn run<O: Operation<S, L, N>>(self, operation: &O, points: &mut [u64], scratch: &mut Vec<u64>) -> Vec<usize> {
         let (field, s) = (self.field, self.field.simd);
         let count = points.len() / Self::STRIDE;
         let groups = count.div_ceil(LANES);
@@ -182,7 +182,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
             self.put(&denominator, &mut memory[place + Self::NUMBER..place + 2 * Self::NUMBER]);
             products[group % CHAINS] = field.mul(&products[group % CHAINS], &denominator);
         }
-        let mut inverses = self.invert_chains(&products, operation);
+        let mut inverses = self.invert_chains(&products, O::START_SHIFT);
         let mut next_skipped = skipped.len();
         for group in (0..groups).rev() {
             let place = 2 * group * Self::NUMBER;
@@ -225,12 +225,12 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         words
     }
 
-    /// The inverses that the chains start from on their way back.
+    /// The inverses that the chains start from on their way back, times `2^shift`.
     #[inline(always)]
-    fn invert_chains<O: Operation<S, L, N>>(self, products: &[Number<S, N>; CHAINS], _: &O) -> [Number<S, N>; CHAINS] {
+    pub(super) fn invert_chains(self, products: &[Number<S, N>; CHAINS], shift: i32) -> [Number<S, N>; CHAINS] {
         let field = self.field;
         let (left, right) = (field.mul(&products[0], &products[1]), field.mul(&products[2], &products[3]));
-        let all = self.invert_lanes(&field.mul(&left, &right), O::START_SHIFT);
+        let all = self.invert_lanes(&field.mul(&left, &right), shift);
         let (left, right) = (field.mul(&all, &right), field.mul(&all, &left));
         [
             field.mul(&left, &products[1]),
@@ -366,14 +366,14 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     }
 
     #[inline(always)]
-    fn put(self, number: &Number<S, N>, memory: &mut [u64]) {
+    pub(super) fn put(self, number: &Number<S, N>, memory: &mut [u64]) {
         for i in 0..N {
             self.field.simd.store(number[i], &mut memory[i * LANES..(i + 1) * LANES]);
         }
     }
 
     #[inline(always)]
-    fn get(self, memory: &[u64]) -> Number<S, N> {
+    pub(super) fn get(self, memory: &[u64]) -> Number<S, N> {
         vectors!(self.field.simd, N, i => self.field.simd.load(&memory[i * LANES..(i + 1) * LANES]))
     }
 
@@ -400,13 +400,13 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
 
 /// The lanes of a group that were skipped, but for those beyond the end of the batch.
 #[cold]
-fn note_skipped(skipped: &mut Vec<usize>, group: usize, bits: u8, count: usize) {
+pub(super) fn note_skipped(skipped: &mut Vec<usize>, group: usize, bits: u8, count: usize) {
     let lanes = (0..LANES).filter(|lane| bits >> lane & 1 == 1);
     skipped.extend(lanes.map(|lane| group * LANES + lane).filter(|place| *place < count));
 }
 
 /// `len` words of scratch memory on a cache line's boundary.
-fn aligned(scratch: &mut Vec<u64>, len: usize) -> &mut [u64] {
+pub(super) fn aligned(scratch: &mut Vec<u64>, len: usize) -> &mut [u64] {
     if scratch.len() < len + LANES {
         scratch.resize(len + LANES, 0);
     }

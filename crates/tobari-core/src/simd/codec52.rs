@@ -7,40 +7,39 @@
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
 use super::batch52::{Batch52, LANES, MAX_WORDS, Words};
-use super::field::{Form, Prime, power_of_two};
+use super::field::{Form, power_of_two};
 use super::field52::{Field52, Number, limbs, vectors};
 use super::lanes::Simd;
 use super::portable::Portable;
 use super::{Coefficient, CurveConstants};
+use std::marker::PhantomData;
 
 /// Groups of eight lanes whose square roots are taken together.
 const GROUPS: usize = 4;
 
-/// Factors between the three ways in which a coordinate stands: integer, number of the room, boundary form.
-struct Factors<const N: usize> {
-    /// From an integer to a number.
-    number: [u64; N],
-    /// From a number to the boundary form.
-    boundary: [u64; N],
-    /// From the boundary form to an integer.
-    integer: [u64; N],
-}
+/// Factors between the ways in which a coordinate stands: integer, number of the room, boundary form. One for the primes
+/// whose coordinates stand for themselves.
+pub(super) struct Factors<C, const L: usize, const N: usize>(PhantomData<C>);
 
-/// `2^exponent mod p` in limbs for Montgomery primes; one for the others, whose coordinates stand for themselves.
-const fn factor<P: Prime<L>, const L: usize, const N: usize>(exponent: u32) -> [u64; N] {
-    match P::FORM {
-        Form::Montgomery => limbs(&power_of_two(exponent, &P::MODULUS)),
-        Form::PseudoMersenne { .. } => limbs(&power_of_two(0, &P::MODULUS)),
+impl<C: CurveConstants<L>, const L: usize, const N: usize> Factors<C, L, N> {
+    /// From an integer to a number.
+    const NUMBER: [u64; N] = Self::power(104 * N as u32);
+    /// From the boundary form to a number.
+    pub(super) const FROM_BOUNDARY: [u64; N] = Self::power(104 * N as u32 - 64 * L as u32);
+    /// From a number to the boundary form.
+    pub(super) const BOUNDARY: [u64; N] = Self::power(64 * L as u32);
+    /// From the boundary form to an integer.
+    const INTEGER: [u64; N] = Self::power(52 * N as u32 - 64 * L as u32);
+
+    const fn power(exponent: u32) -> [u64; N] {
+        match C::FORM {
+            Form::Montgomery => limbs(&power_of_two(exponent, &C::MODULUS)),
+            Form::PseudoMersenne { .. } => limbs(&power_of_two(0, &C::MODULUS)),
+        }
     }
 }
 
 impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C, L, N> {
-    const FACTORS: Factors<N> = Factors {
-        number: factor::<C, L, N>(104 * N as u32),
-        boundary: factor::<C, L, N>(64 * L as u32),
-        integer: factor::<C, L, N>((52 * N as u32).saturating_sub(C::LOG_R)),
-    };
-
     /// See [`CurveKernels::export`](super::CurveKernels).
     #[inline(always)]
     pub(super) fn export(self, points: &mut [u64]) {
@@ -48,7 +47,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
             return;
         }
         let field = self.field;
-        let factor = field.constant(&Self::FACTORS.integer);
+        let factor = field.constant(&Factors::<C, L, N>::INTEGER);
         for group in 0..points.len().div_ceil(Self::GROUP) {
             let mut words = self.read(points, group);
             for start in [0, L] {
@@ -64,7 +63,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     #[inline(always)]
     pub(super) fn import(self, points: &mut [u64]) -> Result<(), usize> {
         let field = self.field;
-        let (into, out) = (field.constant(&Self::FACTORS.number), field.constant(&Self::FACTORS.boundary));
+        let (into, out) = (field.constant(&Factors::<C, L, N>::NUMBER), field.constant(&Factors::<C, L, N>::BOUNDARY));
         for group in 0..points.len().div_ceil(Self::GROUP) {
             let mut words = self.read(points, group);
             let in_range = self.below_modulus(&words, 0) & self.below_modulus(&words, L);
@@ -102,7 +101,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     #[inline(always)]
     fn decompress_groups(self, points: &mut [u64], first: usize, groups: usize) -> Result<(), usize> {
         let (field, s) = (self.field, self.field.simd);
-        let (into, out) = (field.constant(&Self::FACTORS.number), field.constant(&Self::FACTORS.boundary));
+        let (into, out) = (field.constant(&Factors::<C, L, N>::NUMBER), field.constant(&Factors::<C, L, N>::BOUNDARY));
         let zero = [s.splat(0); N];
         let (mut words, mut x, mut squares) = ([[s.splat(0); MAX_WORDS]; GROUPS], [zero; GROUPS], [zero; GROUPS]);
         let mut in_range = [0u8; GROUPS];
@@ -170,7 +169,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     fn curve_polynomial(self, x: &Number<S, N>) -> Number<S, N> {
         let (field, s) = (self.field, self.field.simd);
         let cube = field.mul(&field.mul(x, x), x);
-        let into = field.constant(&Self::FACTORS.number);
+        let into = field.constant(&Factors::<C, L, N>::NUMBER);
         let b = field.mul(&field.constant(&limbs(&C::B)), &into);
         let mut sum = vectors!(s, N, i => s.add(cube[i], b[i]));
         match C::A {
@@ -195,11 +194,17 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     /// The lanes in which two numbers below `2p` are the same residue.
     #[inline(always)]
     fn equal_numbers(self, a: &Number<S, N>, b: &Number<S, N>) -> u8 {
-        let (field, s) = (self.field, self.field.simd);
-        let difference = field.canonical(&field.sub(a, b, &Field52::<S, C, L, N>::P2));
-        let mut any = difference[0];
+        let field = self.field;
+        self.zero_number(&field.canonical(&field.sub(a, b, &Field52::<S, C, L, N>::P2)))
+    }
+
+    /// The lanes in which a canonical number is zero.
+    #[inline(always)]
+    pub(super) fn zero_number(self, number: &Number<S, N>) -> u8 {
+        let s = self.field.simd;
+        let mut any = number[0];
         for i in 1..N {
-            any = s.or(any, difference[i]);
+            any = s.or(any, number[i]);
         }
         s.equal(any, s.splat(0))
     }

@@ -68,14 +68,15 @@ pub(super) const fn limbs<const L: usize, const N: usize>(words: &[u64; L]) -> [
     out
 }
 
-/// `2a` in limbs, for a number that leaves room for it.
-const fn double<const N: usize>(a: &[u64; N]) -> [u64; N] {
+/// `factor a` in limbs, for a small factor and a number that leaves room for it.
+const fn multiple<const N: usize>(a: &[u64; N], factor: u64) -> [u64; N] {
     let mut out = [0; N];
     let mut carry = 0;
     let mut i = 0;
     while i < N {
-        out[i] = ((a[i] << 1) | carry) & MASK;
-        carry = a[i] >> (LIMB - 1);
+        let sum = a[i] * factor + carry;
+        out[i] = sum & MASK;
+        carry = sum >> LIMB;
         i += 1;
     }
     out
@@ -85,7 +86,13 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
     /// `p`.
     pub(super) const P1: [u64; N] = limbs(&P::MODULUS);
     /// `2p`.
-    pub(super) const P2: [u64; N] = double(&Self::P1);
+    pub(super) const P2: [u64; N] = multiple(&Self::P1, 2);
+    /// `4p`.
+    pub(super) const P4: [u64; N] = multiple(&Self::P1, 4);
+    /// `6p`.
+    pub(super) const P6: [u64; N] = multiple(&Self::P1, 6);
+    /// `8p`.
+    pub(super) const P8: [u64; N] = multiple(&Self::P1, 8);
     /// `-1/p mod 2^52`.
     const NEGATED_INVERSE: u64 = P::NEGATED_INVERSE & MASK;
     /// `2^(52N) mod p`: what a pseudo-Mersenne product is folded by; one, as a Montgomery number.
@@ -188,7 +195,7 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
 
     /// `number - multiple` where that is not negative, else `number`.
     #[inline(always)]
-    fn reduce_once(&self, number: &Number<S, N>, multiple: &[u64; N]) -> Number<S, N> {
+    pub(super) fn reduce_once(&self, number: &Number<S, N>, multiple: &[u64; N]) -> Number<S, N> {
         let s = self.simd;
         let reduced = self.ripple(vectors!(s, N, i => s.sub(number[i], s.splat(multiple[i]))));
         let negative = s.below(s.splat(u64::MAX >> 1), reduced[N - 1]);

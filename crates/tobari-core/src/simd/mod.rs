@@ -27,6 +27,8 @@ mod field;
 mod field52;
 mod inverse;
 #[cfg(any(target_arch = "x86_64", test))]
+mod jacobian52;
+#[cfg(any(target_arch = "x86_64", test))]
 mod lanes;
 mod portable;
 
@@ -55,6 +57,21 @@ pub(crate) enum Coefficient {
     Small(u64),
 }
 
+/// Bits of a window of [`CurveKernels::multiply`].
+pub(crate) const WINDOW: u32 = 4;
+/// Odd multiples that its windows choose from: `1, 3, … 15`.
+pub(crate) const WINDOW_ENTRIES: usize = 1 << (WINDOW - 1);
+
+/// The place of a window value `u` in a table of odd multiples, and all ones where its digit `2u - (2^width - 1)` is
+/// negative.
+pub(crate) fn split_window(window: u8, width: u32) -> (u8, u64) {
+    let half = 1u8 << (width - 1);
+    let negative = u64::from((window >> (width - 1)) & 1).wrapping_sub(1);
+    ((window ^ negative as u8) & (half - 1), negative)
+}
+
+/// `multiply(multiples, windows, out, scratch)`.
+type Multiply = fn(&[u64], &[u8], &mut [u64], &mut Vec<u64>);
 /// `select(table, index, negate, out)`.
 type Select = fn(&[u64], &[u8], &[u64], &mut [u64]);
 
@@ -74,6 +91,10 @@ pub struct CurveKernels {
     /// `out[i] = table[index[i]]`, negated where `negate[i]` is all ones, with neither an address nor a branch that depends
     /// on an index or a mask. At most 64 entries.
     pub(crate) select: Select,
+    /// `out[i] = k P_i` for one secret `k`, given as window values of [`WINDOW`] bits, the highest first, and the odd
+    /// multiples of all points: `P_0 P_1 …`, then `3P_0 3P_1 …`, up to `15`. Neither an address nor a branch depends on a
+    /// window, but for exceptional additions.
+    pub(crate) multiply: Multiply,
     /// Canonical integers to the boundary form, in place; `Err(i)` for the first point with a coordinate not below `p` or
     /// off the curve. The identity passes.
     pub(crate) import: fn(points: &mut [u64]) -> Result<(), usize>,
@@ -117,6 +138,9 @@ mod tests {
             double_assign: |a, scratch| Batch52::<Emulated, C, L, N>::new(Emulated).double_assign(a, scratch),
             select: |table, index, negate, out| {
                 Batch52::<Emulated, C, L, N>::new(Emulated).select(table, index, negate, out);
+            },
+            multiply: |multiples, windows, out, scratch| {
+                Batch52::<Emulated, C, L, N>::new(Emulated).multiply(multiples, windows, out, scratch);
             },
             import: |points| Batch52::<Emulated, C, L, N>::new(Emulated).import(points),
             export: |points| Batch52::<Emulated, C, L, N>::new(Emulated).export(points),
@@ -259,6 +283,45 @@ mod tests {
                             "{curve}: {}",
                             other.backend
                         );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_backend_multiplies_as_portable_does() {
+        let mut rng = ChaCha20Rng::from_seed([5; 32]);
+        for curve in Curve::ALL {
+            let (portable, others) = backends(curve);
+            for count in [0, 1, 8, 15, 16, 17, 40] {
+                let points = Points::from_words(curve, mixture(curve, count, &mut rng));
+                let multiples: Vec<u64> = points
+                    .odd_multiples(WINDOW_ENTRIES, &mut crate::curve::points::Scratch::default())
+                    .iter()
+                    .flat_map(|batch| batch.words().to_vec())
+                    .collect();
+                // random windows, and those of small scalars, where sums meet their own addends
+                for shape in 0..4 {
+                    let windows: Vec<u8> = (0..6 + 20 * shape)
+                        .map(|i| match shape {
+                            0 => 8 - u8::from(i > 0) * (rng.next_u64() % 2) as u8,
+                            1 => {
+                                if i == 0 {
+                                    8
+                                } else {
+                                    7
+                                }
+                            }
+                            _ => (rng.next_u64() % 16) as u8,
+                        })
+                        .collect();
+                    let mut expected = vec![0; points.words().len()];
+                    (portable.multiply)(&multiples, &windows, &mut expected, &mut Vec::new());
+                    for other in &others {
+                        let mut found = vec![0; points.words().len()];
+                        (other.multiply)(&multiples, &windows, &mut found, &mut Vec::new());
+                        assert!(found == expected, "{curve}: {} multiplies otherwise", other.backend);
                     }
                 }
             }

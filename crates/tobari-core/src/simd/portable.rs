@@ -1,9 +1,10 @@
 //! The portable backend: one lane of 64-bit words. It defines what every other backend must return.
 
 use super::field::{Element, Prime, SquareRoots, less_than};
-use super::{Coefficient, CurveConstants, CurveKernels};
+use super::{Coefficient, CurveConstants, CurveKernels, WINDOW, split_window};
 use std::marker::PhantomData;
 use subtle::ConditionallySelectable;
+use zeroize::Zeroizing;
 
 /// The portable loops for curve `C`.
 pub(crate) struct Portable<C, const L: usize>(PhantomData<C>);
@@ -15,6 +16,7 @@ impl<C: CurveConstants<L>, const L: usize> Portable<C, L> {
         double_assign: double_assign::<C, L>,
         negate_masked: negate_masked::<C, L>,
         select: select::<C, L>,
+        multiply: multiply::<C, L>,
         import: import::<C, L>,
         export: export::<C, L>,
         decompress: decompress::<C, L>,
@@ -179,6 +181,41 @@ fn select<C: CurveConstants<L>, const L: usize>(table: &[u64], index: &[u8], neg
         out.copy_from_slice(found_words);
     }
     negate_masked::<C, L>(out, negate);
+}
+
+/// By affine batches: a window is four doublings and an addition of the whole batch.
+fn multiply<C: CurveConstants<L>, const L: usize>(
+    multiples: &[u64],
+    windows: &[u8],
+    out: &mut [u64],
+    scratch: &mut Vec<u64>,
+) {
+    if out.is_empty() {
+        return;
+    }
+    let mut addend = Zeroizing::new(vec![0; out.len()]);
+    let mut mask = Zeroizing::new(vec![0; out.len() / (2 * L)]);
+    for (position, &window) in windows.iter().enumerate() {
+        let (index, negative) = split_window(std::hint::black_box(window), WINDOW);
+        addend.fill(0);
+        for (entry, multiple) in multiples.chunks_exact(out.len()).enumerate() {
+            let difference = entry as u64 ^ u64::from(index);
+            let here = (difference.wrapping_sub(1) >> 63).wrapping_neg(); // all ones iff there is none
+            for (word, candidate) in addend.iter_mut().zip(multiple) {
+                *word |= candidate & here;
+            }
+        }
+        mask.fill(negative);
+        negate_masked::<C, L>(&mut addend, &mask);
+        if position == 0 {
+            out.copy_from_slice(&addend);
+            continue;
+        }
+        for _ in 0..WINDOW {
+            double_assign::<C, L>(out, scratch);
+        }
+        add_assign::<C, L>(out, &addend, scratch);
+    }
 }
 
 /// `x³ + ax + b`.

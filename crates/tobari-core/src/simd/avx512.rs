@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
 
 use super::batch52::Batch52;
-use super::lanes::Simd;
+use super::lanes::{Simd, Task};
 use super::portable::Portable;
 use super::{CurveConstants, CurveKernels};
 use std::arch::x86_64::*;
@@ -156,6 +156,16 @@ impl Simd for Avx512 {
                 _mm512_shuffle_i64x2::<0xdd>(d, h),
             ]
         })
+    }
+
+    #[inline(always)]
+    fn outline<T: Task>(self, task: T) -> T::Output {
+        #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
+        #[inline(never)]
+        fn run<T: Task>(task: T) -> T::Output {
+            task.run()
+        }
+        instruction!(run(task))
     }
 }
 

@@ -21,7 +21,7 @@ use super::batch52::{Batch52, CHAINS, MAX_WORDS, aligned, note_skipped, times_sm
 use super::codec52::Factors;
 use super::field::Form;
 use super::field52::{Field52, Number, vectors};
-use super::lanes::Simd;
+use super::lanes::{Simd, Task};
 use super::portable::Portable;
 use super::{Coefficient, CurveConstants, WINDOW, WINDOW_ENTRIES, split_window};
 
@@ -42,6 +42,26 @@ struct Jacobian<S: Simd, const N: usize> {
 /// Affine points of all groups.
 type AffineWide<S, const N: usize> = [Wide<S, N>; 2];
 
+/// A product on its way into a function of its own.
+struct Product<'a, S: Simd, C, const L: usize, const N: usize> {
+    field: Field52<S, C, L, N>,
+    a: &'a Wide<S, N>,
+    b: &'a Wide<S, N>,
+}
+
+impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Task for Product<'_, S, C, L, N> {
+    type Output = Wide<S, N>;
+
+    #[inline(always)]
+    fn run(self) -> Wide<S, N> {
+        let mut out = [[self.field.simd.splat(0); N]; GROUPS];
+        for g in 0..GROUPS {
+            out[g] = self.field.mul(&self.a[g], &self.b[g]);
+        }
+        out
+    }
+}
+
 /// A prime's field with operations on all groups at once.
 #[derive(Clone, Copy)]
 struct WideField<S, C, const L: usize, const N: usize>(Field52<S, C, L, N>);
@@ -49,17 +69,14 @@ struct WideField<S, C, const L: usize, const N: usize>(Field52<S, C, L, N>);
 impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> WideField<S, C, L, N> {
     #[inline(always)]
     fn mul(self, a: &Wide<S, N>, b: &Wide<S, N>) -> Wide<S, N> {
-        let mut out = *a;
-        for g in 0..GROUPS {
-            out[g] = self.0.mul(&a[g], &b[g]);
-        }
-        out
+        self.0.simd.outline(Product { field: self.0, a, b })
     }
 
     /// `factor a`, normalised, for a small factor.
     #[inline(always)]
     fn times(self, a: &Wide<S, N>, factor: u32) -> Wide<S, N> {
-        let (s, mut out) = (self.0.simd, *a);
+        let s = self.0.simd;
+        let mut out = [[s.splat(0); N]; GROUPS];
         for g in 0..GROUPS {
             let multiple = vectors!(s, N, i => match factor {
                 2 => s.shl(a[g][i], 1),
@@ -73,7 +90,8 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> WideField<S,
 
     #[inline(always)]
     fn add(self, a: &Wide<S, N>, b: &Wide<S, N>) -> Wide<S, N> {
-        let (s, mut out) = (self.0.simd, *a);
+        let s = self.0.simd;
+        let mut out = [[s.splat(0); N]; GROUPS];
         for g in 0..GROUPS {
             out[g] = self.0.ripple(vectors!(s, N, i => s.add(a[g][i], b[g][i])));
         }
@@ -83,7 +101,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> WideField<S,
     /// `a - b + multiple`, where `multiple` of `p` is not below `b`.
     #[inline(always)]
     fn sub(self, a: &Wide<S, N>, b: &Wide<S, N>, multiple: &[u64; N]) -> Wide<S, N> {
-        let mut out = *a;
+        let mut out = [[self.0.simd.splat(0); N]; GROUPS];
         for g in 0..GROUPS {
             out[g] = self.0.sub(&a[g], &b[g], multiple);
         }

@@ -36,6 +36,15 @@ pub(super) trait Simd: Copy {
     fn look_up(self, index: Self::V, low: Self::V, high: Self::V) -> Self::V;
     /// Rows to columns: lane `j` of result `i` is lane `i` of row `j`.
     fn transpose(self, rows: [Self::V; 8]) -> [Self::V; 8];
+    /// Does `task` in a function of its own, compiled for these operations: what is done in many places of a long loop
+    /// would not fit the instruction cache if it stood in each.
+    fn outline<T: Task>(self, task: T) -> T::Output;
+}
+
+/// Work that [`Simd::outline`] puts into a function of its own; `run` must be inlined always.
+pub(super) trait Task {
+    type Output;
+    fn run(self) -> Self::Output;
 }
 
 /// Plain arrays, on any machine: the oracle of the vector code in the tests.
@@ -114,6 +123,10 @@ impl Simd for Emulated {
 
     fn transpose(self, rows: [[u64; 8]; 8]) -> [[u64; 8]; 8] {
         std::array::from_fn(|i| std::array::from_fn(|j| rows[j][i]))
+    }
+
+    fn outline<T: Task>(self, task: T) -> T::Output {
+        task.run()
     }
 }
 

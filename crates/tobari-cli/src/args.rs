@@ -43,6 +43,8 @@ pub(crate) enum Verb {
     Serve(ServeArguments),
     /// Version, arithmetic in use, and each curve with its security.
     Info(InfoArguments),
+    /// A job's numbers on this machine.
+    Bench(BenchArguments),
     /// Voices mixed by a server that cannot hear them.
     Call {
         /// What to do.
@@ -77,6 +79,42 @@ pub(crate) struct InfoArguments {
     /// One JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `tobari bench`
+#[derive(Args)]
+pub(crate) struct BenchArguments {
+    /// Which job.
+    #[arg(value_enum)]
+    pub(crate) job: BenchJob,
+    /// Only these curves, separated by commas; all nine without it.
+    #[arg(long = "curve", value_parser = |name: &str| Curve::from_name(name), value_delimiter = ',', value_name = "NAME")]
+    pub(crate) curves: Vec<Curve>,
+    /// Rounds, after one that warms up.
+    #[arg(long, default_value_t = 31, value_parser = parse_runs)]
+    pub(crate) runs: usize,
+    /// A program that measures another engine on the same task, in between: see bench/README.md.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) peer: Option<String>,
+    /// Write call.csv into this folder too.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A job that has numbers.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchJob {
+    /// Encryption, addition and decryption of samples, on one thread.
+    Call,
+}
+
+/// From 1 to 10,000.
+fn parse_runs(text: &str) -> Result<usize, String> {
+    let runs: usize = text.parse().map_err(|_| "expected a number".to_owned())?;
+    if (1..=10_000).contains(&runs) { Ok(runs) } else { Err("expected 1 to 10000".to_owned()) }
 }
 
 /// `tobari serve`

@@ -1,5 +1,6 @@
 //! The verbs.
 
+pub(crate) mod bench;
 pub(crate) mod call;
 pub(crate) mod demo;
 pub(crate) mod info;

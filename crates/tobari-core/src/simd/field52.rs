@@ -17,7 +17,7 @@
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
 use super::field::{Form, Prime, power_of_two};
-use super::lanes::Simd;
+use super::lanes::{Simd, Task};
 use std::marker::PhantomData;
 
 /// Bits of a limb.
@@ -41,6 +41,20 @@ macro_rules! vectors {
     }};
 }
 pub(super) use vectors;
+
+/// A loop over at most eight limbs, written out: left to itself the compiler keeps the longest products as loops, with
+/// their columns in memory.
+macro_rules! each_limb {
+    ($i:ident < $count:expr => $body:block) => {
+        each_limb!(@ $i, $count, $body, 0 1 2 3 4 5 6 7)
+    };
+    (@ $i:ident, $count:expr, $body:block, $($limb:literal)*) => {
+        $(if $limb < $count {
+            let $i: usize = $limb;
+            $body
+        })*
+    };
+}
 
 /// Eight numbers.
 pub(super) type Number<S, const N: usize> = [<S as Simd>::V; N];
@@ -80,6 +94,22 @@ const fn multiple<const N: usize>(a: &[u64; N], factor: u64) -> [u64; N] {
         i += 1;
     }
     out
+}
+
+/// A product on its way into a function of its own.
+struct MontgomeryProduct<'a, S: Simd, P, const L: usize, const N: usize> {
+    field: Field52<S, P, L, N>,
+    a: &'a Number<S, N>,
+    b: &'a Number<S, N>,
+}
+
+impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Task for MontgomeryProduct<'_, S, P, L, N> {
+    type Output = Number<S, N>;
+
+    #[inline(always)]
+    fn run(self) -> Number<S, N> {
+        self.field.montgomery_product(self.a, self.b)
+    }
 }
 
 impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
@@ -206,7 +236,8 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
     #[inline(always)]
     pub(super) fn mul(&self, a: &Number<S, N>, b: &Number<S, N>) -> Number<S, N> {
         match P::FORM {
-            Form::Montgomery => self.montgomery_product(a, b),
+            // in a function of its own: the compiler would mix several of these long products and run out of registers
+            Form::Montgomery => self.simd.outline(MontgomeryProduct { field: *self, a, b }),
             Form::PseudoMersenne { fold } => self.folded_product(a, b, fold),
         }
     }
@@ -249,30 +280,26 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
     fn montgomery_product(&self, a: &Number<S, N>, b: &Number<S, N>) -> Number<S, N> {
         let s = self.simd;
         let mut columns = [s.splat(0); COLUMNS];
-        for i in 0..N {
+        each_limb!(i < N => {
             for j in 0..N {
-                columns[j] = s.multiply_add_low(columns[j], a[j], b[i]);
-                columns[j + 1] = s.multiply_add_high(columns[j + 1], a[j], b[i]);
+                columns[i + j] = s.multiply_add_low(columns[i + j], a[j], b[i]);
+                columns[i + j + 1] = s.multiply_add_high(columns[i + j + 1], a[j], b[i]);
             }
             let m = if Self::NEGATED_INVERSE == 1 {
-                s.and(columns[0], s.splat(MASK))
+                s.and(columns[i], s.splat(MASK))
             } else {
-                s.multiply_add_low(s.splat(0), columns[0], s.splat(Self::NEGATED_INVERSE))
+                s.multiply_add_low(s.splat(0), columns[i], s.splat(Self::NEGATED_INVERSE))
             };
             for j in 0..N {
                 if Self::P1[j] != 0 {
-                    columns[j] = s.multiply_add_low(columns[j], m, s.splat(Self::P1[j]));
-                    columns[j + 1] = s.multiply_add_high(columns[j + 1], m, s.splat(Self::P1[j]));
+                    columns[i + j] = s.multiply_add_low(columns[i + j], m, s.splat(Self::P1[j]));
+                    columns[i + j + 1] = s.multiply_add_high(columns[i + j + 1], m, s.splat(Self::P1[j]));
                 }
             }
-            let carry = s.shr(columns[0], LIMB);
-            for j in 0..N {
-                columns[j] = columns[j + 1];
-            }
-            columns[N] = s.splat(0);
-            columns[0] = s.add(columns[0], carry);
-        }
-        self.ripple(vectors!(s, N, i => columns[i]))
+            // the lowest column is a multiple of 2^52 now, and leaves
+            columns[i + 1] = s.add(columns[i + 1], s.shr(columns[i], LIMB));
+        });
+        self.ripple(vectors!(s, N, i => columns[N + i]))
     }
 }
 

@@ -69,7 +69,16 @@ struct WideField<S, C, const L: usize, const N: usize>(Field52<S, C, L, N>);
 impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> WideField<S, C, L, N> {
     #[inline(always)]
     fn mul(self, a: &Wide<S, N>, b: &Wide<S, N>) -> Wide<S, N> {
-        self.0.simd.outline(Product { field: self.0, a, b })
+        match C::FORM {
+            Form::Montgomery => {
+                let mut out = [[self.0.simd.splat(0); N]; GROUPS];
+                for g in 0..GROUPS {
+                    out[g] = self.0.mul(&a[g], &b[g]);
+                }
+                out
+            }
+            Form::PseudoMersenne { .. } => self.0.simd.outline(Product { field: self.0, a, b }),
+        }
     }
 
     /// `factor a`, normalised, for a small factor.

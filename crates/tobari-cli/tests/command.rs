@@ -50,6 +50,23 @@ fn the_demo_is_right_and_says_so_in_one_line_a_job() {
 }
 
 #[test]
+fn bench_prints_one_figure_a_line_and_writes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let shown = tobari(&["bench", "call", "--curve", "secp256k1,P-256", "--runs", "1", "--json", "-o", path]);
+    assert!(shown.status.success(), "{}", stderr(&shown));
+    let lines = String::from_utf8(shown.stdout).unwrap();
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let whats: Vec<_> = lines.iter().map(|line| line["what"].as_str().unwrap()).collect();
+    assert_eq!(whats, ["encrypt", "add", "decrypt", "decrypt"].repeat(2));
+    assert!(lines.iter().all(|line| line["unit"] == "ns/sample" && line["median"].as_f64().unwrap() > 0.0));
+    assert!(lines.iter().all(|line| line["engine"] == "tobari" && line["threads"] == 1));
+    let csv = std::fs::read_to_string(folder.path().join("call.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 1 + lines.len());
+    assert_eq!(tobari(&["bench", "call", "--runs", "0"]).status.code(), Some(2));
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn every_attack_ends_as_documented() {
     let shown = tobari(&["demo", "--attack", "--json"]);

@@ -1,20 +1,19 @@
 //! Prime fields on eight lanes of 52-bit limbs, specialised by prime at compile time.
 //!
-//! A number is `N` limbs `l_0 … l_(N-1)` of 52 bits, value `Σ l_i 2^(52i)`, and is *loose*: normalised limbs, but any value
-//! below `8p`. `N` = 4, 5, 8 for `p` of up to 192, 256 and 384 bits. Products are columns of 64-bit sums of 52-bit halves,
-//! which never overflow (at most `4N + 4 ≤ 36` halves a column), with a single carry ripple at the end.
+//! A number is `N` limbs `l_0 … l_(N-1)` of 52 bits, value `Σ l_i 2^(52i)`: normalised limbs, but any value below `16p`, which
+//! `2^(52N)` exceeds on every curve. `N` = 4, 5, 8 for `p` of up to 192, 256 and 384 bits. Products are columns of 64-bit
+//! sums of 52-bit halves, which never overflow (at most `4N + 4 ≤ 36` halves a column), with a single carry ripple at the
+//! end.
 //!
 //! * **Pseudo-Mersenne** (`p = 2^B - c`): the columns above `2^(52N)` are rippled, folded by `2^(52N) mod p`, then what is
-//!   above `2^B` is folded by `c`. For loose factors the value after the first fold is below `2^(B+49)`, so the last fold's
-//!   factor fits a limb, and the result is below `2p`.
-//! * **Montgomery** with `R' = 2^(52N)`: result `a b / R' + p` at most. For factors below `αp` and `βp` with `αβ ≤ 16` that is
-//!   below `2p` on every curve, since `16 p ≤ R'`.
+//!   above `2^B` is folded by `c`. For any factors below `16p` the value after the first fold is below `2^(B+50)`, so the last
+//!   fold's factor fits a limb, and the result is below `2p`.
+//! * **Montgomery** with `R' = 2^(52N)`: for factors below `αp` and `βp` the result is below `(αβ/16 + 1)p`, since `16p ≤ R'`:
+//!   below `2p` where `αβ ≤ 16`.
 //!
 //! Numbers cross the boundary as words that stand for `v 2^(64L)` (see [`super`]), which as Montgomery numbers of this room
 //! are `κ v` with `κ = 2^(64L - 52N) = 2^(-2k)`. Nothing is converted: affine addition keeps `κ` by itself except where a
 //! slope is squared, and the batch ([`super::batch52`]) scales its slopes by `sqrt(κ) = 2^(-k)` for free.
-
-#![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
 use super::field::{Form, Prime, power_of_two};
 use super::lanes::{Simd, Task};
@@ -357,21 +356,25 @@ mod tests {
         let field = Field52::<S, P, L, N>::new(s);
         let p = integer(P::MODULUS.into_iter(), 64);
         let mut rng = ChaCha20Rng::from_seed([3; 32]);
-        // 8p is the most that a factor may be; then the other is below 2p
-        let (mut wide, mut narrow) = (samples(&p, 8, &mut rng), samples(&p, 2, &mut rng));
-        wide.resize(wide.len().next_multiple_of(8), BigUint::from(0u8));
-        narrow.resize(narrow.len().next_multiple_of(8), &p * 2u8 - 1u8);
-        let factor = match P::FORM {
-            Form::Montgomery => BigUint::from(1u8) << (LIMB as usize * N),
-            Form::PseudoMersenne { .. } => BigUint::from(1u8),
+        let (factor, bounds) = match P::FORM {
+            Form::Montgomery => (BigUint::from(1u8) << (LIMB as usize * N), [(8, 2), (6, 6), (9, 2)]),
+            Form::PseudoMersenne { .. } => (BigUint::from(1u8), [(15, 15), (10, 10), (8, 2)]),
         };
-        for a in wide.chunks_exact(8) {
-            for b in narrow.chunks_exact(8) {
+        for (alpha, beta) in bounds {
+            let (mut wide, mut narrow) = (samples(&p, alpha, &mut rng), samples(&p, beta, &mut rng));
+            wide.resize(wide.len().next_multiple_of(8), &p * alpha - 1u8);
+            narrow.resize(narrow.len().next_multiple_of(8), &p * beta - 1u8);
+            // below 2p, or in Montgomery form below (αβ/16 + 1)p
+            let most = match P::FORM {
+                Form::Montgomery => &p * (alpha * beta + 16),
+                Form::PseudoMersenne { .. } => &p * 32u8,
+            };
+            for (a, b) in wide.chunks_exact(8).flat_map(|a| narrow.chunks_exact(8).map(move |b| (a, b))) {
                 for shift in 0..8 {
                     let b: Vec<_> = (0..8).map(|i| b[(i + shift) % 8].clone()).collect();
                     let product = values(s, &field.mul(&number(s, a), &number(s, &b)));
                     for ((a, b), product) in a.iter().zip(&b).zip(product) {
-                        assert!(product < &p * 2u8, "not below 2p");
+                        assert!(&product * 16u8 < most, "beyond its bound");
                         assert_eq!(&product * &factor % &p, a * b % &p);
                     }
                 }

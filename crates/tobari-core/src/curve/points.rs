@@ -131,7 +131,8 @@ impl Points {
                 found: other.len(),
             });
         }
-        self.add_words(&other.words, &mut Scratch::default());
+        // a public operation, on ciphertexts: its scratch memory is not worth wiping
+        (self.curve.kernels().add_assign)(&mut self.words, &other.words, &mut Vec::new());
         Ok(())
     }
 

@@ -82,7 +82,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Operation<S,
     fn numerator(&self, _group: usize, p: &Words<S>) -> (Number<S, N>, Number<S, N>) {
         let (field, s) = (self.curve.field, self.curve.field.simd);
         let x = field.read(&p[..L]);
-        let square = field.mul(&x, &x);
+        let square = field.square(&x);
         // 3x² + a below 9p, a being κ² a here
         let numerator = match C::A {
             Coefficient::Zero => vectors!(s, N, i => s.add(s.add(square[i], square[i]), square[i])),
@@ -212,7 +212,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         let (field, s) = (self.field, self.field.simd);
         let (x, y) = (field.read(&p[..L]), field.read(&p[L..2 * L]));
         let slope = field.mul(numerator, inverse);
-        let square = field.mul(&slope, &slope);
+        let square = field.square(&slope);
         let both = vectors!(s, N, i => s.add(x[i], other_x[i]));
         let sum_x = field.canonical(&field.sub(&square, &both, &Field52::<S, C, L, N>::P2));
         let run = field.scale_up(&field.sub(&x, &sum_x, &Field52::<S, C, L, N>::P1));

@@ -70,7 +70,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
             let identity = self.zero_words(&words);
             let x = field.mul(&field.read(&words[..L]), &into);
             let y = field.mul(&field.read(&words[L..2 * L]), &into);
-            let on_curve = self.equal_numbers(&field.mul(&y, &y), &self.curve_polynomial(&x));
+            let on_curve = self.equal_numbers(&field.square(&y), &self.curve_polynomial(&x));
             // lanes beyond the end are the identity
             let good = in_range & (on_curve | identity);
             if good != 0xff {
@@ -114,7 +114,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         let roots = self.square_roots(&squares);
         for i in 0..GROUPS.min(groups - first) {
             let root = roots[i];
-            let exists = self.equal_numbers(&field.mul(&root, &root), &squares[i]);
+            let exists = self.equal_numbers(&field.square(&root), &squares[i]);
             let present = self.present(points, first + i);
             let good = exists & in_range[i] | !present;
             if good != 0xff {
@@ -150,7 +150,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         for window in (0..16 * L).rev() {
             for _ in 0..4 {
                 for g in 0..GROUPS {
-                    root[g] = field.mul(&root[g], &root[g]);
+                    root[g] = field.square(&root[g]);
                 }
             }
             // the exponent is public: a constant of the curve
@@ -168,7 +168,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     #[inline(always)]
     fn curve_polynomial(self, x: &Number<S, N>) -> Number<S, N> {
         let (field, s) = (self.field, self.field.simd);
-        let cube = field.mul(&field.mul(x, x), x);
+        let cube = field.mul(&field.square(x), x);
         let into = field.constant(&Factors::<C, L, N>::NUMBER);
         let b = field.mul(&field.constant(&limbs(&C::B)), &into);
         let mut sum = vectors!(s, N, i => s.add(cube[i], b[i]));

@@ -111,6 +111,21 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Task for MontgomeryPr
     }
 }
 
+/// A square on its way into a function of its own.
+struct MontgomerySquare<'a, S: Simd, P, const L: usize, const N: usize> {
+    field: Field52<S, P, L, N>,
+    a: &'a Number<S, N>,
+}
+
+impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Task for MontgomerySquare<'_, S, P, L, N> {
+    type Output = Number<S, N>;
+
+    #[inline(always)]
+    fn run(self) -> Number<S, N> {
+        self.field.reduce_columns(self.field.square_columns(self.a))
+    }
+}
+
 impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
     /// `p`.
     pub(super) const P1: [u64; N] = limbs(&P::MODULUS);
@@ -237,14 +252,22 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         match P::FORM {
             // in a function of its own: the compiler would mix several of these long products and run out of registers
             Form::Montgomery => self.simd.outline(MontgomeryProduct { field: *self, a, b }),
-            Form::PseudoMersenne { fold } => self.folded_product(a, b, fold),
+            Form::PseudoMersenne { fold } => self.fold_columns(self.product_columns(a, b), fold),
+        }
+    }
+
+    /// `a²` under the bounds of [`Field52::mul`], with a third fewer multiplications.
+    #[inline(always)]
+    pub(super) fn square(&self, a: &Number<S, N>) -> Number<S, N> {
+        match P::FORM {
+            Form::Montgomery => self.simd.outline(MontgomerySquare { field: *self, a }),
+            Form::PseudoMersenne { fold } => self.fold_columns(self.square_columns(a), fold),
         }
     }
 
     #[inline(always)]
-    fn folded_product(&self, a: &Number<S, N>, b: &Number<S, N>, fold: u64) -> Number<S, N> {
+    fn product_columns(&self, a: &Number<S, N>, b: &Number<S, N>) -> [S::V; COLUMNS] {
         let s = self.simd;
-        let mask = s.splat(MASK);
         let mut columns = [s.splat(0); COLUMNS];
         for i in 0..N {
             for j in 0..N {
@@ -252,6 +275,34 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
                 columns[i + j + 1] = s.multiply_add_high(columns[i + j + 1], a[j], b[i]);
             }
         }
+        columns
+    }
+
+    /// The products of different limbs once, doubled, and the squares.
+    #[inline(always)]
+    fn square_columns(&self, a: &Number<S, N>) -> [S::V; COLUMNS] {
+        let s = self.simd;
+        let mut columns = [s.splat(0); COLUMNS];
+        each_limb!(i < N => {
+            for j in i + 1..N {
+                columns[i + j] = s.multiply_add_low(columns[i + j], a[j], a[i]);
+                columns[i + j + 1] = s.multiply_add_high(columns[i + j + 1], a[j], a[i]);
+            }
+        });
+        for column in &mut columns[1..2 * N] {
+            *column = s.add(*column, *column);
+        }
+        for i in 0..N {
+            columns[2 * i] = s.multiply_add_low(columns[2 * i], a[i], a[i]);
+            columns[2 * i + 1] = s.multiply_add_high(columns[2 * i + 1], a[i], a[i]);
+        }
+        columns
+    }
+
+    #[inline(always)]
+    fn fold_columns(&self, mut columns: [S::V; COLUMNS], fold: u64) -> Number<S, N> {
+        let s = self.simd;
+        let mask = s.splat(MASK);
         for k in N..2 * N - 1 {
             columns[k + 1] = s.add(columns[k + 1], s.shr(columns[k], LIMB));
             columns[k] = s.and(columns[k], mask);
@@ -284,21 +335,35 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
                 columns[i + j] = s.multiply_add_low(columns[i + j], a[j], b[i]);
                 columns[i + j + 1] = s.multiply_add_high(columns[i + j + 1], a[j], b[i]);
             }
-            let m = if Self::NEGATED_INVERSE == 1 {
-                s.and(columns[i], s.splat(MASK))
-            } else {
-                s.multiply_add_low(s.splat(0), columns[i], s.splat(Self::NEGATED_INVERSE))
-            };
-            for j in 0..N {
-                if Self::P1[j] != 0 {
-                    columns[i + j] = s.multiply_add_low(columns[i + j], m, s.splat(Self::P1[j]));
-                    columns[i + j + 1] = s.multiply_add_high(columns[i + j + 1], m, s.splat(Self::P1[j]));
-                }
-            }
-            // the lowest column is a multiple of 2^52 now, and leaves
-            columns[i + 1] = s.add(columns[i + 1], s.shr(columns[i], LIMB));
+            self.clear_column(&mut columns, i);
         });
         self.ripple(vectors!(s, N, i => columns[N + i]))
+    }
+
+    #[inline(always)]
+    fn reduce_columns(&self, mut columns: [S::V; COLUMNS]) -> Number<S, N> {
+        each_limb!(i < N => {
+            self.clear_column(&mut columns, i);
+        });
+        self.ripple(vectors!(self.simd, N, i => columns[N + i]))
+    }
+
+    /// Adds the multiple of `p` that makes column `i` a multiple of `2^52`, and carries the column away.
+    #[inline(always)]
+    fn clear_column(&self, columns: &mut [S::V; COLUMNS], i: usize) {
+        let s = self.simd;
+        let m = if Self::NEGATED_INVERSE == 1 {
+            s.and(columns[i], s.splat(MASK))
+        } else {
+            s.multiply_add_low(s.splat(0), columns[i], s.splat(Self::NEGATED_INVERSE))
+        };
+        for j in 0..N {
+            if Self::P1[j] != 0 {
+                columns[i + j] = s.multiply_add_low(columns[i + j], m, s.splat(Self::P1[j]));
+                columns[i + j + 1] = s.multiply_add_high(columns[i + j + 1], m, s.splat(Self::P1[j]));
+            }
+        }
+        columns[i + 1] = s.add(columns[i + 1], s.shr(columns[i], LIMB));
     }
 }
 
@@ -379,6 +444,13 @@ mod tests {
                     }
                 }
             }
+        }
+        let most = if matches!(P::FORM, Form::Montgomery) { 6 } else { 15 };
+        let mut factors = samples(&p, most, &mut rng);
+        factors.resize(factors.len().next_multiple_of(8), &p * most - 1u8);
+        for a in factors.chunks_exact(8) {
+            let square = values(s, &field.square(&number(s, a)));
+            assert_eq!(square, values(s, &field.mul(&number(s, a), &number(s, a))), "a square is a product");
         }
         for a in samples(&p, 4, &mut rng).chunks_exact(8) {
             for (a, reduced) in a.iter().zip(values(s, &field.canonical(&number(s, a)))) {

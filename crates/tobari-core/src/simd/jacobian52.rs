@@ -62,6 +62,25 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Task for Pro
     }
 }
 
+/// A square on its way into a function of its own.
+struct Square<'a, S: Simd, C, const L: usize, const N: usize> {
+    field: Field52<S, C, L, N>,
+    a: &'a Wide<S, N>,
+}
+
+impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Task for Square<'_, S, C, L, N> {
+    type Output = Wide<S, N>;
+
+    #[inline(always)]
+    fn run(self) -> Wide<S, N> {
+        let mut out = [[self.field.simd.splat(0); N]; GROUPS];
+        for g in 0..GROUPS {
+            out[g] = self.field.square(&self.a[g]);
+        }
+        out
+    }
+}
+
 /// A prime's field with operations on all groups at once.
 #[derive(Clone, Copy)]
 struct WideField<S, C, const L: usize, const N: usize>(Field52<S, C, L, N>);
@@ -78,6 +97,20 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> WideField<S,
                 out
             }
             Form::PseudoMersenne { .. } => self.0.simd.outline(Product { field: self.0, a, b }),
+        }
+    }
+
+    #[inline(always)]
+    fn square(self, a: &Wide<S, N>) -> Wide<S, N> {
+        match C::FORM {
+            Form::Montgomery => {
+                let mut out = [[self.0.simd.splat(0); N]; GROUPS];
+                for g in 0..GROUPS {
+                    out[g] = self.0.square(&a[g]);
+                }
+                out
+            }
+            Form::PseudoMersenne { .. } => self.0.simd.outline(Square { field: self.0, a }),
         }
     }
 
@@ -146,21 +179,21 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> WideField<S,
     /// `E = 3X² + aZ⁴`, `D = 4XY²`: `X' = E² - 2D`, `Y' = E(D - X') - 8Y⁴`, `Z' = 2YZ`.
     #[inline(always)]
     fn double_any(self, p: &Jacobian<S, N>) -> Jacobian<S, N> {
-        let mut slope = self.times(&self.mul(&p.x, &p.x), 3); // 6
+        let mut slope = self.times(&self.square(&p.x), 3); // 6
         if let Coefficient::Small(a) = C::A {
             // p160_1 only, whose numbers have 47 spare bits
             let s = self.0.simd;
-            let square = self.mul(&p.z, &p.z);
-            let fourth = self.mul(&square, &square);
+            let square = self.square(&p.z);
+            let fourth = self.square(&square);
             for g in 0..GROUPS {
                 let linear = vectors!(s, N, i => times_small(s, fourth[g][i], a));
                 slope[g] = self.0.ripple(vectors!(s, N, i => s.add(slope[g][i], linear[i])));
             }
         }
-        let twice_square = self.times(&self.mul(&p.y, &p.y), 2); // 4
+        let twice_square = self.times(&self.square(&p.y), 2); // 4
         let d = self.mul(&self.times(&p.x, 2), &twice_square);
-        let half_rise = self.mul(&twice_square, &twice_square); // 4Y⁴
-        let x = self.sub(&self.mul(&slope, &slope), &self.times(&d, 2), &Field52::<S, C, L, N>::P4); // 6
+        let half_rise = self.square(&twice_square); // 4Y⁴
+        let x = self.sub(&self.square(&slope), &self.times(&d, 2), &Field52::<S, C, L, N>::P4); // 6
         let rise = self.mul(&slope, &self.sub(&d, &x, &Field52::<S, C, L, N>::P8));
         let y = self.sub(&rise, &self.times(&half_rise, 2), &Field52::<S, C, L, N>::P4); // 6
         let (x, y) = match C::A {
@@ -176,14 +209,14 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> WideField<S,
     /// The same with `E = 3(X - Z²)(X + Z²)` for `a = -3`.
     #[inline(always)]
     fn double_minus_three(self, p: &Jacobian<S, N>) -> Jacobian<S, N> {
-        let (delta, gamma) = (self.mul(&p.z, &p.z), self.mul(&p.y, &p.y)); // 1.25, 2
+        let (delta, gamma) = (self.square(&p.z), self.square(&p.y)); // 1.25, 2
         let d = self.mul(&p.x, &self.times(&gamma, 4)); // 3
         let product = self.mul(&self.sub(&p.x, &delta, &Field52::<S, C, L, N>::P2), &self.add(&p.x, &delta)); // 3
         let slope = self.times(&self.reduce(&product, &Field52::<S, C, L, N>::P2), 3); // 6
-        let x = self.sub(&self.mul(&slope, &slope), &self.times(&d, 2), &Field52::<S, C, L, N>::P6); // 9.25
+        let x = self.sub(&self.square(&slope), &self.times(&d, 2), &Field52::<S, C, L, N>::P6); // 9.25
         let x = self.reduce(&self.reduce(&x, &Field52::<S, C, L, N>::P4), &Field52::<S, C, L, N>::P4); // 4
         let twice_gamma = self.times(&gamma, 2);
-        let half_rise = self.mul(&twice_gamma, &twice_gamma); // 2
+        let half_rise = self.square(&twice_gamma); // 2
         let rise = self.mul(&slope, &self.sub(&d, &x, &Field52::<S, C, L, N>::P4)); // 3.7
         let y = self.sub(&rise, &self.times(&half_rise, 2), &Field52::<S, C, L, N>::P4); // 7.7
         let y = self.reduce(&y, &Field52::<S, C, L, N>::P4); // 4
@@ -193,15 +226,15 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> WideField<S,
     /// `H = x₂Z² - X`, `R = y₂Z³ - Y`: `X' = R² - H³ - 2XH²`, `Y' = R(XH² - X') - YH³`, `Z' = ZH`.
     #[inline(always)]
     fn add_affine(self, p: &Jacobian<S, N>, q: &AffineWide<S, N>) -> Jacobian<S, N> {
-        let square = self.mul(&p.z, &p.z);
+        let square = self.square(&p.z);
         let cube = self.mul(&p.z, &square);
         let h = self.sub(&self.mul(&q[0], &square), &p.x, &Self::ABOVE); // 6 or 10
         let r = self.sub(&self.mul(&q[1], &cube), &p.y, &Self::ABOVE); // 6 or 10
-        let h_square = self.mul(&h, &h); // 3.25
+        let h_square = self.square(&h); // 3.25
         let h_cube = self.mul(&h, &h_square); // 2.25
         let v = self.mul(&p.x, &h_square); // 1.9
         let less = self.add(&h_cube, &self.times(&v, 2)); // 6
-        let x = self.sub(&self.mul(&r, &r), &less, &Field52::<S, C, L, N>::P6); // 9.25 or 8
+        let x = self.sub(&self.square(&r), &less, &Field52::<S, C, L, N>::P6); // 9.25 or 8
         let x = self.reduce(&self.reduce(&x, &Field52::<S, C, L, N>::P4), &Field52::<S, C, L, N>::P4);
         let rise = self.mul(&r, &self.sub(&v, &x, &Self::ABOVE)); // 3.25
         let y = self.sub(&rise, &self.mul(&p.y, &h_cube), &Field52::<S, C, L, N>::P2); // 5.25 or 4
@@ -328,7 +361,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
             let inverse = field.mul(&inverses[group % CHAINS], &self.get(&place[3 * Self::NUMBER..]));
             let z = self.get(&place[2 * Self::NUMBER..3 * Self::NUMBER]);
             inverses[group % CHAINS] = field.mul(&inverses[group % CHAINS], &z);
-            let square = field.mul(&inverse, &inverse);
+            let square = field.square(&inverse);
             let mut words = [s.splat(0); MAX_WORDS];
             for (coordinate, factor) in [square, field.mul(&square, &inverse)].iter().enumerate() {
                 let number = self.get(&place[coordinate * Self::NUMBER..(coordinate + 1) * Self::NUMBER]);

@@ -158,17 +158,20 @@ impl DiscreteLog {
             }
         }
         let within = |m: i64| m.unsigned_abs() <= u64::from(self.bound);
-        let answers = found.iter().enumerate().map(|(index, answer)| match answer {
-            Some(m) if within(*m) => Ok(*m as i32),
-            _ => Err(NotInRange { index }),
-        });
-        answers.collect::<Result<Vec<_>, _>>().map(Zeroizing::new)
+        let mut answers = Zeroizing::new(Vec::with_capacity(found.len())); // never grows, so no copy is left behind
+        for (index, answer) in found.iter().enumerate() {
+            match answer {
+                Some(m) if within(*m) => answers.push(*m as i32),
+                _ => return Err(NotInRange { index }),
+            }
+        }
+        Ok(answers)
     }
 
     /// Looks every open point up and confirms the hits.
     fn look_up(&self, open: &Open, found: &mut [Option<i64>], scratch: &mut Scratch) {
         let stride = 2 * self.curve.shape().words;
-        let mut hits: Vec<(usize, usize)> = Vec::new();
+        let mut hits: Zeroizing<Vec<(usize, usize)>> = Zeroizing::new(Vec::with_capacity(2 * open.points.len()));
         for (i, point) in open.points.words().chunks_exact(stride).enumerate() {
             if open.points.is_identity(i) {
                 found[open.positions[i]] = Some(open.offset);
@@ -184,7 +187,7 @@ impl DiscreteLog {
             high.words_mut()[range].copy_from_slice(&self.high.words()[m / LOW * stride..][..stride]);
         }
         confirmed.add_words(high.words(), scratch);
-        for ((i, m), multiple) in hits.into_iter().zip(confirmed.words().chunks_exact(stride)) {
+        for (&(i, m), multiple) in hits.iter().zip(confirmed.words().chunks_exact(stride)) {
             let point = &open.points.words()[i * stride..(i + 1) * stride];
             let (x_words, m) = (stride / 2, m as i64);
             if point[..x_words] == multiple[..x_words] {

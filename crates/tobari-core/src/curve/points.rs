@@ -178,7 +178,9 @@ impl Points {
         windows.reverse();
         let mut result = Points::identity(self.curve, self.len());
         (kernels.multiply)(&multiples, &windows, &mut result.words, &mut scratch.0);
-        (kernels.negate_masked)(&mut result.words, &Zeroizing::new(vec![negated; self.len()]));
+        let mut mask = Zeroizing::new(vec![0; self.len()]); // `vec![negated; …]` would branch on the value
+        mask.fill(negated);
+        (kernels.negate_masked)(&mut result.words, &mask);
         result
     }
 

@@ -33,9 +33,9 @@ pub(super) struct Batch52<S, C, const L: usize, const N: usize> {
 trait Operation<S: Simd, const L: usize, const N: usize> {
     /// Slopes come out scaled by this power of two times `2^(-SHIFT)`, for the inverse to start with.
     const START_SHIFT: i32;
-    /// The slope's denominator below `2p`, and the lanes that are not to be computed.
+    /// The slope's denominator below `2p`, whose inverse comes out below `1.1p`, and the lanes that are not to be computed.
     fn denominator(&self, group: usize, p: &Words<S>) -> (Number<S, N>, u8);
-    /// The slope's numerator below `9p`, and the other point's `x`.
+    /// The slope's numerator below `7p`, and the other point's `x`.
     fn numerator(&self, group: usize, p: &Words<S>) -> (Number<S, N>, Number<S, N>);
 }
 
@@ -83,7 +83,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Operation<S,
         let (field, s) = (self.curve.field, self.curve.field.simd);
         let x = field.read(&p[..L]);
         let square = field.square(&x);
-        // 3x² + a below 9p, a being κ² a here
+        // 3x² + a below 7p, a being κ² a here
         let numerator = match C::A {
             Coefficient::Zero => vectors!(s, N, i => s.add(s.add(square[i], square[i]), square[i])),
             Coefficient::MinusThree => {

@@ -117,7 +117,7 @@ const fn subtract_words<const L: usize>(a: &[u64; L], b: &[u64; L]) -> ([u64; L]
 const fn subtract_once<const L: usize>(a: &[u64; L], carry: u64, p: &[u64; L]) -> [u64; L] {
     let (reduced, borrow) = subtract_words(a, p);
     let (_, below) = borrowing_sub(carry, 0, borrow);
-    let keep = below.wrapping_neg();
+    let keep = super::opaque(below.wrapping_neg());
     let mut out = [0; L];
     let mut i = 0;
     while i < L {
@@ -372,7 +372,7 @@ impl<P: Prime<L>, const L: usize> Sub for Element<P, L> {
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
         let (difference, borrow) = subtract_words(&self.0, &other.0);
-        let mask = borrow.wrapping_neg();
+        let mask = super::opaque(borrow.wrapping_neg());
         let wrapped = std::array::from_fn(|i| P::MODULUS[i] & mask);
         Self(add_words(&difference, &wrapped).0, PhantomData)
     }

@@ -6,7 +6,7 @@
 //! end.
 //!
 //! * **Pseudo-Mersenne** (`p = 2^B - c`): the columns above `2^(52N)` are rippled, folded by `2^(52N) mod p`, then what is
-//!   above `2^B` is folded by `c`. For any factors below `16p` the value after the first fold is below `2^(B+50)`, so the last
+//!   above `2^B` is folded by `c`. For any factors below `16p` the value after the first fold is below `2^(B+51)`, so the last
 //!   fold's factor fits a limb, and the result is below `2p`.
 //! * **Montgomery** with `R' = 2^(52N)`: for factors below `αp` and `βp` the result is below `(αβ/16 + 1)p`, since `16p ≤ R'`:
 //!   below `2p` where `αβ ≤ 16`.

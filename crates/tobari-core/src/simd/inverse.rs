@@ -59,7 +59,7 @@ impl<const L: usize> Modulus<L> {
             (f, g) = self.apply(&matrix, &f, &g);
             (d, e) = self.apply_modular(&matrix, &d, &e);
         }
-        self.words(&d, f[self.count - 1] >> 63)
+        self.words(&d, super::opaque((f[self.count - 1] >> 63) as u64) as i64)
     }
 
     /// The matrix times `(f, g)`, over `2^62`: exact.
@@ -130,7 +130,7 @@ impl<const L: usize> Modulus<L> {
     /// `value + p` if `value` is negative, else `value`.
     #[inline(always)]
     fn add_if_negative(&self, value: &Signed) -> Signed {
-        let mask = value[self.count - 1] >> 63;
+        let mask = super::opaque((value[self.count - 1] >> 63) as u64) as i64;
         let mut sum = *value;
         for (limb, modulus) in sum.iter_mut().zip(&self.limbs) {
             *limb += modulus & mask;

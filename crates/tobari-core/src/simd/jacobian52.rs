@@ -4,8 +4,9 @@
 //! in registers and first-level cache from the first window to the last; the batch meets in one inversion at the end.
 //! A doubling is 7 products (8 where `a = -3`), an addition 11.
 //!
-//! **Exceptional lanes.** The formulas are wrong where an addition meets the same or the opposite point, or the identity.
-//! In each of these `Z` becomes zero, and stays zero: whatever the lane does afterwards multiplies `Z`. So one look at the
+//! **Exceptional lanes.** The formulas are wrong where an addition meets the same or the opposite point: there `H`, and with
+//! it `Z`, becomes zero. A lane of the identity starts as `(0, 0)`, whose first doubling makes `Z` zero. And `Z` stays
+//! zero: whatever the lane does afterwards multiplies `Z`. So one look at the
 //! end finds every such lane, and the portable backend does it again. For one scalar and prime order it is all lanes or only
 //! those whose point is the identity, both public or of negligible chance (see [`Points::multiply_all`]).
 //!

@@ -12,8 +12,9 @@
 //! This is the only room of the crate that may hold `unsafe`; the portable backend needs none.
 //!
 //! # Leakage
-//! The kernels branch on whether an addition is exceptional (equal `x`, or the identity), and on nothing else that
-//! depends on the data. [`FixedBase`](crate::curve::FixedBase) says why secret scalars meet that case with negligible
+//! The kernels branch on whether an addition is exceptional (equal `x`, or the identity); `import` and `decompress`, which
+//! see public points only, on whether a point is valid; and on nothing else that depends on the data. Every mask made of a
+//! secret goes through [`opaque`]. [`FixedBase`](crate::curve::FixedBase) says why secret scalars meet that case with negligible
 //! probability only.
 
 #[cfg(target_arch = "x86_64")]
@@ -55,6 +56,13 @@ pub(crate) enum Coefficient {
     Zero,
     MinusThree,
     Small(u64),
+}
+
+/// `mask` again, of which the compiler knows nothing any more. A mask that it sees through it may turn into a branch, or into
+/// a read of the one entry that is wanted.
+#[inline(always)]
+pub(crate) const fn opaque(mask: u64) -> u64 {
+    std::hint::black_box(mask)
 }
 
 /// Bits of a window of [`CurveKernels::multiply`].

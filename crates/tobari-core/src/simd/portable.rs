@@ -1,7 +1,7 @@
 //! The portable backend: one lane of 64-bit words. It defines what every other backend must return.
 
 use super::field::{Element, Prime, SquareRoots, less_than};
-use super::{Coefficient, CurveConstants, CurveKernels, WINDOW, split_window};
+use super::{Coefficient, CurveConstants, CurveKernels, WINDOW, opaque, split_window};
 use std::marker::PhantomData;
 use subtle::ConditionallySelectable;
 use zeroize::Zeroizing;
@@ -173,7 +173,7 @@ fn select<C: CurveConstants<L>, const L: usize>(table: &[u64], index: &[u8], neg
         let found_words = found.as_flattened_mut();
         for (position, entry) in entries.clone().enumerate() {
             let difference = position as u64 ^ wanted;
-            let mask = (difference.wrapping_sub(1) >> 63).wrapping_neg(); // all ones iff there is none
+            let mask = opaque((difference.wrapping_sub(1) >> 63).wrapping_neg()); // all ones iff there is none
             for (word, entry_word) in found_words.iter_mut().zip(entry) {
                 *word |= entry_word & mask;
             }
@@ -200,12 +200,12 @@ fn multiply<C: CurveConstants<L>, const L: usize>(
         addend.fill(0);
         for (entry, multiple) in multiples.chunks_exact(out.len()).enumerate() {
             let difference = entry as u64 ^ u64::from(index);
-            let here = (difference.wrapping_sub(1) >> 63).wrapping_neg(); // all ones iff there is none
+            let here = opaque((difference.wrapping_sub(1) >> 63).wrapping_neg()); // all ones iff there is none
             for (word, candidate) in addend.iter_mut().zip(multiple) {
                 *word |= candidate & here;
             }
         }
-        mask.fill(negative);
+        mask.fill(opaque(negative));
         negate_masked::<C, L>(&mut addend, &mask);
         if position == 0 {
             out.copy_from_slice(&addend);

@@ -14,7 +14,7 @@
 //! # Leakage
 //! The kernels branch on whether an addition is exceptional (equal `x`, or the identity); `import` and `decompress`, which
 //! see public points only, on whether a point is valid; and on nothing else that depends on the data. Every mask made of a
-//! secret goes through [`opaque`]. [`FixedBase`](crate::curve::FixedBase) says why secret scalars meet that case with negligible
+//! secret goes through `opaque`. [`FixedBase`](crate::curve::FixedBase) says why secret scalars meet that case with negligible
 //! probability only.
 
 #[cfg(target_arch = "x86_64")]

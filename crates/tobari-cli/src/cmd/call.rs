@@ -13,7 +13,7 @@ use tobari_apps::call::program;
 use tobari_core::elgamal::SecretKey;
 use tobari_core::params::Parameters;
 use tobari_core::wire;
-use tobari_host::{files, wav};
+use tobari_host::{files, threads, wav};
 use tobari_server::connect::ClientTls;
 
 /// The largest key file.
@@ -67,10 +67,9 @@ pub(crate) fn mix(arguments: &MixArguments) -> Result<ExitCode, Failure> {
         let (found, most) = (arguments.inputs.len(), mixing::MAX_SPEAKERS);
         return Err(Failure::Call(format!("{found} recordings: expected at most {most}")));
     }
-    let mut speakers = Vec::with_capacity(arguments.inputs.len());
-    for input in &arguments.inputs {
-        speakers.push(wav::read_speech(input)?.into());
-    }
+    let read = |input: &PathBuf| wav::read_speech(input).map(Into::into);
+    let read = threads::map_parallel(&arguments.inputs, threads::available(), read);
+    let speakers = read.into_iter().collect::<Result<Vec<_>, _>>()?;
     let started = Instant::now();
     let count = speakers.len();
     let (outcome, server) = run(arguments, key, speakers)?;

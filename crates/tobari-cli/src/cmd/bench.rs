@@ -147,7 +147,7 @@ fn tasks(curve: Curve) -> Result<Vec<Task>, Failure> {
     for bits in LOGARITHM_BITS {
         let bound = 1 << (bits.max(17) - 2); // 27 bits: 1,024 speakers at 32768; 16 bits: one
         let decryptor = Decryptor::new(&key, bound.max(SAMPLE_BOUND as u32));
-        let sum = full_range(&encryptor, &packet, bound, &mut rng)?;
+        let (_, sum) = full_range(&encryptor, bound, &mut rng)?;
         let work = Box::new(move || _ = black_box(decryptor.vartime_decrypt(black_box(&sum))));
         tasks.push(task("decrypt", params("constant", Some(bits)), vec!["variable-time-logarithm"], work));
     }
@@ -160,23 +160,24 @@ fn tasks(curve: Curve) -> Result<Vec<Task>, Failure> {
     Ok(tasks)
 }
 
-/// A packet of sums spread over the whole range up to `bound`: twice the sum and a fresh packet, again and again.
-fn full_range(
-    encryptor: &Encryptor,
-    packet: &Ciphertexts,
-    bound: u32,
-    rng: &mut ChaCha20Rng,
-) -> Result<Ciphertexts, Failure> {
-    let mut sum = packet.clone();
-    let mut reached = SAMPLE_BOUND as u32;
-    while 2 * reached + SAMPLE_BOUND as u32 <= bound {
-        let messages: Vec<i32> = (0..sum.len()).map(|_| (rng.next_u32() as u16 as i16).into()).collect();
-        let twice = sum.clone();
-        sum.add_assign(&twice)?;
-        sum.add_assign(&encryptor.encrypt(&messages, rng)?)?;
-        reached = 2 * reached + SAMPLE_BOUND as u32;
+/// Sums spread evenly over the whole range up to `bound`, and their packet: the high digits, doubled, and the low ones.
+fn full_range(encryptor: &Encryptor, bound: u32, rng: &mut ChaCha20Rng) -> Result<(Vec<i32>, Ciphertexts), Failure> {
+    let sums: Vec<i32> = (0..PACKET_SAMPLES).map(|_| within(bound, rng)).collect();
+    let doublings = (bound / SAMPLE_BOUND as u32).next_power_of_two().ilog2();
+    let high: Vec<i32> = sums.iter().map(|sum| sum >> doublings).collect();
+    let low: Vec<i32> = sums.iter().zip(&high).map(|(sum, high)| sum - (high << doublings)).collect();
+    let mut packet = encryptor.encrypt(&high, rng)?;
+    for _ in 0..doublings {
+        packet.add_assign(&packet.clone())?;
     }
-    Ok(sum)
+    packet.add_assign(&encryptor.encrypt(&low, rng)?)?;
+    Ok((sums, packet))
+}
+
+/// A number from −`bound` to `bound`.
+fn within(bound: u32, rng: &mut ChaCha20Rng) -> i32 {
+    let span = 2 * u64::from(bound) + 1;
+    ((u64::from(rng.next_u32()) * span) >> 32) as i32 - bound as i32
 }
 
 /// A fixed amount of integer work, in nanoseconds.
@@ -301,9 +302,9 @@ mod tests {
         let parameters = Parameters::new(Curve::Secp256k1, SecurityFloor::Standard).unwrap();
         let key = SecretKey::generate(parameters, &mut rng);
         let encryptor = Encryptor::new(&key.public_key());
-        let packet = encryptor.encrypt(&[i16::MAX.into(), i16::MIN.into()], &mut rng).unwrap();
-        let sum = full_range(&encryptor, &packet, 1 << 25, &mut rng).unwrap();
-        let decrypted = Decryptor::new(&key, 1 << 25).vartime_decrypt(&sum).unwrap();
-        assert!(decrypted.iter().all(|m| m.unsigned_abs() > 1 << 23), "spread over the range");
+        for bound in [1 << 15, 1 << 25] {
+            let (sums, packet) = full_range(&encryptor, bound, &mut rng).unwrap();
+            assert_eq!(Decryptor::new(&key, bound).vartime_decrypt(&packet).unwrap().to_vec(), sums, "up to {bound}");
+        }
     }
 }

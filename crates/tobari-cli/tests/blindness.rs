@@ -120,7 +120,8 @@ fn the_wire_holds_two_fresh_points_a_sample_and_no_plain_sample() {
     let (mut packets, mut points) = (0, HashSet::new());
     for stream in captured.lock().unwrap().iter() {
         for message in binary_messages(stream) {
-            let (header, ciphertexts) = wire::decode_packet(&message, parameters).unwrap();
+            let (header, ciphertexts) =
+                wire::decode_packet::<tobari_core::elgamal::Ciphertexts>(&message, parameters).unwrap();
             assert_eq!((header.encoding, ciphertexts.len()), (PointEncoding::Uncompressed, 320));
             packets += 1;
             let body = &message[message.len() - 640 * 64..];

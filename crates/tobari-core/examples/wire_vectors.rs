@@ -4,7 +4,7 @@
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_core::curve::{Curve, PointEncoding};
-use tobari_core::elgamal::{Encryptor, SecretKey};
+use tobari_core::elgamal::{Encryptor, SecretKey, SharedEncryptor, SharedKey};
 use tobari_core::params::{Parameters, SecurityFloor};
 use tobari_core::wire::{self, MemberSet, RoomId, SumHeader};
 
@@ -38,5 +38,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let header = SumHeader { room, tick: 9, encoding: PointEncoding::Compressed, speakers, late };
     println!("sum {}", hex(&wire::encode_sum(&header, &sum)));
+    // the keys of the places are the expansion of this seed
+    let key = SharedKey::generate(parameters, 3, &mut ChaCha20Rng::from_seed([10; 32]));
+    let ciphertexts = SharedEncryptor::new(&key).encrypt(&[1000, -5, 0], &mut rng)?;
+    let mut sum = ciphertexts.clone();
+    sum.add_assign(&ciphertexts)?;
+    println!("shared-packet {}", hex(&wire::encode_packet(room, 7, 9, PointEncoding::Compressed, &ciphertexts)));
+    println!("shared-sum {}", hex(&wire::encode_sum(&header, &sum)));
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Bodies of the fuzz targets of this crate; the tests run them over their corpora too.
 
 use crate::curve::{Curve, PointEncoding, Points};
+use crate::elgamal::{Ciphertexts, SharedCiphertexts};
 use crate::params::{Parameters, SecurityFloor};
 use crate::wire;
 
@@ -31,23 +32,28 @@ pub fn wire(data: &[u8]) {
     let floor = SecurityFloor::InsecurePaper;
     for curve in Curve::ALL {
         let Ok(parameters) = Parameters::new(curve, floor) else { continue };
-        let header = wire::decode_packet_header(data, parameters);
-        match wire::decode_packet(data, parameters) {
-            Ok((head, sum)) => {
-                assert_eq!(header, Ok(head));
-                assert_eq!(wire::encode_packet(head.room, head.member, head.tick, head.encoding, &sum), data);
-            }
-            Err(error) => assert!(header.is_ok() || header == Err(error)),
-        }
-        if let Ok((head, sum)) = wire::decode_sum(data, parameters) {
-            assert_eq!(wire::encode_sum(&head, &sum), data);
-        }
+        packets_and_sums::<Ciphertexts>(data, parameters);
+        packets_and_sums::<SharedCiphertexts>(data, parameters);
     }
     if let Ok(key) = wire::decode_secret_key(data, floor) {
         assert_eq!(*wire::encode_secret_key(&key), data);
     }
     if let Ok(key) = wire::decode_public_key(data, floor) {
         assert_eq!(wire::encode_public_key(&key), data);
+    }
+}
+
+fn packets_and_sums<P: wire::Payload>(data: &[u8], parameters: Parameters) {
+    let header = wire::decode_packet_header::<P>(data, parameters);
+    match wire::decode_packet::<P>(data, parameters) {
+        Ok((head, sum)) => {
+            assert_eq!(header, Ok(head));
+            assert_eq!(wire::encode_packet(head.room, head.member, head.tick, head.encoding, &sum), data);
+        }
+        Err(error) => assert!(header.is_ok() || header == Err(error)),
+    }
+    if let Ok((head, sum)) = wire::decode_sum::<P>(data, parameters) {
+        assert_eq!(wire::encode_sum(&head, &sum), data);
     }
 }
 

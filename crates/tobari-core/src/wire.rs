@@ -9,14 +9,18 @@
 //! | 02 | public key | SEC 1 compressed point |
 //! | 03 | packet | encoding 1, room 8, member 2, tick 4, messages 2, points |
 //! | 04 | sum | encoding 1, room 8, tick 4, messages 2, speakers, late, points |
+//! | 05 | packet, shared randomness | as 03 |
+//! | 06 | sum, shared randomness | as 04 |
 //!
-//! Key files put `TOBARI` before the version. Points are `S_0 … S_(k-1), R_0 … R_(k-1)` as [`Points::encode`] writes them. A
+//! Key files put `TOBARI` before the version. Points are `S_0 … S_(k-1), R_0 … R_(k-1)`, or with shared randomness `C_1 … C_k, R`,
+//! as [`Points::encode`] writes them. A
 //! member set is its length in bytes (2) and a bitmap, member 0 in the lowest bit of the first byte, without a zero byte at
 //! the end. With 320 messages on a curve of 256 bits a compressed packet has 20,580 bytes, an uncompressed one 40,980.
 
 use crate::curve::{Curve, PointEncoding, PointError, Points, Scalar, ScalarError};
-use crate::elgamal::{Ciphertexts, PublicKey, SecretKey};
+use crate::elgamal::{Ciphertexts, PublicKey, SecretKey, SharedCiphertexts};
 use crate::params::{BelowFloor, Parameters, SecurityFloor};
+use std::borrow::Cow;
 use std::fmt;
 use zeroize::Zeroizing;
 
@@ -40,6 +44,82 @@ pub enum Kind {
     Packet = 3,
     /// The server's sum.
     Sum = 4,
+    /// A member's packet in mode `elgamal-shared`.
+    SharedPacket = 5,
+    /// The server's sum in mode `elgamal-shared`.
+    SharedSum = 6,
+}
+
+/// What packets and sums carry: the ciphertexts of a mode.
+pub trait Payload: Sized + sealed::Payload {}
+
+mod sealed {
+    use super::{Kind, Parameters, Points};
+    use std::borrow::Cow;
+
+    pub trait Payload: Sized {
+        const PACKET: Kind;
+        const SUM: Kind;
+        /// Points for so many messages.
+        fn points_of(messages: usize) -> usize;
+        fn parameters(&self) -> Parameters;
+        fn messages(&self) -> usize;
+        fn to_points(&self) -> Cow<'_, Points>;
+        fn from_points(parameters: Parameters, points: Points) -> Option<Self>;
+    }
+}
+
+impl Payload for Ciphertexts {}
+impl Payload for SharedCiphertexts {}
+
+impl sealed::Payload for Ciphertexts {
+    const PACKET: Kind = Kind::Packet;
+    const SUM: Kind = Kind::Sum;
+
+    fn points_of(messages: usize) -> usize {
+        2 * messages
+    }
+
+    fn parameters(&self) -> Parameters {
+        self.parameters()
+    }
+
+    fn messages(&self) -> usize {
+        self.len()
+    }
+
+    fn to_points(&self) -> Cow<'_, Points> {
+        self.to_points()
+    }
+
+    fn from_points(parameters: Parameters, points: Points) -> Option<Self> {
+        Self::from_points(parameters, points)
+    }
+}
+
+impl sealed::Payload for SharedCiphertexts {
+    const PACKET: Kind = Kind::SharedPacket;
+    const SUM: Kind = Kind::SharedSum;
+
+    fn points_of(messages: usize) -> usize {
+        messages + 1
+    }
+
+    fn parameters(&self) -> Parameters {
+        self.parameters()
+    }
+
+    fn messages(&self) -> usize {
+        self.len()
+    }
+
+    fn to_points(&self) -> Cow<'_, Points> {
+        Cow::Borrowed(self.points())
+    }
+
+    fn from_points(parameters: Parameters, points: Points) -> Option<Self> {
+        Self::from_points(parameters, points)
+    }
 }
 
 /// Bytes that are not the object expected.
@@ -282,16 +362,16 @@ impl<'a> Reader<'a> {
     }
 
     /// The ciphertexts, which are all that is left.
-    fn ciphertexts(
+    fn ciphertexts<P: Payload>(
         self,
         parameters: Parameters,
         encoding: PointEncoding,
         messages: u16,
-    ) -> Result<Ciphertexts, WireError> {
-        let count = 2 * usize::from(messages);
+    ) -> Result<P, WireError> {
+        let count = P::points_of(messages.into());
         self.expect_rest(encoding.encoded_len(parameters.curve(), count))?;
         let points = Points::decode(parameters.curve(), encoding, count, &self.bytes[self.taken..])?;
-        Ciphertexts::from_points(parameters, points).ok_or(WireError::Malformed("ciphertexts"))
+        P::from_points(parameters, points).ok_or(WireError::Malformed("ciphertexts"))
     }
 
     fn expect_rest(&self, expected: usize) -> Result<(), WireError> {
@@ -321,41 +401,41 @@ fn encoding_number(encoding: PointEncoding) -> u8 {
 const PACKET_HEAD: usize = 3 + 1 + 8 + 2 + 4 + 2;
 
 /// Bytes of a packet of `messages` ciphertexts.
-pub fn packet_len(parameters: Parameters, encoding: PointEncoding, messages: usize) -> usize {
-    PACKET_HEAD + encoding.encoded_len(parameters.curve(), 2 * messages)
+pub fn packet_len<P: Payload>(parameters: Parameters, encoding: PointEncoding, messages: usize) -> usize {
+    PACKET_HEAD + encoding.encoded_len(parameters.curve(), P::points_of(messages))
 }
 
 /// A member's packet.
 ///
 /// # Panics
 /// If there are no ciphertexts, or more than [`MAX_PACKET_MESSAGES`].
-pub fn encode_packet(
+pub fn encode_packet<P: Payload>(
     room: RoomId,
     member: u16,
     tick: u32,
     encoding: PointEncoding,
-    ciphertexts: &Ciphertexts,
+    ciphertexts: &P,
 ) -> Vec<u8> {
-    let mut out = head(Kind::Packet, ciphertexts.parameters().curve());
+    let mut out = head(P::PACKET, ciphertexts.parameters().curve());
     out.push(encoding_number(encoding));
     out.extend_from_slice(&room.0);
     out.extend_from_slice(&member.to_be_bytes());
     out.extend_from_slice(&tick.to_be_bytes());
     out.extend_from_slice(&count_bytes(ciphertexts));
-    ciphertexts.points().encode(encoding, &mut out);
+    ciphertexts.to_points().encode(encoding, &mut out);
     out
 }
 
-fn count_bytes(ciphertexts: &Ciphertexts) -> [u8; 2] {
+fn count_bytes(ciphertexts: &impl Payload) -> [u8; 2] {
     assert!(
-        (1..=MAX_PACKET_MESSAGES).contains(&ciphertexts.len()),
+        (1..=MAX_PACKET_MESSAGES).contains(&ciphertexts.messages()),
         "a packet holds 1 to {MAX_PACKET_MESSAGES} messages"
     );
-    (ciphertexts.len() as u16).to_be_bytes()
+    (ciphertexts.messages() as u16).to_be_bytes()
 }
 
-fn read_packet_header(reader: &mut Reader<'_>, parameters: Parameters) -> Result<PacketHeader, WireError> {
-    reader.head_of(Kind::Packet, parameters)?;
+fn read_packet_header<P: Payload>(reader: &mut Reader<'_>, parameters: Parameters) -> Result<PacketHeader, WireError> {
+    reader.head_of(P::PACKET, parameters)?;
     let encoding = reader.encoding()?;
     let room = RoomId(reader.array()?);
     let (member, tick) = (reader.u16()?, reader.u32()?);
@@ -369,10 +449,10 @@ fn read_packet_header(reader: &mut Reader<'_>, parameters: Parameters) -> Result
 ///
 /// # Errors
 /// [`WireError`], as for [`decode_packet`].
-pub fn decode_packet_header(bytes: &[u8], parameters: Parameters) -> Result<PacketHeader, WireError> {
+pub fn decode_packet_header<P: Payload>(bytes: &[u8], parameters: Parameters) -> Result<PacketHeader, WireError> {
     let mut reader = Reader::new(bytes);
-    let header = read_packet_header(&mut reader, parameters)?;
-    reader.expect_rest(header.encoding.encoded_len(parameters.curve(), 2 * usize::from(header.messages)))?;
+    let header = read_packet_header::<P>(&mut reader, parameters)?;
+    reader.expect_rest(header.encoding.encoded_len(parameters.curve(), P::points_of(header.messages.into())))?;
     Ok(header)
 }
 
@@ -380,9 +460,9 @@ pub fn decode_packet_header(bytes: &[u8], parameters: Parameters) -> Result<Pack
 ///
 /// # Errors
 /// [`WireError`] that names what was expected and found.
-pub fn decode_packet(bytes: &[u8], parameters: Parameters) -> Result<(PacketHeader, Ciphertexts), WireError> {
+pub fn decode_packet<P: Payload>(bytes: &[u8], parameters: Parameters) -> Result<(PacketHeader, P), WireError> {
     let mut reader = Reader::new(bytes);
-    let header = read_packet_header(&mut reader, parameters)?;
+    let header = read_packet_header::<P>(&mut reader, parameters)?;
     Ok((header, reader.ciphertexts(parameters, header.encoding, header.messages)?))
 }
 
@@ -390,15 +470,15 @@ pub fn decode_packet(bytes: &[u8], parameters: Parameters) -> Result<(PacketHead
 ///
 /// # Panics
 /// If there are no ciphertexts, or more than [`MAX_PACKET_MESSAGES`].
-pub fn encode_sum(header: &SumHeader, ciphertexts: &Ciphertexts) -> Vec<u8> {
-    let mut out = head(Kind::Sum, ciphertexts.parameters().curve());
+pub fn encode_sum<P: Payload>(header: &SumHeader, ciphertexts: &P) -> Vec<u8> {
+    let mut out = head(P::SUM, ciphertexts.parameters().curve());
     out.push(encoding_number(header.encoding));
     out.extend_from_slice(&header.room.0);
     out.extend_from_slice(&header.tick.to_be_bytes());
     out.extend_from_slice(&count_bytes(ciphertexts));
     header.speakers.encode(&mut out);
     header.late.encode(&mut out);
-    ciphertexts.points().encode(header.encoding, &mut out);
+    ciphertexts.to_points().encode(header.encoding, &mut out);
     out
 }
 
@@ -406,9 +486,9 @@ pub fn encode_sum(header: &SumHeader, ciphertexts: &Ciphertexts) -> Vec<u8> {
 ///
 /// # Errors
 /// [`WireError`] that names what was expected and found.
-pub fn decode_sum(bytes: &[u8], parameters: Parameters) -> Result<(SumHeader, Ciphertexts), WireError> {
+pub fn decode_sum<P: Payload>(bytes: &[u8], parameters: Parameters) -> Result<(SumHeader, P), WireError> {
     let mut reader = Reader::new(bytes);
-    reader.head_of(Kind::Sum, parameters)?;
+    reader.head_of(P::SUM, parameters)?;
     let encoding = reader.encoding()?;
     let (room, tick) = (RoomId(reader.array()?), reader.u32()?);
     let messages = reader.message_count()?;

@@ -4,9 +4,11 @@
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_core::curve::{Curve, PointEncoding, PointError};
-use tobari_core::elgamal::{Ciphertexts, Decryptor, Encryptor, SecretKey};
+use tobari_core::elgamal::{
+    Ciphertexts, Decryptor, Encryptor, SecretKey, SharedCiphertexts, SharedDecryptor, SharedKey,
+};
 use tobari_core::params::{Parameters, SecurityFloor};
-use tobari_core::wire::{self, MemberSet, RoomId, SumHeader, WireError};
+use tobari_core::wire::{self, Kind, MemberSet, RoomId, SumHeader, WireError};
 
 const ROOM: RoomId = RoomId(*b"room-one");
 
@@ -37,6 +39,35 @@ fn find(vectors: &[(String, Vec<u8>)], kind: &str) -> Vec<u8> {
     vectors.iter().find(|(found, _)| found == kind).unwrap_or_else(|| panic!("no {kind}")).1.clone()
 }
 
+/// The objects of mode `elgamal-shared`, whose keys are the expansion of a seed.
+fn shared_objects(curve: Curve, vectors: &[(String, Vec<u8>)]) {
+    let key = SharedKey::generate(parameters(curve), 3, &mut ChaCha20Rng::from_seed([10; 32]));
+    let decryptor = SharedDecryptor::new(&key, 2000);
+    let bytes = find(vectors, "shared-packet");
+    let (header, packet) = wire::decode_packet::<SharedCiphertexts>(&bytes, key.parameters()).unwrap();
+    let expected = (ROOM, 7, 9, PointEncoding::Compressed, 3);
+    assert_eq!((header.room, header.member, header.tick, header.encoding, header.messages), expected);
+    assert_eq!(*decryptor.vartime_decrypt(&packet).unwrap(), [1000, -5, 0], "{curve}");
+    assert_eq!(wire::encode_packet(ROOM, 7, 9, PointEncoding::Compressed, &packet), bytes, "{curve}");
+    let other = wire::decode_packet::<Ciphertexts>(&bytes, key.parameters()).err();
+    assert_eq!(other, Some(WireError::Kind { expected: Kind::Packet, found: Kind::SharedPacket as u8 }));
+    let bytes = find(vectors, "shared-sum");
+    let (header, sum) = wire::decode_sum::<SharedCiphertexts>(&bytes, key.parameters()).unwrap();
+    assert_eq!(*decryptor.vartime_decrypt(&sum).unwrap(), [2000, -10, 0], "{curve}");
+    assert_eq!(wire::encode_sum(&header, &sum), bytes, "{curve}");
+}
+
+#[test]
+fn a_second_of_speech_takes_the_bandwidth_that_the_documents_say() {
+    for (curve, elgamal, shared) in [(Curve::Secp256k1, 8.3, 4.2), (Curve::NistP256, 8.3, 4.2)] {
+        let parameters = parameters(curve);
+        let megabits = |bytes: usize| (50 * 8 * bytes) as f64 / 1e6;
+        let encoding = PointEncoding::Compressed;
+        assert!(megabits(wire::packet_len::<Ciphertexts>(parameters, encoding, 320)) <= elgamal, "{curve}");
+        assert!(megabits(wire::packet_len::<SharedCiphertexts>(parameters, encoding, 320)) <= shared, "{curve}");
+    }
+}
+
 #[test]
 fn objects_of_version_1_decode_for_ever_and_to_the_same_bytes() {
     let floor = SecurityFloor::InsecurePaper;
@@ -54,19 +85,20 @@ fn objects_of_version_1_decode_for_ever_and_to_the_same_bytes() {
             [("packet-compressed", PointEncoding::Compressed), ("packet-uncompressed", PointEncoding::Uncompressed)]
         {
             let bytes = find(&vectors, kind);
-            let (header, ciphertexts) = wire::decode_packet(&bytes, key.parameters()).unwrap();
+            let (header, ciphertexts) = wire::decode_packet::<Ciphertexts>(&bytes, key.parameters()).unwrap();
             let expected = (ROOM, 7, 9, encoding, 3);
             assert_eq!((header.room, header.member, header.tick, header.encoding, header.messages), expected);
             assert_eq!(*decryptor.vartime_decrypt(&ciphertexts).unwrap(), [1000, -5, 0], "{curve}");
             assert_eq!(wire::encode_packet(ROOM, 7, 9, encoding, &ciphertexts), bytes, "{curve}");
-            assert_eq!(bytes.len(), wire::packet_len(key.parameters(), encoding, 3));
+            assert_eq!(bytes.len(), wire::packet_len::<Ciphertexts>(key.parameters(), encoding, 3));
         }
         let bytes = find(&vectors, "sum");
-        let (header, ciphertexts) = wire::decode_sum(&bytes, key.parameters()).unwrap();
+        let (header, ciphertexts) = wire::decode_sum::<Ciphertexts>(&bytes, key.parameters()).unwrap();
         assert_eq!(header.speakers.iter().collect::<Vec<_>>(), [0, 7, 1023]);
         assert_eq!(header.late.iter().collect::<Vec<_>>(), [8]);
         assert_eq!(*decryptor.vartime_decrypt(&ciphertexts).unwrap(), [2000, -10, 0], "{curve}");
         assert_eq!(wire::encode_sum(&header, &ciphertexts), bytes, "{curve}");
+        shared_objects(curve, &vectors);
     }
 }
 
@@ -76,14 +108,17 @@ fn every_truncation_and_every_extension_of_a_packet_is_refused() {
         let bytes = packet(Curve::Secp256k1, encoding);
         let parameters = parameters(Curve::Secp256k1);
         for len in 0..bytes.len() {
-            let refused = wire::decode_packet(&bytes[..len], parameters).err();
+            let refused = wire::decode_packet::<Ciphertexts>(&bytes[..len], parameters).err();
             assert!(matches!(refused, Some(WireError::Truncated { .. })), "{len}: {refused:?}");
-            assert!(wire::decode_packet_header(&bytes[..len], parameters).is_err(), "{len}");
+            assert!(wire::decode_packet_header::<Ciphertexts>(&bytes[..len], parameters).is_err(), "{len}");
         }
         let mut long = bytes.clone();
         long.push(0);
-        assert_eq!(wire::decode_packet(&long, parameters).err(), Some(WireError::TooLong { extra: 1 }));
-        assert_eq!(wire::decode_packet_header(&long, parameters).err(), Some(WireError::TooLong { extra: 1 }));
+        assert_eq!(wire::decode_packet::<Ciphertexts>(&long, parameters).err(), Some(WireError::TooLong { extra: 1 }));
+        assert_eq!(
+            wire::decode_packet_header::<Ciphertexts>(&long, parameters).err(),
+            Some(WireError::TooLong { extra: 1 })
+        );
     }
 }
 
@@ -94,10 +129,10 @@ fn a_packet_of_another_version_kind_curve_or_encoding_is_refused() {
     let with = |place: usize, value: u8| {
         let mut changed = bytes.clone();
         changed[place] = value;
-        wire::decode_packet(&changed, parameters).err().unwrap()
+        wire::decode_packet::<Ciphertexts>(&changed, parameters).err().unwrap()
     };
     assert_eq!(with(0, 2), WireError::Version(2));
-    assert_eq!(with(1, 4), WireError::Kind { expected: wire::Kind::Packet, found: 4 });
+    assert_eq!(with(1, 4), WireError::Kind { expected: Kind::Packet, found: 4 });
     assert_eq!(with(2, 0), WireError::UnknownCurve(0));
     assert_eq!(with(2, 77), WireError::UnknownCurve(77));
     let found = Curve::NistP256;
@@ -114,8 +149,8 @@ fn an_off_curve_point_is_refused_at_its_place() {
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     let expected = PointError::NotOnCurve { curve: Curve::Secp256k1, index: 5 };
-    assert_eq!(wire::decode_packet(&bytes, parameters).err(), Some(WireError::Points(expected)));
-    assert!(wire::decode_packet_header(&bytes, parameters).is_ok(), "the head alone touches no point");
+    assert_eq!(wire::decode_packet::<Ciphertexts>(&bytes, parameters).err(), Some(WireError::Points(expected)));
+    assert!(wire::decode_packet_header::<Ciphertexts>(&bytes, parameters).is_ok(), "the head alone touches no point");
 }
 
 #[test]
@@ -129,15 +164,15 @@ fn member_sets_have_one_form() {
         late: MemberSet::default(),
     };
     let bytes = wire::encode_sum(&header, &Ciphertexts::zero(parameters, 1));
-    assert_eq!(wire::decode_sum(&bytes, parameters).unwrap().0, header);
+    assert_eq!(wire::decode_sum::<Ciphertexts>(&bytes, parameters).unwrap().0, header);
     let place = 3 + 1 + 8 + 4 + 2;
     let mut padded = bytes.clone();
     padded[place + 1] = 1;
     padded.insert(place + 2, 0);
-    assert_eq!(wire::decode_sum(&padded, parameters).err(), Some(WireError::Malformed("member set")));
+    assert_eq!(wire::decode_sum::<Ciphertexts>(&padded, parameters).err(), Some(WireError::Malformed("member set")));
     let mut huge = bytes;
     huge[place] = 0xff;
-    assert_eq!(wire::decode_sum(&huge, parameters).err(), Some(WireError::Malformed("member set")));
+    assert_eq!(wire::decode_sum::<Ciphertexts>(&huge, parameters).err(), Some(WireError::Malformed("member set")));
     let mut set = MemberSet::default();
     assert!(set.insert(4095) && !set.insert(4096) && !set.insert(u16::MAX));
     assert_eq!((set.len(), set.contains(4095), set.contains(0)), (1, true, false));

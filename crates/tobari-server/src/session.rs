@@ -228,6 +228,7 @@ impl Reader {
 mod tests {
     use tobari_core::{
         curve::{Curve, PointEncoding},
+        elgamal::Ciphertexts,
         params::{Parameters, SecurityFloor},
         wire::packet_len,
     };
@@ -238,7 +239,7 @@ mod tests {
     fn the_longest_packet_of_every_curve_fits_into_a_message() {
         for curve in Curve::ALL {
             let parameters = Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap();
-            let longest = packet_len(parameters, PointEncoding::Uncompressed, PACKET_SAMPLES);
+            let longest = packet_len::<Ciphertexts>(parameters, PointEncoding::Uncompressed, PACKET_SAMPLES);
             assert!(longest <= MAX_MESSAGE_BYTES, "{curve}: {longest}");
         }
     }

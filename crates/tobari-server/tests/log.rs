@@ -10,6 +10,7 @@ use std::{
 };
 
 use support::{Caller, Server, keys, lockstep, run};
+use tobari_core::elgamal::Ciphertexts;
 use tobari_core::{
     curve::{Curve, PointEncoding},
     wire,
@@ -71,7 +72,7 @@ fn the_log_tells_what_happens_but_no_name_address_or_point() {
         assert!(log.contains(told), "{told:?} is missing:\n{log}");
     }
     let parameters = support::parameters(Curve::Secp256k1);
-    let head = wire::packet_len(parameters, PointEncoding::Compressed, 320) - 2 * 320 * 32 - 80;
+    let head = wire::packet_len::<Ciphertexts>(parameters, PointEncoding::Compressed, 320) - 2 * 320 * 32 - 80;
     for point in packet[head..head + 20 * 32].chunks(32) {
         let hex: String = point[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         let decimal: Vec<String> = point[..8].iter().map(u8::to_string).collect();

@@ -156,7 +156,7 @@ impl Listener {
     /// [`ListenError`] if the bytes are not a sum on the key's curve, or one of another room, tick or length. Nothing is
     /// noted then.
     pub fn admit(&mut self, sum: &[u8]) -> Result<(SumHeader, Ciphertexts), ListenError> {
-        let (header, ciphertexts) = wire::decode_sum(sum, self.decryptor.parameters())?;
+        let (header, ciphertexts) = wire::decode_sum::<Ciphertexts>(sum, self.decryptor.parameters())?;
         if header.room != self.room {
             return Err(ListenError::Room);
         }

@@ -139,7 +139,7 @@ impl World {
 
     /// What a listener hears of a tick.
     pub(crate) fn hear(&self, tick: &Tick, encoding: PointEncoding) -> Vec<i32> {
-        let (header, sum) = wire::decode_sum(&tick.encode(encoding), self.room.parameters()).unwrap();
+        let (header, sum) = wire::decode_sum::<Ciphertexts>(&tick.encode(encoding), self.room.parameters()).unwrap();
         assert_eq!((header.room, header.tick, header.encoding), (ROOM, tick.tick, encoding));
         assert_eq!((&header.speakers, &header.late), (&tick.speakers, &tick.late));
         self.decryptor.vartime_decrypt(&sum).unwrap().to_vec()

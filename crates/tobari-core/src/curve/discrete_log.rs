@@ -14,8 +14,9 @@
 //! `docs/threats.md` says who could see that.
 
 use super::Points;
-use super::points::Scratch;
+use super::points::group_lines;
 use crate::curve::Curve;
+use crate::simd::{LANES, Line, Scratch};
 use zeroize::Zeroizing;
 
 /// Multiples in each of the two tables that confirm a hit.
@@ -35,10 +36,12 @@ const MAX_HIGH: usize = 512;
 pub struct DiscreteLog {
     curve: Curve,
     bound: u32,
-    /// `iG` for `i < LOW`.
-    low: Points,
-    /// `LOW·h·G` for `h ≤` the number of rows.
-    high: Points,
+    /// `T`: what the fingerprints answer at once.
+    half_width: i64,
+    /// `iG` for `i < LOW`, as table entries.
+    low: Vec<Line>,
+    /// `LOW·h·G` for `h ≤` the number of rows, as table entries.
+    high: Vec<Line>,
     /// Open addressing: `fingerprint << 32 | m`, zero where free (`m ≥ 1`).
     slots: Vec<u64>,
     /// `(2T + 1)G`.
@@ -75,35 +78,32 @@ impl DiscreteLog {
         let rows = (bound as usize + 1).div_ceil(LOW).clamp(1, MAX_HIGH);
         let low = multiples(&Points::generator(curve), LOW + 1, &mut scratch);
         let high = multiples(&low.repeat(LOW, 1), rows + 1, &mut scratch);
-        let low = Points::from_words(curve, low.words()[..LOW * 2 * curve.shape().words].to_vec());
-        let mut table = Self { curve, bound, step: low.repeat(0, 1), low, high, slots: Vec::new() };
-        table.fill_slots(rows, &mut scratch);
-        table.step = table.multiple(2 * table.half_width() as usize + 1, &mut scratch);
+        let low = low.pick(0..LOW);
+        // (2T + 1)G = 2 LOW rows G - G
+        let mut step = high.repeat(rows, 1);
+        step.double(&mut scratch);
+        let mut back = low.repeat(1, 1);
+        back.negate_assign();
+        step.add(&back, &mut scratch);
+        let half_width = (rows * LOW - 1) as i64;
+        let (low_table, high_table) = (low.pack(), high.pack());
+        let slots = vec![0; (2 * rows * LOW).next_power_of_two()];
+        let mut table = Self { curve, bound, half_width, low: low_table, high: high_table, slots, step };
+        for row in 0..rows {
+            let mut points = high.repeat(row, LOW);
+            points.add(&low, &mut scratch);
+            for (i, x) in fingerprints(&points).into_iter().enumerate() {
+                if row + i > 0 {
+                    table.insert(x, (row * LOW + i) as u64);
+                }
+            }
+        }
         table
-    }
-
-    /// `T`: what the fingerprint table answers at once.
-    fn half_width(&self) -> i64 {
-        ((self.high.len() - 1) * LOW - 1) as i64
     }
 
     /// The bound that the table was built for.
     pub fn bound(&self) -> u32 {
         self.bound
-    }
-
-    fn fill_slots(&mut self, rows: usize, scratch: &mut Scratch) {
-        let stride = 2 * self.curve.shape().words;
-        self.slots = vec![0; (2 * rows * LOW).next_power_of_two()];
-        for row in 0..rows {
-            let mut points = self.high.repeat(row, LOW);
-            points.add_words(self.low.words(), scratch);
-            for (i, point) in points.words().chunks_exact(stride).enumerate() {
-                if row + i > 0 {
-                    self.insert(point[0], (row * LOW + i) as u64);
-                }
-            }
-        }
     }
 
     fn insert(&mut self, x: u64, m: u64) {
@@ -113,19 +113,6 @@ impl DiscreteLog {
             place = (place + 1) & mask;
         }
         self.slots[place] = (x >> 32) << 32 | m;
-    }
-
-    /// `(2T + 1)G`-like multiples beyond the tables, from public numbers.
-    fn multiple(&self, m: usize, scratch: &mut Scratch) -> Points {
-        let top = self.high.len() - 1;
-        let (mut sum, mut rest) = (Points::identity(self.curve, 1), m);
-        while rest > 0 {
-            let high = (rest / LOW).min(top);
-            let part = if high > 0 { self.high.repeat(high, 1) } else { self.low.repeat(rest % LOW, 1) };
-            rest -= if high > 0 { high * LOW } else { rest % LOW };
-            sum.add_words(part.words(), scratch);
-        }
-        sum
     }
 
     /// The logarithm of every point.
@@ -142,8 +129,8 @@ impl DiscreteLog {
         let mut up = Open { positions: (0..points.len()).collect(), points: points.clone(), offset: 0 };
         self.look_up(&up, &mut found, &mut scratch);
         let mut down = Open { positions: up.positions.clone(), points: points.clone(), offset: 0 };
-        let step_width = 2 * self.half_width() + 1;
-        let giant_steps = (i64::from(self.bound) - self.half_width() + step_width - 1).max(0) / step_width;
+        let step_width = 2 * self.half_width + 1;
+        let giant_steps = (i64::from(self.bound) - self.half_width + step_width - 1).max(0) / step_width;
         let mut backwards = self.step.clone();
         backwards.negate_assign();
         for _ in 0..giant_steps {
@@ -152,7 +139,7 @@ impl DiscreteLog {
                 if side.positions.is_empty() {
                     break;
                 }
-                side.points.add_words(by.repeat(0, side.points.len()).words(), &mut scratch);
+                side.points.add(&by.repeat(0, side.points.len()), &mut scratch);
                 side.offset += width;
                 self.look_up(side, &mut found, &mut scratch);
             }
@@ -170,29 +157,26 @@ impl DiscreteLog {
 
     /// Looks every open point up and confirms the hits.
     fn look_up(&self, open: &Open, found: &mut [Option<i64>], scratch: &mut Scratch) {
-        let stride = 2 * self.curve.shape().words;
         let mut hits: Zeroizing<Vec<(usize, usize)>> = Zeroizing::new(Vec::with_capacity(2 * open.points.len()));
-        for (i, point) in open.points.words().chunks_exact(stride).enumerate() {
+        for (i, x) in fingerprints(&open.points).into_iter().enumerate() {
             if open.points.is_identity(i) {
                 found[open.positions[i]] = Some(open.offset);
             } else {
-                hits.extend(self.candidates(point[0]).map(|m| (i, m)));
+                hits.extend(self.candidates(x).map(|m| (i, m)));
             }
         }
-        let mut confirmed = Points::identity(self.curve, hits.len());
-        let mut high = Points::identity(self.curve, hits.len());
-        for (place, (_, m)) in hits.iter().enumerate() {
-            let range = place * stride..(place + 1) * stride;
-            confirmed.words_mut()[range.clone()].copy_from_slice(&self.low.words()[m % LOW * stride..][..stride]);
-            high.words_mut()[range].copy_from_slice(&self.high.words()[m / LOW * stride..][..stride]);
-        }
-        confirmed.add_words(high.words(), scratch);
-        for (&(i, m), multiple) in hits.iter().zip(confirmed.words().chunks_exact(stride)) {
-            let point = &open.points.words()[i * stride..(i + 1) * stride];
-            let (x_words, m) = (stride / 2, m as i64);
-            if point[..x_words] == multiple[..x_words] {
-                let signed = if point[x_words..] == multiple[x_words..] { m } else { -m };
-                found[open.positions[i]] = Some(open.offset + signed);
+        let select = self.curve.kernels().vartime_select;
+        let part = |table: &[Line], part: fn(usize) -> usize| {
+            let index: Zeroizing<Vec<u64>> = Zeroizing::new(hits.iter().map(|(_, m)| part(*m) as u64).collect());
+            Points::selected(self.curve, select, table, &index, &vec![0; hits.len()])
+        };
+        let mut multiples = part(&self.low, |m| m % LOW);
+        multiples.add(&part(&self.high, |m| m / LOW), scratch);
+        let wanted = open.points.pick(hits.iter().map(|(i, _)| *i));
+        let signs = same_up_to_sign(&wanted, &multiples);
+        for (&(i, m), sign) in hits.iter().zip(signs) {
+            if let Some(sign) = sign {
+                found[open.positions[i]] = Some(open.offset + sign * m as i64);
             }
         }
     }
@@ -212,28 +196,44 @@ impl Open {
         if self.positions.iter().all(|position| found[*position].is_none()) {
             return;
         }
-        let stride = 2 * self.points.curve().shape().words;
         let still_open = |i: &usize| found[self.positions[*i]].is_none();
         let kept: Vec<usize> = (0..self.positions.len()).filter(still_open).collect();
-        let words = kept.iter().flat_map(|i| &self.points.words()[i * stride..(i + 1) * stride]).copied().collect();
-        self.points = Points::from_words(self.points.curve(), words);
+        self.points = self.points.pick(kept.iter().copied());
         self.positions = kept.iter().map(|i| self.positions[*i]).collect();
     }
 }
 
+/// 64 bits of each canonical `x`.
+fn fingerprints(points: &Points) -> Vec<u64> {
+    let lines = points.canonical();
+    let groups = lines.chunks_exact(group_lines(points.curve()));
+    // whether limbs have 64 bits or 52
+    let all = groups.flat_map(|group| (0..LANES).map(|lane| group[0].0[lane] ^ group[1].0[lane] << 52));
+    all.take(points.len()).collect()
+}
+
+/// 1 where two points are the same, -1 where they are opposite.
+fn same_up_to_sign(a: &Points, b: &Points) -> Vec<Option<i64>> {
+    let lines = group_lines(a.curve());
+    let (a_lines, b_lines) = (a.canonical(), b.canonical());
+    let same = |i: usize, coordinate: usize| {
+        let start = i / LANES * lines + coordinate * lines / 2;
+        (start..start + lines / 2).all(|line| a_lines[line].0[i % LANES] == b_lines[line].0[i % LANES])
+    };
+    (0..a.len()).map(|i| same(i, 0).then(|| if same(i, 1) { 1 } else { -1 })).collect()
+}
+
 /// `iB` for `i < count`, by doubling the list: `B … kB`, then `+ kB`.
-fn multiples(base: &Points, count: usize, scratch: &mut Scratch) -> Points {
-    let curve = base.curve();
-    let stride = 2 * curve.shape().words;
+pub(crate) fn multiples(base: &Points, count: usize, scratch: &mut Scratch) -> Points {
     let mut list = base.clone();
     while list.len() + 1 < count {
         let mut next = list.clone();
-        next.add_words(list.repeat(list.len() - 1, list.len()).words(), scratch);
+        next.add(&list.repeat(list.len() - 1, list.len()), scratch);
         list.append(&next);
     }
-    let mut all = Points::identity(curve, 1);
-    all.append(&list);
-    Points::from_words(curve, all.words()[..count * stride].to_vec())
+    let mut all = Points::identity(base.curve(), 1);
+    all.append(&list.pick(0..count - 1));
+    all
 }
 
 #[cfg(test)]
@@ -270,7 +270,7 @@ mod tests {
         let curve = Curve::Secp256k1;
         let bound = 1 << 25;
         let table = DiscreteLog::new(curve, bound);
-        let width = table.half_width();
+        let width = table.half_width;
         let mut messages = vec![0, 1, -1, width, -width, width + 1, -width - 1, i64::from(bound), -i64::from(bound)];
         for j in 1..64 {
             // the middle of a giant step, where the residue is the identity, and both of its edges

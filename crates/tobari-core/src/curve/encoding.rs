@@ -63,7 +63,7 @@ impl PointEncoding {
 impl Points {
     /// Appends the batch to `out`.
     pub fn encode(&self, encoding: PointEncoding, out: &mut Vec<u8>) {
-        let canonical = self.to_canonical();
+        let canonical = self.to_integers();
         let (width, words) = (self.curve().coordinate_bytes(), self.curve().shape().words);
         let start = out.len();
         out.resize(start + encoding.encoded_len(self.curve(), self.len()), 0);
@@ -95,12 +95,6 @@ impl Points {
         }
     }
 
-    fn to_canonical(&self) -> Vec<u64> {
-        let mut canonical = self.words().to_vec();
-        (self.curve().kernels().export)(&mut canonical);
-        canonical
-    }
-
     /// Reads a batch of `count` points.
     ///
     /// # Errors
@@ -118,8 +112,8 @@ impl Points {
 
     fn decode_uncompressed(curve: Curve, count: usize, bytes: &[u8]) -> Result<Self, PointError> {
         let (width, words) = (curve.coordinate_bytes(), curve.shape().words);
-        let mut points = Self::identity(curve, count);
-        let places = points.words_mut().chunks_exact_mut(2 * words);
+        let mut integers = vec![0; 2 * words * count];
+        let places = integers.chunks_exact_mut(2 * words);
         for (index, (point, bytes)) in places.zip(bytes.chunks_exact(2 * width)).enumerate() {
             if bytes.iter().all(|byte| *byte == 0xff) {
                 continue; // the identity
@@ -130,7 +124,9 @@ impl Points {
                 return Err(PointError::NotOnCurve { curve, index }); // (0, 0) is the identity's form inside only
             }
         }
-        (curve.kernels().import)(points.words_mut()).map_err(|index| PointError::NotOnCurve { curve, index })?;
+        let mut points = Self::identity(curve, count);
+        let imported = (curve.kernels().import)(&integers, points.lines_mut());
+        imported.map_err(|index| PointError::NotOnCurve { curve, index })?;
         Ok(points)
     }
 
@@ -141,9 +137,9 @@ impl Points {
         if (count..8 * parities.len()).any(|i| bit(i) != 0) {
             return Err(PointError::Parity { curve });
         }
-        let mut points = Self::identity(curve, count);
+        let mut integers = vec![0; 2 * words * count];
         let mut identities = Vec::new();
-        let places = points.words_mut().chunks_exact_mut(2 * words);
+        let places = integers.chunks_exact_mut(2 * words);
         for (i, (point, bytes)) in places.zip(xs.chunks_exact(width)).enumerate() {
             if bytes.iter().all(|byte| *byte == 0xff) {
                 if bit(i) != 0 {
@@ -156,10 +152,10 @@ impl Points {
                 point[words] = bit(i);
             }
         }
-        (curve.kernels().decompress)(points.words_mut()).map_err(|index| PointError::NotOnCurve { curve, index })?;
-        for i in identities {
-            points.words_mut()[2 * words * i..2 * words * (i + 1)].fill(0);
-        }
+        let mut points = Self::identity(curve, count);
+        let found = (curve.kernels().decompress)(&mut integers, points.lines_mut());
+        found.map_err(|index| PointError::NotOnCurve { curve, index })?;
+        identities.into_iter().for_each(|i| points.clear(i));
         Ok(points)
     }
 
@@ -171,7 +167,7 @@ impl Points {
         if self.is_identity(0) {
             return vec![0];
         }
-        let (canonical, words) = (self.to_canonical(), self.curve().shape().words);
+        let (canonical, words) = (self.to_integers(), self.curve().shape().words);
         let mut out = vec![0; 1 + self.curve().coordinate_bytes()];
         out[0] = 2 + (canonical[words] & 1) as u8;
         words_to_be_bytes(&canonical[..words], &mut out[1..]);

@@ -12,16 +12,17 @@
 //! needs `i = 0`, and `|c + d|` or `|c - d|` equal to `n`. Only the very last addition gets there, for the scalars
 //! `±(n - 2|c|)` with `c` over the lower half of the windows: a random scalar is one with a chance of about `2^-(b/2)`.
 
-use super::points::Scratch;
-use super::scalar::{Scalar, digit_count};
-use super::{Curve, Points, projective};
-use crate::simd::split_window;
-use zeroize::Zeroizing;
+use super::chain::vartime_powers_of_two;
+use super::points::{entry_lines, group_lines};
+use super::scalar::{RECODED_WORDS, Scalar, digit_count, window_start};
+use super::{Curve, Points};
+use crate::simd::{LANES, Line, Lines, Scratch};
 
-/// Bits of a window.
+/// Bits of a window that is read by full scans.
 const WIDTH: u32 = 6;
-/// Entries of a window: the odd multiples up to `2^WIDTH - 1`.
-const ENTRIES: usize = 1 << (WIDTH - 1);
+
+/// The same for the table of a packet.
+const PACKET_WIDTH: u32 = 7;
 
 /// Runs of windows that are summed side by side: a power of two.
 const BLOCKS: usize = 4;
@@ -35,69 +36,104 @@ const BLOCKS: usize = 4;
 /// let nine = table.multiply_all(&[Scalar::from_u64(curve, 9)]);
 /// assert!(nine == Points::generator(curve).multiply(0, &Scalar::from_u64(curve, 9)));
 /// ```
-pub struct FixedBase {
+pub struct FixedBase(Table);
+
+/// The same with wider windows, read by addresses that depend on the scalars: for public scalars, and to compare with
+/// libraries that do the same with secret ones.
+pub struct VartimeFixedBase(Table);
+
+/// Odd multiples of a point for every window.
+pub(crate) struct Table {
     curve: Curve,
-    /// Window-major: `ENTRIES` points a window.
-    table: Vec<u64>,
+    width: u32,
+    /// Whether entries may be read by address.
+    vartime: bool,
+    /// Window-major: `2^(width - 1)` entries a window.
+    entries: Vec<Line>,
 }
 
-/// The regular signed digits of a batch of scalars, window-major.
+/// The regular signed digits of a batch of scalars, eight scalars in the lanes of a line.
 pub(crate) struct Digits {
     count: usize,
-    windows: Zeroizing<Vec<u8>>,
-    negated: Zeroizing<Vec<u64>>,
+    width: u32,
+    /// [`RECODED_WORDS`] lines for eight scalars.
+    words: Lines,
+    negated: Lines,
 }
 
 impl Digits {
-    pub(crate) fn of(curve: Curve, scalars: &[Scalar]) -> Self {
-        let count = scalars.len();
-        let mut windows = Zeroizing::new(vec![0; digit_count(curve, WIDTH) * count]);
-        let mut negated = Zeroizing::new(vec![0; count]);
+    pub(crate) fn of(curve: Curve, width: u32, scalars: &[Scalar]) -> Self {
+        let groups = scalars.len().div_ceil(LANES);
+        let mut words = Lines::zero(groups * RECODED_WORDS);
+        let mut negated = Lines::zero(groups);
         for (i, scalar) in scalars.iter().enumerate() {
             assert_eq!(scalar.curve(), curve);
-            negated[i] = scalar.write_signed_digits(WIDTH, &mut windows[i..], count);
+            let recoded = scalar.recode(width);
+            for (word, line) in recoded.words.iter().zip(&mut words[i / LANES * RECODED_WORDS..]) {
+                line.0[i % LANES] = *word;
+            }
+            negated[i / LANES].0[i % LANES] = recoded.negated;
         }
-        Self { count, windows, negated }
+        Self { count: scalars.len(), width, words, negated }
     }
 
-    /// The entries of one window for every base and scalar, base by base.
-    fn select(&self, bases: &[&FixedBase], window: usize, out: &mut [u64]) {
-        let values = &self.windows[window * self.count..(window + 1) * self.count];
-        let mut index = Zeroizing::new(vec![0; self.count]);
-        let mut negate = Zeroizing::new(vec![0; self.count]);
-        for (i, &value) in values.iter().enumerate() {
-            (index[i], negate[i]) = split_window(value, WIDTH);
+    /// The places of window `window` in a table of odd multiples, and all ones where its digit is negative.
+    fn split(&self, window: usize) -> [Lines; 2] {
+        let mut split = [(); 2].map(|()| Lines::zero(self.negated.len()));
+        let [index, negate] = &mut split;
+        let (word, offset) = window_start(window, self.width);
+        let half = 1u64 << (self.width - 1);
+        for (group, words) in self.words.chunks_exact(RECODED_WORDS).enumerate() {
+            let (low, high) = (&words[word].0, &words[(word + 1).min(RECODED_WORDS - 1)].0);
+            for lane in 0..LANES {
+                let value = (low[lane] >> offset) | (high[lane] << 1 << (63 - offset));
+                let negative = ((value >> (self.width - 1)) & 1).wrapping_sub(1);
+                index[group].0[lane] = (value ^ negative) & (half - 1);
+                negate[group].0[lane] = negative;
+            }
         }
-        let size = out.len() / bases.len();
-        for (base, out) in bases.iter().zip(out.chunks_exact_mut(size)) {
-            (base.curve.kernels().select)(base.window(window), &index, &negate, out);
-        }
+        split
+    }
+}
+
+impl Table {
+    /// `2^(width - 1)` odd multiples for each window, batched over the windows.
+    fn new(base: &Points, index: usize, width: u32, vartime: bool) -> Self {
+        let curve = base.curve();
+        let windows = digit_count(curve, width);
+        let powers = vartime_powers_of_two(&base.repeat(index, 1), width, windows);
+        let multiples = powers.all_odd_multiples(width - 1);
+        Self { curve, width, vartime, entries: multiples.pack() }
+    }
+
+    fn window(&self, window: usize) -> &[Line] {
+        let lines = (1 << (self.width - 1)) * entry_lines(self.curve);
+        &self.entries[window * lines..(window + 1) * lines]
     }
 }
 
 impl FixedBase {
-    /// The table of point `index` of `base`; about 1,400 point additions.
+    /// The table of point `index` of `base`, a public point; about 1,400 point additions.
     ///
     /// # Panics
     /// If there is no such point.
     pub fn new(base: &Points, index: usize) -> Self {
-        let curve = base.curve();
-        let windows = digit_count(curve, WIDTH);
-        let bases = projective::powers_of_two(curve, base.repeat(index, 1).words(), WIDTH, windows);
-        let multiples = Points::from_words(curve, bases).odd_multiples(ENTRIES, &mut Scratch::default());
-        let stride = 2 * curve.shape().words;
-        let mut table = Vec::with_capacity(windows * ENTRIES * stride);
-        for window in 0..windows {
-            for multiple in &multiples {
-                table.extend_from_slice(&multiple.words()[window * stride..(window + 1) * stride]);
-            }
-        }
-        Self { curve, table }
+        Self(Table::new(base, index, WIDTH, false))
+    }
+
+    /// The table of one point that meets a few hundred scalars only, so that its making counts: wider windows, as wide as full
+    /// scans allow.
+    pub(crate) fn of_packet(base: &Points) -> Self {
+        Self(Table::new(base, 0, PACKET_WIDTH, false))
     }
 
     /// The curve.
     pub fn curve(&self) -> Curve {
-        self.curve
+        self.0.curve
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.0
     }
 
     /// `scalars[i] · B` for every `i`; constant time in the scalars.
@@ -105,12 +141,33 @@ impl FixedBase {
     /// # Panics
     /// If a scalar is of another curve.
     pub fn multiply_all(&self, scalars: &[Scalar]) -> Points {
-        multiply_bases(&[self], &Digits::of(self.curve, scalars))
+        let [multiples] = multiply_bases([&self.0], scalars);
+        multiples
+    }
+}
+
+impl VartimeFixedBase {
+    /// The table of point `index` of `base` in windows of `width` bits: `2^(width - 1) · ⌈b/width⌉` points for an order of `b`
+    /// bits.
+    ///
+    /// # Panics
+    /// If there is no such point, or `width` is not from 2 to 16.
+    pub fn new(base: &Points, index: usize, width: u32) -> Self {
+        assert!((2..=16).contains(&width), "windows of 2 to 16 bits");
+        Self(Table::new(base, index, width, true))
     }
 
-    fn window(&self, window: usize) -> &[u64] {
-        let words = ENTRIES * 2 * self.curve.shape().words;
-        &self.table[window * words..(window + 1) * words]
+    pub(crate) fn table(&self) -> &Table {
+        &self.0
+    }
+
+    /// `scalars[i] · B` for every `i`; memory is read where the scalars say.
+    ///
+    /// # Panics
+    /// If a scalar is of another curve.
+    pub fn vartime_multiply_all(&self, scalars: &[Scalar]) -> Points {
+        let [multiples] = multiply_bases([&self.0], scalars);
+        multiples
     }
 }
 
@@ -124,40 +181,51 @@ fn run_at(place: usize) -> usize {
 ///
 /// The windows are cut into [`BLOCKS`] runs that are summed side by side, so that each step's one inversion serves
 /// `BLOCKS · bases · scalars` additions; the runs are added up in the end.
-pub(crate) fn multiply_bases(bases: &[&FixedBase], digits: &Digits) -> Points {
-    let curve = bases[0].curve;
-    let kernels = curve.kernels();
-    let windows = digit_count(curve, WIDTH);
-    let run = windows.div_ceil(BLOCKS);
-    let stride = 2 * curve.shape().words;
-    let block = bases.len() * digits.count * stride;
-    let mut sums = Points::identity(curve, BLOCKS * bases.len() * digits.count);
-    if digits.count == 0 {
-        return sums;
+///
+/// # Panics
+/// If the bases differ in curve or width.
+pub(crate) fn multiply_bases<const B: usize>(bases: [&Table; B], scalars: &[Scalar]) -> [Points; B] {
+    let Table { curve, width, .. } = *bases[0];
+    assert!(bases.iter().all(|base| base.curve == curve && base.width == width));
+    if scalars.is_empty() {
+        return bases.map(|_| Points::identity(curve, 0));
     }
+    let digits = Digits::of(curve, width, scalars);
+    let kernels = curve.kernels();
+    let windows = digit_count(curve, width);
+    let run = windows.div_ceil(BLOCKS);
+    let size = digits.negated.len() * group_lines(curve);
+    let block = bases.len() * size;
+    let mut sums = Lines::zero(BLOCKS * block);
     let mut addends = sums.clone();
     let mut scratch = Scratch::default();
     for step in 0..run {
         // all runs have this step but the last one, which may be shorter
         let active = (0..BLOCKS).take_while(|&i| i * run + step < windows).count();
-        for (place, out) in addends.words_mut().chunks_exact_mut(block).take(active).enumerate() {
-            digits.select(bases, run_at(place) * run + step, out);
+        for (place, out) in addends.chunks_exact_mut(block).take(active).enumerate() {
+            let window = run_at(place) * run + step;
+            let [index, negate] = digits.split(window);
+            for (base, out) in bases.iter().zip(out.chunks_exact_mut(size)) {
+                let select = if base.vartime { kernels.vartime_select } else { kernels.select };
+                select(base.window(window), &index, &negate, out);
+            }
         }
-        let (sums, addends) = (&mut sums.words_mut()[..active * block], &addends.words()[..active * block]);
+        let (sums, addends) = (&mut sums[..active * block], &addends[..active * block]);
         if step == 0 {
             sums.copy_from_slice(addends);
         } else {
-            (kernels.add_assign)(sums, addends, &mut scratch.0);
+            (kernels.add_assign)(sums, addends, &mut scratch);
         }
     }
     let mut blocks = BLOCKS;
     while blocks > 1 {
         blocks /= 2;
-        let (low, high) = sums.words_mut()[..2 * blocks * block].split_at_mut(blocks * block);
-        (kernels.add_assign)(low, high, &mut scratch.0);
+        let (low, high) = sums[..2 * blocks * block].split_at_mut(blocks * block);
+        (kernels.add_assign)(low, high, &mut scratch);
     }
-    let mut result = Points::from_words(curve, sums.words()[..block].to_vec());
-    let negated = Zeroizing::new(digits.negated.repeat(bases.len()));
-    (kernels.negate_masked)(result.words_mut(), &negated);
-    result
+    std::array::from_fn(|base| {
+        let mut lines = sums[base * size..(base + 1) * size].to_vec();
+        (kernels.negate_masked)(&mut lines, &digits.negated);
+        Points::from_lines(curve, digits.count, lines)
+    })
 }

@@ -9,9 +9,12 @@
 //! memory accesses and branches do not depend on it. The arithmetic itself is in [`crate::simd`].
 
 pub(crate) mod catalogue;
+mod chain;
 mod discrete_log;
 mod encoding;
+mod endomorphism;
 pub(crate) mod fixed_base;
+mod order;
 pub(crate) mod points;
 pub(crate) mod projective;
 mod scalar;
@@ -20,8 +23,11 @@ mod scalar;
 pub(crate) mod known_answers;
 
 pub use catalogue::{Curve, UnknownCurve};
+pub(crate) use chain::vartime_powers_of_two;
+pub(crate) use discrete_log::multiples;
 pub use discrete_log::{DiscreteLog, NotInRange};
 pub use encoding::{PointEncoding, PointError};
-pub use fixed_base::FixedBase;
-pub use points::{Mismatch, Points};
+pub use fixed_base::{FixedBase, VartimeFixedBase};
+pub(crate) use order::multiply_add;
+pub use points::{Adder, Mismatch, Points};
 pub use scalar::{Scalar, ScalarError};

@@ -1,9 +1,9 @@
 //! Batches of affine points.
 
-use super::scalar::{Scalar, digit_count};
+use super::endomorphism::windows_of_halves;
+use super::scalar::Scalar;
 use super::{Curve, projective};
-use crate::simd::{WINDOW, WINDOW_ENTRIES};
-use zeroize::{Zeroize, Zeroizing};
+use crate::simd::{LANES, Line, Lines, Scratch, Select, WINDOW, WINDOW_ENTRIES};
 
 /// A batch of points of one curve, affine, the identity included. Zeroed on drop, since a batch on its way through an
 /// encryption holds secrets.
@@ -15,16 +15,29 @@ use zeroize::{Zeroize, Zeroizing};
 /// sum.add_assign(&Points::generator(curve)).unwrap();
 /// assert!(sum == Points::generator(curve).multiply(0, &Scalar::from_u64(curve, 2)));
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Points {
     curve: Curve,
-    /// The boundary form of [`crate::simd`]: `2L` words a point.
-    words: Vec<u64>,
+    len: usize,
+    /// Groups of eight points in the form of the curve's backend ([`crate::simd`]); the lanes beyond the end are the identity.
+    lines: Lines,
 }
 
-impl Drop for Points {
-    fn drop(&mut self) {
-        self.words.zeroize();
+impl PartialEq for Points {
+    /// The same points of the same curve.
+    fn eq(&self, other: &Self) -> bool {
+        self.curve == other.curve && self.len == other.len && *self.canonical() == *other.canonical()
+    }
+}
+
+impl Eq for Points {}
+
+/// Memory for sums of public points.
+pub struct Adder(Scratch);
+
+impl Default for Adder {
+    fn default() -> Self {
+        Self(Scratch::public())
     }
 }
 
@@ -41,29 +54,63 @@ pub struct Mismatch {
 impl Points {
     /// `count` times the identity.
     pub fn identity(curve: Curve, count: usize) -> Self {
-        Self { curve, words: vec![0; 2 * curve.shape().words * count] }
+        Self { curve, len: count, lines: Lines::zero(count.div_ceil(LANES) * group_lines(curve)) }
     }
 
     /// The generator, alone.
     pub fn generator(curve: Curve) -> Self {
-        let mut words = curve.shape().generator.to_vec();
-        // the catalogue's generators are on their curves: held by the known answers
-        let imported = (curve.kernels().import)(&mut words);
+        Self::from_known_integers(curve, curve.shape().generator)
+    }
+
+    /// From canonical integers, which the caller knows to be points.
+    pub(crate) fn from_known_integers(curve: Curve, integers: &[u64]) -> Self {
+        let mut points = Self::identity(curve, integers.len() / (2 * curve.shape().words));
+        let imported = (curve.kernels().import)(integers, &mut points.lines);
         debug_assert!(imported.is_ok());
-        Self { curve, words }
+        points
     }
 
-    pub(crate) fn from_words(curve: Curve, words: Vec<u64>) -> Self {
-        debug_assert_eq!(words.len() % (2 * curve.shape().words), 0);
-        Self { curve, words }
+    /// Canonical integers, `x` then `y`, least significant word first.
+    pub(crate) fn to_integers(&self) -> Vec<u64> {
+        let mut integers = vec![0; self.len * 2 * self.curve.shape().words];
+        (self.curve.kernels().export)(&self.lines, &mut integers);
+        integers
     }
 
-    pub(crate) fn words(&self) -> &[u64] {
-        &self.words
+    /// The lines, with equal limbs for equal points.
+    pub(crate) fn canonical(&self) -> Lines {
+        let mut lines = self.lines.clone();
+        (self.curve.kernels().canonicalise)(&mut lines);
+        lines
     }
 
-    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
-        &mut self.words
+    /// The batch as table entries.
+    pub(crate) fn pack(&self) -> Vec<Line> {
+        let mut table = vec![Line::ZERO; self.len * entry_lines(self.curve)];
+        (self.curve.kernels().pack)(&self.lines, &mut table);
+        table
+    }
+
+    pub(crate) fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// The caller keeps the lanes beyond the end at the identity.
+    pub(crate) fn lines_mut(&mut self) -> &mut [Line] {
+        &mut self.lines
+    }
+
+    /// From whole groups; the lanes beyond `len` are made the identity.
+    pub(crate) fn from_lines(curve: Curve, len: usize, lines: Vec<Line>) -> Self {
+        assert_eq!(lines.len(), len.div_ceil(LANES) * group_lines(curve));
+        let mut points = Self { curve, len, lines: Lines::new(lines) };
+        points.clear_padding();
+        points
+    }
+
+    /// Makes the lanes beyond the end the identity.
+    fn clear_padding(&mut self) {
+        (self.len..self.len.next_multiple_of(LANES)).for_each(|lane| self.clear(lane));
     }
 
     /// The curve.
@@ -71,14 +118,22 @@ impl Points {
         self.curve
     }
 
+    /// `table[index[i]]`, negated where `negate[i]` is all ones.
+    pub(crate) fn selected(curve: Curve, select: Select, table: &[Line], index: &[u64], negate: &[u64]) -> Self {
+        let mut points = Self::identity(curve, index.len());
+        select(table, &lanes_of(index), &lanes_of(negate), &mut points.lines);
+        points.clear_padding();
+        points
+    }
+
     /// Number of points.
     pub fn len(&self) -> usize {
-        self.words.len() / self.stride()
+        self.len
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
+        self.len == 0
     }
 
     /// Whether point `index` is the identity.
@@ -86,16 +141,38 @@ impl Points {
     /// # Panics
     /// If there is no such point.
     pub fn is_identity(&self, index: usize) -> bool {
-        self.point_words(index).iter().all(|word| *word == 0)
+        assert!(index < self.len, "there is no point {index}");
+        let lines = group_lines(self.curve);
+        let group = &self.lines[index / LANES * lines..][..lines];
+        group.iter().all(|line| line.0[index % LANES] == 0)
     }
 
-    /// Words of a point.
-    fn stride(&self) -> usize {
-        2 * self.curve.shape().words
+    /// The points at `places`, in their order.
+    ///
+    /// # Panics
+    /// If there is no such point.
+    pub fn pick(&self, places: impl ExactSizeIterator<Item = usize>) -> Self {
+        let mut picked = Self::identity(self.curve, places.len());
+        for (to, from) in places.enumerate() {
+            picked.copy_point(to, self, from);
+        }
+        picked
     }
 
-    fn point_words(&self, index: usize) -> &[u64] {
-        &self.words[index * self.stride()..(index + 1) * self.stride()]
+    /// Puts point `from` of `source` into place `to`.
+    fn copy_point(&mut self, to: usize, source: &Points, from: usize) {
+        assert!(to < self.len && from < source.len, "there is no point {to} or {from}");
+        let lines = group_lines(self.curve);
+        let source = &source.lines[from / LANES * lines..][..lines];
+        for (line, source) in self.lines[to / LANES * lines..][..lines].iter_mut().zip(source) {
+            line.0[to % LANES] = source.0[from % LANES];
+        }
+    }
+
+    /// Makes point `index` the identity.
+    pub(crate) fn clear(&mut self, index: usize) {
+        let lines = group_lines(self.curve);
+        self.lines[index / LANES * lines..][..lines].iter_mut().for_each(|line| line.0[index % LANES] = 0);
     }
 
     /// Point `index` repeated `count` times.
@@ -103,7 +180,7 @@ impl Points {
     /// # Panics
     /// If there is no such point.
     pub fn repeat(&self, index: usize, count: usize) -> Self {
-        Self { curve: self.curve, words: self.point_words(index).repeat(count) }
+        self.pick(std::iter::repeat_n(index, count))
     }
 
     /// Appends all points of `other`.
@@ -112,7 +189,14 @@ impl Points {
     /// If `other` is of another curve.
     pub(crate) fn append(&mut self, other: &Points) {
         assert_eq!(self.curve, other.curve);
-        self.words.extend_from_slice(&other.words);
+        let start = self.len;
+        self.len += other.len;
+        let mut lines = Lines::zero(self.len.div_ceil(LANES) * group_lines(self.curve));
+        lines[..self.lines.len()].copy_from_slice(&self.lines);
+        self.lines = lines;
+        for i in 0..other.len {
+            self.copy_point(start + i, other, i);
+        }
     }
 
     /// `self[i] += other[i]`; complete, one field inversion for the batch.
@@ -121,9 +205,17 @@ impl Points {
     /// [`Mismatch`] if the batches differ in curve or length; `self` is unchanged then.
     ///
     /// # Leakage
-    /// Whether an addition was exceptional (equal, opposite or identity operands).
+    /// Variable time, for public points: which additions were exceptional, and how long the inversion took.
     pub fn add_assign(&mut self, other: &Points) -> Result<(), Mismatch> {
-        if self.curve != other.curve || self.words.len() != other.words.len() {
+        self.add_assign_with(other, &mut Adder::default())
+    }
+
+    /// The same with memory that is kept from one sum to the next.
+    ///
+    /// # Errors
+    /// As [`Points::add_assign`].
+    pub fn add_assign_with(&mut self, other: &Points, adder: &mut Adder) -> Result<(), Mismatch> {
+        if self.curve != other.curve || self.len != other.len {
             return Err(Mismatch {
                 expected_curve: self.curve,
                 expected: self.len(),
@@ -131,19 +223,24 @@ impl Points {
                 found: other.len(),
             });
         }
-        // a public operation, on ciphertexts: its scratch memory is not worth wiping
-        (self.curve.kernels().add_assign)(&mut self.words, &other.words, &mut Vec::new());
+        self.add(other, &mut adder.0);
         Ok(())
     }
 
-    pub(crate) fn add_words(&mut self, other: &[u64], scratch: &mut Scratch) {
-        (self.curve.kernels().add_assign)(&mut self.words, other, &mut scratch.0);
+    /// The same, for batches that are known to be alike.
+    pub(crate) fn add(&mut self, other: &Points, scratch: &mut Scratch) {
+        assert!(self.curve == other.curve && self.len == other.len, "batches of different shape");
+        (self.curve.kernels().add_assign)(&mut self.lines, &other.lines, scratch);
+    }
+
+    pub(crate) fn double(&mut self, scratch: &mut Scratch) {
+        (self.curve.kernels().double_assign)(&mut self.lines, scratch);
     }
 
     /// `self[i] = -self[i]`.
     pub fn negate_assign(&mut self) {
-        let all = vec![u64::MAX; self.len()];
-        (self.curve.kernels().negate_masked)(&mut self.words, &all);
+        let all = vec![Line([u64::MAX; LANES]); self.len.div_ceil(LANES)];
+        (self.curve.kernels().negate_masked)(&mut self.lines, &all);
     }
 
     /// `scalar · self[index]`, alone, by the complete formulas; constant time in the scalar.
@@ -152,7 +249,8 @@ impl Points {
     /// If there is no such point, or the scalar is of another curve.
     pub fn multiply(&self, index: usize, scalar: &Scalar) -> Points {
         assert_eq!(self.curve, scalar.curve());
-        Self::from_words(self.curve, projective::multiply(self.curve, self.point_words(index), scalar.words()))
+        let point = self.repeat(index, 1).to_integers();
+        Self::from_known_integers(self.curve, &projective::multiply(self.curve, &point, scalar.words()))
     }
 
     /// `scalar · self[i]` for every `i`: one secret scalar, many public points.
@@ -169,41 +267,64 @@ impl Points {
     /// multiple of the order, of which a random one has a chance below `2^-150`.
     pub fn multiply_all(&self, scalar: &Scalar) -> Points {
         assert_eq!(self.curve, scalar.curve());
-        let kernels = self.curve.kernels();
         let mut scratch = Scratch::default();
         let multiples = self.odd_multiples(WINDOW_ENTRIES, &mut scratch);
-        let multiples: Vec<u64> = multiples.iter().flat_map(|batch| batch.words.iter().copied()).collect();
-        let mut windows = Zeroizing::new(vec![0; digit_count(self.curve, WINDOW)]);
-        let negated = scalar.write_signed_digits(WINDOW, &mut windows, 1);
-        windows.reverse();
-        let mut result = Points::identity(self.curve, self.len());
-        (kernels.multiply)(&multiples, &windows, &mut result.words, &mut scratch.0);
-        let mut mask = Zeroizing::new(vec![0; self.len()]); // `vec![negated; …]` would branch on the value
-        mask.fill(negated);
-        (kernels.negate_masked)(&mut result.words, &mask);
+        let multiples: Vec<Line> = multiples.iter().flat_map(|batch| batch.lines.iter().copied()).collect();
+        let (windows, terms) = match self.curve.shape().halves {
+            Some(halves) => (windows_of_halves(halves, scalar), 2),
+            None => {
+                let recoded = scalar.recode(WINDOW);
+                (recoded.windows(recoded.negated), 1)
+            }
+        };
+        let mut result = Points::identity(self.curve, self.len);
+        (self.curve.kernels().multiply)(&multiples, &windows, terms, &mut result.lines, &mut scratch);
         result
     }
 
     /// `1, 3, 5, …` times every point, `count` batches.
     pub(crate) fn odd_multiples(&self, count: usize, scratch: &mut Scratch) -> Vec<Points> {
         let mut double = self.clone();
-        (self.curve.kernels().double_assign)(&mut double.words, &mut scratch.0);
+        double.double(scratch);
         let mut multiples = vec![self.clone()];
         while multiples.len() < count {
             let mut next = multiples[multiples.len() - 1].clone();
-            next.add_words(&double.words, scratch);
+            next.add(&double, scratch);
             multiples.push(next);
         }
         multiples
     }
+
+    /// The first `2^log` odd multiples of point 0, then those of point 1, and so on: by doubling the list.
+    pub(crate) fn all_odd_multiples(&self, log: u32) -> Points {
+        let mut scratch = Scratch::default();
+        let (mut all, mut step) = (self.clone(), self.clone());
+        for _ in 0..log {
+            step.double(&mut scratch);
+            let mut next = all.clone();
+            next.add(&step.pick((0..all.len).map(|i| i % self.len)), &mut scratch);
+            all.append(&next);
+        }
+        // by multiple so far: by point now
+        all.pick((0..all.len).map(|i| (i & ((1 << log) - 1)) * self.len + (i >> log)))
+    }
 }
 
-/// Memory of the batched inversions, kept between calls and zeroed at the end.
-#[derive(Default)]
-pub(crate) struct Scratch(pub(crate) Vec<u64>);
+/// Lines of a group of eight points.
+pub(crate) fn group_lines(curve: Curve) -> usize {
+    2 * curve.kernels().limbs
+}
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        self.0.zeroize();
+/// Lines of a table entry.
+pub(crate) fn entry_lines(curve: Curve) -> usize {
+    (2 * curve.shape().words).div_ceil(LANES)
+}
+
+/// A value a point, in the lanes of a batch; zero beyond the end.
+fn lanes_of(values: &[u64]) -> Lines {
+    let mut lines = Lines::zero(values.len().div_ceil(LANES));
+    for (line, values) in lines.iter_mut().zip(values.chunks(LANES)) {
+        line.0[..values.len()].copy_from_slice(values);
     }
+    lines
 }

@@ -20,18 +20,18 @@ struct Projective<C, const L: usize> {
 impl<C: CurveConstants<L>, const L: usize> Projective<C, L> {
     const IDENTITY: Self = Self { x: Element::ZERO, y: Element::ONE, z: Element::ZERO };
 
-    /// From the affine boundary form.
-    fn from_affine(words: &[u64]) -> Self {
-        let [x, y] = [0, 1].map(|i| Element::from_words(&std::array::from_fn(|j| words[i * L + j])));
+    /// From the integers of an affine point.
+    fn from_affine(integers: &[u64]) -> Self {
+        let [x, y] = [0, 1].map(|i| Element::from_integer(&std::array::from_fn(|j| integers[i * L + j])));
         let finite = Self { x, y, z: Element::ONE };
         Self::conditional_select(&finite, &Self::IDENTITY, Choice::from(u8::from(x.is_zero() && y.is_zero())))
     }
 
-    /// To the affine boundary form; the identity's `Z = 0` has inverse zero, which gives its form `(0, 0)`.
-    fn write_affine(self, words: &mut [u64]) {
+    /// To affine integers; the identity's `Z = 0` has inverse zero, which gives its form `(0, 0)`.
+    fn write_affine(self, integers: &mut [u64]) {
         let inverse = self.z.invert();
-        words[..L].copy_from_slice(&(self.x * inverse).0);
-        words[L..].copy_from_slice(&(self.y * inverse).0);
+        integers[..L].copy_from_slice(&(self.x * inverse).to_integer());
+        integers[L..].copy_from_slice(&(self.y * inverse).to_integer());
     }
 
     fn add(&self, other: &Self) -> Self {
@@ -69,7 +69,7 @@ fn multiply_by_a<C: CurveConstants<L>, const L: usize>(v: Element<C, L>) -> Elem
 }
 
 /// `scalar · point` for one affine point and the words of a scalar below the order; constant time (double and always
-/// add).
+/// add). Points are integers here and below.
 pub(crate) fn multiply(curve: Curve, point: &[u64], scalar: &[u64]) -> Vec<u64> {
     fn run<C: CurveConstants<L>, const L: usize>(point: &[u64], scalar: &[u64], bits: u32, out: &mut [u64]) {
         let point = Projective::<C, L>::from_affine(point);
@@ -84,22 +84,6 @@ pub(crate) fn multiply(curve: Curve, point: &[u64], scalar: &[u64]) -> Vec<u64> 
     let shape = curve.shape();
     let mut out = vec![0; 2 * shape.words];
     with_curve!(curve, C => run::<C, { C::WORDS }>(point, scalar, shape.order_bits, &mut out));
-    out
-}
-
-/// `2^(step i) · point` for `i` in `0..count`, affine, one after another.
-pub(crate) fn powers_of_two(curve: Curve, point: &[u64], step: u32, count: usize) -> Vec<u64> {
-    fn run<C: CurveConstants<L>, const L: usize>(point: &[u64], step: u32, out: &mut [u64]) {
-        let mut current = Projective::<C, L>::from_affine(point);
-        for entry in out.chunks_exact_mut(2 * L) {
-            current.write_affine(entry);
-            for _ in 0..step {
-                current = current.add(&current);
-            }
-        }
-    }
-    let mut out = vec![0; 2 * curve.shape().words * count];
-    with_curve!(curve, C => run::<C, { C::WORDS }>(point, step, &mut out));
     out
 }
 

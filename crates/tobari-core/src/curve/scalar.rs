@@ -9,9 +9,10 @@
 //! Constant time. [`Scalar::random`] draws until the candidate is in range; how often says nothing of the one accepted.
 
 use super::Curve;
+use crate::simd::opaque;
 use rand_core::CryptoRng;
-use subtle::{ConditionallySelectable, ConstantTimeEq};
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use subtle::ConstantTimeEq;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Words of the largest order.
 const MAX_WORDS: usize = 6;
@@ -89,6 +90,13 @@ impl Scalar {
         Self { curve, words }
     }
 
+    /// From words below the order.
+    pub(crate) fn from_residue(curve: Curve, residue: &[u64]) -> Self {
+        let mut words = [0; MAX_WORDS];
+        words[..residue.len()].copy_from_slice(residue);
+        Self { curve, words }
+    }
+
     /// From big-endian bytes, exactly [`Curve::scalar_bytes`] of them.
     ///
     /// # Errors
@@ -107,8 +115,8 @@ impl Scalar {
     }
 
     /// Big-endian bytes, [`Curve::scalar_bytes`] of them; zeroed on drop.
-    pub fn to_be_bytes(&self) -> zeroize::Zeroizing<Vec<u8>> {
-        let mut bytes = zeroize::Zeroizing::new(vec![0; self.curve.scalar_bytes()]);
+    pub fn to_be_bytes(&self) -> Zeroizing<Vec<u8>> {
+        let mut bytes = Zeroizing::new(vec![0; self.curve.scalar_bytes()]);
         words_to_be_bytes(&self.words, &mut bytes);
         bytes
     }
@@ -138,32 +146,57 @@ impl Scalar {
         &self.words[..self.curve.shape().words]
     }
 
-    /// The regular signed digits in windows of `width` bits, least significant first, as window values `u_i` (the digit is
-    /// `2 u_i - (2^width - 1)`), written at every `stride`-th place of `out`; returns all ones if their sum is `-self`.
-    ///
-    /// # Panics
-    /// If `out` has no room for [`digit_count`] digits.
-    pub(crate) fn write_signed_digits(&self, width: u32, out: &mut [u8], stride: usize) -> u64 {
+    /// The regular signed digits in windows of `width` bits, as window values `u_i` (the digit is `2 u_i - (2^width - 1)`),
+    /// and all ones if their sum is `-self`.
+    pub(crate) fn recode(&self, width: u32) -> Recoded {
         let order = self.curve.shape().order;
-        let even = (self.words[0] & 1).wrapping_sub(1);
-        let mut odd = zeroize::Zeroizing::new([0u64; MAX_WORDS + 1]);
+        let even = opaque((self.words[0] & 1).wrapping_sub(1));
+        let mut words = [0u64; MAX_WORDS + 1];
         let mut borrow = 0;
         for (i, word) in self.words.iter().enumerate() {
             let difference = u128::from(order.get(i).copied().unwrap_or(0)).wrapping_sub(u128::from(*word) + borrow);
             borrow = difference >> 127;
-            odd[i] = u64::conditional_select(word, &(difference as u64), ((even & 1) as u8).into());
+            words[i] = word & !even | difference as u64 & even;
         }
-        // e = (k - 1)/2 + 2^(wt - 1): shift down, set the top bit
+        let mut recoded = Recoded::of_odd(words, width, digit_count(self.curve, width));
+        recoded.negated = even;
+        recoded
+    }
+}
+
+/// The digits of an odd number below `2^(width · count)`: the windows of `(k - 1)/2 + 2^(width · count - 1)`.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub(crate) struct Recoded {
+    /// Least significant word first.
+    pub(crate) words: [u64; RECODED_WORDS],
+    /// All ones if the digits add up to the opposite of what was recoded.
+    pub(crate) negated: u64,
+    width: u32,
+    count: usize,
+}
+
+/// Words of a recoded scalar.
+pub(crate) const RECODED_WORDS: usize = MAX_WORDS + 1;
+
+impl Recoded {
+    pub(crate) fn of_odd(mut words: [u64; RECODED_WORDS], width: u32, count: usize) -> Self {
         for i in 0..MAX_WORDS {
-            odd[i] = (odd[i] >> 1) | (odd[i + 1] << 63);
+            words[i] = (words[i] >> 1) | (words[i + 1] << 63);
         }
-        let count = digit_count(self.curve, width);
+        words[MAX_WORDS] >>= 1;
         let top_bit = width as usize * count - 1;
-        odd[top_bit / 64] |= 1 << (top_bit % 64);
-        for digit in 0..count {
-            out[digit * stride] = bits(&*odd, digit * width as usize, width);
-        }
-        even
+        words[top_bit / 64] |= 1 << (top_bit % 64);
+        Self { words, negated: 0, width, count }
+    }
+
+    /// The window values, the highest first, of the digits' sum or, if `opposite` is all ones, of its opposite.
+    pub(crate) fn windows(&self, opposite: u64) -> Zeroizing<Vec<u8>> {
+        let mask = (1 << self.width) - 1;
+        let places = (0..self.count).rev();
+        let window = |place: usize| ((window_at(&self.words, place, self.width) ^ opposite) & mask) as u8;
+        let mut windows = Zeroizing::new(Vec::with_capacity(self.count));
+        windows.extend(places.map(window));
+        windows
     }
 }
 
@@ -172,26 +205,33 @@ pub(crate) fn digit_count(curve: Curve, width: u32) -> usize {
     curve.shape().order_bits.div_ceil(width) as usize
 }
 
-/// `width ≤ 8` bits of `words` from bit `start` on.
-fn bits(words: &[u64], start: usize, width: u32) -> u8 {
-    let (word, offset) = (start / 64, start % 64);
-    let low = words[word] >> offset;
-    let high = if offset == 0 { 0 } else { words.get(word + 1).copied().unwrap_or(0) << (64 - offset) };
-    ((low | high) & ((1 << width) - 1)) as u8
+/// Window `place` of `width` bits.
+fn window_at(words: &[u64], place: usize, width: u32) -> u64 {
+    let (word, offset) = window_start(place, width);
+    let high = words.get(word + 1).copied().unwrap_or(0);
+    ((words[word] >> offset) | (high << 1 << (63 - offset))) & ((1 << width) - 1)
+}
+
+/// The word and the bit in which window `place` begins.
+pub(crate) fn window_start(place: usize, width: u32) -> (usize, u32) {
+    let start = place * width as usize;
+    (start / 64, start as u32 % 64)
 }
 
 /// Big-endian bytes to words, least significant first.
 pub(crate) fn words_from_be_bytes(bytes: &[u8], words: &mut [u64]) {
     words.fill(0);
-    for (i, byte) in bytes.iter().rev().enumerate() {
-        words[i / 8] |= u64::from(*byte) << (8 * (i % 8));
+    for (word, bytes) in words.iter_mut().zip(bytes.rchunks(8)) {
+        let mut padded = [0; 8];
+        padded[8 - bytes.len()..].copy_from_slice(bytes);
+        *word = u64::from_be_bytes(padded);
     }
 }
 
 /// Words, least significant first, to big-endian bytes; the caller knows that the value fits.
 pub(crate) fn words_to_be_bytes(words: &[u64], bytes: &mut [u8]) {
-    for (i, byte) in bytes.iter_mut().rev().enumerate() {
-        *byte = (words[i / 8] >> (8 * (i % 8))) as u8;
+    for (word, bytes) in words.iter().zip(bytes.rchunks_mut(8)) {
+        bytes.copy_from_slice(&word.to_be_bytes()[8 - bytes.len()..]);
     }
 }
 
@@ -217,14 +257,17 @@ mod tests {
                 for round in 0..40 {
                     let scalar =
                         if round < 4 { Scalar::from_u64(curve, round) } else { Scalar::random(curve, &mut rng) };
-                    let mut digits = vec![0; digit_count(curve, width)];
-                    let negated = scalar.write_signed_digits(width, &mut digits, 1);
-                    let sum = digits
-                        .iter()
-                        .rev()
-                        .fold(BigInt::from(0), |sum, &u| (sum << width) + (2 * i64::from(u) - ((1 << width) - 1)));
-                    let expected = if negated == 0 { value(&scalar) } else { order(curve) - value(&scalar) };
-                    assert_eq!(sum, expected, "{curve} width {width}");
+                    let recoded = scalar.recode(width);
+                    for opposite in [0, u64::MAX] {
+                        let sum = recoded
+                            .windows(opposite)
+                            .iter()
+                            .fold(BigInt::from(0), |sum, &u| (sum << width) + (2 * i64::from(u) - ((1 << width) - 1)));
+                        let magnitude =
+                            if recoded.negated == 0 { value(&scalar) } else { order(curve) - value(&scalar) };
+                        let expected = if opposite == 0 { magnitude } else { -magnitude };
+                        assert_eq!(sum, expected, "{curve} width {width}");
+                    }
                 }
             }
         }

@@ -9,8 +9,8 @@
 //!
 //! with `H_0 = 2^100 G` and `H_1 = 2^101 G`: no entry is the identity, and `T_0 + T_1 + T_2 = mG`.
 
-use crate::curve::points::Scratch;
-use crate::curve::{Curve, Points, projective};
+use crate::curve::{Curve, Points, vartime_powers_of_two};
+use crate::simd::{Line, Scratch};
 use zeroize::Zeroizing;
 
 /// Bits of a digit.
@@ -25,54 +25,47 @@ const OFFSET: i32 = 1 << (WIDTH * DIGITS as u32 - 1);
 /// The shifted multiples of the generator.
 pub(super) struct MessageTable {
     /// `ENTRIES` points for each digit.
-    digits: [Points; DIGITS],
+    digits: [Vec<Line>; DIGITS],
 }
 
 impl MessageTable {
     pub(super) fn new(curve: Curve) -> Self {
-        let mut scratch = Scratch::default();
-        let generator = Points::generator(curve);
-        let power = |exponent| Points::from_words(curve, powers_of_two(curve, &generator, exponent));
-        let shifts = [power(100), power(101)];
-        let mut last = power(WIDTH * DIGITS as u32 - 1);
-        for shift in &shifts {
-            last.add_words(shift.words(), &mut scratch);
-        }
-        last.negate_assign();
-        let [first, second] = shifts;
-        let starts = [first, second, last];
-        let mut digit = 0;
-        let digits = starts.map(|start| {
-            digit += 1;
-            progression(&start, &power(WIDTH * (digit - 1)), &mut scratch)
-        });
-        Self { digits }
+        Self { digits: points(curve).map(|digit| digit.pack()) }
     }
 
-    /// Adds `m_i G` to the first `messages.len()` points; constant time in the messages, each within
-    /// [`SAMPLE_BOUND`](super::SAMPLE_BOUND).
+    /// Adds `m_i G` to every point; constant time in the messages, each within [`SAMPLE_BOUND`](super::SAMPLE_BOUND).
     pub(super) fn add_to(&self, points: &mut Points, messages: &[i32]) {
         let curve = points.curve();
-        let kernels = curve.kernels();
         let mut scratch = Scratch::default();
-        let mut addend = Points::identity(curve, messages.len());
-        let mut index = Zeroizing::new(vec![0u8; messages.len()]);
         let positive = vec![0; messages.len()];
-        let words = addend.words().len();
+        let mut index = Zeroizing::new(positive.clone());
         for (position, table) in self.digits.iter().enumerate() {
             for (digit, m) in index.iter_mut().zip(messages) {
-                *digit = ((m + OFFSET) as u32 >> (WIDTH as usize * position)) as u8 & (ENTRIES - 1) as u8;
+                *digit = u64::from((m + OFFSET) as u32 >> (WIDTH as usize * position)) & (ENTRIES as u64 - 1);
             }
-            (kernels.select)(table.words(), &index, &positive, addend.words_mut());
-            (kernels.add_assign)(&mut points.words_mut()[..words], addend.words(), &mut scratch.0);
+            let addend = Points::selected(curve, curve.kernels().select, table, &index, &positive);
+            points.add(&addend, &mut scratch);
         }
     }
 }
 
-/// `2^exponent · point`.
-fn powers_of_two(curve: Curve, point: &Points, exponent: u32) -> Vec<u64> {
-    let both = projective::powers_of_two(curve, point.words(), exponent, 2);
-    both[both.len() / 2..].to_vec()
+/// The entries of each digit.
+fn points(curve: Curve) -> [Points; DIGITS] {
+    let mut scratch = Scratch::default();
+    let power = |exponent| vartime_powers_of_two(&Points::generator(curve), exponent, 2).repeat(1, 1);
+    let shifts = [power(100), power(101)];
+    let mut last = power(WIDTH * DIGITS as u32 - 1);
+    for shift in &shifts {
+        last.add(shift, &mut scratch);
+    }
+    last.negate_assign();
+    let [first, second] = shifts;
+    let starts = [first, second, last];
+    let mut digit = 0;
+    starts.map(|start| {
+        digit += 1;
+        progression(&start, &power(WIDTH * (digit - 1)), &mut scratch)
+    })
 }
 
 /// `start + i·step` for `i < ENTRIES`.
@@ -80,7 +73,7 @@ fn progression(start: &Points, step: &Points, scratch: &mut Scratch) -> Points {
     let mut all = start.clone();
     let mut current = start.clone();
     for _ in 1..ENTRIES {
-        current.add_words(step.words(), scratch);
+        current.add(step, scratch);
         all.append(&current);
     }
     all
@@ -108,12 +101,12 @@ mod tests {
             let mut messages: Vec<i32> = (-32_768..=32_768).step_by(4_097).collect();
             messages.extend([-32_768, -32_767, -65, -64, -63, -1, 0, 1, 63, 64, 4_095, 4_096, 32_767, 32_768]);
             let start = Points::generator(curve).multiply(0, &crate::curve::Scalar::from_u64(curve, 1 << 40));
-            let mut points = start.repeat(0, messages.len());
-            table.add_to(&mut points, &messages);
+            let mut sums = start.repeat(0, messages.len());
+            table.add_to(&mut sums, &messages);
             for (i, m) in messages.into_iter().enumerate() {
                 let mut expected = start.clone();
                 expected.add_assign(&lifted(curve, m)).unwrap();
-                assert!(points.repeat(i, 1) == expected, "{curve}: {m}");
+                assert!(sums.repeat(i, 1) == expected, "{curve}: {m}");
             }
         }
     }
@@ -121,7 +114,7 @@ mod tests {
     #[test]
     fn no_entry_is_the_identity() {
         for curve in Curve::ALL {
-            for table in &MessageTable::new(curve).digits {
+            for table in &points(curve) {
                 assert!((0..table.len()).all(|i| !table.is_identity(i)), "{curve}");
             }
         }

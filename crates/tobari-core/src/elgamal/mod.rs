@@ -23,14 +23,20 @@
 
 mod keys;
 mod message;
+mod shared;
+mod vartime;
 
 pub use keys::{PublicKey, SecretKey};
+pub use shared::{SharedCiphertexts, SharedDecryptor, SharedEncryptor, SharedKey, VartimeSharedEncryptor};
+pub use vartime::VartimeEncryptor;
 
-use crate::curve::fixed_base::{Digits, multiply_bases};
-use crate::curve::{DiscreteLog, FixedBase, Mismatch, Points, Scalar};
+use crate::curve::fixed_base::multiply_bases;
+use crate::curve::{Adder, DiscreteLog, FixedBase, Mismatch, Points, Scalar};
 use crate::params::Parameters;
+use crate::simd::{LANES, Scratch};
 use message::MessageTable;
 use rand_core::CryptoRng;
+use std::borrow::Cow;
 use zeroize::Zeroizing;
 
 /// The largest absolute value of one message: a 16-bit sample, `+32768` included.
@@ -40,23 +46,51 @@ pub const SAMPLE_BOUND: i32 = 32_768;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ciphertexts {
     parameters: Parameters,
-    /// `S_0 … S_(k-1), R_0 … R_(k-1)`.
+    len: usize,
+    /// `S_0 … S_(k-1)`, the identity up to a multiple of eight, `R_0 … R_(k-1)`, and so again: halves of whole groups.
     points: Points,
 }
 
 impl Ciphertexts {
     /// The neutral element of addition: `len` pairs of the identity. It hides nothing.
     pub fn zero(parameters: Parameters, len: usize) -> Self {
-        Self { parameters, points: Points::identity(parameters.curve(), 2 * len) }
+        let points = Points::identity(parameters.curve(), 2 * len.next_multiple_of(LANES));
+        Self { parameters, len, points }
     }
 
     /// From `S_0 … S_(k-1), R_0 … R_(k-1)`; `None` if the curve differs or the number of points is odd.
     pub(crate) fn from_points(parameters: Parameters, points: Points) -> Option<Self> {
-        (points.curve() == parameters.curve() && points.len().is_multiple_of(2)).then_some(Self { parameters, points })
+        let len = points.len() / 2;
+        let fits = points.curve() == parameters.curve() && points.len().is_multiple_of(2);
+        fits.then(|| {
+            if len.is_multiple_of(LANES) {
+                return Self { parameters, len, points };
+            }
+            Self::from_halves(parameters, &points.pick(0..len), &points.pick(len..2 * len))
+        })
     }
 
-    pub(crate) fn points(&self) -> &Points {
-        &self.points
+    /// From `S` and `R`, which have the same length.
+    fn from_halves(parameters: Parameters, s: &Points, r: &Points) -> Self {
+        let lines = s.lines().iter().chain(r.lines()).copied().collect();
+        let points = Points::from_lines(parameters.curve(), 2 * s.len().next_multiple_of(LANES), lines);
+        Self { parameters, len: s.len(), points }
+    }
+
+    /// `S_0 … S_(k-1), R_0 … R_(k-1)`.
+    pub(crate) fn to_points(&self) -> Cow<'_, Points> {
+        if self.len.is_multiple_of(LANES) {
+            return Cow::Borrowed(&self.points);
+        }
+        let second = self.points.len() / 2 - self.len;
+        Cow::Owned(self.points.pick((0..2 * self.len).map(|i| i + if i < self.len { 0 } else { second })))
+    }
+
+    /// `S`, then `R`.
+    fn halves(&self) -> [Points; 2] {
+        let lines = self.points.lines();
+        [&lines[..lines.len() / 2], &lines[lines.len() / 2..]]
+            .map(|lines| Points::from_lines(self.parameters.curve(), self.len, lines.to_vec()))
     }
 
     /// The parameters.
@@ -66,12 +100,12 @@ impl Ciphertexts {
 
     /// Number of messages.
     pub fn len(&self) -> usize {
-        self.points.len() / 2
+        self.len
     }
 
     /// Whether there is no message.
     pub fn is_empty(&self) -> bool {
-        self.points.is_empty()
+        self.len == 0
     }
 
     /// Adds message by message, without any key.
@@ -81,6 +115,14 @@ impl Ciphertexts {
     pub fn add_assign(&mut self, other: &Ciphertexts) -> Result<(), Mismatch> {
         self.points.add_assign(&other.points)
     }
+
+    /// The same with memory that is kept from one sum to the next.
+    ///
+    /// # Errors
+    /// As [`Ciphertexts::add_assign`].
+    pub fn add_assign_with(&mut self, other: &Ciphertexts, adder: &mut Adder) -> Result<(), Mismatch> {
+        self.points.add_assign_with(&other.points, adder)
+    }
 }
 
 /// A message beyond [`SAMPLE_BOUND`].
@@ -89,6 +131,12 @@ impl Ciphertexts {
 pub struct EncryptError {
     /// Position in the batch.
     pub index: usize,
+}
+
+/// Refuses messages beyond [`SAMPLE_BOUND`].
+fn check_messages(messages: &[i32]) -> Result<(), EncryptError> {
+    let beyond = messages.iter().position(|m| m.unsigned_abs() > SAMPLE_BOUND as u32);
+    beyond.map_or(Ok(()), |index| Err(EncryptError { index }))
 }
 
 /// A ciphertext that does not decrypt. Opaque as to why; that it failed at all is an answer to whoever altered it.
@@ -129,9 +177,7 @@ impl Encryptor {
     /// # Leakage
     /// Constant time in the messages and the randomness; see [`FixedBase`] for the exceptional additions.
     pub fn encrypt(&self, messages: &[i32], rng: &mut (impl CryptoRng + ?Sized)) -> Result<Ciphertexts, EncryptError> {
-        if let Some(index) = messages.iter().position(|m| m.unsigned_abs() > SAMPLE_BOUND as u32) {
-            return Err(EncryptError { index });
-        }
+        check_messages(messages)?;
         let curve = self.parameters.curve();
         let randomness: Vec<Scalar> = messages.iter().map(|_| Scalar::random(curve, rng)).collect();
         Ok(self.encrypt_with(messages, &randomness))
@@ -139,10 +185,9 @@ impl Encryptor {
 
     /// Encrypts with given randomness, which must never serve twice: for [`Encryptor::encrypt`] and known answers.
     fn encrypt_with(&self, messages: &[i32], randomness: &[Scalar]) -> Ciphertexts {
-        let digits = Digits::of(self.parameters.curve(), randomness);
-        let mut points = multiply_bases(&[&self.key, &self.generator], &digits);
-        self.messages.add_to(&mut points, messages);
-        Ciphertexts { parameters: self.parameters, points }
+        let [mut s, r] = multiply_bases([self.key.table(), self.generator.table()], randomness);
+        self.messages.add_to(&mut s, messages);
+        Ciphertexts::from_halves(self.parameters, &s, &r)
     }
 }
 
@@ -178,11 +223,10 @@ impl Decryptor {
         if ciphertexts.parameters != self.parameters() {
             return Err(DecryptError);
         }
-        let curve = self.parameters().curve();
-        let (s_words, r_words) = ciphertexts.points.words().split_at(ciphertexts.points.words().len() / 2);
-        let mut message_points = Points::from_words(curve, r_words.to_vec()).multiply_all(self.key.scalar());
+        let [s, r] = ciphertexts.halves();
+        let mut message_points = r.multiply_all(self.key.scalar());
         message_points.negate_assign();
-        message_points.add_words(s_words, &mut Default::default());
+        message_points.add(&s, &mut Scratch::default());
         self.logarithms.vartime_solve(&message_points).map_err(|_| DecryptError)
     }
 }
@@ -242,8 +286,8 @@ mod tests {
         let key = SecretKey::generate(parameters(Curve::Secp256k1), &mut rng);
         let silence = Encryptor::new(&key.public_key()).encrypt(&[0; 16], &mut rng).unwrap();
         let mut seen = std::collections::HashSet::new();
-        for i in 0..silence.points().len() {
-            assert!(seen.insert(silence.points().repeat(i, 1).to_sec1()), "a point came twice");
+        for i in 0..silence.to_points().len() {
+            assert!(seen.insert(silence.to_points().repeat(i, 1).to_sec1()), "a point came twice");
         }
     }
 

@@ -3,9 +3,8 @@
 #![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
 
 use super::batch52::Batch52;
-use super::lanes::{Simd, Task};
-use super::portable::Portable;
-use super::{CurveConstants, CurveKernels};
+use super::lanes::{Line, Simd, Task};
+use super::{CurveConstants, CurveKernels, Scratch};
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
@@ -41,25 +40,21 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn load(self, words: &[u64]) -> __m512i {
-        if words.len() >= 8 {
-            // SAFETY: as above, and the slice has the 64 bytes that are read
-            return unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
-        }
-        let mask = (1u8 << words.len()) - 1;
-        // SAFETY: as above, and only the words of the slice are read
-        unsafe { _mm512_maskz_loadu_epi64(mask, words.as_ptr().cast()) }
+    fn view(self, lines: &[Line]) -> &[__m512i] {
+        // SAFETY: a line is 64 bytes on a boundary of 64, as a register in memory is
+        unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len()) }
     }
 
     #[inline(always)]
-    fn store(self, v: __m512i, words: &mut [u64]) {
-        if words.len() >= 8 {
-            // SAFETY: as above, and the slice has the 64 bytes that are written
-            return unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), v) };
-        }
-        let mask = (1u8 << words.len()) - 1;
-        // SAFETY: as above, and only the words of the slice are written
-        unsafe { _mm512_mask_storeu_epi64(words.as_mut_ptr().cast(), mask, v) }
+    fn load(self, line: &Line) -> __m512i {
+        // SAFETY: as above, and a line is 64 bytes on a boundary of 64
+        unsafe { _mm512_load_si512(std::ptr::from_ref(line).cast()) }
+    }
+
+    #[inline(always)]
+    fn store(self, v: __m512i, line: &mut Line) {
+        // SAFETY: as above, and a line is 64 bytes on a boundary of 64
+        unsafe { _mm512_store_si512(std::ptr::from_mut(line).cast(), v) }
     }
 
     #[inline(always)]
@@ -167,109 +162,56 @@ impl Simd for Avx512 {
         }
         instruction!(run(task))
     }
+
+    #[inline(always)]
+    fn inline<T: Task>(self, task: T) -> T::Output {
+        task.run()
+    }
 }
 
 /// The loops of this backend for curve `C`.
 pub(crate) struct Avx512Kernels<C, const L: usize, const N: usize>(PhantomData<C>);
 
+/// A kernel: the loop of the same name, compiled for these instructions.
+macro_rules! kernel {
+    ($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?) => {{
+        fn kernel<C: CurveConstants<L>, const L: usize, const N: usize>($($argument: $type),*) $(-> $result)? {
+            #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
+            fn run<C: CurveConstants<L>, const L: usize, const N: usize>($($argument: $type),*) $(-> $result)? {
+                Batch52::<Avx512, C, L, N>::new(Avx512(())).$name($($argument),*)
+            }
+            // SAFETY: `Avx512Kernels::detect` gives this function only to machines that have the instructions
+            unsafe { run::<C, L, N>($($argument),*) }
+        }
+        kernel::<C, L, N>
+    }};
+}
+
 impl<C: CurveConstants<L>, const L: usize, const N: usize> Avx512Kernels<C, L, N> {
     const KERNELS: CurveKernels = CurveKernels {
         backend: "avx512ifma",
-        add_assign: add_assign::<C, L, N>,
-        double_assign: double_assign::<C, L, N>,
-        select: select::<C, L, N>,
-        multiply: multiply::<C, L, N>,
-        import: import::<C, L, N>,
-        export: export::<C, L, N>,
-        decompress: decompress::<C, L, N>,
-        ..Portable::<C, L>::KERNELS
+        limbs: N,
+        add_assign: kernel!(add_assign(a: &mut [Line], b: &[Line], scratch: &mut Scratch)),
+        double_assign: kernel!(double_assign(a: &mut [Line], scratch: &mut Scratch)),
+        negate_masked: kernel!(negate_masked(a: &mut [Line], mask: &[Line])),
+        canonicalise: kernel!(canonicalise(a: &mut [Line])),
+        pack: kernel!(pack(a: &[Line], out: &mut [Line])),
+        select: kernel!(select(table: &[Line], index: &[Line], negate: &[Line], out: &mut [Line])),
+        vartime_select: kernel!(vartime_select(table: &[Line], index: &[Line], negate: &[Line], out: &mut [Line])),
+        multiply: kernel!(multiply(
+            multiples: &[Line],
+            windows: &[u8],
+            terms: usize,
+            out: &mut [Line],
+            scratch: &mut Scratch
+        )),
+        import: kernel!(import(integers: &[u64], points: &mut [Line]) -> Result<(), usize>),
+        export: kernel!(export(points: &[Line], out: &mut [u64])),
+        decompress: kernel!(decompress(integers: &mut [u64], points: &mut [Line]) -> Result<(), usize>),
     };
 
     /// The loops, if the machine has the instructions: the only way to them, so that they run on no other.
     pub(crate) fn detect() -> Option<&'static CurveKernels> {
         Avx512::detect().map(|_| &Self::KERNELS)
     }
-}
-
-fn add_assign<C: CurveConstants<L>, const L: usize, const N: usize>(a: &mut [u64], b: &[u64], scratch: &mut Vec<u64>) {
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
-    fn run<C: CurveConstants<L>, const L: usize, const N: usize>(a: &mut [u64], b: &[u64], scratch: &mut Vec<u64>) {
-        Batch52::<Avx512, C, L, N>::new(Avx512(())).add_assign(a, b, scratch);
-    }
-    // SAFETY: `Avx512Kernels::detect` gives this function only to machines that have the instructions
-    unsafe { run::<C, L, N>(a, b, scratch) }
-}
-
-fn double_assign<C: CurveConstants<L>, const L: usize, const N: usize>(a: &mut [u64], scratch: &mut Vec<u64>) {
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
-    fn run<C: CurveConstants<L>, const L: usize, const N: usize>(a: &mut [u64], scratch: &mut Vec<u64>) {
-        Batch52::<Avx512, C, L, N>::new(Avx512(())).double_assign(a, scratch);
-    }
-    // SAFETY: as above
-    unsafe { run::<C, L, N>(a, scratch) }
-}
-
-fn select<C: CurveConstants<L>, const L: usize, const N: usize>(
-    table: &[u64],
-    index: &[u8],
-    negate: &[u64],
-    out: &mut [u64],
-) {
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
-    fn run<C: CurveConstants<L>, const L: usize, const N: usize>(
-        table: &[u64],
-        index: &[u8],
-        negate: &[u64],
-        out: &mut [u64],
-    ) {
-        Batch52::<Avx512, C, L, N>::new(Avx512(())).select(table, index, negate, out);
-    }
-    // SAFETY: as above
-    unsafe { run::<C, L, N>(table, index, negate, out) }
-}
-
-fn multiply<C: CurveConstants<L>, const L: usize, const N: usize>(
-    multiples: &[u64],
-    windows: &[u8],
-    out: &mut [u64],
-    scratch: &mut Vec<u64>,
-) {
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
-    fn run<C: CurveConstants<L>, const L: usize, const N: usize>(
-        multiples: &[u64],
-        windows: &[u8],
-        out: &mut [u64],
-        scratch: &mut Vec<u64>,
-    ) {
-        Batch52::<Avx512, C, L, N>::new(Avx512(())).multiply(multiples, windows, out, scratch);
-    }
-    // SAFETY: as above
-    unsafe { run::<C, L, N>(multiples, windows, out, scratch) }
-}
-
-fn import<C: CurveConstants<L>, const L: usize, const N: usize>(points: &mut [u64]) -> Result<(), usize> {
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
-    fn run<C: CurveConstants<L>, const L: usize, const N: usize>(points: &mut [u64]) -> Result<(), usize> {
-        Batch52::<Avx512, C, L, N>::new(Avx512(())).import(points)
-    }
-    // SAFETY: as above
-    unsafe { run::<C, L, N>(points) }
-}
-
-fn export<C: CurveConstants<L>, const L: usize, const N: usize>(points: &mut [u64]) {
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
-    fn run<C: CurveConstants<L>, const L: usize, const N: usize>(points: &mut [u64]) {
-        Batch52::<Avx512, C, L, N>::new(Avx512(())).export(points);
-    }
-    // SAFETY: as above
-    unsafe { run::<C, L, N>(points) }
-}
-
-fn decompress<C: CurveConstants<L>, const L: usize, const N: usize>(points: &mut [u64]) -> Result<(), usize> {
-    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
-    fn run<C: CurveConstants<L>, const L: usize, const N: usize>(points: &mut [u64]) -> Result<(), usize> {
-        Batch52::<Avx512, C, L, N>::new(Avx512(())).decompress(points)
-    }
-    // SAFETY: as above
-    unsafe { run::<C, L, N>(points) }
 }

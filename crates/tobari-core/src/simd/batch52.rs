@@ -1,24 +1,31 @@
 //! Batched affine addition, doubling and table lookup on eight lanes.
 //!
-//! Eight points are eight lanes. A batch keeps four running products, so that four independent multiplications are always
-//! in flight; they and the eight lanes meet in one scalar inversion. Exceptional additions (equal `x`, the identity) are
-//! taken out of their lane by a denominator of one and done afterwards by the portable backend.
+//! Eight points are eight lanes: a batch is groups of `2N` lines, `x` then `y`, of coordinates below `3.25p`. A batch keeps four
+//! running products, so that four independent multiplications are always in flight, and works on four groups in step; the
+//! products and the eight lanes meet in one scalar inversion. An addition is 5M + 1S, of one carry ripple each: what is
+//! subtracted from a product joins its columns.
+//!
+//! **Exceptional lanes.** The identity is known by `y = 0` and taken out of its lane by a denominator of one. Equal `x` makes
+//! the product of all denominators zero, which one look at the end finds: then, and only then, the lanes are searched for.
+//!
+//! **Bounds** in multiples of `p`: coordinates 3.25, differences 7.25, products 2 (the factors' bounds multiply to at most
+//! 16), what joins a product at most 8.
 
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
 use super::field::{Element, Form, power_of_two};
-use super::field52::{Field52, Number, limbs, vectors};
-use super::lanes::Simd;
-use super::portable::Portable;
-use super::{Coefficient, CurveConstants};
-use std::ops::Range;
+use super::field52::{Field52, Number, vectors};
+use super::lanes::{LANES, Line, Lines, Simd, Task};
+use super::{Coefficient, CurveConstants, Scratch};
+use std::marker::PhantomData;
 
-/// Independent running products.
+/// Independent running products, and groups that are worked on in step.
 pub(super) const CHAINS: usize = 4;
-/// Lanes of a vector.
-pub(super) const LANES: usize = 8;
 /// At least as many words as any point has, in whole vectors.
 pub(super) const MAX_WORDS: usize = 16;
+
+/// A number for each of the groups worked on in step.
+pub(super) type Step<S, const N: usize> = [Number<S, N>; CHAINS];
 
 /// The words of eight points: vector `i` holds word `i` of each.
 pub(super) type Words<S> = [<S as Simd>::V; MAX_WORDS];
@@ -30,227 +37,376 @@ pub(super) struct Batch52<S, C, const L: usize, const N: usize> {
 }
 
 /// What a batch does to each point.
-trait Operation<S: Simd, const L: usize, const N: usize> {
-    /// Slopes come out scaled by this power of two times `2^(-SHIFT)`, for the inverse to start with.
-    const START_SHIFT: i32;
-    /// The slope's denominator below `2p`, whose inverse comes out below `1.1p`, and the lanes that are not to be computed.
-    fn denominator(&self, group: usize, p: &Words<S>) -> (Number<S, N>, u8);
-    /// The slope's numerator below `7p`, and the other point's `x`.
-    fn numerator(&self, group: usize, p: &Words<S>) -> (Number<S, N>, Number<S, N>);
+trait Operation<S: Simd, const N: usize> {
+    /// Whether it is done so often that its products stand where they are used.
+    const HOT: bool;
+    /// The slope's denominator, below `7.25p`.
+    fn denominator(&self, points: &[Line], group: usize) -> Number<S, N>;
+    /// The lanes that have no slope, for the point or its partner is the identity.
+    fn skipped(&self, points: &[Line], group: usize) -> u8;
+    /// The slope's numerator, below `8p`.
+    fn numerator(&self, points: &[Line], group: usize) -> Number<S, N>;
+    /// `8p` less both points' `x`.
+    fn less_x(&self, points: &[Line], group: usize) -> Number<S, N>;
+    /// Puts the results of skipped lanes into `sum`.
+    fn known(&self, points: &[Line], group: usize, sum: &mut [Number<S, N>; 2]);
 }
 
 struct Addition<'a, S, C, const L: usize, const N: usize> {
     curve: Batch52<S, C, L, N>,
-    other: &'a [u64],
+    other: &'a [Line],
 }
 
 struct Doubling<S, C, const L: usize, const N: usize> {
     curve: Batch52<S, C, L, N>,
 }
 
-impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Operation<S, L, N> for Addition<'_, S, C, L, N> {
-    const START_SHIFT: i32 = -(Field52::<S, C, L, N>::SHIFT as i32);
+impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Operation<S, N> for Addition<'_, S, C, L, N> {
+    const HOT: bool = true;
 
     #[inline(always)]
-    fn denominator(&self, group: usize, p: &Words<S>) -> (Number<S, N>, u8) {
-        let (field, curve) = (self.curve.field, self.curve);
-        let q = curve.read(self.other, group);
-        let skipped = curve.equal_words(p, &q, 0..L) | curve.zero_words(p) | curve.zero_words(&q);
-        (field.sub(&field.read(&q[..L]), &field.read(&p[..L]), &Field52::<S, C, L, N>::P1), skipped)
+    fn denominator(&self, points: &[Line], group: usize) -> Number<S, N> {
+        let curve = self.curve;
+        curve.field.difference(&curve.x(self.other, group), &curve.x(points, group))
     }
 
     #[inline(always)]
-    fn numerator(&self, group: usize, p: &Words<S>) -> (Number<S, N>, Number<S, N>) {
-        let field = self.curve.field;
-        let q = self.curve.read(self.other, group);
-        let (p_y, q_y) = (field.read(&p[L..2 * L]), field.read(&q[L..2 * L]));
-        (field.sub(&q_y, &p_y, &Field52::<S, C, L, N>::P1), field.read(&q[..L]))
+    fn skipped(&self, points: &[Line], group: usize) -> u8 {
+        let curve = self.curve;
+        curve.zero_number(&curve.y(points, group)) | curve.zero_number(&curve.y(self.other, group))
+    }
+
+    #[inline(always)]
+    fn numerator(&self, points: &[Line], group: usize) -> Number<S, N> {
+        let curve = self.curve;
+        curve.field.difference(&curve.y(self.other, group), &curve.y(points, group))
+    }
+
+    #[inline(always)]
+    fn less_x(&self, points: &[Line], group: usize) -> Number<S, N> {
+        let (curve, s) = (self.curve, self.curve.field.simd);
+        let (own, other) = (curve.x(points, group), curve.x(self.other, group));
+        let both = vectors!(s, N, i => s.add(own[i], other[i]));
+        curve.field.below(&Field52::<S, C, L, N>::SPREAD8, &both)
+    }
+
+    #[inline(always)]
+    fn known(&self, points: &[Line], group: usize, sum: &mut [Number<S, N>; 2]) {
+        let (curve, s) = (self.curve, self.curve.field.simd);
+        let p = [curve.x(points, group), curve.y(points, group)];
+        let q = [curve.x(self.other, group), curve.y(self.other, group)];
+        let (p_zero, q_zero) = (curve.zero_number(&p[1]), curve.zero_number(&q[1]));
+        for coordinate in 0..2 {
+            for i in 0..N {
+                let found = s.select(q_zero, sum[coordinate][i], p[coordinate][i]);
+                sum[coordinate][i] = s.select(p_zero, found, q[coordinate][i]);
+            }
+        }
     }
 }
 
-impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Operation<S, L, N> for Doubling<S, C, L, N> {
-    const START_SHIFT: i32 = Field52::<S, C, L, N>::SHIFT as i32;
+impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Operation<S, N> for Doubling<S, C, L, N> {
+    const HOT: bool = false;
 
     #[inline(always)]
-    fn denominator(&self, _group: usize, p: &Words<S>) -> (Number<S, N>, u8) {
-        let field = self.curve.field;
-        let y = field.read(&p[L..2 * L]);
-        (field.ripple(vectors!(field.simd, N, i => field.simd.add(y[i], y[i]))), self.curve.zero_words(p))
+    fn denominator(&self, points: &[Line], group: usize) -> Number<S, N> {
+        self.curve.field.times(&self.curve.y(points, group), 2)
     }
 
     #[inline(always)]
-    fn numerator(&self, _group: usize, p: &Words<S>) -> (Number<S, N>, Number<S, N>) {
-        let (field, s) = (self.curve.field, self.curve.field.simd);
-        let x = field.read(&p[..L]);
-        let square = field.square(&x);
-        // 3x² + a below 7p, a being κ² a here
+    fn skipped(&self, points: &[Line], group: usize) -> u8 {
+        self.curve.zero_number(&self.curve.y(points, group))
+    }
+
+    #[inline(always)]
+    fn numerator(&self, points: &[Line], group: usize) -> Number<S, N> {
+        let (curve, field, s) = (self.curve, self.curve.field, self.curve.field.simd);
+        let square = field.square(&curve.x(points, group));
+        let triple = field.multiple(&square, 3); // 6
         let numerator = match C::A {
-            Coefficient::Zero => vectors!(s, N, i => s.add(s.add(square[i], square[i]), square[i])),
+            Coefficient::Zero => triple,
             Coefficient::MinusThree => {
-                let one = field.constant(&Batch52::<S, C, L, N>::KAPPA_SQUARED);
-                let shifted = field.sub(&square, &one, &Field52::<S, C, L, N>::P1);
-                vectors!(s, N, i => s.add(s.add(shifted[i], shifted[i]), shifted[i]))
+                let three = field.below(&Field52::<S, C, L, N>::SPREAD4, &field.multiple(&field.one(), 3));
+                return field.settle(vectors!(s, N, i => s.add(triple[i], three[i])));
             }
             Coefficient::Small(a) => {
-                // only p160_1, whose 208-bit numbers leave 47 spare bits
-                let one = field.constant(&Batch52::<S, C, L, N>::KAPPA_SQUARED);
-                let a = field.mul(&field.ripple(vectors!(s, N, i => times_small(s, one[i], a))), &field.one());
-                vectors!(s, N, i => s.add(s.add(s.add(square[i], square[i]), square[i]), a[i]))
+                let a = field.multiple(&field.one(), a);
+                return field.settle(vectors!(s, N, i => s.add(triple[i], a[i])));
             }
         };
-        (field.ripple(numerator), x)
+        field.ripple(numerator)
     }
-}
 
-/// `small · limb` for a limb with room for it.
-#[inline(always)]
-pub(super) fn times_small<S: Simd>(s: S, limb: S::V, small: u64) -> S::V {
-    let mut product = s.splat(0);
-    for bit in (0..4).filter(|bit| small >> bit & 1 == 1) {
-        product = s.add(product, s.shl(limb, bit));
+    #[inline(always)]
+    fn less_x(&self, points: &[Line], group: usize) -> Number<S, N> {
+        let field = self.curve.field;
+        field.below(&Field52::<S, C, L, N>::SPREAD8, &field.multiple(&self.curve.x(points, group), 2))
     }
-    product
+
+    #[inline(always)]
+    fn known(&self, points: &[Line], group: usize, sum: &mut [Number<S, N>; 2]) {
+        let (s, skipped) = (self.curve.field.simd, self.skipped(points, group));
+        for coordinate in 0..2 {
+            sum[coordinate] = vectors!(s, N, i => s.select(skipped, sum[coordinate][i], s.splat(0)));
+        }
+    }
 }
 
 impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C, L, N> {
-    /// Words of a point.
+    /// Lines of eight points.
+    pub(super) const GROUP: usize = 2 * N;
+    /// Words of a point outside.
     pub(super) const STRIDE: usize = 2 * L;
-    /// Words of eight points.
-    pub(super) const GROUP: usize = LANES * Self::STRIDE;
-    /// Words of a number of eight lanes in memory.
-    pub(super) const NUMBER: usize = LANES * N;
-    /// `κ²` as a number: what one is multiplied by on its way through the boundary, squared.
-    const KAPPA_SQUARED: [u64; N] = {
-        let words = match C::FORM {
-            Form::Montgomery => power_of_two(128 * L as u32 - 52 * N as u32, &C::MODULUS),
-            Form::PseudoMersenne { .. } => power_of_two(0, &C::MODULUS),
-        };
-        limbs(&words)
-    };
+    /// Lines of a table entry.
+    const ENTRY: usize = Self::STRIDE.div_ceil(LANES);
 
     pub(super) fn new(simd: S) -> Self {
         Self { field: Field52::new(simd) }
     }
 
     #[inline(always)]
-    pub(super) fn add_assign(self, a: &mut [u64], b: &[u64], scratch: &mut Vec<u64>) {
-        let skipped = self.run(&Addition { curve: self, other: b }, a, scratch);
-        if !skipped.is_empty() {
-            self.add_skipped(&skipped, a, b, scratch);
+    pub(super) fn add_assign(self, a: &mut [Line], b: &[Line], scratch: &mut Scratch) {
+        let mut exceptional = None;
+        while !self.run(&Addition { curve: self, other: b }, a, scratch) {
+            // once: then no x is equal any more
+            exceptional = Some(self.field.simd.outline(TakeExceptional { curve: self, a, b, scratch }));
+        }
+        if let Some(exceptional) = exceptional {
+            self.field.simd.outline(PutExceptional { curve: self, a, exceptional });
         }
     }
 
     #[inline(always)]
-    pub(super) fn double_assign(self, a: &mut [u64], scratch: &mut Vec<u64>) {
-        // a skipped lane holds the identity, which `run` leaves as it is: its own double
+    pub(super) fn double_assign(self, a: &mut [Line], scratch: &mut Scratch) {
+        // 2y is not zero: the order of every group is odd
         self.run(&Doubling { curve: self }, a, scratch);
     }
 
-    /// The portable backend's answer for the additions that were skipped.
-    #[cold]
-    fn add_skipped(self, skipped: &[usize], a: &mut [u64], b: &[u64], scratch: &mut Vec<u64>) {
-        let pick = |from: &[u64]| -> Vec<u64> {
-            let points = skipped.iter().flat_map(|&i| &from[i * Self::STRIDE..(i + 1) * Self::STRIDE]);
-            points.copied().collect()
-        };
-        let mut sums = pick(a);
-        (Portable::<C, L>::KERNELS.add_assign)(&mut sums, &pick(b), scratch);
-        for (&i, sum) in skipped.iter().zip(sums.chunks_exact(Self::STRIDE)) {
-            a[i * Self::STRIDE..(i + 1) * Self::STRIDE].copy_from_slice(sum);
-        }
-    }
-
-    /// Does `operation` to every point but the skipped ones, whose places it returns.
+    /// Does `operation` to every point; false, and nothing is done, if a denominator is zero.
     #[inline(always)]
-    fn run<O: Operation<S, L, N>>(self, operation: &O, points: &mut [u64], scratch: &mut Vec<u64>) -> Vec<usize> {
+    fn run<O: Operation<S, N>>(self, operation: &O, points: &mut [Line], scratch: &mut Scratch) -> bool {
         let (field, s) = (self.field, self.field.simd);
-        let count = points.len() / Self::STRIDE;
-        let groups = count.div_ceil(LANES);
-        let memory = aligned(scratch, 2 * groups * Self::NUMBER);
-        let mut skipped = Vec::new();
-        let mut products = [field.one(); CHAINS];
+        let groups = points.len() / Self::GROUP;
+        let public = scratch.is_public();
+        let memory = scratch.lines(2 * groups * N);
+        let mut any_skipped = 0;
+        let mut products = [[field.one(); 2]; CHAINS / 2];
         for group in 0..groups {
-            let p = self.read(points, group);
-            let (mut denominator, bits) = operation.denominator(group, &p);
-            if bits != 0 {
-                note_skipped(&mut skipped, group, bits, count);
+            let mut denominator = operation.denominator(points, group);
+            let skipped = operation.skipped(points, group);
+            if skipped != 0 {
+                any_skipped |= skipped;
                 let one = field.one();
-                denominator = vectors!(s, N, i => s.select(bits, denominator[i], one[i]));
+                denominator = vectors!(s, N, i => s.select(skipped, denominator[i], one[i]));
             }
-            let place = 2 * group * Self::NUMBER;
-            self.put(&products[group % CHAINS], &mut memory[place..place + Self::NUMBER]);
-            self.put(&denominator, &mut memory[place + Self::NUMBER..place + 2 * Self::NUMBER]);
-            products[group % CHAINS] = field.mul(&products[group % CHAINS], &denominator);
+            self.put(&denominator, &mut memory[Self::denominator(group)..]);
+            let [prefix, number] = [Self::prefix(group), Self::denominator(group)];
+            let product = &mut products[group % CHAINS / 2];
+            if group % 2 == 0 && group + 1 < groups {
+                self.put(&product[0], &mut memory[prefix..]);
+                continue; // together with the next one
+            }
+            if group % 2 == 0 {
+                self.put(&product[0], &mut memory[prefix..]);
+                product[0] = field.mul(&product[0], self.number(&memory[number..]));
+                continue;
+            }
+            self.put(&product[1], &mut memory[prefix..]);
+            let before = Self::denominator(group - 1);
+            field.mul_assign(O::HOT, product, [self.number(&memory[before..]), self.number(&memory[number..])]);
         }
-        let mut inverses = self.invert_chains(&products, O::START_SHIFT);
-        let mut next_skipped = skipped.len();
-        for group in (0..groups).rev() {
-            let place = 2 * group * Self::NUMBER;
-            let prefix = self.get(&memory[place..place + Self::NUMBER]);
-            let denominator = self.get(&memory[place + Self::NUMBER..place + 2 * Self::NUMBER]);
-            let inverse = field.mul(&inverses[group % CHAINS], &prefix);
-            inverses[group % CHAINS] = field.mul(&inverses[group % CHAINS], &denominator);
-            let p = self.read(points, group);
-            let (numerator, other_x) = operation.numerator(group, &p);
-            let mut sum = self.chord(&p, &numerator, &inverse, &other_x);
-            if next_skipped > 0 && skipped[next_skipped - 1] / LANES == group {
-                let mut bits = 0u8;
-                while next_skipped > 0 && skipped[next_skipped - 1] / LANES == group {
-                    next_skipped -= 1;
-                    bits |= 1 << (skipped[next_skipped] % LANES);
+        let Some(inverses) = self.invert_chains(products.as_flattened(), public) else { return false };
+        let mut inverses = [[inverses[0], inverses[1]], [inverses[2], inverses[3]]];
+        let whole = groups / CHAINS * CHAINS;
+        for group in (whole..groups).rev() {
+            let own = &mut inverses[group % CHAINS / 2][group % 2];
+            self.finish_alone(operation, own, memory, points, group, any_skipped);
+        }
+        let zero = [[[s.splat(0); N]; 2]; CHAINS / 2];
+        let (mut slopes, mut x, mut y) = (zero, zero, zero);
+        for first in (0..whole).step_by(CHAINS).rev() {
+            for half in 0..CHAINS / 2 {
+                let [i, j] = [first + 2 * half, first + 2 * half + 1];
+                let [own, other] = &inverses[half];
+                let prefixes = [self.number(&memory[Self::prefix(i)..]), self.number(&memory[Self::prefix(j)..])];
+                field.mul_to(O::HOT, [own, other], prefixes, &mut slopes[half]);
+            }
+            for half in 0..CHAINS / 2 {
+                let [i, j] = [Self::denominator(first + 2 * half), Self::denominator(first + 2 * half + 1)];
+                let denominators = [self.number(&memory[i..]), self.number(&memory[j..])];
+                field.mul_assign(O::HOT, &mut inverses[half], denominators);
+            }
+            for half in 0..CHAINS / 2 {
+                let [i, j] = [first + 2 * half, first + 2 * half + 1];
+                let numerators = [operation.numerator(points, i), operation.numerator(points, j)];
+                field.mul_assign(O::HOT, &mut slopes[half], [&numerators[0], &numerators[1]]);
+            }
+            for half in 0..CHAINS / 2 {
+                let [i, j] = [first + 2 * half, first + 2 * half + 1];
+                let less = [operation.less_x(points, i), operation.less_x(points, j)];
+                let [own, other] = &slopes[half];
+                field.square_plus_to(O::HOT, [own, other], [&less[0], &less[1]], &mut x[half]);
+            }
+            for half in 0..CHAINS / 2 {
+                let [i, j] = [first + 2 * half, first + 2 * half + 1];
+                let [own, other] = &slopes[half];
+                let less = [self.less_y(points, i), self.less_y(points, j)];
+                let runs = [
+                    field.difference(self.number(&points[i * Self::GROUP..]), &x[half][0]),
+                    field.difference(self.number(&points[j * Self::GROUP..]), &x[half][1]),
+                ];
+                field.mul_plus_to(O::HOT, [own, other], [&runs[0], &runs[1]], [&less[0], &less[1]], &mut y[half]);
+                for place in 0..2 {
+                    self.put_sum(operation, [&x[half][place], &y[half][place]], points, i + place, any_skipped);
                 }
-                sum = vectors!(s, MAX_WORDS, i => s.select(bits, sum[i], p[i]));
             }
-            self.write(&sum, points, group);
         }
-        skipped
+        true
     }
 
-    /// The third point of the line through `p`, given the slope's numerator, its inverted denominator and the other `x`.
+    /// The way back for one of the last groups, which do not fill a step.
     #[inline(always)]
-    fn chord(self, p: &Words<S>, numerator: &Number<S, N>, inverse: &Number<S, N>, other_x: &Number<S, N>) -> Words<S> {
-        let (field, s) = (self.field, self.field.simd);
-        let (x, y) = (field.read(&p[..L]), field.read(&p[L..2 * L]));
-        let slope = field.mul(numerator, inverse);
-        let square = field.square(&slope);
-        let both = vectors!(s, N, i => s.add(x[i], other_x[i]));
-        let sum_x = field.canonical(&field.sub(&square, &both, &Field52::<S, C, L, N>::P2));
-        let run = field.scale_up(&field.sub(&x, &sum_x, &Field52::<S, C, L, N>::P1));
-        let rise = field.mul(&slope, &run);
-        let sum_y = field.canonical(&field.sub(&rise, &y, &Field52::<S, C, L, N>::P1));
-        let (x_words, y_words) = (field.words(&sum_x), field.words(&sum_y));
-        let mut words = [s.splat(0); MAX_WORDS];
-        words[..L].copy_from_slice(&x_words);
-        words[L..2 * L].copy_from_slice(&y_words);
-        words
+    fn finish_alone<O: Operation<S, N>>(
+        self,
+        operation: &O,
+        inverse_of_all: &mut Number<S, N>,
+        memory: &[Line],
+        points: &mut [Line],
+        group: usize,
+        any_skipped: u8,
+    ) {
+        let field = self.field;
+        let inverse = field.mul(inverse_of_all, self.number(&memory[Self::prefix(group)..]));
+        *inverse_of_all = field.mul(inverse_of_all, self.number(&memory[Self::denominator(group)..]));
+        let slope = field.mul(&operation.numerator(points, group), &inverse);
+        let x = field.square_plus(&slope, &operation.less_x(points, group));
+        let run = field.difference(&self.x(points, group), &x);
+        let y = field.mul_plus(&slope, &run, &self.less_y(points, group));
+        self.put_sum(operation, [&x, &y], points, group, any_skipped);
     }
 
-    /// The inverses that the chains start from on their way back, times `2^shift`.
+    /// Where the product of what came before a group in its chain is kept.
     #[inline(always)]
-    pub(super) fn invert_chains(self, products: &[Number<S, N>; CHAINS], shift: i32) -> [Number<S, N>; CHAINS] {
+    const fn prefix(group: usize) -> usize {
+        2 * group * N
+    }
+
+    /// Where a group's denominator is kept.
+    #[inline(always)]
+    const fn denominator(group: usize) -> usize {
+        (2 * group + 1) * N
+    }
+
+    /// `4p - y`.
+    #[inline(always)]
+    fn less_y(self, points: &[Line], group: usize) -> Number<S, N> {
+        self.field.below(&Field52::<S, C, L, N>::SPREAD4, self.number(&points[group * Self::GROUP + N..]))
+    }
+
+    /// Writes a sum, or what it is known to be where lanes were skipped.
+    #[inline(always)]
+    fn put_sum<O: Operation<S, N>>(
+        self,
+        operation: &O,
+        [x, y]: [&Number<S, N>; 2],
+        points: &mut [Line],
+        group: usize,
+        any_skipped: u8,
+    ) {
+        let place = group * Self::GROUP;
+        if any_skipped != 0 {
+            let mut sum = [*x, *y];
+            operation.known(points, group, &mut sum);
+            self.put(&sum[0], &mut points[place..]);
+            self.put(&sum[1], &mut points[place + N..]);
+        } else {
+            self.put(x, &mut points[place..]);
+            self.put(y, &mut points[place + N..]);
+        }
+    }
+
+    /// A number in memory.
+    #[inline(always)]
+    pub(super) fn number(self, lines: &[Line]) -> &Number<S, N> {
+        match self.field.simd.view(&lines[..N]).first_chunk() {
+            Some(number) => number,
+            None => unreachable!("N lines are a number"),
+        }
+    }
+
+    /// The inverses that the chains start from on their way back; none if a product is zero in some lane. In constant time
+    /// unless the products are `public`.
+    #[inline(always)]
+    pub(super) fn invert_chains(self, products: &[Number<S, N>], public: bool) -> Option<Step<S, N>> {
         let field = self.field;
         let (left, right) = (field.mul(&products[0], &products[1]), field.mul(&products[2], &products[3]));
-        let all = self.invert_lanes(&field.mul(&left, &right), shift);
+        let all = self.invert_lanes(&field.mul(&left, &right), public)?;
         let (left, right) = (field.mul(&all, &right), field.mul(&all, &left));
-        [
+        Some([
             field.mul(&left, &products[1]),
             field.mul(&left, &products[0]),
             field.mul(&right, &products[3]),
             field.mul(&right, &products[2]),
-        ]
+        ])
     }
 
-    /// `2^shift / number` as a number, lane by lane, with one inversion; no lane is zero.
+    /// `1 / number`, lane by lane, with one inversion; none if a lane is zero.
     #[inline(always)]
-    fn invert_lanes(self, number: &Number<S, N>, shift: i32) -> Number<S, N> {
+    fn invert_lanes(self, number: &Number<S, N>, public: bool) -> Option<Number<S, N>> {
         let (field, s) = (self.field, self.field.simd);
-        let words = field.words(&field.canonical(number));
-        let mut lanes = [[0u64; LANES]; L];
+        let canonical = field.canonical(number);
+        if self.zero_number(&canonical) != 0 {
+            return None;
+        }
+        let words = field.words(&canonical);
+        let mut lanes = [Line::ZERO; L];
         for i in 0..L {
             s.store(words[i], &mut lanes[i]);
         }
-        let inverted = invert_all::<C, L>(&lanes, shift, 52 * N as u32);
-        field.read(&vectors!(s, L, i => s.load(&inverted[i])))
+        invert_all::<C, L, N>(&mut lanes, public);
+        Some(field.read(&vectors!(s, L, i => s.load(&lanes[i]))))
+    }
+
+    /// `y ← -y` where `mask` is all ones.
+    #[inline(always)]
+    pub(super) fn negate_masked(self, a: &mut [Line], mask: &[Line]) {
+        let (field, s) = (self.field, self.field.simd);
+        for (group, mask) in a.chunks_exact_mut(Self::GROUP).zip(mask) {
+            let y = self.get(&group[N..]);
+            let bits = s.equal(s.load(mask), s.splat(u64::MAX)) & !self.zero_number(&y);
+            let opposite = field.settle(field.below(&Field52::<S, C, L, N>::SPREAD4, &y));
+            self.put(&vectors!(s, N, i => s.select(bits, y[i], opposite[i])), &mut group[N..]);
+        }
+    }
+
+    /// Every coordinate to its canonical residue.
+    #[inline(always)]
+    pub(super) fn canonicalise(self, a: &mut [Line]) {
+        for number in a.chunks_exact_mut(N) {
+            self.put(&self.field.canonical(&self.get(number)), number);
+        }
+    }
+
+    /// The batch as table entries: `2L` words a point, in whole lines.
+    #[inline(always)]
+    pub(super) fn pack(self, a: &[Line], out: &mut [Line]) {
+        for (group, out) in a.chunks_exact(Self::GROUP).zip(out.chunks_mut(LANES * Self::ENTRY)) {
+            let words = self.words(group);
+            self.write_rows(&words, out);
+        }
+    }
+
+    /// The words of the canonical residues of eight points.
+    #[inline(always)]
+    pub(super) fn words(self, group: &[Line]) -> Words<S> {
+        let field = self.field;
+        let mut words = [field.simd.splat(0); MAX_WORDS];
+        for coordinate in 0..2 {
+            let number = field.canonical(&self.get(&group[coordinate * N..]));
+            let start = coordinate * L;
+            words[start..start + L].copy_from_slice(&field.words(&number));
+        }
+        words
     }
 
     /// `out[i] = table[index[i]]`, negated where `negate[i]` is all ones.
@@ -258,23 +414,19 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     /// The table is turned into one vector for each word and eight entries, and entries are chosen by permutations within
     /// registers: neither an address nor a branch depends on an index.
     #[inline(always)]
-    pub(super) fn select(self, table: &[u64], index: &[u8], negate: &[u64], out: &mut [u64]) {
+    pub(super) fn select(self, table: &[Line], index: &[Line], negate: &[Line], out: &mut [Line]) {
         const MAX_VECTORS: usize = 8;
         let s = self.field.simd;
-        let entries = table.len() / Self::STRIDE;
+        let entries = table.len() / Self::ENTRY;
         let vectors = entries.div_ceil(LANES).next_multiple_of(2);
         assert!(vectors <= MAX_VECTORS, "tables of at most 64 entries");
         let mut columns = [[s.splat(0); MAX_WORDS]; MAX_VECTORS];
         for vector in 0..entries.div_ceil(LANES) {
-            columns[vector] = self.read(table, vector);
+            let first = vector * LANES;
+            columns[vector] = self.read_rows(|lane| (first + lane < entries).then(|| self.entry(table, first + lane)));
         }
-        for group in 0..index.len().div_ceil(LANES) {
-            let range = group * LANES..index.len().min((group + 1) * LANES);
-            let mut wide = [0u64; LANES];
-            for (wide, narrow) in wide.iter_mut().zip(&index[range.clone()]) {
-                *wide = u64::from(*narrow);
-            }
-            let wanted = s.load(&wide);
+        for (group, out) in out.chunks_exact_mut(Self::GROUP).enumerate() {
+            let wanted = s.load(&index[group]);
             let pair = s.shr(wanted, 4);
             let mut words = [s.splat(0); MAX_WORDS];
             for i in 0..vectors / 2 {
@@ -284,163 +436,204 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
                     words[word] = s.select(here, words[word], found);
                 }
             }
-            let negative = s.equal(s.load(&negate[range]), s.splat(u64::MAX));
-            self.negate(&mut words, negative);
-            self.write(&words, out, group);
+            self.put_signed(&words, &negate[group], out);
         }
     }
 
-    /// `y ← p - y` in the lanes of `bits`, but for the identity.
+    /// The same by addresses that depend on the indices.
     #[inline(always)]
-    pub(super) fn negate(self, words: &mut Words<S>, bits: u8) {
-        let s = self.field.simd;
-        let bits = bits & !self.zero_words(words);
-        let one = s.splat(1);
-        let mut borrow = 0;
-        for i in 0..L {
-            let (modulus, word) = (s.splat(C::MODULUS[i]), words[L + i]);
-            let difference = s.sub(modulus, word);
-            let negated = s.select(borrow, difference, s.sub(difference, one));
-            borrow = s.below(modulus, word) | (borrow & s.equal(modulus, word));
-            words[L + i] = s.select(bits, word, negated);
+    pub(super) fn vartime_select(self, table: &[Line], index: &[Line], negate: &[Line], out: &mut [Line]) {
+        for (group, out) in out.chunks_exact_mut(Self::GROUP).enumerate() {
+            let index = &index[group].0;
+            let words = self.read_rows(|lane| Some(self.entry(table, index[lane] as usize)));
+            self.put_signed(&words, &negate[group], out);
         }
     }
 
-    /// Group `group` of eight points; lanes beyond the end are the identity.
     #[inline(always)]
-    pub(super) fn read(self, points: &[u64], group: usize) -> Words<S> {
-        let rest = &points[group * Self::GROUP..];
-        if rest.len() >= Self::GROUP {
-            return self.read_whole(&rest[..Self::GROUP]);
-        }
-        let mut padded = [0u64; LANES * MAX_WORDS];
-        padded[..rest.len()].copy_from_slice(rest);
-        self.read_whole(&padded[..Self::GROUP])
+    fn entry(self, table: &[Line], index: usize) -> &[Line] {
+        &table[index * Self::ENTRY..(index + 1) * Self::ENTRY]
     }
 
+    /// Points from the words of canonical residues, `y` negated where `negate` is all ones.
     #[inline(always)]
-    fn read_whole(self, points: &[u64]) -> Words<S> {
+    fn put_signed(self, words: &Words<S>, negate: &Line, out: &mut [Line]) {
+        let (field, s) = (self.field, self.field.simd);
+        let y = field.read(&words[L..2 * L]);
+        let bits = s.equal(s.load(negate), s.splat(u64::MAX)) & !self.zero_number(&y);
+        let p = &Field52::<S, C, L, N>::P1;
+        let opposite = field.ripple(vectors!(s, N, i => s.sub(s.splat(p[i]), y[i])));
+        self.put(&field.read(&words[..L]), &mut out[..N]);
+        self.put(&vectors!(s, N, i => s.select(bits, y[i], opposite[i])), &mut out[N..2 * N]);
+    }
+
+    /// Eight rows of [`Self::ENTRY`] lines, turned into words; a row that is not there is zero.
+    #[inline(always)]
+    pub(super) fn read_rows<'a>(self, row: impl Fn(usize) -> Option<&'a [Line]>) -> Words<S> {
         let s = self.field.simd;
         let mut words = [s.splat(0); MAX_WORDS];
-        for block in 0..Self::STRIDE.div_ceil(LANES) {
-            let width = LANES.min(Self::STRIDE - block * LANES);
+        for block in 0..Self::ENTRY {
             let mut rows = [s.splat(0); LANES];
             for lane in 0..LANES {
-                let start = lane * Self::STRIDE + block * LANES;
-                rows[lane] = s.load(&points[start..start + width]);
+                if let Some(row) = row(lane) {
+                    rows[lane] = s.load(&row[block]);
+                }
             }
             let columns = s.transpose(rows);
-            for i in 0..LANES {
-                words[block * LANES + i] = columns[i];
-            }
+            words[block * LANES..(block + 1) * LANES].copy_from_slice(&columns);
         }
         words
     }
 
+    /// The other way; rows that have no place are dropped.
     #[inline(always)]
-    pub(super) fn write(self, words: &Words<S>, points: &mut [u64], group: usize) {
-        let rest = &mut points[group * Self::GROUP..];
-        if rest.len() >= Self::GROUP {
-            return self.write_whole(words, &mut rest[..Self::GROUP]);
-        }
-        let mut padded = [0u64; LANES * MAX_WORDS];
-        self.write_whole(words, &mut padded[..Self::GROUP]);
-        rest.copy_from_slice(&padded[..rest.len()]);
-    }
-
-    #[inline(always)]
-    fn write_whole(self, words: &Words<S>, points: &mut [u64]) {
+    pub(super) fn write_rows(self, words: &Words<S>, out: &mut [Line]) {
         let s = self.field.simd;
-        for block in 0..Self::STRIDE.div_ceil(LANES) {
-            let width = LANES.min(Self::STRIDE - block * LANES);
+        for block in 0..Self::ENTRY {
             let mut columns = [s.splat(0); LANES];
-            for i in 0..LANES {
-                columns[i] = words[block * LANES + i];
-            }
+            columns.copy_from_slice(&words[block * LANES..(block + 1) * LANES]);
             let rows = s.transpose(columns);
             for lane in 0..LANES {
-                let start = lane * Self::STRIDE + block * LANES;
-                s.store(rows[lane], &mut points[start..start + width]);
+                if let Some(line) = out.get_mut(lane * Self::ENTRY + block) {
+                    s.store(rows[lane], line);
+                }
             }
         }
     }
 
     #[inline(always)]
-    pub(super) fn put(self, number: &Number<S, N>, memory: &mut [u64]) {
+    pub(super) fn put(self, number: &Number<S, N>, memory: &mut [Line]) {
+        let memory = &mut memory[..N];
         for i in 0..N {
-            self.field.simd.store(number[i], &mut memory[i * LANES..(i + 1) * LANES]);
+            self.field.simd.store(number[i], &mut memory[i]);
         }
     }
 
     #[inline(always)]
-    pub(super) fn get(self, memory: &[u64]) -> Number<S, N> {
-        vectors!(self.field.simd, N, i => self.field.simd.load(&memory[i * LANES..(i + 1) * LANES]))
+    pub(super) fn get(self, memory: &[Line]) -> Number<S, N> {
+        let memory = &memory[..N];
+        vectors!(self.field.simd, N, i => self.field.simd.load(&memory[i]))
     }
 
     #[inline(always)]
-    fn equal_words(self, a: &Words<S>, b: &Words<S>, range: Range<usize>) -> u8 {
-        let mut bits = 0xff;
-        for i in range {
-            bits &= self.field.simd.equal(a[i], b[i]);
-        }
-        bits
+    pub(super) fn x(self, points: &[Line], group: usize) -> Number<S, N> {
+        self.get(&points[group * Self::GROUP..])
     }
 
-    /// The lanes that hold the identity.
     #[inline(always)]
-    pub(super) fn zero_words(self, a: &Words<S>) -> u8 {
+    pub(super) fn y(self, points: &[Line], group: usize) -> Number<S, N> {
+        self.get(&points[group * Self::GROUP + N..])
+    }
+
+    /// The lanes in which two coordinates are the same residue.
+    #[inline(always)]
+    pub(super) fn equal_numbers(self, a: &Number<S, N>, b: &Number<S, N>) -> u8 {
+        let (field, s) = (self.field, self.field.simd);
+        let less = field.below(&Field52::<S, C, L, N>::SPREAD4, b);
+        self.zero_number(&field.canonical(&field.settle(vectors!(s, N, i => s.add(a[i], less[i])))))
+    }
+
+    /// The lanes in which all limbs are zero.
+    #[inline(always)]
+    pub(super) fn zero_number(self, number: &Number<S, N>) -> u8 {
         let s = self.field.simd;
-        let mut any = a[0];
-        for i in 1..Self::STRIDE {
-            any = s.or(any, a[i]);
+        let mut any = number[0];
+        for i in 1..N {
+            any = s.or(any, number[i]);
         }
         s.equal(any, s.splat(0))
     }
 }
 
-/// The lanes of a group that were skipped, but for those beyond the end of the batch.
-#[cold]
-pub(super) fn note_skipped(skipped: &mut Vec<usize>, group: usize, bits: u8, count: usize) {
-    let lanes = (0..LANES).filter(|lane| bits >> lane & 1 == 1);
-    skipped.extend(lanes.map(|lane| group * LANES + lane).filter(|place| *place < count));
+/// The additions of a batch that have no chord.
+struct Exceptional {
+    /// For each group the lanes with equal `x`, and of these those with equal `y`.
+    lanes: Vec<[u8; 2]>,
+    /// The doubles of all points.
+    doubles: Lines,
 }
 
-/// `len` words of scratch memory on a cache line's boundary.
-pub(super) fn aligned(scratch: &mut Vec<u64>, len: usize) -> &mut [u64] {
-    if scratch.len() < len + LANES {
-        scratch.resize(len + LANES, 0);
+/// Takes the points with equal `x` out of `a`.
+struct TakeExceptional<'a, S, C, const L: usize, const N: usize> {
+    curve: Batch52<S, C, L, N>,
+    a: &'a mut [Line],
+    b: &'a [Line],
+    scratch: &'a mut Scratch,
+}
+
+impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Task for TakeExceptional<'_, S, C, L, N> {
+    type Output = Exceptional;
+
+    #[inline(always)]
+    fn run(self) -> Exceptional {
+        let Self { curve, a, b, scratch } = self;
+        let s = curve.field.simd;
+        let mut doubles = Lines::new(a.to_vec());
+        let mut lanes = vec![[0; 2]; a.len() / Batch52::<S, C, L, N>::GROUP];
+        for (group, lanes) in lanes.iter_mut().enumerate() {
+            let (p_y, q_y) = (curve.y(a, group), curve.y(b, group));
+            let identities = curve.zero_number(&p_y) | curve.zero_number(&q_y);
+            let equal_x = curve.equal_numbers(&curve.x(a, group), &curve.x(b, group)) & !identities;
+            *lanes = [equal_x, equal_x & curve.equal_numbers(&p_y, &q_y)];
+            let place = group * Batch52::<S, C, L, N>::GROUP;
+            for line in &mut a[place..place + 2 * N] {
+                s.store(s.select(equal_x, s.load(line), s.splat(0)), line);
+            }
+        }
+        curve.double_assign(&mut doubles, scratch);
+        Exceptional { lanes, doubles }
     }
-    let start = scratch.as_ptr().align_offset(64).min(LANES);
-    &mut scratch[start..start + len]
 }
 
-/// See [`Batch52::invert_lanes`]: words in and out, one vector of lanes for each word.
-fn invert_all<C: CurveConstants<L>, const L: usize>(
-    lanes: &[[u64; LANES]; L],
-    shift: i32,
-    log_r: u32,
-) -> [[u64; LANES]; L] {
+/// Puts their sums in: doubles or the identity.
+struct PutExceptional<'a, S, C, const L: usize, const N: usize> {
+    curve: Batch52<S, C, L, N>,
+    a: &'a mut [Line],
+    exceptional: Exceptional,
+}
+
+impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Task for PutExceptional<'_, S, C, L, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (s, Exceptional { lanes, doubles }) = (self.curve.field.simd, self.exceptional);
+        for (group, [equal, double]) in lanes.into_iter().enumerate() {
+            for i in group * 2 * N..(group + 1) * 2 * N {
+                let sum = s.select(equal, s.load(&self.a[i]), s.splat(0));
+                s.store(s.select(double, sum, s.load(&doubles[i])), &mut self.a[i]);
+            }
+        }
+    }
+}
+
+/// A number `t` stands for `t/R'` on the lanes and for `t/R` as an element: `R'²/t` is wanted, and inversion gives `R²/t`.
+struct InverseFactor<C, const L: usize, const N: usize>(PhantomData<C>);
+
+impl<C: CurveConstants<L>, const L: usize, const N: usize> InverseFactor<C, L, N> {
+    const WORDS: [u64; L] = match C::FORM {
+        Form::Montgomery { .. } => power_of_two(104 * N as u32 - C::LOG_R, &C::MODULUS),
+        Form::PseudoMersenne { .. } => C::ONE,
+    };
+}
+
+/// See [`Batch52::invert_lanes`]: one line for each word, in place.
+fn invert_all<C: CurveConstants<L>, const L: usize, const N: usize>(lanes: &mut [Line; L], public: bool) {
     let elements: [Element<C, L>; LANES] =
-        std::array::from_fn(|lane| Element::from_words(&std::array::from_fn(|word| lanes[word][lane])));
+        std::array::from_fn(|lane| Element::from_words(&std::array::from_fn(|word| lanes[word].0[lane])));
     let mut prefixes = [Element::<C, L>::ONE; LANES];
     let mut product = Element::ONE;
     for (prefix, element) in prefixes.iter_mut().zip(&elements) {
         *prefix = product;
         product = product * *element;
     }
-    // a number t stands for t/R' there and for t/R here: 2^shift R'^2/t is wanted, and R^2/t is what inversion gives
-    let start = match C::FORM {
-        Form::Montgomery => power_of_two((2 * log_r - C::LOG_R).wrapping_add_signed(shift), &C::MODULUS),
-        Form::PseudoMersenne { .. } => C::ONE,
-    };
-    let mut inverse = product.invert() * Element::from_words(&start);
-    let mut out = [[0; LANES]; L];
+    let inverse = if public { product.vartime_invert() } else { product.invert() };
+    let mut inverse = inverse * Element::from_words(&InverseFactor::<C, L, N>::WORDS);
     for lane in (0..LANES).rev() {
         let words = (inverse * prefixes[lane]).0;
         inverse = inverse * elements[lane];
-        for (word, out) in words.iter().zip(&mut out) {
-            out[lane] = *word;
+        for (word, line) in words.iter().zip(lanes.iter_mut()) {
+            line.0[lane] = *word;
         }
     }
-    out
 }

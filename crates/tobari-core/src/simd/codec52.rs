@@ -1,162 +1,160 @@
-//! Points in and out of the boundary form on eight lanes: range and curve checks, square roots.
+//! Points in and out on eight lanes: range and curve checks, square roots.
 //!
-//! Coordinates are brought to true Montgomery numbers `v R'` by one product, worked on, and taken to the boundary form by
-//! another. Square roots are one exponentiation by `(p + 1)/4` where `p ≡ 3 (mod 4)`, in four groups of eight lanes at a time,
-//! since a single chain of squarings would wait for itself; the two curves of 224 bits keep the portable roots.
+//! Outside a coordinate is a canonical integer, inside a number of the field; one product leads from one to the other where
+//! the prime is a Montgomery prime. Square roots are one exponentiation by `(p + 1)/4` where `p ≡ 3 (mod 4)`, in four groups
+//! of eight lanes at a time, since a single chain of squarings would wait for itself; the two curves of 224 bits keep the
+//! portable roots.
 
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
-use super::batch52::{Batch52, LANES, MAX_WORDS, Words};
+use super::batch52::{Batch52, CHAINS, MAX_WORDS, Step, Words};
 use super::field::{Form, power_of_two};
 use super::field52::{Field52, Number, limbs, vectors};
-use super::lanes::Simd;
-use super::portable::Portable;
+use super::lanes::{LANES, Line, Simd};
+use super::portable;
 use super::{Coefficient, CurveConstants};
 use std::marker::PhantomData;
 
-/// Groups of eight lanes whose square roots are taken together.
-const GROUPS: usize = 4;
+/// Integer to number: a constant of the curve.
+struct IntoNumber<C, const L: usize, const N: usize>(PhantomData<C>);
 
-/// Factors between the ways in which a coordinate stands: integer, number of the room, boundary form. One for the primes
-/// whose coordinates stand for themselves.
-pub(super) struct Factors<C, const L: usize, const N: usize>(PhantomData<C>);
-
-impl<C: CurveConstants<L>, const L: usize, const N: usize> Factors<C, L, N> {
-    /// From an integer to a number.
-    const NUMBER: [u64; N] = Self::power(104 * N as u32);
-    /// From the boundary form to a number.
-    pub(super) const FROM_BOUNDARY: [u64; N] = Self::power(104 * N as u32 - 64 * L as u32);
-    /// From a number to the boundary form.
-    pub(super) const BOUNDARY: [u64; N] = Self::power(64 * L as u32);
-    /// From the boundary form to an integer.
-    const INTEGER: [u64; N] = Self::power(52 * N as u32 - 64 * L as u32);
-
-    const fn power(exponent: u32) -> [u64; N] {
-        match C::FORM {
-            Form::Montgomery => limbs(&power_of_two(exponent, &C::MODULUS)),
-            Form::PseudoMersenne { .. } => limbs(&power_of_two(0, &C::MODULUS)),
-        }
-    }
+impl<C: CurveConstants<L>, const L: usize, const N: usize> IntoNumber<C, L, N> {
+    const FACTOR: [u64; N] = match C::FORM {
+        Form::Montgomery { .. } => limbs(&power_of_two(104 * N as u32, &C::MODULUS)),
+        Form::PseudoMersenne { .. } => limbs(&power_of_two(0, &C::MODULUS)),
+    };
 }
 
 impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C, L, N> {
+    #[inline(always)]
+    pub(super) fn number_of(self, integer: &Number<S, N>) -> Number<S, N> {
+        match C::FORM {
+            Form::Montgomery { .. } => self.field.mul(integer, &self.field.constant(&IntoNumber::<C, L, N>::FACTOR)),
+            Form::PseudoMersenne { .. } => *integer,
+        }
+    }
+
+    /// The canonical integer.
+    #[inline(always)]
+    fn to_integer(self, number: &Number<S, N>) -> Number<S, N> {
+        let (field, s) = (self.field, self.field.simd);
+        match C::FORM {
+            Form::Montgomery { .. } => {
+                field.canonical(&field.mul(number, &vectors!(s, N, i => s.splat(u64::from(i == 0)))))
+            }
+            Form::PseudoMersenne { .. } => field.canonical(number),
+        }
+    }
+
     /// See [`CurveKernels::export`](super::CurveKernels).
     #[inline(always)]
-    pub(super) fn export(self, points: &mut [u64]) {
-        if matches!(C::FORM, Form::PseudoMersenne { .. }) {
-            return;
-        }
+    pub(super) fn export(self, points: &[Line], out: &mut [u64]) {
         let field = self.field;
-        let factor = field.constant(&Factors::<C, L, N>::INTEGER);
-        for group in 0..points.len().div_ceil(Self::GROUP) {
-            let mut words = self.read(points, group);
-            for start in [0, L] {
-                let number = field.read(&words[start..start + L]);
-                let integer = field.words(&field.canonical(&field.mul(&number, &factor)));
-                words[start..start + L].copy_from_slice(&integer);
+        for (group, out) in points.chunks_exact(Self::GROUP).zip(out.chunks_mut(LANES * Self::STRIDE)) {
+            let mut words = [field.simd.splat(0); MAX_WORDS];
+            for coordinate in 0..2 {
+                let integer = field.words(&self.to_integer(&self.get(&group[coordinate * N..])));
+                words[coordinate * L..(coordinate + 1) * L].copy_from_slice(&integer);
             }
-            self.write(&words, points, group);
+            self.write_integers(&words, out);
         }
     }
 
     /// See [`CurveKernels::import`](super::CurveKernels).
     #[inline(always)]
-    pub(super) fn import(self, points: &mut [u64]) -> Result<(), usize> {
-        let field = self.field;
-        let (into, out) = (field.constant(&Factors::<C, L, N>::NUMBER), field.constant(&Factors::<C, L, N>::BOUNDARY));
-        for group in 0..points.len().div_ceil(Self::GROUP) {
-            let mut words = self.read(points, group);
+    pub(super) fn import(self, integers: &[u64], points: &mut [Line]) -> Result<(), usize> {
+        let (field, b) = (self.field, self.number_of(&self.field.constant(&limbs(&C::B))));
+        let groups = integers.chunks(LANES * Self::STRIDE).zip(points.chunks_exact_mut(Self::GROUP));
+        for (group, (integers, out)) in groups.enumerate() {
+            let words = self.read_integers(integers);
             let in_range = self.below_modulus(&words, 0) & self.below_modulus(&words, L);
             let identity = self.zero_words(&words);
-            let x = field.mul(&field.read(&words[..L]), &into);
-            let y = field.mul(&field.read(&words[L..2 * L]), &into);
-            let on_curve = self.equal_numbers(&field.square(&y), &self.curve_polynomial(&x));
+            let x = self.number_of(&field.read(&words[..L]));
+            let y = self.number_of(&field.read(&words[L..2 * L]));
+            let on_curve = self.equal_numbers(&field.square(&y), &self.curve_polynomial(&x, &b));
             // lanes beyond the end are the identity
             let good = in_range & (on_curve | identity);
             if good != 0xff {
                 return Err(group * LANES + good.trailing_ones() as usize);
             }
-            if matches!(C::FORM, Form::Montgomery) {
-                words[..L].copy_from_slice(&field.words(&field.canonical(&field.mul(&x, &out))));
-                words[L..2 * L].copy_from_slice(&field.words(&field.canonical(&field.mul(&y, &out))));
-                self.write(&words, points, group);
-            }
+            self.put(&x, &mut out[..N]);
+            self.put(&y, &mut out[N..]);
         }
         Ok(())
     }
 
     /// See [`CurveKernels::decompress`](super::CurveKernels).
     #[inline(always)]
-    pub(super) fn decompress(self, points: &mut [u64]) -> Result<(), usize> {
+    pub(super) fn decompress(self, integers: &mut [u64], points: &mut [Line]) -> Result<(), usize> {
         if C::MODULUS[0] & 3 != 3 {
-            return (Portable::<C, L>::KERNELS.decompress)(points);
+            portable::find_y::<C, L>(integers)?;
+            return self.import(integers, points);
         }
-        let groups = points.len().div_ceil(Self::GROUP);
-        for first in (0..groups).step_by(GROUPS) {
-            self.decompress_groups(points, first, groups)?;
+        let steps = integers.chunks(CHAINS * LANES * Self::STRIDE).zip(points.chunks_mut(CHAINS * Self::GROUP));
+        for (step, (integers, points)) in steps.enumerate() {
+            self.decompress_step(integers, points).map_err(|place| step * CHAINS * LANES + place)?;
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn decompress_groups(self, points: &mut [u64], first: usize, groups: usize) -> Result<(), usize> {
+    fn decompress_step(self, integers: &[u64], points: &mut [Line]) -> Result<(), usize> {
         let (field, s) = (self.field, self.field.simd);
-        let (into, out) = (field.constant(&Factors::<C, L, N>::NUMBER), field.constant(&Factors::<C, L, N>::BOUNDARY));
-        let zero = [s.splat(0); N];
-        let (mut words, mut x, mut squares) = ([[s.splat(0); MAX_WORDS]; GROUPS], [zero; GROUPS], [zero; GROUPS]);
-        let mut in_range = [0u8; GROUPS];
-        for i in 0..GROUPS.min(groups - first) {
-            words[i] = self.read(points, first + i);
-            in_range[i] = self.below_modulus(&words[i], 0);
-            x[i] = field.mul(&field.read(&words[i][..L]), &into);
-            squares[i] = self.curve_polynomial(&x[i]);
+        let groups = points.len() / Self::GROUP;
+        let zero = [[s.splat(0); N]; CHAINS];
+        let b = self.number_of(&field.constant(&limbs(&C::B)));
+        let (mut x, mut squares) = (zero, zero);
+        let mut words = [[s.splat(0); MAX_WORDS]; CHAINS];
+        for i in 0..groups {
+            let from = i * LANES * Self::STRIDE;
+            words[i] = self.read_integers(&integers[from..integers.len().min(from + LANES * Self::STRIDE)]);
+            x[i] = self.number_of(&field.read(&words[i][..L]));
+            squares[i] = self.curve_polynomial(&x[i], &b);
         }
         let roots = self.square_roots(&squares);
-        for i in 0..GROUPS.min(groups - first) {
+        for i in 0..groups {
             let root = roots[i];
             let exists = self.equal_numbers(&field.square(&root), &squares[i]);
-            let present = self.present(points, first + i);
-            let good = exists & in_range[i] | !present;
+            let count = integers.len() / Self::STRIDE - i * LANES;
+            let absent = !(0xff_u16 >> (LANES - count.min(LANES))) as u8;
+            let good = exists & self.below_modulus(&words[i], 0) | absent;
             if good != 0xff {
-                return Err((first + i) * LANES + good.trailing_ones() as usize);
+                return Err(i * LANES + good.trailing_ones() as usize);
             }
-            let integer = match C::FORM {
-                Form::Montgomery => field.mul(&root, &vectors!(s, N, j => s.splat(u64::from(j == 0)))),
-                Form::PseudoMersenne { .. } => root,
-            };
             let one = s.splat(1);
-            let parity = s.and(field.canonical(&integer)[0], one);
+            let parity = s.and(self.to_integer(&root)[0], one);
             let other = !s.equal(parity, s.and(words[i][L], one));
-            let y = field.canonical(&field.mul(&root, &out));
-            words[i][..L].copy_from_slice(&field.words(&field.canonical(&field.mul(&x[i], &out))));
-            words[i][L..2 * L].copy_from_slice(&field.words(&y));
-            self.negate(&mut words[i], other);
-            self.write(&words[i], points, first + i);
+            let opposite = field.settle(field.below(&Field52::<S, C, L, N>::SPREAD4, &root));
+            let y = vectors!(s, N, j => s.select(absent, s.select(other, root[j], opposite[j]), s.splat(0)));
+            let x = vectors!(s, N, j => s.select(absent, x[i][j], s.splat(0)));
+            self.put(&x, &mut points[i * Self::GROUP..]);
+            self.put(&y, &mut points[i * Self::GROUP + N..]);
         }
         Ok(())
     }
 
     /// `x^((p + 1)/4)` by windows of four bits, for four groups.
     #[inline(always)]
-    fn square_roots(self, x: &[Number<S, N>; GROUPS]) -> [Number<S, N>; GROUPS] {
+    fn square_roots(self, x: &Step<S, N>) -> Step<S, N> {
         let field = self.field;
-        let mut powers = [[field.one(); GROUPS]; 16];
+        let mut powers = [[field.one(); CHAINS]; 16];
         for i in 1..16 {
-            for g in 0..GROUPS {
+            for g in 0..CHAINS {
                 powers[i][g] = field.mul(&powers[i - 1][g], &x[g]);
             }
         }
         let mut root = powers[0];
         for window in (0..16 * L).rev() {
             for _ in 0..4 {
-                for g in 0..GROUPS {
-                    root[g] = field.square(&root[g]);
+                let from = root;
+                for (i, root) in root.as_chunks_mut().0.iter_mut().enumerate() {
+                    field.square_pair([&from[2 * i], &from[2 * i + 1]], root);
                 }
             }
             // the exponent is public: a constant of the curve
             let digit = quarter_of_successor(&C::MODULUS, window);
             if digit != 0 {
-                for g in 0..GROUPS {
+                for g in 0..CHAINS {
                     root[g] = field.mul(&root[g], &powers[digit][g]);
                 }
             }
@@ -164,47 +162,62 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         root
     }
 
-    /// `x³ + ax + b`, below `2p`.
+    /// `x³ + ax + b`, a coordinate, for `x` and `b` below `2p`.
     #[inline(always)]
-    fn curve_polynomial(self, x: &Number<S, N>) -> Number<S, N> {
+    fn curve_polynomial(self, x: &Number<S, N>, b: &Number<S, N>) -> Number<S, N> {
         let (field, s) = (self.field, self.field.simd);
-        let cube = field.mul(&field.square(x), x);
-        let into = field.constant(&Factors::<C, L, N>::NUMBER);
-        let b = field.mul(&field.constant(&limbs(&C::B)), &into);
-        let mut sum = vectors!(s, N, i => s.add(cube[i], b[i]));
+        let mut more = *b;
         match C::A {
             Coefficient::Zero => {}
-            // + 6p - 3x, for x below 2p
+            // 8p - 3x
             Coefficient::MinusThree => {
-                let p2 = field.constant(&Field52::<S, C, L, N>::P2);
-                sum = vectors!(s, N, i => {
-                    let difference = s.sub(p2[i], x[i]);
-                    s.add(sum[i], s.add(difference, s.add(difference, difference)))
-                });
+                let less = field.below(&Field52::<S, C, L, N>::SPREAD8, &field.multiple(x, 3));
+                more = vectors!(s, N, i => s.add(more[i], less[i]));
             }
+            // p160_1, whose 208-bit numbers leave 47 spare bits
             Coefficient::Small(a) => {
-                let a = field.mul(&vectors!(s, N, i => s.splat(if i == 0 { a } else { 0 })), &into);
-                let linear = field.mul(&a, x);
-                sum = vectors!(s, N, i => s.add(sum[i], linear[i]));
+                let linear = field.multiple(x, a);
+                more = vectors!(s, N, i => s.add(more[i], linear[i]));
             }
         }
-        field.mul(&field.ripple(sum), &field.one())
+        field.mul_plus(&field.square(x), x, &more)
     }
 
-    /// The lanes in which two numbers below `2p` are the same residue.
+    /// Words of eight points from their integers; lanes beyond the end are zero.
     #[inline(always)]
-    fn equal_numbers(self, a: &Number<S, N>, b: &Number<S, N>) -> u8 {
-        let field = self.field;
-        self.zero_number(&field.canonical(&field.sub(a, b, &Field52::<S, C, L, N>::P2)))
+    fn read_integers(self, integers: &[u64]) -> Words<S> {
+        let mut rows = [Line::ZERO; MAX_WORDS];
+        for (lane, point) in integers.chunks_exact(Self::STRIDE).enumerate() {
+            for block in 0..Self::STRIDE.div_ceil(LANES) {
+                let end = Self::STRIDE.min((block + 1) * LANES);
+                let words = &point[block * LANES..end];
+                rows[lane * Self::STRIDE.div_ceil(LANES) + block].0[..words.len()].copy_from_slice(words);
+            }
+        }
+        let entry = Self::STRIDE.div_ceil(LANES);
+        self.read_rows(|lane| Some(&rows[lane * entry..(lane + 1) * entry]))
     }
 
-    /// The lanes in which a canonical number is zero.
     #[inline(always)]
-    pub(super) fn zero_number(self, number: &Number<S, N>) -> u8 {
+    fn write_integers(self, words: &Words<S>, out: &mut [u64]) {
+        let mut rows = [Line::ZERO; MAX_WORDS];
+        self.write_rows(words, &mut rows);
+        let entry = Self::STRIDE.div_ceil(LANES);
+        for (lane, point) in out.chunks_exact_mut(Self::STRIDE).enumerate() {
+            for block in 0..entry {
+                let end = Self::STRIDE.min((block + 1) * LANES);
+                point[block * LANES..end].copy_from_slice(&rows[lane * entry + block].0[..end - block * LANES]);
+            }
+        }
+    }
+
+    /// The lanes in which all words are zero.
+    #[inline(always)]
+    fn zero_words(self, words: &Words<S>) -> u8 {
         let s = self.field.simd;
-        let mut any = number[0];
-        for i in 1..N {
-            any = s.or(any, number[i]);
+        let mut any = words[0];
+        for i in 1..Self::STRIDE {
+            any = s.or(any, words[i]);
         }
         s.equal(any, s.splat(0))
     }
@@ -219,13 +232,6 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
             below = s.below(word, modulus) | (below & s.equal(word, modulus));
         }
         below
-    }
-
-    /// The lanes of a group that are not beyond the end.
-    #[inline(always)]
-    fn present(self, points: &[u64], group: usize) -> u8 {
-        let count = (points.len() / Self::STRIDE - group * LANES).min(LANES);
-        (0xff_u16 >> (LANES - count)) as u8
     }
 }
 

@@ -20,8 +20,8 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 /// How the elements of a field stand in memory, and how their products are reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// `v · 2^(64L) mod p`.
-    Montgomery,
+    /// `v · 2^(64L) mod p`. `top` is `2^BITS mod p` as signed powers of two, the leading one first.
+    Montgomery { top: &'static [(i8, u32)] },
     /// `v` itself, for `p = 2^BITS - fold`.
     PseudoMersenne { fold: u64 },
 }
@@ -36,7 +36,7 @@ pub(crate) trait Prime<const L: usize>: Copy + Send + Sync + 'static {
     const FORM: Form;
     /// `log2 R`: the factor by which an element differs from the integer it stands for.
     const LOG_R: u32 = match Self::FORM {
-        Form::Montgomery => 64 * L as u32,
+        Form::Montgomery { .. } => 64 * L as u32,
         Form::PseudoMersenne { .. } => 0,
     };
     /// `-1/p mod 2^64`.
@@ -202,6 +202,11 @@ impl<P: Prime<L>, const L: usize> Element<P, L> {
         // words w = vR give 1/w, and R²/w is wanted
         Self(P::INVERSION.invert(&self.0), PhantomData) * Self(P::R_CUBED, PhantomData)
     }
+
+    /// The same in a time that depends on `self`.
+    pub(crate) fn vartime_invert(self) -> Self {
+        Self(P::INVERSION.vartime_invert(&self.0), PhantomData) * Self(P::R_CUBED, PhantomData)
+    }
 }
 
 /// Square roots in `F_p` by Tonelli and Shanks, for `p - 1 = odd · 2^twos`; one exponentiation where `twos = 1`.
@@ -282,7 +287,7 @@ fn odd_part<const L: usize>(p: &[u64; L]) -> ([u64; L], u32) {
 #[inline(always)]
 fn product<P: Prime<L>, const L: usize>(a: &[u64; L], b: &[u64; L]) -> [u64; L] {
     match P::FORM {
-        Form::Montgomery => montgomery_product::<P, L>(a, b),
+        Form::Montgomery { .. } => montgomery_product::<P, L>(a, b),
         Form::PseudoMersenne { fold } => folded_product::<P, L>(a, b, fold),
     }
 }
@@ -508,6 +513,7 @@ mod tests {
             for a in extremes(&integer(&P::MODULUS)) {
                 let x = Element::<P, L>::from_integer(&words(&(a % integer(&P::MODULUS))));
                 assert!(x.is_zero() || x * x.invert() == Element::ONE);
+                assert!(x.vartime_invert() == x.invert());
             }
         }
         for curve in Curve::ALL {
@@ -518,6 +524,7 @@ mod tests {
     #[test]
     fn zero_inverts_to_zero() {
         for curve in Curve::ALL {
+            with_curve!(curve, C => assert!(Element::<C, { C::WORDS }>::ZERO.vartime_invert().is_zero()));
             with_curve!(curve, C => assert!(Element::<C, { C::WORDS }>::ZERO.invert().is_zero()));
         }
     }

@@ -15,6 +15,8 @@
 //! are `κ v` with `κ = 2^(64L - 52N) = 2^(-2k)`. Nothing is converted: affine addition keeps `κ` by itself except where a
 //! slope is squared, and the batch ([`super::batch52`]) scales its slopes by `sqrt(κ) = 2^(-k)` for free.
 
+#![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
+
 use super::field::{Form, Prime, power_of_two};
 use super::lanes::{Simd, Task};
 use std::marker::PhantomData;
@@ -23,6 +25,8 @@ use std::marker::PhantomData;
 const LIMB: u32 = 52;
 /// The bits of a limb.
 const MASK: u64 = (1 << LIMB) - 1;
+/// Most limbs with which two products are worked on in step.
+pub(super) const PAIRED: usize = 5;
 /// At least as many columns as any product has.
 const COLUMNS: usize = 17;
 
@@ -57,6 +61,9 @@ macro_rules! each_limb {
 
 /// Eight numbers.
 pub(super) type Number<S, const N: usize> = [<S as Simd>::V; N];
+
+/// The columns of `G` products.
+type Columns<S, const G: usize> = [[<S as Simd>::V; COLUMNS]; G];
 
 /// The field of `P` on the lanes of `S`.
 #[derive(Clone, Copy)]
@@ -95,34 +102,65 @@ const fn multiple<const N: usize>(a: &[u64; N], factor: u64) -> [u64; N] {
     out
 }
 
-/// A product on its way into a function of its own.
-struct MontgomeryProduct<'a, S: Simd, P, const L: usize, const N: usize> {
-    field: Field52<S, P, L, N>,
-    a: &'a Number<S, N>,
-    b: &'a Number<S, N>,
+/// The same value with `2^54` lent to each limb by the next: a normalised number, or two, can be taken from it without a
+/// negative limb below the highest.
+const fn spread<const N: usize>(a: &[u64; N]) -> [u64; N] {
+    let mut out = *a;
+    out[0] += 1 << 54;
+    out[N - 1] -= 1 << 2;
+    let mut i = 1;
+    while i < N - 1 {
+        out[i] += (1 << 54) - (1 << 2);
+        i += 1;
+    }
+    out
 }
 
-impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Task for MontgomeryProduct<'_, S, P, L, N> {
-    type Output = Number<S, N>;
+/// `G` independent products on their way into a function of their own: what is done in hundreds of places would fill the
+/// instruction cache. Squares of `a` if `SQUARE`; `more` joins the products if `PLUS`.
+struct Products<'a, S: Simd, P, const L: usize, const N: usize, const G: usize, const SQUARE: bool, const PLUS: bool> {
+    field: Field52<S, P, L, N>,
+    a: [&'a Number<S, N>; G],
+    b: [&'a Number<S, N>; G],
+    more: [&'a Number<S, N>; G],
+    out: [&'a mut Number<S, N>; G],
+}
+
+impl<S: Simd, P: Prime<L>, const L: usize, const N: usize, const G: usize, const SQUARE: bool, const PLUS: bool> Task
+    for Products<'_, S, P, L, N, G, SQUARE, PLUS>
+{
+    type Output = ();
 
     #[inline(always)]
-    fn run(self) -> Number<S, N> {
-        self.field.montgomery_product(self.a, self.b)
+    fn run(self) {
+        let more = if PLUS { Some(self.more) } else { None };
+        let products = self.field.multiply::<G, SQUARE>(self.a, self.b, more);
+        for (out, product) in self.out.into_iter().zip(products) {
+            *out = product;
+        }
     }
 }
 
-/// A square on its way into a function of its own.
-struct MontgomerySquare<'a, S: Simd, P, const L: usize, const N: usize> {
+/// Two products in the place of their first factors.
+struct ProductsAssign<'a, S: Simd, P, const L: usize, const N: usize> {
     field: Field52<S, P, L, N>,
-    a: &'a Number<S, N>,
+    a: &'a mut [Number<S, N>; 2],
+    b: [&'a Number<S, N>; 2],
 }
 
-impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Task for MontgomerySquare<'_, S, P, L, N> {
-    type Output = Number<S, N>;
+impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Task for ProductsAssign<'_, S, P, L, N> {
+    type Output = ();
 
     #[inline(always)]
-    fn run(self) -> Number<S, N> {
-        self.field.reduce_columns(self.field.square_columns(self.a))
+    fn run(self) {
+        if N <= PAIRED {
+            *self.a = self.field.multiply::<2, false>([&self.a[0], &self.a[1]], self.b, None);
+        } else {
+            for g in 0..2 {
+                let [product] = self.field.multiply::<1, false>([&self.a[g]], [self.b[g]], None);
+                self.a[g] = product;
+            }
+        }
     }
 }
 
@@ -130,24 +168,17 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
     /// `p`.
     pub(super) const P1: [u64; N] = limbs(&P::MODULUS);
     /// `2p`.
-    pub(super) const P2: [u64; N] = multiple(&Self::P1, 2);
-    /// `4p`.
-    pub(super) const P4: [u64; N] = multiple(&Self::P1, 4);
-    /// `6p`.
-    pub(super) const P6: [u64; N] = multiple(&Self::P1, 6);
-    /// `8p`.
-    pub(super) const P8: [u64; N] = multiple(&Self::P1, 8);
+    const P2: [u64; N] = multiple(&Self::P1, 2);
+    /// `4p`, spread: see [`spread`].
+    pub(super) const SPREAD4: [u64; N] = spread(&multiple(&Self::P1, 4));
+    /// `8p`, spread.
+    pub(super) const SPREAD8: [u64; N] = spread(&multiple(&Self::P1, 8));
+    /// Bits of `p` in the highest limb.
+    const TOP_BITS: u32 = P::BITS - LIMB * (N as u32 - 1);
     /// `-1/p mod 2^52`.
     const NEGATED_INVERSE: u64 = P::NEGATED_INVERSE & MASK;
     /// `2^(52N) mod p`: what a pseudo-Mersenne product is folded by; one, as a Montgomery number.
     const R: [u64; N] = limbs(&power_of_two(LIMB * N as u32, &P::MODULUS));
-    /// Twice `k`: `log2 R' - log2 R`, even for every curve.
-    const EXCESS: u32 = match P::FORM {
-        Form::Montgomery => LIMB * N as u32 - 64 * L as u32,
-        Form::PseudoMersenne { .. } => 0,
-    };
-    /// `k`: slopes are scaled by `2^(-k)`.
-    pub(super) const SHIFT: u32 = Self::EXCESS / 2;
 
     pub(super) fn new(simd: S) -> Self {
         Self { simd, prime: PhantomData }
@@ -162,7 +193,7 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
     #[inline(always)]
     pub(super) fn one(&self) -> Number<S, N> {
         match P::FORM {
-            Form::Montgomery => self.constant(&Self::R),
+            Form::Montgomery { .. } => self.constant(&Self::R),
             Form::PseudoMersenne { .. } => vectors!(self.simd, N, i => self.simd.splat(u64::from(i == 0))),
         }
     }
@@ -210,25 +241,84 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         number
     }
 
-    /// `a - b + multiple`, for a constant multiple of `p` that is not below `b`; normalised.
+    /// `multiple - a` limb by limb, to be added to a product or settled; `multiple` is spread.
     #[inline(always)]
-    pub(super) fn sub(&self, a: &Number<S, N>, b: &Number<S, N>, multiple: &[u64; N]) -> Number<S, N> {
+    pub(super) fn below(&self, multiple: &[u64; N], a: &Number<S, N>) -> Number<S, N> {
         let s = self.simd;
-        self.ripple(vectors!(s, N, i => s.add(s.sub(a[i], b[i]), s.splat(multiple[i]))))
+        vectors!(s, N, i => s.sub(s.splat(multiple[i]), a[i]))
     }
 
-    /// `2^SHIFT a`.
+    /// `a - b + 4p`, normalised.
     #[inline(always)]
-    pub(super) fn scale_up(&self, a: &Number<S, N>) -> Number<S, N> {
+    pub(super) fn difference(&self, a: &Number<S, N>, b: &Number<S, N>) -> Number<S, N> {
         let s = self.simd;
-        if Self::SHIFT == 0 {
-            return *a;
-        }
-        let mask = s.splat(MASK);
+        self.ripple(vectors!(s, N, i => s.add(a[i], s.sub(s.splat(Self::SPREAD4[i]), b[i]))))
+    }
+
+    /// `factor a`, normalised, for a factor of 2 to 4.
+    #[inline(always)]
+    pub(super) fn times(&self, a: &Number<S, N>, factor: u64) -> Number<S, N> {
+        self.ripple(self.multiple(a, factor))
+    }
+
+    /// `factor a` limb by limb, for a small factor.
+    #[inline(always)]
+    pub(super) fn multiple(&self, a: &Number<S, N>, factor: u64) -> Number<S, N> {
+        let s = self.simd;
         vectors!(s, N, i => {
-            let own = s.and(s.shl(a[i], Self::SHIFT), mask);
-            if i == 0 { own } else { s.or(own, s.shr(a[i - 1], LIMB - Self::SHIFT)) }
+            let mut sum = s.splat(0);
+            for bit in 0..4 {
+                if factor >> bit & 1 == 1 {
+                    sum = s.add(sum, s.shl(a[i], bit));
+                }
+            }
+            sum
         })
+    }
+
+    /// Where the highest limb has so few bits of `p` that the carry into it is some multiples of `p`: carries it.
+    #[inline(always)]
+    fn lift_carry(&self, mut limbs: Number<S, N>) -> Number<S, N> {
+        let s = self.simd;
+        if Self::TOP_BITS < 10 {
+            limbs[N - 1] = s.add(limbs[N - 1], s.shr(limbs[N - 2], LIMB));
+            limbs[N - 2] = s.and(limbs[N - 2], s.splat(MASK));
+        }
+        limbs
+    }
+
+    /// A coordinate (below `3.25p`, normalised) from limbs that are not negative together and below `2^60` each.
+    #[inline(always)]
+    pub(super) fn settle(&self, limbs: Number<S, N>) -> Number<S, N> {
+        self.ripple(self.fold_top(limbs))
+    }
+
+    /// Folds what is above `2^B`; limbs stay as they are.
+    #[inline(always)]
+    fn fold_top(&self, limbs: Number<S, N>) -> Number<S, N> {
+        let s = self.simd;
+        let mut limbs = self.lift_carry(limbs);
+        let above = s.shr(limbs[N - 1], Self::TOP_BITS);
+        limbs[N - 1] = s.and(limbs[N - 1], s.splat((1 << Self::TOP_BITS) - 1));
+        match P::FORM {
+            Form::PseudoMersenne { fold } => {
+                limbs[0] = s.multiply_add_low(limbs[0], above, s.splat(fold));
+                limbs[1] = s.multiply_add_high(limbs[1], above, s.splat(fold));
+            }
+            Form::Montgomery { top } => {
+                let mut i = 0;
+                while i < top.len() {
+                    let (sign, exponent) = top[i];
+                    let (limb, term) = ((exponent / LIMB) as usize, s.shl(above, exponent % LIMB));
+                    limbs[limb] = if sign > 0 { s.add(limbs[limb], term) } else { s.sub(limbs[limb], term) };
+                    i += 1;
+                }
+                if top[0].0 < 0 {
+                    limbs = vectors!(s, N, i => s.add(limbs[i], s.splat(Self::P1[i])));
+                }
+            }
+        }
+        limbs
     }
 
     /// The canonical residue of a normalised number below `4p`.
@@ -246,33 +336,177 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         vectors!(s, N, i => s.select(negative, reduced[i], number[i]))
     }
 
+    #[inline(always)]
+    fn products<const G: usize, const SQUARE: bool, const PLUS: bool>(
+        &self,
+        a: [&Number<S, N>; G],
+        b: [&Number<S, N>; G],
+        more: [&Number<S, N>; G],
+    ) -> [Number<S, N>; G] {
+        let mut products = [[self.simd.splat(0); N]; G];
+        let out = products.each_mut();
+        self.simd.outline(Products::<S, P, L, N, G, SQUARE, PLUS> { field: *self, a, b, more, out });
+        products
+    }
+
+    /// Two at once where their columns fit the registers: one alone waits for its own carries. In place if `hot`, else in a
+    /// function of its own.
+    #[inline(always)]
+    fn pair<const SQUARE: bool, const PLUS: bool>(
+        &self,
+        hot: bool,
+        a: [&Number<S, N>; 2],
+        b: [&Number<S, N>; 2],
+        more: [&Number<S, N>; 2],
+        out: &mut [Number<S, N>; 2],
+    ) {
+        let field = *self;
+        if N <= PAIRED {
+            let out = out.each_mut();
+            let task = Products::<S, P, L, N, 2, SQUARE, PLUS> { field, a, b, more, out };
+            if hot { self.simd.inline(task) } else { self.simd.outline(task) }
+        } else {
+            for g in 0..2 {
+                let (a, b, more, out) = ([a[g]], [b[g]], [more[g]], [&mut out[g]]);
+                let task = Products::<S, P, L, N, 1, SQUARE, PLUS> { field, a, b, more, out };
+                if hot { self.simd.inline(task) } else { self.simd.outline(task) }
+            }
+        }
+    }
+
+    /// Two independent products.
+    #[inline(always)]
+    pub(super) fn mul_to(&self, hot: bool, a: [&Number<S, N>; 2], b: [&Number<S, N>; 2], out: &mut [Number<S, N>; 2]) {
+        self.pair::<false, false>(hot, a, b, a, out);
+    }
+
+    /// Two independent products, in place.
+    #[inline(always)]
+    pub(super) fn mul_assign(&self, hot: bool, a: &mut [Number<S, N>; 2], b: [&Number<S, N>; 2]) {
+        let task = ProductsAssign { field: *self, a, b };
+        if hot { self.simd.inline(task) } else { self.simd.outline(task) }
+    }
+
+    /// Two of [`Field52::mul_plus`].
+    #[inline(always)]
+    pub(super) fn mul_plus_to(
+        &self,
+        hot: bool,
+        a: [&Number<S, N>; 2],
+        b: [&Number<S, N>; 2],
+        more: [&Number<S, N>; 2],
+        out: &mut [Number<S, N>; 2],
+    ) {
+        self.pair::<false, true>(hot, a, b, more, out);
+    }
+
+    /// Two of [`Field52::square_plus`].
+    #[inline(always)]
+    pub(super) fn square_plus_to(
+        &self,
+        hot: bool,
+        a: [&Number<S, N>; 2],
+        more: [&Number<S, N>; 2],
+        out: &mut [Number<S, N>; 2],
+    ) {
+        self.pair::<true, true>(hot, a, a, more, out);
+    }
+
     /// `a b` (Montgomery: `a b / R'`), below `2p` under the bounds of the module head; normalised.
     #[inline(always)]
     pub(super) fn mul(&self, a: &Number<S, N>, b: &Number<S, N>) -> Number<S, N> {
-        match P::FORM {
-            // in a function of its own: the compiler would mix several of these long products and run out of registers
-            Form::Montgomery => self.simd.outline(MontgomeryProduct { field: *self, a, b }),
-            Form::PseudoMersenne { fold } => self.fold_columns(self.product_columns(a, b), fold),
-        }
+        let [product] = self.products::<1, false, false>([a], [b], [a]);
+        product
     }
 
     /// `a²` under the bounds of [`Field52::mul`], with a third fewer multiplications.
     #[inline(always)]
     pub(super) fn square(&self, a: &Number<S, N>) -> Number<S, N> {
+        let [square] = self.products::<1, true, false>([a], [a], [a]);
+        square
+    }
+
+    /// `a b + more` as a coordinate, with one carry ripple for both; `more` as [`Field52::below`] gives it, its value positive
+    /// and at most `13p`.
+    #[inline(always)]
+    pub(super) fn mul_plus(&self, a: &Number<S, N>, b: &Number<S, N>, more: &Number<S, N>) -> Number<S, N> {
+        let [sum] = self.products::<1, false, true>([a], [b], [more]);
+        sum
+    }
+
+    /// `a² + more`, as [`Field52::mul_plus`].
+    #[inline(always)]
+    pub(super) fn square_plus(&self, a: &Number<S, N>, more: &Number<S, N>) -> Number<S, N> {
+        let [sum] = self.products::<1, true, true>([a], [a], [more]);
+        sum
+    }
+
+    /// [`Field52::mul_to`] in a function of its own.
+    #[inline(always)]
+    pub(super) fn mul_pair(&self, a: [&Number<S, N>; 2], b: [&Number<S, N>; 2], out: &mut [Number<S, N>; 2]) {
+        self.pair::<false, false>(false, a, b, a, out);
+    }
+
+    /// Two independent squares.
+    #[inline(always)]
+    pub(super) fn square_pair(&self, a: [&Number<S, N>; 2], out: &mut [Number<S, N>; 2]) {
+        self.pair::<true, false>(false, a, a, a, out);
+    }
+
+    /// [`Field52::mul_plus_to`] in a function of its own.
+    #[inline(always)]
+    pub(super) fn mul_plus_pair(
+        &self,
+        a: [&Number<S, N>; 2],
+        b: [&Number<S, N>; 2],
+        more: [&Number<S, N>; 2],
+        out: &mut [Number<S, N>; 2],
+    ) {
+        self.pair::<false, true>(false, a, b, more, out);
+    }
+
+    /// [`Field52::square_plus_to`] in a function of its own.
+    #[inline(always)]
+    pub(super) fn square_plus_pair(
+        &self,
+        a: [&Number<S, N>; 2],
+        more: [&Number<S, N>; 2],
+        out: &mut [Number<S, N>; 2],
+    ) {
+        self.pair::<true, true>(false, a, a, more, out);
+    }
+
+    /// The products, or the squares of `a`.
+    #[inline(always)]
+    fn multiply<const G: usize, const SQUARE: bool>(
+        &self,
+        a: [&Number<S, N>; G],
+        b: [&Number<S, N>; G],
+        more: Option<[&Number<S, N>; G]>,
+    ) -> [Number<S, N>; G] {
         match P::FORM {
-            Form::Montgomery => self.simd.outline(MontgomerySquare { field: *self, a }),
-            Form::PseudoMersenne { fold } => self.fold_columns(self.square_columns(a), fold),
+            Form::Montgomery { .. } => {
+                let upper =
+                    if SQUARE { self.reduce_columns(self.square_columns(a)) } else { self.montgomery_products(a, b) };
+                self.finish(upper, more)
+            }
+            Form::PseudoMersenne { fold } => {
+                let columns = if SQUARE { self.square_columns(a) } else { self.product_columns(a, b) };
+                self.fold_columns(columns, fold, more)
+            }
         }
     }
 
     #[inline(always)]
-    fn product_columns(&self, a: &Number<S, N>, b: &Number<S, N>) -> [S::V; COLUMNS] {
+    fn product_columns<const G: usize>(&self, a: [&Number<S, N>; G], b: [&Number<S, N>; G]) -> Columns<S, G> {
         let s = self.simd;
-        let mut columns = [s.splat(0); COLUMNS];
+        let mut columns = [[s.splat(0); COLUMNS]; G];
         for i in 0..N {
             for j in 0..N {
-                columns[i + j] = s.multiply_add_low(columns[i + j], a[j], b[i]);
-                columns[i + j + 1] = s.multiply_add_high(columns[i + j + 1], a[j], b[i]);
+                for g in 0..G {
+                    columns[g][i + j] = s.multiply_add_low(columns[g][i + j], a[g][j], b[g][i]);
+                    columns[g][i + j + 1] = s.multiply_add_high(columns[g][i + j + 1], a[g][j], b[g][i]);
+                }
             }
         }
         columns
@@ -280,96 +514,175 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
 
     /// The products of different limbs once, doubled, and the squares.
     #[inline(always)]
-    fn square_columns(&self, a: &Number<S, N>) -> [S::V; COLUMNS] {
+    fn square_columns<const G: usize>(&self, a: [&Number<S, N>; G]) -> Columns<S, G> {
         let s = self.simd;
-        let mut columns = [s.splat(0); COLUMNS];
+        let mut columns = [[s.splat(0); COLUMNS]; G];
         each_limb!(i < N => {
             for j in i + 1..N {
-                columns[i + j] = s.multiply_add_low(columns[i + j], a[j], a[i]);
-                columns[i + j + 1] = s.multiply_add_high(columns[i + j + 1], a[j], a[i]);
+                for g in 0..G {
+                    columns[g][i + j] = s.multiply_add_low(columns[g][i + j], a[g][j], a[g][i]);
+                    columns[g][i + j + 1] = s.multiply_add_high(columns[g][i + j + 1], a[g][j], a[g][i]);
+                }
             }
         });
-        for column in &mut columns[1..2 * N] {
-            *column = s.add(*column, *column);
+        for k in 1..2 * N {
+            for g in 0..G {
+                columns[g][k] = s.add(columns[g][k], columns[g][k]);
+            }
         }
         for i in 0..N {
-            columns[2 * i] = s.multiply_add_low(columns[2 * i], a[i], a[i]);
-            columns[2 * i + 1] = s.multiply_add_high(columns[2 * i + 1], a[i], a[i]);
+            for g in 0..G {
+                columns[g][2 * i] = s.multiply_add_low(columns[g][2 * i], a[g][i], a[g][i]);
+                columns[g][2 * i + 1] = s.multiply_add_high(columns[g][2 * i + 1], a[g][i], a[g][i]);
+            }
         }
         columns
     }
 
     #[inline(always)]
-    fn fold_columns(&self, mut columns: [S::V; COLUMNS], fold: u64) -> Number<S, N> {
+    fn fold_columns<const G: usize>(
+        &self,
+        mut columns: Columns<S, G>,
+        fold: u64,
+        more: Option<[&Number<S, N>; G]>,
+    ) -> [Number<S, N>; G] {
         let s = self.simd;
         let mask = s.splat(MASK);
         for k in N..2 * N - 1 {
-            columns[k + 1] = s.add(columns[k + 1], s.shr(columns[k], LIMB));
-            columns[k] = s.and(columns[k], mask);
+            for g in 0..G {
+                columns[g][k + 1] = s.add(columns[g][k + 1], s.shr(columns[g][k], LIMB));
+                columns[g][k] = s.and(columns[g][k], mask);
+            }
         }
-        let mut low = [s.splat(0); COLUMNS];
-        low[..N].copy_from_slice(&columns[..N]);
+        let mut low = [[s.splat(0); COLUMNS]; G];
+        for g in 0..G {
+            low[g][..N].copy_from_slice(&columns[g][..N]);
+        }
         for k in 0..N {
             for j in 0..N {
                 if Self::R[j] != 0 {
-                    low[k + j] = s.multiply_add_low(low[k + j], columns[N + k], s.splat(Self::R[j]));
-                    low[k + j + 1] = s.multiply_add_high(low[k + j + 1], columns[N + k], s.splat(Self::R[j]));
+                    let factor = s.splat(Self::R[j]);
+                    for g in 0..G {
+                        low[g][k + j] = s.multiply_add_low(low[g][k + j], columns[g][N + k], factor);
+                        low[g][k + j + 1] = s.multiply_add_high(low[g][k + j + 1], columns[g][N + k], factor);
+                    }
                 }
             }
         }
-        // what is above 2^B
-        let top_bits = P::BITS - LIMB * (N as u32 - 1);
-        let above = s.add(s.shr(low[N - 1], top_bits), s.shl(low[N], LIMB - top_bits));
-        low[N - 1] = s.and(low[N - 1], s.splat((1 << top_bits) - 1));
-        low[0] = s.multiply_add_low(low[0], above, s.splat(fold));
-        low[1] = s.multiply_add_high(low[1], above, s.splat(fold));
-        self.ripple(vectors!(s, N, i => low[i]))
+        let mut numbers = [[s.splat(0); N]; G];
+        for g in 0..G {
+            numbers[g] = vectors!(s, N, i => match more {
+                Some(more) => s.add(low[g][i], more[g][i]),
+                None => low[g][i],
+            });
+            numbers[g] = self.lift_carry(numbers[g]);
+            // what is above 2^B
+            let above = s.shr(numbers[g][N - 1], Self::TOP_BITS);
+            let above = s.add(above, s.shl(low[g][N], LIMB - Self::TOP_BITS));
+            numbers[g][N - 1] = s.and(numbers[g][N - 1], s.splat((1 << Self::TOP_BITS) - 1));
+            numbers[g][0] = s.multiply_add_low(numbers[g][0], above, s.splat(fold));
+            numbers[g][1] = s.multiply_add_high(numbers[g][1], above, s.splat(fold));
+        }
+        self.ripple_all(numbers)
     }
 
     #[inline(always)]
-    fn montgomery_product(&self, a: &Number<S, N>, b: &Number<S, N>) -> Number<S, N> {
+    fn ripple_all<const G: usize>(&self, mut numbers: [Number<S, N>; G]) -> [Number<S, N>; G] {
         let s = self.simd;
-        let mut columns = [s.splat(0); COLUMNS];
+        let mask = s.splat(MASK);
+        for i in 0..N - 1 {
+            for g in 0..G {
+                numbers[g][i + 1] = s.add(numbers[g][i + 1], s.sar(numbers[g][i], LIMB));
+                numbers[g][i] = s.and(numbers[g][i], mask);
+            }
+        }
+        numbers
+    }
+
+    /// Montgomery products from their upper columns.
+    #[inline(always)]
+    fn finish<const G: usize>(
+        &self,
+        mut upper: [Number<S, N>; G],
+        more: Option<[&Number<S, N>; G]>,
+    ) -> [Number<S, N>; G] {
+        let s = self.simd;
+        let Some(more) = more else { return self.ripple_all(upper) };
+        for g in 0..G {
+            upper[g] = self.fold_top(vectors!(s, N, i => s.add(upper[g][i], more[g][i])));
+        }
+        self.ripple_all(upper)
+    }
+
+    #[inline(always)]
+    fn montgomery_products<const G: usize>(&self, a: [&Number<S, N>; G], b: [&Number<S, N>; G]) -> [Number<S, N>; G] {
+        let s = self.simd;
+        let mut columns = [[s.splat(0); COLUMNS]; G];
         each_limb!(i < N => {
             for j in 0..N {
-                columns[i + j] = s.multiply_add_low(columns[i + j], a[j], b[i]);
-                columns[i + j + 1] = s.multiply_add_high(columns[i + j + 1], a[j], b[i]);
+                for g in 0..G {
+                    columns[g][i + j] = s.multiply_add_low(columns[g][i + j], a[g][j], b[g][i]);
+                    columns[g][i + j + 1] = s.multiply_add_high(columns[g][i + j + 1], a[g][j], b[g][i]);
+                }
             }
             self.clear_column(&mut columns, i);
         });
-        self.ripple(vectors!(s, N, i => columns[N + i]))
+        self.upper(&columns)
     }
 
     #[inline(always)]
-    fn reduce_columns(&self, mut columns: [S::V; COLUMNS]) -> Number<S, N> {
+    fn reduce_columns<const G: usize>(&self, mut columns: Columns<S, G>) -> [Number<S, N>; G] {
         each_limb!(i < N => {
             self.clear_column(&mut columns, i);
         });
-        self.ripple(vectors!(self.simd, N, i => columns[N + i]))
+        self.upper(&columns)
+    }
+
+    #[inline(always)]
+    fn upper<const G: usize>(&self, columns: &Columns<S, G>) -> [Number<S, N>; G] {
+        let mut upper = [[self.simd.splat(0); N]; G];
+        for g in 0..G {
+            upper[g].copy_from_slice(&columns[g][N..2 * N]);
+        }
+        upper
     }
 
     /// Adds the multiple of `p` that makes column `i` a multiple of `2^52`, and carries the column away.
     #[inline(always)]
-    fn clear_column(&self, columns: &mut [S::V; COLUMNS], i: usize) {
+    fn clear_column<const G: usize>(&self, columns: &mut Columns<S, G>, i: usize) {
         let s = self.simd;
-        let m = if Self::NEGATED_INVERSE == 1 {
-            s.and(columns[i], s.splat(MASK))
-        } else {
-            s.multiply_add_low(s.splat(0), columns[i], s.splat(Self::NEGATED_INVERSE))
-        };
+        let mut m = [s.splat(0); G];
+        for g in 0..G {
+            m[g] = match Self::NEGATED_INVERSE {
+                1 => s.and(columns[g][i], s.splat(MASK)),
+                MASK => s.and(s.sub(s.splat(0), columns[g][i]), s.splat(MASK)),
+                inverse => s.multiply_add_low(s.splat(0), columns[g][i], s.splat(inverse)),
+            };
+        }
         for j in 0..N {
-            if Self::P1[j] != 0 {
-                columns[i + j] = s.multiply_add_low(columns[i + j], m, s.splat(Self::P1[j]));
-                columns[i + j + 1] = s.multiply_add_high(columns[i + j + 1], m, s.splat(Self::P1[j]));
+            for g in 0..G {
+                let columns = &mut columns[g];
+                match Self::P1[j] {
+                    0 => {}
+                    // p = -1 or 1 mod 2^52: m p_0 clears the column without a multiplication
+                    MASK if j == 0 => columns[i + 1] = s.add(columns[i + 1], m[g]),
+                    1 if j == 0 => columns[i] = s.add(columns[i], m[g]),
+                    p_j => {
+                        columns[i + j] = s.multiply_add_low(columns[i + j], m[g], s.splat(p_j));
+                        columns[i + j + 1] = s.multiply_add_high(columns[i + j + 1], m[g], s.splat(p_j));
+                    }
+                }
             }
         }
-        columns[i + 1] = s.add(columns[i + 1], s.shr(columns[i], LIMB));
+        for g in 0..G {
+            columns[g][i + 1] = s.add(columns[g][i + 1], s.shr(columns[g][i], LIMB));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::Emulated;
+    use super::super::lanes::{Emulated, Line};
     use super::*;
     use crate::curve::Curve;
     use crate::curve::catalogue::{limbs52, with_curve};
@@ -382,12 +695,12 @@ mod tests {
 
     /// The eight values of a number, which must be normalised.
     fn values<S: Simd, const N: usize>(s: S, number: &Number<S, N>) -> Vec<BigUint> {
-        let mut lanes = [[0u64; 8]; N];
+        let mut lanes = [Line::ZERO; N];
         for (limb, lanes) in number.iter().zip(&mut lanes) {
             s.store(*limb, lanes);
         }
-        assert!(lanes.iter().flatten().all(|limb| *limb <= MASK), "not normalised");
-        (0..8).map(|lane| integer(lanes.iter().map(|limb| limb[lane]), LIMB)).collect()
+        assert!(lanes.iter().flat_map(|line| line.0).all(|limb| limb <= MASK), "not normalised");
+        (0..8).map(|lane| integer(lanes.iter().map(|line| line.0[lane]), LIMB)).collect()
     }
 
     fn number<S: Simd, const N: usize>(s: S, values: &[BigUint]) -> Number<S, N> {
@@ -395,8 +708,7 @@ mod tests {
             let digits = (value >> (LIMB as usize * i)).to_u64_digits();
             digits.first().copied().unwrap_or(0) & MASK
         };
-        let limbs = |i: usize| values.iter().map(|value| limb(value, i)).collect::<Vec<_>>();
-        vectors!(s, N, i => s.load(&limbs(i)))
+        vectors!(s, N, i => s.load(&Line(std::array::from_fn(|lane| limb(&values[lane], i)))))
     }
 
     /// Numbers below `bound · p`: the ends of the range, multiples of `p` and their neighbours, carries at every limb, noise.
@@ -422,7 +734,7 @@ mod tests {
         let p = integer(P::MODULUS.into_iter(), 64);
         let mut rng = ChaCha20Rng::from_seed([3; 32]);
         let (factor, bounds) = match P::FORM {
-            Form::Montgomery => (BigUint::from(1u8) << (LIMB as usize * N), [(8, 2), (6, 6), (9, 2)]),
+            Form::Montgomery { .. } => (BigUint::from(1u8) << (LIMB as usize * N), [(8, 2), (6, 6), (9, 2)]),
             Form::PseudoMersenne { .. } => (BigUint::from(1u8), [(15, 15), (10, 10), (8, 2)]),
         };
         for (alpha, beta) in bounds {
@@ -431,7 +743,7 @@ mod tests {
             narrow.resize(narrow.len().next_multiple_of(8), &p * beta - 1u8);
             // below 2p, or in Montgomery form below (αβ/16 + 1)p
             let most = match P::FORM {
-                Form::Montgomery => &p * (alpha * beta + 16),
+                Form::Montgomery { .. } => &p * (alpha * beta + 16),
                 Form::PseudoMersenne { .. } => &p * 32u8,
             };
             for (a, b) in wide.chunks_exact(8).flat_map(|a| narrow.chunks_exact(8).map(move |b| (a, b))) {
@@ -445,7 +757,7 @@ mod tests {
                 }
             }
         }
-        let most = if matches!(P::FORM, Form::Montgomery) { 6 } else { 15 };
+        let most = if matches!(P::FORM, Form::Montgomery { .. }) { 6 } else { 15 };
         let mut factors = samples(&p, most, &mut rng);
         factors.resize(factors.len().next_multiple_of(8), &p * most - 1u8);
         for a in factors.chunks_exact(8) {
@@ -457,16 +769,57 @@ mod tests {
                 assert_eq!(reduced, a % &p);
             }
         }
-        for (a, b) in samples(&p, 1, &mut rng).chunks_exact(8).zip(samples(&p, 1, &mut rng).rchunks_exact(8)) {
-            let difference = field.sub(&number(s, a), &number(s, b), &Field52::<S, P, L, N>::P1);
-            let scaled = values(s, &field.scale_up(&difference));
-            for (((a, b), difference), scaled) in a.iter().zip(b).zip(values(s, &difference)).zip(scaled) {
-                assert_eq!(difference, a + &p - b);
-                assert_eq!(scaled, difference << Field52::<S, P, L, N>::SHIFT);
+        let four = || samples(&p, 4, &mut ChaCha20Rng::from_seed([4; 32]));
+        let (spread4, spread8) = (Field52::<S, P, L, N>::SPREAD4, Field52::<S, P, L, N>::SPREAD8);
+        let quarters = |numbers: Vec<BigUint>, most: u32| -> Vec<BigUint> {
+            numbers.into_iter().map(|number| number % (&p * most / 4u8)).collect() // below most/4 p
+        };
+        let coordinates = quarters(four(), 13);
+        for shift in 0..coordinates.len() {
+            let mut others = coordinates.clone();
+            others.rotate_left(shift);
+            for (a, b) in coordinates.chunks_exact(8).zip(others.chunks_exact(8)) {
+                let (a_number, b_number) = (number(s, a), number(s, b));
+                let difference = values(s, &field.difference(&a_number, &b_number));
+                let opposite = values(s, &field.settle(field.below(&spread4, &b_number)));
+                let less = field.below(&spread8, &vectors!(s, N, i => s.add(a_number[i], b_number[i])));
+                let one = field.one();
+                let product = values(s, &field.mul_plus(&b_number, &one, &less));
+                let square = values(s, &field.square_plus(&b_number, &less));
+                let plain_square = values(s, &field.square(&b_number));
+                for lane in 0..8 {
+                    let (a, b) = (&a[lane], &b[lane]);
+                    assert_eq!(difference[lane], a + &p * 4u8 - b);
+                    for (found, expected) in [
+                        (&opposite[lane], &p * 4u8 - b),
+                        (&product[lane], &p * 8u8 - a),
+                        (&square[lane], &plain_square[lane] + &p * 8u8 - a - b),
+                    ] {
+                        assert!(found * 4u8 < &p * 13u8, "not a coordinate");
+                        assert_eq!(found % &p, expected % &p);
+                    }
+                }
             }
+        }
+        for a in samples(&p, 1, &mut rng).chunks_exact(8) {
             let number = number(s, a);
-            let words = field.words(&number);
-            assert_eq!(values(s, &field.read(&words)), a, "words and limbs are the same number");
+            assert_eq!(values(s, &field.read(&field.words(&number))), a, "words and limbs are the same number");
+        }
+    }
+
+    #[test]
+    fn top_terms_are_what_is_above_the_prime() {
+        fn hold<P: Prime<L>, const L: usize>() {
+            let Form::Montgomery { top } = P::FORM else { return };
+            let p = integer(P::MODULUS.into_iter(), 64);
+            let (mut above, mut below) = (BigUint::from(1u8) << P::BITS as usize, BigUint::from(0u8));
+            for &(sign, exponent) in top {
+                *(if sign > 0 { &mut below } else { &mut above }) += BigUint::from(1u8) << exponent as usize;
+            }
+            assert_eq!(above % &p, below % &p);
+        }
+        for curve in Curve::ALL {
+            with_curve!(curve, C => hold::<C, { C::WORDS }>());
         }
     }
 

@@ -1,5 +1,54 @@
 //! Eight 64-bit lanes and the dozen operations that the field arithmetic of [`super::field52`] is written in.
 
+/// Eight lanes in memory: one cache line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [u64; LANES]);
+
+/// Lanes of a line.
+pub(crate) const LANES: usize = 8;
+
+impl Line {
+    pub(crate) const ZERO: Line = Line([0; LANES]);
+}
+
+/// Lines that may hold secrets: wiped at the end.
+#[derive(Clone, Default)]
+pub(crate) struct Lines(Vec<Line>);
+
+impl Lines {
+    pub(crate) fn new(lines: Vec<Line>) -> Self {
+        Self(lines)
+    }
+
+    pub(crate) fn zero(count: usize) -> Self {
+        Self(vec![Line::ZERO; count])
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        self.0.fill(Line::ZERO);
+        // the compiler may not take the memory for dead
+        std::hint::black_box(self.0.as_ptr());
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+impl std::ops::Deref for Lines {
+    type Target = [Line];
+
+    fn deref(&self) -> &[Line] {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Lines {
+    fn deref_mut(&mut self) -> &mut [Line] {
+        &mut self.0
+    }
+}
+
 /// A set of vector operations. A value of the type is proof that this machine has them.
 ///
 /// Lanes are unsigned 64-bit integers and wrap around; `sar` alone reads them as signed.
@@ -8,10 +57,10 @@ pub(super) trait Simd: Copy {
     type V: Copy;
 
     fn splat(self, value: u64) -> Self::V;
-    /// The first eight words; words beyond the end of the slice are zero.
-    fn load(self, words: &[u64]) -> Self::V;
-    /// As many lanes as the slice has words, eight at most.
-    fn store(self, v: Self::V, words: &mut [u64]);
+    /// Lines as lanes, in place.
+    fn view(self, lines: &[Line]) -> &[Self::V];
+    fn load(self, line: &Line) -> Self::V;
+    fn store(self, v: Self::V, line: &mut Line);
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
     fn and(self, a: Self::V, b: Self::V) -> Self::V;
@@ -39,6 +88,8 @@ pub(super) trait Simd: Copy {
     /// Does `task` in a function of its own, compiled for these operations: what is done in many places of a long loop
     /// would not fit the instruction cache if it stood in each.
     fn outline<T: Task>(self, task: T) -> T::Output;
+    /// Does `task` where it stands, if that is faster.
+    fn inline<T: Task>(self, task: T) -> T::Output;
 }
 
 /// Work that [`Simd::outline`] puts into a function of its own; `run` must be inlined always.
@@ -54,80 +105,107 @@ pub(super) struct Emulated;
 
 #[cfg(test)]
 impl Simd for Emulated {
-    type V = [u64; 8];
+    type V = Line;
 
-    fn splat(self, value: u64) -> [u64; 8] {
-        [value; 8]
+    fn view(self, lines: &[Line]) -> &[Line] {
+        lines
     }
 
-    fn load(self, words: &[u64]) -> [u64; 8] {
-        std::array::from_fn(|i| words.get(i).copied().unwrap_or(0))
+    fn load(self, line: &Line) -> Line {
+        *line
     }
 
-    fn store(self, v: [u64; 8], words: &mut [u64]) {
-        let count = words.len().min(8);
-        words[..count].copy_from_slice(&v[..count]);
+    fn store(self, v: Line, line: &mut Line) {
+        *line = v;
     }
 
-    fn add(self, a: [u64; 8], b: [u64; 8]) -> [u64; 8] {
-        std::array::from_fn(|i| a[i].wrapping_add(b[i]))
+    fn splat(self, value: u64) -> Line {
+        Line([value; LANES])
     }
 
-    fn sub(self, a: [u64; 8], b: [u64; 8]) -> [u64; 8] {
-        std::array::from_fn(|i| a[i].wrapping_sub(b[i]))
+    #[inline(never)]
+    fn add(self, a: Line, b: Line) -> Line {
+        lanewise(|i| a.0[i].wrapping_add(b.0[i]))
     }
 
-    fn and(self, a: [u64; 8], b: [u64; 8]) -> [u64; 8] {
-        std::array::from_fn(|i| a[i] & b[i])
+    #[inline(never)]
+    fn sub(self, a: Line, b: Line) -> Line {
+        lanewise(|i| a.0[i].wrapping_sub(b.0[i]))
     }
 
-    fn or(self, a: [u64; 8], b: [u64; 8]) -> [u64; 8] {
-        std::array::from_fn(|i| a[i] | b[i])
+    #[inline(never)]
+    fn and(self, a: Line, b: Line) -> Line {
+        lanewise(|i| a.0[i] & b.0[i])
     }
 
-    fn shl(self, v: [u64; 8], count: u32) -> [u64; 8] {
-        v.map(|lane| lane.checked_shl(count).unwrap_or(0))
+    #[inline(never)]
+    fn or(self, a: Line, b: Line) -> Line {
+        lanewise(|i| a.0[i] | b.0[i])
     }
 
-    fn shr(self, v: [u64; 8], count: u32) -> [u64; 8] {
-        v.map(|lane| lane.checked_shr(count).unwrap_or(0))
+    #[inline(never)]
+    fn shl(self, v: Line, count: u32) -> Line {
+        lanewise(|i| v.0[i].checked_shl(count).unwrap_or(0))
     }
 
-    fn sar(self, v: [u64; 8], count: u32) -> [u64; 8] {
-        v.map(|lane| (lane as i64 >> count) as u64)
+    #[inline(never)]
+    fn shr(self, v: Line, count: u32) -> Line {
+        lanewise(|i| v.0[i].checked_shr(count).unwrap_or(0))
     }
 
-    fn multiply_add_low(self, sum: [u64; 8], a: [u64; 8], b: [u64; 8]) -> [u64; 8] {
-        std::array::from_fn(|i| sum[i].wrapping_add(product52(a[i], b[i]) as u64 & (u64::MAX >> 12)))
+    #[inline(never)]
+    fn sar(self, v: Line, count: u32) -> Line {
+        lanewise(|i| (v.0[i] as i64 >> count) as u64)
     }
 
-    fn multiply_add_high(self, sum: [u64; 8], a: [u64; 8], b: [u64; 8]) -> [u64; 8] {
-        std::array::from_fn(|i| sum[i].wrapping_add((product52(a[i], b[i]) >> 52) as u64))
+    #[inline(never)]
+    fn multiply_add_low(self, sum: Line, a: Line, b: Line) -> Line {
+        lanewise(|i| sum.0[i].wrapping_add(product52(a.0[i], b.0[i]) as u64 & (u64::MAX >> 12)))
     }
 
-    fn equal(self, a: [u64; 8], b: [u64; 8]) -> u8 {
-        (0..8).map(|i| u8::from(a[i] == b[i]) << i).sum()
+    #[inline(never)]
+    fn multiply_add_high(self, sum: Line, a: Line, b: Line) -> Line {
+        lanewise(|i| sum.0[i].wrapping_add((product52(a.0[i], b.0[i]) >> 52) as u64))
     }
 
-    fn below(self, a: [u64; 8], b: [u64; 8]) -> u8 {
-        (0..8).map(|i| u8::from(a[i] < b[i]) << i).sum()
+    #[inline(never)]
+    fn equal(self, a: Line, b: Line) -> u8 {
+        (0..LANES).map(|i| u8::from(a.0[i] == b.0[i]) << i).sum()
     }
 
-    fn select(self, bits: u8, a: [u64; 8], b: [u64; 8]) -> [u64; 8] {
-        std::array::from_fn(|i| if bits >> i & 1 == 1 { b[i] } else { a[i] })
+    #[inline(never)]
+    fn below(self, a: Line, b: Line) -> u8 {
+        (0..LANES).map(|i| u8::from(a.0[i] < b.0[i]) << i).sum()
     }
 
-    fn look_up(self, index: [u64; 8], low: [u64; 8], high: [u64; 8]) -> [u64; 8] {
-        index.map(|i| if i & 8 == 0 { low[i as usize & 7] } else { high[i as usize & 7] })
+    #[inline(never)]
+    fn select(self, bits: u8, a: Line, b: Line) -> Line {
+        lanewise(|i| if bits >> i & 1 == 1 { b.0[i] } else { a.0[i] })
     }
 
-    fn transpose(self, rows: [[u64; 8]; 8]) -> [[u64; 8]; 8] {
-        std::array::from_fn(|i| std::array::from_fn(|j| rows[j][i]))
+    #[inline(never)]
+    fn look_up(self, index: Line, low: Line, high: Line) -> Line {
+        Line(index.0.map(|i| if i & 8 == 0 { low.0[i as usize & 7] } else { high.0[i as usize & 7] }))
     }
 
+    #[inline(never)]
+    fn transpose(self, rows: [Line; 8]) -> [Line; 8] {
+        std::array::from_fn(|i| lanewise(|j| rows[j].0[i]))
+    }
+
+    #[inline(never)]
     fn outline<T: Task>(self, task: T) -> T::Output {
         task.run()
     }
+
+    fn inline<T: Task>(self, task: T) -> T::Output {
+        self.outline(task)
+    }
+}
+
+#[cfg(test)]
+fn lanewise(lane: impl Fn(usize) -> u64) -> Line {
+    Line(std::array::from_fn(lane))
 }
 
 #[cfg(test)]

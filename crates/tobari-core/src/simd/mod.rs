@@ -1,13 +1,15 @@
 //! The loops that decide the speed of everything above them, and the seam where faster ones are fitted.
 //!
-//! A backend is a table of functions over plain slices of 64-bit words ([`CurveKernels`]), chosen once. **The portable
-//! backend defines the meaning**: every other one must return the same words at every kernel boundary. Points cross the
-//! boundary in one form on every backend:
+//! A backend is a table of functions ([`CurveKernels`]), chosen once. Batches of points are lines of eight 64-bit lanes
+//! (`Line`), one lane a point: a group of eight points is the limbs of its `x`, least significant first, then those of its
+//! `y`, one line a limb. **What the limbs mean is the backend's own affair**: canonical residues of 64-bit words on the
+//! portable one, redundant 52-bit numbers on vectors. In common is only:
 //!
-//! * a point is `2L` words, `x` then `y`, least significant word first, `L` = words of the field (3, 4 or 6);
-//! * a coordinate stands as a canonical residue in `[0, p)`: of itself where `p = 2^B - c` with a small `c`, else of its
-//!   product with `2^(64L)` (Montgomery form);
-//! * the identity is `x = y = 0`, which is on none of the curves since `b ≠ 0` on all of them.
+//! * the identity is all limbs zero, and `y` has a limb that is not zero everywhere else (`b ≠ 0`, odd order); the lanes
+//!   beyond the end of a batch are the identity;
+//! * outside, a point is `2L` words, `x` then `y`, canonical integers, least significant word first, `L` = 3, 4 or 6:
+//!   `import` and `export` lead there and back, and **the portable backend defines what they must give** after any operation;
+//! * a table entry is the words of a point's canonical residues, in whole lines (one or two).
 //!
 //! This is the only room of the crate that may hold `unsafe`; the portable backend needs none.
 //!
@@ -29,13 +31,13 @@ mod field52;
 mod inverse;
 #[cfg(any(target_arch = "x86_64", test))]
 mod jacobian52;
-#[cfg(any(target_arch = "x86_64", test))]
 mod lanes;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512Kernels;
 pub(crate) use field::{Element, Form, Prime};
+pub(crate) use lanes::{LANES, Line, Lines};
 pub(crate) use portable::Portable;
 
 /// Constants of one curve, known at compile time, so that each loop is specialised by prime.
@@ -48,6 +50,8 @@ pub(crate) trait CurveConstants<const L: usize>: Prime<L> {
     const GENERATOR: [[u64; L]; 2];
     /// The prime order of the group.
     const ORDER: [u64; L];
+    /// `β`, canonical, with `(βx, y) = λ(x, y)` for every point, where `a = 0`; else zero.
+    const BETA: [u64; L];
 }
 
 /// The curve coefficient `a`: on all ten curves a small number.
@@ -78,39 +82,71 @@ pub(crate) fn split_window(window: u8, width: u32) -> (u8, u64) {
     ((window ^ negative as u8) & (half - 1), negative)
 }
 
-/// `multiply(multiples, windows, out, scratch)`.
-type Multiply = fn(&[u64], &[u8], &mut [u64], &mut Vec<u64>);
+/// Memory of the batched inversions, kept between calls and wiped at the end.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    lines: Lines,
+    public: bool,
+}
+
+impl Scratch {
+    /// For public points: inversions may take a time that depends on them.
+    pub(crate) fn public() -> Self {
+        Self { public: true, ..Self::default() }
+    }
+
+    /// `count` lines of any content.
+    pub(crate) fn lines(&mut self, count: usize) -> &mut [Line] {
+        if self.lines.len() < count {
+            self.lines = Lines::zero(count); // a new one: growing would leave a copy behind
+        }
+        &mut self.lines[..count]
+    }
+
+    pub(crate) fn is_public(&self) -> bool {
+        self.public
+    }
+}
+
 /// `select(table, index, negate, out)`.
-type Select = fn(&[u64], &[u8], &[u64], &mut [u64]);
+pub(crate) type Select = fn(&[Line], &[Line], &[Line], &mut [Line]);
 
 /// One backend's loops for one curve.
 ///
-/// Slices of points have `2L` words a point; two slices given together have the same length (callers check it).
+/// Slices of points are whole groups; two slices given together have the same length (callers check it).
 pub struct CurveKernels {
     /// The backend, as `tobari info` prints it.
     pub backend: &'static str,
+    /// Limbs of a coordinate: a group is twice as many lines.
+    pub(crate) limbs: usize,
     /// `a[i] += b[i]` in affine form with one inversion for the batch; complete: equal, opposite and identity operands
     /// give the right sum and do not touch their neighbours. 5M + 1S an addition, and one inversion.
-    pub(crate) add_assign: fn(a: &mut [u64], b: &[u64], scratch: &mut Vec<u64>),
+    pub(crate) add_assign: fn(a: &mut [Line], b: &[Line], scratch: &mut Scratch),
     /// `a[i] = 2 a[i]`. 5M + 2S a doubling, and one inversion.
-    pub(crate) double_assign: fn(a: &mut [u64], scratch: &mut Vec<u64>),
-    /// `a[i] = -a[i]` where `mask[i]` is all ones, unchanged where it is zero; constant time.
-    pub(crate) negate_masked: fn(a: &mut [u64], mask: &[u64]),
+    pub(crate) double_assign: fn(a: &mut [Line], scratch: &mut Scratch),
+    /// `a[i] = -a[i]` where the lane of `mask` is all ones, unchanged where it is zero; constant time.
+    pub(crate) negate_masked: fn(a: &mut [Line], mask: &[Line]),
+    /// Gives equal points equal limbs.
+    pub(crate) canonicalise: fn(a: &mut [Line]),
+    /// The batch as table entries.
+    pub(crate) pack: fn(a: &[Line], out: &mut [Line]),
     /// `out[i] = table[index[i]]`, negated where `negate[i]` is all ones, with neither an address nor a branch that depends
     /// on an index or a mask. At most 64 entries.
     pub(crate) select: Select,
+    /// The same by addresses that depend on the indices, for tables of any size.
+    pub(crate) vartime_select: Select,
     /// `out[i] = k P_i` for one secret `k`, given as window values of [`WINDOW`] bits, the highest first, and the odd
-    /// multiples of all points: `P_0 P_1 …`, then `3P_0 3P_1 …`, up to `15`. Neither an address nor a branch depends on a
-    /// window, but for exceptional additions.
-    pub(crate) multiply: Multiply,
-    /// Canonical integers to the boundary form, in place; `Err(i)` for the first point with a coordinate not below `p` or
-    /// off the curve. The identity passes.
-    pub(crate) import: fn(points: &mut [u64]) -> Result<(), usize>,
-    /// The boundary form to canonical integers, in place.
-    pub(crate) export: fn(points: &mut [u64]),
-    /// Canonical `x` and, in the lowest bit of `y`, the parity of `y`, to whole points in the boundary form; `Err(i)` for
-    /// the first `x` not below `p` or without a point. The identity is not expressible.
-    pub(crate) decompress: fn(points: &mut [u64]) -> Result<(), usize>,
+    /// multiples of all points: `P_0 P_1 …`, then `3P_0 3P_1 …`, up to `15`. With two terms `k` is `k_0 + λ k_1`, whose windows
+    /// alternate. Neither an address nor a branch depends on a window, but for exceptional additions.
+    pub(crate) multiply: fn(multiples: &[Line], windows: &[u8], terms: usize, out: &mut [Line], scratch: &mut Scratch),
+    /// Canonical integers to points; `Err(i)` for the first point with a coordinate not below `p` or off the curve. Zeros are
+    /// the identity.
+    pub(crate) import: fn(integers: &[u64], points: &mut [Line]) -> Result<(), usize>,
+    /// Points to canonical integers, as many as `integers` has room for.
+    pub(crate) export: fn(points: &[Line], integers: &mut [u64]),
+    /// Canonical `x` and, in the lowest bit of `y`, the parity of `y`, to points; `Err(i)` for the first `x` not below `p` or
+    /// without a point. The identity is not expressible. The integers may be overwritten.
+    pub(crate) decompress: fn(integers: &mut [u64], points: &mut [Line]) -> Result<(), usize>,
 }
 
 #[cfg(test)]
@@ -140,24 +176,48 @@ mod tests {
     fn emulated<C: CurveConstants<L>, const L: usize, const N: usize>() -> CurveKernels {
         use batch52::Batch52;
         use lanes::Emulated;
+        macro_rules! kernel {
+            ($name:ident($($argument:ident),*)) => {
+                |$($argument),*| Batch52::<Emulated, C, L, N>::new(Emulated).$name($($argument),*)
+            };
+        }
         CurveKernels {
             backend: "emulated lanes",
-            add_assign: |a, b, scratch| Batch52::<Emulated, C, L, N>::new(Emulated).add_assign(a, b, scratch),
-            double_assign: |a, scratch| Batch52::<Emulated, C, L, N>::new(Emulated).double_assign(a, scratch),
-            select: |table, index, negate, out| {
-                Batch52::<Emulated, C, L, N>::new(Emulated).select(table, index, negate, out);
-            },
-            multiply: |multiples, windows, out, scratch| {
-                Batch52::<Emulated, C, L, N>::new(Emulated).multiply(multiples, windows, out, scratch);
-            },
-            import: |points| Batch52::<Emulated, C, L, N>::new(Emulated).import(points),
-            export: |points| Batch52::<Emulated, C, L, N>::new(Emulated).export(points),
-            decompress: |points| Batch52::<Emulated, C, L, N>::new(Emulated).decompress(points),
-            ..Portable::<C, L>::KERNELS
+            limbs: N,
+            add_assign: kernel!(add_assign(a, b, scratch)),
+            double_assign: kernel!(double_assign(a, scratch)),
+            negate_masked: kernel!(negate_masked(a, mask)),
+            canonicalise: kernel!(canonicalise(a)),
+            pack: kernel!(pack(a, out)),
+            select: kernel!(select(table, index, negate, out)),
+            vartime_select: kernel!(vartime_select(table, index, negate, out)),
+            multiply: kernel!(multiply(multiples, windows, terms, out, scratch)),
+            import: kernel!(import(integers, points)),
+            export: kernel!(export(points, integers)),
+            decompress: kernel!(decompress(integers, points)),
         }
     }
 
-    /// Random points with the identity, repetitions and opposites among them.
+    impl CurveKernels {
+        fn of_integers(&self, curve: Curve, integers: &[u64]) -> Vec<Line> {
+            let mut points = vec![Line::ZERO; (integers.len() / stride(curve)).div_ceil(LANES) * 2 * self.limbs];
+            assert_eq!((self.import)(integers, &mut points), Ok(()), "{curve}: {}", self.backend);
+            points
+        }
+
+        fn integers(&self, points: &[Line], like: &[u64]) -> Vec<u64> {
+            let mut integers = vec![0; like.len()];
+            (self.export)(points, &mut integers);
+            integers
+        }
+    }
+
+    /// Words of a point outside.
+    fn stride(curve: Curve) -> usize {
+        2 * curve.shape().words
+    }
+
+    /// Random points with the identity, repetitions and opposites among them, as integers.
     fn mixture(curve: Curve, count: usize, rng: &mut ChaCha20Rng) -> Vec<u64> {
         let scalars: Vec<Scalar> = (0..count.max(1)).map(|_| Scalar::random(curve, rng)).collect();
         let points = FixedBase::new(&Points::generator(curve), 0).multiply_all(&scalars);
@@ -174,7 +234,19 @@ mod tests {
                 _ => batch.append(&points.repeat(i, 1)),
             }
         }
-        batch.words().to_vec()
+        batch.to_integers()
+    }
+
+    /// What `work` makes of the integers on `kernels`, as integers.
+    fn done(
+        kernels: &CurveKernels,
+        curve: Curve,
+        integers: &[u64],
+        work: impl FnOnce(&mut Vec<Line>, &mut Scratch),
+    ) -> Vec<u64> {
+        let mut points = kernels.of_integers(curve, integers);
+        work(&mut points, &mut Scratch::default());
+        kernels.integers(&points, integers)
     }
 
     #[test]
@@ -184,20 +256,48 @@ mod tests {
             let (portable, others) = backends(curve);
             for count in [0, 1, 7, 8, 9, 31, 32, 33, 64, 71] {
                 let (a, b) = (mixture(curve, count, &mut rng), mixture(curve, count, &mut rng));
-                let mut scratch = Vec::new();
-                let (mut sum, mut double) = (a.clone(), a.clone());
-                (portable.add_assign)(&mut sum, &b, &mut scratch);
-                (portable.double_assign)(&mut double, &mut scratch);
+                let plus = |kernels: &CurveKernels, a: &[u64], b: &[u64]| {
+                    let b = kernels.of_integers(curve, b);
+                    done(kernels, curve, a, |a, scratch| (kernels.add_assign)(a, &b, scratch))
+                };
+                let twice =
+                    |kernels: &CurveKernels| done(kernels, curve, &a, |a, scratch| (kernels.double_assign)(a, scratch));
+                let (sum, double) = (plus(portable, &a, &b), twice(portable));
                 for other in &others {
-                    let (mut other_sum, mut other_double) = (a.clone(), a.clone());
-                    (other.add_assign)(&mut other_sum, &b, &mut scratch);
-                    (other.double_assign)(&mut other_double, &mut scratch);
-                    assert!(other_sum == sum, "{curve}: {} adds {count} points otherwise", other.backend);
-                    assert!(other_double == double, "{curve}: {} doubles {count} points otherwise", other.backend);
-                    let mut itself = a.clone();
-                    (other.add_assign)(&mut itself, &a, &mut scratch);
-                    assert!(itself == double, "{curve}: {} adds a point to itself otherwise", other.backend);
+                    assert!(plus(other, &a, &b) == sum, "{curve}: {} adds {count} points otherwise", other.backend);
+                    assert!(twice(other) == double, "{curve}: {} doubles {count} points otherwise", other.backend);
+                    assert!(
+                        plus(other, &a, &a) == double,
+                        "{curve}: {} adds a point to itself otherwise",
+                        other.backend
+                    );
                 }
+            }
+        }
+    }
+
+    /// Sums of sums stay right: what a kernel leaves behind is within the bounds that it asks for.
+    #[test]
+    fn every_backend_agrees_after_long_chains() {
+        let mut rng = ChaCha20Rng::from_seed([6; 32]);
+        for curve in Curve::ALL {
+            let (portable, others) = backends(curve);
+            let (a, b) = (mixture(curve, 40, &mut rng), mixture(curve, 40, &mut rng));
+            let chain = |kernels: &CurveKernels| {
+                let mut b = kernels.of_integers(curve, &b);
+                let negate = vec![Line([0, u64::MAX, 0, u64::MAX, 0, 0, u64::MAX, u64::MAX]); 5];
+                done(kernels, curve, &a, |a, scratch| {
+                    for _ in 0..20 {
+                        (kernels.add_assign)(a, &b, scratch);
+                        (kernels.negate_masked)(a, &negate);
+                        (kernels.add_assign)(&mut b, a, scratch);
+                        (kernels.double_assign)(&mut b, scratch);
+                    }
+                })
+            };
+            let expected = chain(portable);
+            for other in &others {
+                assert!(chain(other) == expected, "{curve}: {} drifts", other.backend);
             }
         }
     }
@@ -207,17 +307,28 @@ mod tests {
         let mut rng = ChaCha20Rng::from_seed([2; 32]);
         for curve in Curve::ALL {
             let (portable, others) = backends(curve);
-            let stride = 2 * curve.shape().words;
-            for (entries, count) in [(1, 3), (8, 8), (32, 41), (64, 100)] {
+            for (entries, count) in [(1, 3_usize), (8, 8), (32, 41), (64, 100)] {
                 let table = mixture(curve, entries, &mut rng);
-                let index: Vec<u8> = (0..count).map(|_| (rng.next_u64() % entries as u64) as u8).collect();
-                let negate: Vec<u64> = (0..count).map(|_| (rng.next_u64() & 1).wrapping_neg()).collect();
-                let mut expected = vec![0; count * stride];
-                (portable.select)(&table, &index, &negate, &mut expected);
+                let lanes = |bound: u64, rng: &mut ChaCha20Rng| -> Vec<Line> {
+                    (0..count.div_ceil(8)).map(|_| Line(std::array::from_fn(|_| rng.next_u64() % bound))).collect()
+                };
+                let index = lanes(entries as u64, &mut rng);
+                let negate: Vec<Line> =
+                    lanes(2, &mut rng).into_iter().map(|line| Line(line.0.map(u64::wrapping_neg))).collect();
+                let like = vec![0; 8 * index.len() * stride(curve)];
+                let chosen = |kernels: &CurveKernels, select: Select| {
+                    let mut packed = vec![Line::ZERO; entries * stride(curve).div_ceil(LANES)];
+                    (kernels.pack)(&kernels.of_integers(curve, &table), &mut packed);
+                    let mut out = vec![Line::ZERO; index.len() * 2 * kernels.limbs];
+                    select(&packed, &index, &negate, &mut out);
+                    kernels.integers(&out, &like)
+                };
+                let expected = chosen(portable, portable.select);
+                assert!(chosen(portable, portable.vartime_select) == expected, "{curve}");
                 for other in &others {
-                    let mut found = vec![0; count * stride];
-                    (other.select)(&table, &index, &negate, &mut found);
-                    assert!(found == expected, "{curve}: {} selects otherwise", other.backend);
+                    for select in [other.select, other.vartime_select] {
+                        assert!(chosen(other, select) == expected, "{curve}: {} selects otherwise", other.backend);
+                    }
                 }
             }
         }
@@ -228,29 +339,27 @@ mod tests {
         let mut rng = ChaCha20Rng::from_seed([3; 32]);
         for curve in Curve::ALL {
             let (portable, others) = backends(curve);
-            let (stride, words) = (2 * curve.shape().words, curve.shape().words);
+            let (stride, words) = (stride(curve), curve.shape().words);
             for count in [0, 1, 8, 31, 32, 33, 70] {
                 let points = mixture(curve, count, &mut rng);
-                let mut integers = points.clone();
-                (portable.export)(&mut integers);
                 let mut compressed: Vec<u64> = Vec::new();
-                for point in integers.chunks_exact(stride).filter(|point| point.iter().any(|word| *word != 0)) {
-                    compressed.extend_from_slice(point);
-                    let place = compressed.len() - words;
-                    compressed[place + 1..].fill(0);
-                    compressed[place] &= 1;
+                let finite = points.chunks_exact(stride).filter(|point| point.iter().any(|word| *word != 0));
+                let finite: Vec<u64> = finite.flatten().copied().collect();
+                for point in finite.chunks_exact(stride) {
+                    compressed.extend_from_slice(&point[..words]);
+                    compressed.push(point[words] & 1);
+                    compressed.extend(vec![0; words - 1]);
                 }
-                let mut decompressed = compressed.clone();
-                assert_eq!((portable.decompress)(&mut decompressed), Ok(()));
-                for other in &others {
-                    let (mut found, mut back) = (points.clone(), integers.clone());
-                    (other.export)(&mut found);
-                    assert!(found == integers, "{curve}: {} exports otherwise", other.backend);
-                    assert_eq!((other.import)(&mut back), Ok(()), "{curve}: {}", other.backend);
-                    assert!(back == points, "{curve}: {} imports otherwise", other.backend);
-                    let mut found = compressed.clone();
-                    assert_eq!((other.decompress)(&mut found), Ok(()), "{curve}: {}", other.backend);
-                    assert!(found == decompressed, "{curve}: {} decompresses otherwise", other.backend);
+                for kernels in others.iter().chain([portable]) {
+                    let back = done(kernels, curve, &points, |lines, _| (kernels.canonicalise)(lines));
+                    assert!(back == points, "{curve}: {} imports or exports otherwise", kernels.backend);
+                    let mut lines = kernels.of_integers(curve, &finite);
+                    assert_eq!((kernels.decompress)(&mut compressed.clone(), &mut lines), Ok(()));
+                    assert!(kernels.integers(&lines, &finite) == finite, "{curve}: {}", kernels.backend);
+                    (kernels.canonicalise)(&mut lines);
+                    let mut again = kernels.of_integers(curve, &finite);
+                    (kernels.canonicalise)(&mut again);
+                    assert!(lines == again, "{curve}: {} has two forms of a point", kernels.backend);
                 }
             }
         }
@@ -261,9 +370,8 @@ mod tests {
         let mut rng = ChaCha20Rng::from_seed([4; 32]);
         for curve in Curve::ALL {
             let (portable, others) = backends(curve);
-            let (stride, words) = (2 * curve.shape().words, curve.shape().words);
-            let mut integers = mixture(curve, 50, &mut rng);
-            (portable.export)(&mut integers);
+            let (stride, words) = (stride(curve), curve.shape().words);
+            let integers = mixture(curve, 50, &mut rng);
             for place in [0, 7, 8, 33, 49] {
                 for fault in 0..4 {
                     let mut bad = integers.clone();
@@ -279,18 +387,14 @@ mod tests {
                             point[words] = 1;
                         }
                     }
-                    let x_only = bad.clone();
-                    let expected = (portable.import)(&mut bad.clone());
-                    let expected_root = (portable.decompress)(&mut x_only.clone());
-                    assert!(fault < 2 || expected == Err(place));
+                    let read = |kernels: &CurveKernels| {
+                        let mut lines = vec![Line::ZERO; 50_usize.div_ceil(LANES) * 2 * kernels.limbs];
+                        [(kernels.import)(&bad, &mut lines), (kernels.decompress)(&mut bad.clone(), &mut lines)]
+                    };
+                    let expected = read(portable);
+                    assert!(fault < 2 || expected[0] == Err(place));
                     for other in &others {
-                        assert_eq!((other.import)(&mut bad.clone()), expected, "{curve}: {}", other.backend);
-                        assert_eq!(
-                            (other.decompress)(&mut x_only.clone()),
-                            expected_root,
-                            "{curve}: {}",
-                            other.backend
-                        );
+                        assert_eq!(read(other), expected, "{curve}: {}", other.backend);
                     }
                 }
             }
@@ -302,34 +406,32 @@ mod tests {
         let mut rng = ChaCha20Rng::from_seed([5; 32]);
         for curve in Curve::ALL {
             let (portable, others) = backends(curve);
+            let most_terms = if curve.shape().halves.is_some() { 2 } else { 1 };
             for count in [0, 1, 8, 15, 16, 17, 40] {
-                let points = Points::from_words(curve, mixture(curve, count, &mut rng));
-                let multiples: Vec<u64> = points
-                    .odd_multiples(WINDOW_ENTRIES, &mut crate::curve::points::Scratch::default())
-                    .iter()
-                    .flat_map(|batch| batch.words().to_vec())
-                    .collect();
+                let points = mixture(curve, count, &mut rng);
                 // random windows, and those of small scalars, where sums meet their own addends
-                for shape in 0..4 {
-                    let windows: Vec<u8> = (0..6 + 20 * shape)
+                for (shape, terms) in (0..4).flat_map(|shape| (1..=most_terms).map(move |terms| (shape, terms))) {
+                    let windows: Vec<u8> = (0..terms * (6 + 20 * shape))
                         .map(|i| match shape {
                             0 => 8 - u8::from(i > 0) * (rng.next_u64() % 2) as u8,
-                            1 => {
-                                if i == 0 {
-                                    8
-                                } else {
-                                    7
-                                }
-                            }
+                            1 => 7 + u8::from(i < terms),
                             _ => (rng.next_u64() % 16) as u8,
                         })
                         .collect();
-                    let mut expected = vec![0; points.words().len()];
-                    (portable.multiply)(&multiples, &windows, &mut expected, &mut Vec::new());
+                    let product = |kernels: &CurveKernels| {
+                        let (mut odd, mut scratch) = (kernels.of_integers(curve, &points), Scratch::default());
+                        let (mut double, mut multiples) = (odd.clone(), odd.clone());
+                        (kernels.double_assign)(&mut double, &mut scratch);
+                        for _ in 1..WINDOW_ENTRIES {
+                            (kernels.add_assign)(&mut odd, &double, &mut scratch);
+                            multiples.extend_from_slice(&odd);
+                        }
+                        (kernels.multiply)(&multiples, &windows, terms, &mut odd, &mut scratch);
+                        kernels.integers(&odd, &points)
+                    };
+                    let expected = product(portable);
                     for other in &others {
-                        let mut found = vec![0; points.words().len()];
-                        (other.multiply)(&multiples, &windows, &mut found, &mut Vec::new());
-                        assert!(found == expected, "{curve}: {} multiplies otherwise", other.backend);
+                        assert!(product(other) == expected, "{curve}: {} multiplies otherwise", other.backend);
                     }
                 }
             }

@@ -1,10 +1,9 @@
 //! The portable backend: one lane of 64-bit words. It defines what every other backend must return.
 
 use super::field::{Element, Prime, SquareRoots, less_than};
-use super::{Coefficient, CurveConstants, CurveKernels, WINDOW, opaque, split_window};
+use super::{Coefficient, CurveConstants, CurveKernels, LANES, Line, Lines, Scratch, WINDOW, opaque, split_window};
 use std::marker::PhantomData;
 use subtle::ConditionallySelectable;
-use zeroize::Zeroizing;
 
 /// The portable loops for curve `C`.
 pub(crate) struct Portable<C, const L: usize>(PhantomData<C>);
@@ -12,14 +11,21 @@ pub(crate) struct Portable<C, const L: usize>(PhantomData<C>);
 impl<C: CurveConstants<L>, const L: usize> Portable<C, L> {
     pub(crate) const KERNELS: CurveKernels = CurveKernels {
         backend: "portable",
+        limbs: L,
         add_assign: add_assign::<C, L>,
         double_assign: double_assign::<C, L>,
         negate_masked: negate_masked::<C, L>,
+        canonicalise: |_| {}, // they always are
+        pack: pack::<C, L>,
         select: select::<C, L>,
+        vartime_select: vartime_select::<C, L>,
         multiply: multiply::<C, L>,
         import: import::<C, L>,
         export: export::<C, L>,
-        decompress: decompress::<C, L>,
+        decompress: |integers, points| {
+            find_y::<C, L>(integers)?;
+            import::<C, L>(integers, points)
+        },
     };
 }
 
@@ -34,14 +40,19 @@ impl<C: Prime<L>, const L: usize> Affine<C, L> {
     const IDENTITY: Self = Self { x: Element::ZERO, y: Element::ZERO };
 
     #[inline(always)]
-    fn read(words: &[[u64; L]], i: usize) -> Self {
-        Self { x: Element::from_words(&words[2 * i]), y: Element::from_words(&words[2 * i + 1]) }
+    fn read(lines: &[Line], i: usize) -> Self {
+        let group = &lines[i / LANES * 2 * L..][..2 * L];
+        let coordinate = |start: usize| Element::from_words(&std::array::from_fn(|j| group[start + j].0[i % LANES]));
+        Self { x: coordinate(0), y: coordinate(L) }
     }
 
     #[inline(always)]
-    fn write(self, words: &mut [[u64; L]], i: usize) {
-        words[2 * i] = self.x.0;
-        words[2 * i + 1] = self.y.0;
+    fn write(self, lines: &mut [Line], i: usize) {
+        let group = &mut lines[i / LANES * 2 * L..][..2 * L];
+        for j in 0..L {
+            group[j].0[i % LANES] = self.x.0[j];
+            group[L + j].0[i % LANES] = self.y.0[j];
+        }
     }
 
     #[inline(always)]
@@ -55,6 +66,11 @@ impl<C: Prime<L>, const L: usize> Affine<C, L> {
         let x = slope.square() - self.x - other_x;
         Self { x, y: slope * (self.x - x) - self.y }
     }
+}
+
+/// Number of points in lines, those beyond the end included.
+fn count<const L: usize>(lines: &[Line]) -> usize {
+    lines.len() / (2 * L) * LANES
 }
 
 /// How an addition is carried out.
@@ -105,15 +121,14 @@ fn coefficient_a<C: CurveConstants<L>, const L: usize>() -> Element<C, L> {
     }
 }
 
-fn add_assign<C: CurveConstants<L>, const L: usize>(a: &mut [u64], b: &[u64], scratch: &mut Vec<u64>) {
-    let b = b.as_chunks::<L>().0;
+fn add_assign<C: CurveConstants<L>, const L: usize>(a: &mut [Line], b: &[Line], scratch: &mut Scratch) {
     batch::<C, L>(a, scratch, |p, i| {
         let q = Affine::read(b, i);
         (Addition::of(p, &q), q.x)
     });
 }
 
-fn double_assign<C: CurveConstants<L>, const L: usize>(a: &mut [u64], scratch: &mut Vec<u64>) {
+fn double_assign<C: CurveConstants<L>, const L: usize>(a: &mut [Line], scratch: &mut Scratch) {
     batch::<C, L>(a, scratch, |p, _| {
         let addition = if p.is_identity() { Addition::Known(*p) } else { Addition::tangent(p) };
         (addition, p.x)
@@ -124,28 +139,27 @@ fn double_assign<C: CurveConstants<L>, const L: usize>(a: &mut [u64], scratch: &
 /// simultaneous inversion: `scratch` holds the running products, and a denominator never is zero).
 #[inline(always)]
 fn batch<C: CurveConstants<L>, const L: usize>(
-    points: &mut [u64],
-    scratch: &mut Vec<u64>,
+    points: &mut [Line],
+    scratch: &mut Scratch,
     addition: impl Fn(&Affine<C, L>, usize) -> (Addition<C, L>, Element<C, L>),
 ) {
-    let points = points.as_chunks_mut::<L>().0;
-    let count = points.len() / 2;
-    scratch.clear();
-    scratch.resize(count * L, 0);
-    let prefixes = scratch.as_chunks_mut::<L>().0;
+    let count = count::<L>(points);
+    let public = scratch.is_public();
+    let prefixes = scratch.lines(count); // one of at most eight words each
     let mut product = Element::<C, L>::ONE;
     for (i, prefix) in prefixes.iter_mut().enumerate() {
-        *prefix = product.0;
+        prefix.0[..L].copy_from_slice(&product.0);
         if let (Addition::Line { denominator, .. }, _) = addition(&Affine::read(points, i), i) {
             product = product * denominator;
         }
     }
-    let mut inverse = product.invert();
+    let mut inverse = if public { product.vartime_invert() } else { product.invert() };
     for i in (0..count).rev() {
         let p = Affine::read(points, i);
         let sum = match addition(&p, i) {
             (Addition::Line { numerator, denominator }, other_x) => {
-                let slope = numerator * (inverse * Element::from_words(&prefixes[i]));
+                let prefix = Element::from_words(&std::array::from_fn(|j| prefixes[i].0[j]));
+                let slope = numerator * (inverse * prefix);
                 inverse = inverse * denominator;
                 p.chord(other_x, slope)
             }
@@ -155,64 +169,109 @@ fn batch<C: CurveConstants<L>, const L: usize>(
     }
 }
 
-fn negate_masked<C: CurveConstants<L>, const L: usize>(a: &mut [u64], mask: &[u64]) {
-    let points = a.as_chunks_mut::<L>().0;
-    for (i, mask) in mask.iter().enumerate() {
-        let y = Element::<C, L>::from_words(&points[2 * i + 1]);
-        let choice = ((mask & 1) as u8).into();
-        points[2 * i + 1] = Element::conditional_select(&y, &-y, choice).0;
+fn negate_masked<C: CurveConstants<L>, const L: usize>(a: &mut [Line], mask: &[Line]) {
+    for i in 0..count::<L>(a) {
+        let mut point = Affine::<C, L>::read(a, i);
+        let choice = ((mask[i / LANES].0[i % LANES] & 1) as u8).into();
+        point.y = Element::conditional_select(&point.y, &-point.y, choice);
+        point.write(a, i);
     }
 }
 
-fn select<C: CurveConstants<L>, const L: usize>(table: &[u64], index: &[u8], negate: &[u64], out: &mut [u64]) {
-    let entries = table.chunks_exact(2 * L);
-    for (wanted, out) in index.iter().zip(out.chunks_exact_mut(2 * L)) {
+/// Lines of a table entry.
+const fn entry_lines<const L: usize>() -> usize {
+    (2 * L).div_ceil(LANES)
+}
+
+fn pack<C: CurveConstants<L>, const L: usize>(a: &[Line], out: &mut [Line]) {
+    for (i, entry) in out.chunks_exact_mut(entry_lines::<L>()).enumerate() {
+        let Affine::<C, L> { x, y } = Affine::read(a, i);
+        for (place, word) in x.0.into_iter().chain(y.0).enumerate() {
+            entry[place / LANES].0[place % LANES] = word;
+        }
+    }
+}
+
+/// The point of an entry's words.
+fn unpack<C: Prime<L>, const L: usize>(word: impl Fn(usize) -> u64) -> Affine<C, L> {
+    let coordinate = |start: usize| Element::from_words(&std::array::from_fn(|j| word(start + j)));
+    Affine { x: coordinate(0), y: coordinate(L) }
+}
+
+fn select<C: CurveConstants<L>, const L: usize>(table: &[Line], index: &[Line], negate: &[Line], out: &mut [Line]) {
+    for i in 0..count::<L>(out) {
         // the barrier keeps the compiler from turning the scan back into an indexed read
-        let wanted = u64::from(std::hint::black_box(*wanted));
-        let mut found = [[0u64; L]; 2];
-        let found_words = found.as_flattened_mut();
-        for (position, entry) in entries.clone().enumerate() {
+        let wanted = std::hint::black_box(index[i / LANES].0[i % LANES]);
+        let mut found = [Line::ZERO; 2];
+        for (position, entry) in table.chunks_exact(entry_lines::<L>()).enumerate() {
             let difference = position as u64 ^ wanted;
             let mask = opaque((difference.wrapping_sub(1) >> 63).wrapping_neg()); // all ones iff there is none
-            for (word, entry_word) in found_words.iter_mut().zip(entry) {
-                *word |= entry_word & mask;
+            for (found, line) in found.iter_mut().zip(entry) {
+                for (word, entry_word) in found.0.iter_mut().zip(line.0) {
+                    *word |= entry_word & mask;
+                }
             }
         }
-        out.copy_from_slice(found_words);
+        unpack::<C, L>(|place| found[place / LANES].0[place % LANES]).write(out, i);
     }
     negate_masked::<C, L>(out, negate);
 }
 
-/// By affine batches: a window is four doublings and an addition of the whole batch.
+fn vartime_select<C: CurveConstants<L>, const L: usize>(
+    table: &[Line],
+    index: &[Line],
+    negate: &[Line],
+    out: &mut [Line],
+) {
+    for i in 0..count::<L>(out) {
+        let start = index[i / LANES].0[i % LANES] as usize * entry_lines::<L>();
+        unpack::<C, L>(|place| table[start + place / LANES].0[place % LANES]).write(out, i);
+    }
+    negate_masked::<C, L>(out, negate);
+}
+
+/// By affine batches: a window is four doublings and an addition, or two, of the whole batch.
 fn multiply<C: CurveConstants<L>, const L: usize>(
-    multiples: &[u64],
+    multiples: &[Line],
     windows: &[u8],
-    out: &mut [u64],
-    scratch: &mut Vec<u64>,
+    terms: usize,
+    out: &mut [Line],
+    scratch: &mut Scratch,
 ) {
     if out.is_empty() {
         return;
     }
-    let mut addend = Zeroizing::new(vec![0; out.len()]);
-    let mut mask = Zeroizing::new(vec![0; out.len() / (2 * L)]);
+    let beta = Element::<C, L>::from_integer(&C::BETA);
+    let mut addend = Lines::zero(out.len());
+    let mut mask = Lines::zero(out.len() / (2 * L));
     for (position, &window) in windows.iter().enumerate() {
         let (index, negative) = split_window(std::hint::black_box(window), WINDOW);
-        addend.fill(0);
+        addend.fill(Line::ZERO);
         for (entry, multiple) in multiples.chunks_exact(out.len()).enumerate() {
             let difference = entry as u64 ^ u64::from(index);
             let here = opaque((difference.wrapping_sub(1) >> 63).wrapping_neg()); // all ones iff there is none
-            for (word, candidate) in addend.iter_mut().zip(multiple) {
-                *word |= candidate & here;
+            for (line, candidate) in addend.iter_mut().zip(multiple) {
+                for (word, candidate) in line.0.iter_mut().zip(candidate.0) {
+                    *word |= candidate & here;
+                }
             }
         }
-        mask.fill(opaque(negative));
+        if position % terms == 1 {
+            for i in 0..count::<L>(&addend) {
+                let point = Affine::<C, L>::read(&addend, i);
+                Affine { x: point.x * beta, ..point }.write(&mut addend, i);
+            }
+        }
+        mask.fill(Line([opaque(negative); LANES]));
         negate_masked::<C, L>(&mut addend, &mask);
         if position == 0 {
             out.copy_from_slice(&addend);
             continue;
         }
-        for _ in 0..WINDOW {
-            double_assign::<C, L>(out, scratch);
+        if position % terms == 0 {
+            for _ in 0..WINDOW {
+                double_assign::<C, L>(out, scratch);
+            }
         }
         add_assign::<C, L>(out, &addend, scratch);
     }
@@ -231,15 +290,14 @@ fn is_canonical<C: Prime<L>, const L: usize>(integer: &[u64; L]) -> bool {
     less_than(integer, &C::MODULUS).into()
 }
 
-fn import<C: CurveConstants<L>, const L: usize>(points: &mut [u64]) -> Result<(), usize> {
-    let points = points.as_chunks_mut::<L>().0;
+fn import<C: CurveConstants<L>, const L: usize>(integers: &[u64], points: &mut [Line]) -> Result<(), usize> {
     let b = Element::<C, L>::from_integer(&C::B);
-    for i in 0..points.len() / 2 {
-        if !is_canonical::<C, L>(&points[2 * i]) || !is_canonical::<C, L>(&points[2 * i + 1]) {
+    points.fill(Line::ZERO);
+    for (i, [x, y]) in integers.as_chunks::<L>().0.as_chunks::<2>().0.iter().enumerate() {
+        if !is_canonical::<C, L>(x) || !is_canonical::<C, L>(y) {
             return Err(i);
         }
-        let point =
-            Affine::<C, L> { x: Element::from_integer(&points[2 * i]), y: Element::from_integer(&points[2 * i + 1]) };
+        let point = Affine::<C, L> { x: Element::from_integer(x), y: Element::from_integer(y) };
         if !point.is_identity() && point.y.square() != curve_polynomial(point.x, b) {
             return Err(i);
         }
@@ -248,25 +306,24 @@ fn import<C: CurveConstants<L>, const L: usize>(points: &mut [u64]) -> Result<()
     Ok(())
 }
 
-fn export<C: CurveConstants<L>, const L: usize>(points: &mut [u64]) {
-    for coordinate in points.as_chunks_mut::<L>().0 {
-        *coordinate = Element::<C, L>::from_words(coordinate).to_integer();
+fn export<C: CurveConstants<L>, const L: usize>(points: &[Line], integers: &mut [u64]) {
+    for (i, [x, y]) in integers.as_chunks_mut::<L>().0.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+        let point = Affine::<C, L>::read(points, i);
+        (*x, *y) = (point.x.to_integer(), point.y.to_integer());
     }
 }
 
-fn decompress<C: CurveConstants<L>, const L: usize>(points: &mut [u64]) -> Result<(), usize> {
-    let points = points.as_chunks_mut::<L>().0;
+/// Puts the `y` of each `x` in its place; see [`CurveKernels::decompress`].
+pub(super) fn find_y<C: CurveConstants<L>, const L: usize>(integers: &mut [u64]) -> Result<(), usize> {
     let b = Element::<C, L>::from_integer(&C::B);
     let roots = SquareRoots::<C, L>::new();
-    for i in 0..points.len() / 2 {
-        if !is_canonical::<C, L>(&points[2 * i]) {
+    for (i, [x, y]) in integers.as_chunks_mut::<L>().0.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+        if !is_canonical::<C, L>(x) {
             return Err(i);
         }
-        let x = Element::<C, L>::from_integer(&points[2 * i]);
-        let root = roots.vartime_root(curve_polynomial(x, b)).ok_or(i)?;
-        let parity = points[2 * i + 1][0] & 1;
-        let y = if root.to_integer()[0] & 1 == parity { root } else { -root };
-        Affine { x, y }.write(points, i);
+        let root = roots.vartime_root(curve_polynomial(Element::from_integer(x), b)).ok_or(i)?;
+        let parity = y[0] & 1;
+        *y = if root.to_integer()[0] & 1 == parity { root.to_integer() } else { (-root).to_integer() };
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ impl Uplink {
     /// # Errors
     /// [`Fault`] if it is no packet on this curve, or one for another room, of another member, or of another length.
     pub fn check(&self, packet: &[u8]) -> Result<PacketHeader, Fault> {
-        let header = wire::decode_packet_header(packet, self.parameters)?;
+        let header = wire::decode_packet_header::<Ciphertexts>(packet, self.parameters)?;
         if header.room != self.room {
             return Err(Fault::Room);
         }
@@ -48,7 +48,7 @@ impl Uplink {
     /// As [`Uplink::check`], and if any point is not on the curve.
     pub fn decode(&self, packet: &[u8]) -> Result<(u32, Ciphertexts), Fault> {
         self.check(packet)?;
-        let (header, ciphertexts) = wire::decode_packet(packet, self.parameters)?;
+        let (header, ciphertexts) = wire::decode_packet::<Ciphertexts>(packet, self.parameters)?;
         Ok((header.tick, ciphertexts))
     }
 }

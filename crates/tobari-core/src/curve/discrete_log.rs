@@ -1,7 +1,8 @@
 //! Discrete logarithms of small absolute value: from `mG` back to `m`.
 //!
 //! Baby steps and giant steps (Shanks), halved by symmetry: a table of fingerprints of `x(mG)` for `1 ≤ m ≤ T` answers
-//! `|m| ≤ T` at once, since `-mG` has the same `x`; further out, `Q ± j(2T + 1)G` is looked up for `j = 1, 2, …`. With
+//! `|m| ≤ T` at once, since `-mG` has the same `x`; further out, `Q ± j(2T + 1)G` is looked up for `j = 1, 2, …`, eight `j`
+//! with one inversion, and no more of a sum than its `x`: 3.5 products a look-up. With
 //! `T = 2^18 - 1` a sum of seven full-scale speakers needs no giant step, one of 1,024 (`|m| ≤ 2^25`, 27 bits signed)
 //! at most 64 pairs, one of 4,096 at most 256. The paper's table of `2^16` entries (Ueno et al., section 5.1)
 //! stops at one speaker at full scale: it cannot decode a sum.
@@ -14,15 +15,18 @@
 //! `docs/threats.md` says who could see that.
 
 use super::Points;
-use super::points::group_lines;
+use super::points::{entry_lines, group_lines};
 use crate::curve::Curve;
-use crate::simd::{LANES, Line, Scratch};
+use crate::simd::{LANES, Line, Scratch, fingerprint};
 use zeroize::Zeroizing;
 
 /// Multiples in each of the two tables that confirm a hit.
 const LOW: usize = 512;
 /// Most rows of `LOW` multiples in the fingerprint table: `T = 2^18 - 1`.
 const MAX_HIGH: usize = 512;
+
+/// Giant steps that share an inversion.
+const STEPS_AT_ONCE: usize = 8;
 
 /// The table for logarithms up to a bound. Holds no secret.
 ///
@@ -44,8 +48,8 @@ pub struct DiscreteLog {
     high: Vec<Line>,
     /// Open addressing: `fingerprint << 32 | m`, zero where free (`m ≥ 1`).
     slots: Vec<u64>,
-    /// `(2T + 1)G`.
-    step: Points,
+    /// `j(2T + 1)G` for `j = 1, 2, …` as far as the bound, as table entries.
+    steps: Vec<Line>,
 }
 
 /// A point whose logarithm is not within the bound.
@@ -59,9 +63,14 @@ pub struct NotInRange {
 /// Points whose logarithm is still open, with their positions in the caller's batch.
 struct Open {
     positions: Vec<usize>,
-    /// `Q - offset·G`.
     points: Points,
-    offset: i64,
+}
+
+/// A fingerprint of the table that was met: by `Q - jS` for point `i`, `jS` being `j` giant steps, possibly backwards.
+struct Hit {
+    i: usize,
+    step: i64,
+    m: usize,
 }
 
 impl DiscreteLog {
@@ -87,8 +96,11 @@ impl DiscreteLog {
         step.add(&back, &mut scratch);
         let half_width = (rows * LOW - 1) as i64;
         let (low_table, high_table) = (low.pack(), high.pack());
+        let step_width = 2 * half_width + 1;
+        let giant_steps = (i64::from(bound) - half_width + step_width - 1).max(0) / step_width;
+        let steps = multiples(&step, giant_steps as usize + 1, &mut scratch).pack()[entry_lines(curve)..].to_vec();
         let slots = vec![0; (2 * rows * LOW).next_power_of_two()];
-        let mut table = Self { curve, bound, half_width, low: low_table, high: high_table, slots, step };
+        let mut table = Self { curve, bound, half_width, low: low_table, high: high_table, slots, steps };
         for row in 0..rows {
             let mut points = high.repeat(row, LOW);
             points.add(&low, &mut scratch);
@@ -125,24 +137,19 @@ impl DiscreteLog {
     pub fn vartime_solve(&self, points: &Points) -> Result<Zeroizing<Vec<i32>>, NotInRange> {
         assert_eq!(points.curve(), self.curve);
         let mut found = Zeroizing::new(vec![None; points.len()]);
-        let mut scratch = Scratch::default();
-        let mut up = Open { positions: (0..points.len()).collect(), points: points.clone(), offset: 0 };
-        self.look_up(&up, &mut found, &mut scratch);
-        let mut down = Open { positions: up.positions.clone(), points: points.clone(), offset: 0 };
-        let step_width = 2 * self.half_width + 1;
-        let giant_steps = (i64::from(self.bound) - self.half_width + step_width - 1).max(0) / step_width;
-        let mut backwards = self.step.clone();
-        backwards.negate_assign();
-        for _ in 0..giant_steps {
-            for (side, by, width) in [(&mut up, &backwards, step_width), (&mut down, &self.step, -step_width)] {
-                side.keep_open(&found);
-                if side.positions.is_empty() {
-                    break;
-                }
-                side.points.add(&by.repeat(0, side.points.len()), &mut scratch);
-                side.offset += width;
-                self.look_up(side, &mut found, &mut scratch);
+        let mut scratch = Scratch::public();
+        let mut open = Open { positions: (0..points.len()).collect(), points: points.clone() };
+        self.look_up(&open, &mut found, &mut scratch);
+        let (mut done, all) = (0, self.steps.len() / entry_lines(self.curve));
+        while done < all {
+            open.keep_open(&found);
+            if open.positions.is_empty() {
+                break;
             }
+            // few at first: most sums are small
+            let count = done.clamp(1, STEPS_AT_ONCE).min(all - done);
+            self.step_and_look_up(&open, done, count, &mut found, &mut scratch);
+            done += count;
         }
         let within = |m: i64| m.unsigned_abs() <= u64::from(self.bound);
         let mut answers = Zeroizing::new(Vec::with_capacity(found.len())); // never grows, so no copy is left behind
@@ -160,25 +167,109 @@ impl DiscreteLog {
         let mut hits: Zeroizing<Vec<(usize, usize)>> = Zeroizing::new(Vec::with_capacity(2 * open.points.len()));
         for (i, x) in fingerprints(&open.points).into_iter().enumerate() {
             if open.points.is_identity(i) {
-                found[open.positions[i]] = Some(open.offset);
+                found[open.positions[i]] = Some(0);
             } else {
                 hits.extend(self.candidates(x).map(|m| (i, m)));
             }
         }
-        let select = self.curve.kernels().vartime_select;
-        let part = |table: &[Line], part: fn(usize) -> usize| {
-            let index: Zeroizing<Vec<u64>> = Zeroizing::new(hits.iter().map(|(_, m)| part(*m) as u64).collect());
-            Points::selected(self.curve, select, table, &index, &vec![0; hits.len()])
-        };
-        let mut multiples = part(&self.low, |m| m % LOW);
-        multiples.add(&part(&self.high, |m| m / LOW), scratch);
+        let multiples = self.small_multiples(hits.iter().map(|(_, m)| *m), scratch);
         let wanted = open.points.pick(hits.iter().map(|(i, _)| *i));
         let signs = same_up_to_sign(&wanted, &multiples);
         for (&(i, m), sign) in hits.iter().zip(signs) {
             if let Some(sign) = sign {
-                found[open.positions[i]] = Some(open.offset + sign * m as i64);
+                found[open.positions[i]] = Some(sign * m as i64);
             }
         }
+    }
+
+    /// Looks `Q - jS` and `Q + jS` up for every open point and `count` giant steps after the first `done`.
+    fn step_and_look_up(
+        &self,
+        open: &Open,
+        done: usize,
+        count: usize,
+        found: &mut [Option<i64>],
+        scratch: &mut Scratch,
+    ) {
+        let (kernels, entry) = (self.curve.kernels(), entry_lines(self.curve));
+        let groups = open.points.len().div_ceil(LANES);
+        let mut prints = vec![Line::ZERO; 2 * count * groups];
+        let steps = &self.steps[done * entry..(done + count) * entry];
+        let mut hits = Vec::new();
+        if (kernels.vartime_pair_x)(open.points.lines(), steps, &mut prints, scratch) {
+            for (place, line) in prints.iter().enumerate() {
+                let (step, group, back) = (place / (2 * groups) + done + 1, place / 2 % groups, place % 2 == 1);
+                let step = if back { -(step as i64) } else { step as i64 };
+                let lanes = line.0.iter().take(open.points.len() - group * LANES).enumerate();
+                hits.extend(
+                    lanes.flat_map(|(lane, x)| {
+                        self.candidates(*x).map(move |m| Hit { i: group * LANES + lane, step, m })
+                    }),
+                );
+            }
+        } else {
+            self.step_slowly(open, done, count, &mut hits, scratch);
+        }
+        self.confirm(open, &hits, found, scratch);
+    }
+
+    /// The same by additions, where some point is a giant step itself, or two are its difference.
+    #[cold]
+    fn step_slowly(&self, open: &Open, done: usize, count: usize, hits: &mut Vec<Hit>, scratch: &mut Scratch) {
+        for step in done + 1..=done + count {
+            for signed in [step as i64, -(step as i64)] {
+                let mut moved = open.points.clone();
+                moved.add(&self.giant_steps(&vec![-signed; moved.len()]), scratch);
+                for (i, x) in fingerprints(&moved).into_iter().enumerate() {
+                    if moved.is_identity(i) {
+                        hits.push(Hit { i, step: signed, m: 0 });
+                    } else {
+                        hits.extend(self.candidates(x).map(|m| Hit { i, step: signed, m }));
+                    }
+                }
+            }
+        }
+    }
+
+    /// So many giant steps, not zero: `jS`.
+    fn giant_steps(&self, steps: &[i64]) -> Points {
+        let index: Zeroizing<Vec<u64>> = Zeroizing::new(steps.iter().map(|j| j.unsigned_abs() - 1).collect());
+        let negate: Zeroizing<Vec<u64>> = Zeroizing::new(steps.iter().map(|j| (j >> 63) as u64).collect());
+        Points::selected(self.curve, self.curve.kernels().vartime_select, &self.steps, &index, &negate)
+    }
+
+    /// Compares `jS + mG` and `jS - mG` with the point of each hit.
+    fn confirm(&self, open: &Open, hits: &[Hit], found: &mut [Option<i64>], scratch: &mut Scratch) {
+        if hits.is_empty() {
+            return;
+        }
+        let steps: Vec<i64> = hits.iter().map(|hit| hit.step).collect();
+        let mut multiples = self.small_multiples(hits.iter().map(|hit| hit.m), scratch);
+        let wanted = open.points.pick(hits.iter().map(|hit| hit.i));
+        for sign in [1, -1] {
+            let mut sums = self.giant_steps(&steps);
+            sums.add(&multiples, scratch);
+            for (hit, same) in hits.iter().zip(same_up_to_sign(&wanted, &sums)) {
+                if same == Some(1) {
+                    let answer = hit.step * (2 * self.half_width + 1) + sign * hit.m as i64;
+                    found[open.positions[hit.i]] = Some(answer);
+                }
+            }
+            multiples.negate_assign();
+        }
+    }
+
+    /// `mG` for each `m ≤ T`.
+    fn small_multiples(&self, all: impl ExactSizeIterator<Item = usize> + Clone, scratch: &mut Scratch) -> Points {
+        let select = self.curve.kernels().vartime_select;
+        let positive = vec![0; all.len()];
+        let part = |table: &[Line], part: fn(usize) -> usize| {
+            let index: Zeroizing<Vec<u64>> = Zeroizing::new(all.clone().map(|m| part(m) as u64).collect());
+            Points::selected(self.curve, select, table, &index, &positive)
+        };
+        let mut multiples = part(&self.low, |m| m % LOW);
+        multiples.add(&part(&self.high, |m| m / LOW), scratch);
+        multiples
     }
 
     /// Every `m` whose fingerprint agrees with `x`.
@@ -207,8 +298,7 @@ impl Open {
 fn fingerprints(points: &Points) -> Vec<u64> {
     let lines = points.canonical();
     let groups = lines.chunks_exact(group_lines(points.curve()));
-    // whether limbs have 64 bits or 52
-    let all = groups.flat_map(|group| (0..LANES).map(|lane| group[0].0[lane] ^ group[1].0[lane] << 52));
+    let all = groups.flat_map(|group| (0..LANES).map(|lane| fingerprint(group[0].0[lane], group[1].0[lane])));
     all.take(points.len()).collect()
 }
 

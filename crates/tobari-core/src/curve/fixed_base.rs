@@ -102,8 +102,17 @@ impl Table {
         let curve = base.curve();
         let windows = digit_count(curve, width);
         let powers = vartime_powers_of_two(&base.repeat(index, 1), width, windows);
-        let multiples = powers.all_odd_multiples(width - 1);
-        Self { curve, width, vartime, entries: multiples.pack() }
+        // whole groups: the last ones hold the first point again
+        let padded = windows.next_multiple_of(LANES);
+        let powers = powers.pick((0..padded).map(|window| if window < windows { window } else { 0 }));
+        let multiples = powers.vartime_odd_multiples(width - 1).pack();
+        let (lines, count) = (entry_lines(curve), 1 << (width - 1));
+        let mut entries = vec![Line::ZERO; windows * count * lines];
+        for (place, entry) in entries.chunks_exact_mut(lines).enumerate() {
+            let (window, multiple) = (place / count, place % count);
+            entry.copy_from_slice(&multiples[(multiple * padded + window) * lines..][..lines]);
+        }
+        Self { curve, width, vartime, entries }
     }
 
     fn window(&self, window: usize) -> &[Line] {

@@ -295,18 +295,29 @@ impl Points {
         multiples
     }
 
-    /// The first `2^log` odd multiples of point 0, then those of point 1, and so on: by doubling the list.
-    pub(crate) fn all_odd_multiples(&self, log: u32) -> Points {
-        let mut scratch = Scratch::default();
-        let (mut all, mut step) = (self.clone(), self.clone());
-        for _ in 0..log {
+    /// `1, 3, 5, … 2^(log + 1) - 1` times every point of a batch of whole groups, one multiple of all after another: by doubling
+    /// the list.
+    ///
+    /// # Panics
+    /// If the batch is not of whole groups.
+    pub(crate) fn vartime_odd_multiples(&self, log: u32) -> Points {
+        assert!(self.len.is_multiple_of(LANES), "whole groups");
+        let (curve, group) = (self.curve, self.lines.len());
+        let mut scratch = Scratch::public();
+        let mut step = self.clone();
+        let mut lines = Lines::zero(group << log);
+        lines[..group].copy_from_slice(&self.lines);
+        let mut steps = Lines::zero(group << log.saturating_sub(1));
+        for doubling in 0..log {
             step.double(&mut scratch);
-            let mut next = all.clone();
-            next.add(&step.pick((0..all.len).map(|i| i % self.len)), &mut scratch);
-            all.append(&next);
+            let (known, rest) = lines.split_at_mut(group << doubling);
+            let next = &mut rest[..known.len()];
+            next.copy_from_slice(known);
+            let steps = &mut steps[..known.len()];
+            steps.chunks_exact_mut(group).for_each(|steps| steps.copy_from_slice(&step.lines));
+            (curve.kernels().add_assign)(next, steps, &mut scratch);
         }
-        // by multiple so far: by point now
-        all.pick((0..all.len).map(|i| (i & ((1 << log) - 1)) * self.len + (i >> log)))
+        Self { curve, len: self.len << log, lines }
     }
 }
 

@@ -205,6 +205,12 @@ impl<C: CurveConstants<L>, const L: usize, const N: usize> Avx512Kernels<C, L, N
             out: &mut [Line],
             scratch: &mut Scratch
         )),
+        vartime_pair_x: kernel!(vartime_pair_x(
+            points: &[Line],
+            steps: &[Line],
+            out: &mut [Line],
+            scratch: &mut Scratch
+        ) -> bool),
         import: kernel!(import(integers: &[u64], points: &mut [Line]) -> Result<(), usize>),
         export: kernel!(export(points: &[Line], out: &mut [u64])),
         decompress: kernel!(decompress(integers: &mut [u64], points: &mut [Line]) -> Result<(), usize>),

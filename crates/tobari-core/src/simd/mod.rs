@@ -32,6 +32,8 @@ mod inverse;
 #[cfg(any(target_arch = "x86_64", test))]
 mod jacobian52;
 mod lanes;
+#[cfg(any(target_arch = "x86_64", test))]
+mod pair52;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
@@ -67,6 +69,11 @@ pub(crate) enum Coefficient {
 #[inline(always)]
 pub(crate) const fn opaque(mask: u64) -> u64 {
     std::hint::black_box(mask)
+}
+
+/// 64 bits of a coordinate from its two lowest canonical limbs, whether these have 64 bits or 52.
+pub(crate) fn fingerprint(low: u64, high: u64) -> u64 {
+    low ^ high << 52
 }
 
 /// Bits of a window of [`CurveKernels::multiply`].
@@ -139,6 +146,10 @@ pub struct CurveKernels {
     /// multiples of all points: `P_0 P_1 …`, then `3P_0 3P_1 …`, up to `15`. With two terms `k` is `k_0 + λ k_1`, whose windows
     /// alternate. Neither an address nor a branch depends on a window, but for exceptional additions.
     pub(crate) multiply: fn(multiples: &[Line], windows: &[u8], terms: usize, out: &mut [Line], scratch: &mut Scratch),
+    /// The fingerprints ([`fingerprint`]) of `x(Q - S)` and `x(Q + S)`, two lines for each `S` of a table and each group of
+    /// points `Q`: 7 products a pair, and one inversion for all. False, and nothing is written, if some `Q = ±S`. What comes
+    /// out for the identity means nothing. Variable time.
+    pub(crate) vartime_pair_x: fn(points: &[Line], steps: &[Line], out: &mut [Line], scratch: &mut Scratch) -> bool,
     /// Canonical integers to points; `Err(i)` for the first point with a coordinate not below `p` or off the curve. Zeros are
     /// the identity.
     pub(crate) import: fn(integers: &[u64], points: &mut [Line]) -> Result<(), usize>,
@@ -192,6 +203,7 @@ mod tests {
             select: kernel!(select(table, index, negate, out)),
             vartime_select: kernel!(vartime_select(table, index, negate, out)),
             multiply: kernel!(multiply(multiples, windows, terms, out, scratch)),
+            vartime_pair_x: kernel!(vartime_pair_x(points, steps, out, scratch)),
             import: kernel!(import(integers, points)),
             export: kernel!(export(points, integers)),
             decompress: kernel!(decompress(integers, points)),
@@ -298,6 +310,40 @@ mod tests {
             let expected = chain(portable);
             for other in &others {
                 assert!(chain(other) == expected, "{curve}: {} drifts", other.backend);
+            }
+        }
+    }
+
+    #[test]
+    fn fingerprints_of_pairs_are_those_of_the_sums_on_every_backend() {
+        let mut rng = ChaCha20Rng::from_seed([7; 32]);
+        for curve in Curve::ALL {
+            let (portable, others) = backends(curve);
+            let scalars: Vec<Scalar> = (0..44).map(|_| Scalar::random(curve, &mut rng)).collect();
+            let points = FixedBase::new(&Points::generator(curve), 0).multiply_all(&scalars).to_integers();
+            let (steps, points) = points.split_at(3 * stride(curve));
+            for kernels in others.iter().chain([portable]) {
+                let lines = kernels.of_integers(curve, points);
+                let (groups, entry) = (lines.len() / (2 * kernels.limbs), stride(curve).div_ceil(LANES));
+                let mut table = vec![Line::ZERO; 3 * entry];
+                (kernels.pack)(&kernels.of_integers(curve, steps), &mut table);
+                let (mut found, mut scratch) = (vec![Line::ZERO; 3 * 2 * groups], Scratch::public());
+                assert!((kernels.vartime_pair_x)(&lines, &table, &mut found, &mut scratch));
+                for (place, found) in found.iter().enumerate() {
+                    let (step, group, side) = (place / (2 * groups), place / 2 % groups, place % 2);
+                    let step = &steps[step * stride(curve)..(step + 1) * stride(curve)];
+                    let mut sum = kernels.of_integers(curve, &step.repeat(LANES));
+                    (kernels.negate_masked)(&mut sum, &[Line([(side as u64).wrapping_sub(1); 8])]);
+                    let own = &lines[group * 2 * kernels.limbs..(group + 1) * 2 * kernels.limbs];
+                    (kernels.add_assign)(&mut sum, own, &mut scratch);
+                    (kernels.canonicalise)(&mut sum);
+                    for lane in 0..(41 - group * LANES).min(LANES) {
+                        let expected = fingerprint(sum[0].0[lane], sum[1].0[lane]);
+                        assert_eq!(found.0[lane], expected, "{curve}: {} {place}", kernels.backend);
+                    }
+                }
+                (kernels.pack)(&lines, &mut table);
+                assert!(!(kernels.vartime_pair_x)(&lines, &table, &mut found, &mut scratch), "a point is its own step");
             }
         }
     }

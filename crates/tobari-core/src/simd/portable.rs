@@ -1,7 +1,9 @@
 //! The portable backend: one lane of 64-bit words. It defines what every other backend must return.
 
 use super::field::{Element, Prime, SquareRoots, less_than};
-use super::{Coefficient, CurveConstants, CurveKernels, LANES, Line, Lines, Scratch, WINDOW, opaque, split_window};
+use super::{
+    Coefficient, CurveConstants, CurveKernels, LANES, Line, Lines, Scratch, WINDOW, fingerprint, opaque, split_window,
+};
 use std::marker::PhantomData;
 use subtle::ConditionallySelectable;
 
@@ -20,6 +22,7 @@ impl<C: CurveConstants<L>, const L: usize> Portable<C, L> {
         select: select::<C, L>,
         vartime_select: vartime_select::<C, L>,
         multiply: multiply::<C, L>,
+        vartime_pair_x: vartime_pair_x::<C, L>,
         import: import::<C, L>,
         export: export::<C, L>,
         decompress: |integers, points| {
@@ -275,6 +278,39 @@ fn multiply<C: CurveConstants<L>, const L: usize>(
         }
         add_assign::<C, L>(out, &addend, scratch);
     }
+}
+
+/// See [`CurveKernels::vartime_pair_x`].
+fn vartime_pair_x<C: CurveConstants<L>, const L: usize>(
+    points: &[Line],
+    steps: &[Line],
+    out: &mut [Line],
+    scratch: &mut Scratch,
+) -> bool {
+    let (count, groups) = (count::<L>(points), points.len() / (2 * L));
+    let steps = steps.chunks_exact(entry_lines::<L>());
+    let steps: Vec<_> = steps.map(|entry| unpack::<C, L>(|place| entry[place / LANES].0[place % LANES])).collect();
+    let prefixes = scratch.lines(count * steps.len());
+    let mut product = Element::<C, L>::ONE;
+    for (i, prefix) in prefixes.iter_mut().enumerate() {
+        prefix.0[..L].copy_from_slice(&product.0);
+        product = product * (steps[i / count].x - Affine::read(points, i % count).x);
+    }
+    if product.is_zero() {
+        return false;
+    }
+    let mut inverse = product.vartime_invert();
+    for (i, prefix) in prefixes.iter().enumerate().rev() {
+        let (p, step) = (Affine::<C, L>::read(points, i % count), &steps[i / count]);
+        let inverted = inverse * Element::from_words(&std::array::from_fn(|j| prefix.0[j]));
+        inverse = inverse * (step.x - p.x);
+        let place = (i / count * groups + i % count / LANES) * 2;
+        for (side, y) in [-step.y, step.y].into_iter().enumerate() {
+            let x = ((y - p.y) * inverted).square() - p.x - step.x;
+            out[place + side].0[i % LANES] = fingerprint(x.0[0], x.0[1]);
+        }
+    }
+    true
 }
 
 /// `x³ + ax + b`.

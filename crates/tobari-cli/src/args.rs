@@ -93,10 +93,16 @@ pub(crate) struct BenchArguments {
     /// Rounds, after one that warms up.
     #[arg(long, default_value_t = 31, value_parser = parse_runs)]
     pub(crate) runs: usize,
-    /// A program that measures another engine on the same task, in between: see bench/README.md.
-    #[arg(long, value_name = "PROGRAM")]
-    pub(crate) peer: Option<String>,
-    /// Write call.csv into this folder too.
+    /// Only these modes, separated by commas; both without it.
+    #[arg(long = "mode", value_enum, value_delimiter = ',', value_name = "MODE")]
+    pub(crate) modes: Vec<BenchMode>,
+    /// A program that measures another engine on the same task, in between: see bench/README.md. May be given again.
+    #[arg(long = "peer", value_name = "PROGRAM")]
+    pub(crate) peers: Vec<String>,
+    /// The paper's tables 4 to 6, its figures 5 and 6 and its real-time criteria too, ours beside its values.
+    #[arg(long, requires = "output")]
+    pub(crate) paper: bool,
+    /// Write call.csv into this folder too, and what else was made.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// One JSON object a line on standard output.
@@ -107,8 +113,17 @@ pub(crate) struct BenchArguments {
 /// A job that has numbers.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BenchJob {
-    /// Encryption, addition and decryption of samples, on one thread.
+    /// Encryption, addition and decryption of samples, on one thread; with --paper, sums of many speakers on all.
     Call,
+}
+
+/// A mode that has numbers.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchMode {
+    /// One ciphertext a sample, as in the paper.
+    Elgamal,
+    /// The randomness of a packet shared by its samples.
+    ElgamalShared,
 }
 
 /// From 1 to 10,000.

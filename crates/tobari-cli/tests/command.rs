@@ -57,13 +57,71 @@ fn bench_prints_one_figure_a_line_and_writes_them() {
     assert!(shown.status.success(), "{}", stderr(&shown));
     let lines = String::from_utf8(shown.stdout).unwrap();
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let whats: Vec<_> = lines.iter().map(|line| line["what"].as_str().unwrap()).collect();
-    assert_eq!(whats, ["encrypt", "add", "decrypt", "decrypt"].repeat(2));
+    let of = |line: &serde_json::Value| {
+        [&line["params"]["mode"], &line["what"], &line["params"]["timing"]]
+            .map(|field| field.as_str().unwrap().to_owned())
+    };
+    let elgamal = ["encrypt constant", "encrypt variable", "add variable", "decrypt constant", "decrypt constant"];
+    let shared = [&elgamal[..4], &["decrypt variable", "decrypt constant", "decrypt variable"]].concat();
+    let expected = elgamal.iter().map(|rest| format!("elgamal {rest}"));
+    let expected: Vec<_> = expected.chain(shared.iter().map(|rest| format!("elgamal-shared {rest}"))).collect();
+    assert_eq!(lines.iter().map(|line| of(line).join(" ")).collect::<Vec<_>>(), [&expected[..], &expected].concat());
+    let bits: Vec<_> = lines[..12].iter().filter_map(|line| line["params"]["bits"].as_u64()).collect();
+    assert_eq!(bits, [16, 27, 16, 16, 27, 27]);
     assert!(lines.iter().all(|line| line["unit"] == "ns/sample" && line["median"].as_f64().unwrap() > 0.0));
     assert!(lines.iter().all(|line| line["engine"] == "tobari" && line["threads"] == 1));
     let csv = std::fs::read_to_string(folder.path().join("call.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + lines.len());
-    assert_eq!(tobari(&["bench", "call", "--runs", "0"]).status.code(), Some(2));
+    for wrong in [&["--runs", "0"][..], &["--mode", "mask"], &["--paper"]] {
+        assert_eq!(tobari(&[&["bench", "call"], wrong].concat()).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+/// A peer that is as slow as no real one, and one that has no curve.
+#[test]
+#[cfg(unix)]
+fn bench_writes_the_papers_tables_and_compares_with_the_peers() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let figure = |what: &str, bits: &str| {
+        let params = format!(r#""params":{{"curve":"'$1'","mode":"elgamal","timing":"variable"{bits}}}"#);
+        let head = format!(r#""job":"call","what":"{what}","engine":"mcl test",{params},"backend":"none""#);
+        format!(
+            r#"echo '{{{head},"threads":1,"unit":"ns/sample","median":1e12,"min":1e12,"max":1e12,"runs":1,"labels":[]}}'"#
+        )
+    };
+    let slow = [figure("encrypt", ""), figure("add", ""), figure("decrypt", r#","bits":16"#)].join("\n");
+    let mut call = ["bench", "call", "--curve", "p160_1", "--mode", "elgamal-shared", "--runs", "1", "--paper"]
+        .map(str::to_owned)
+        .to_vec();
+    for (name, body) in [("slow", slow), ("none", String::new())] {
+        let program = folder.path().join(name);
+        std::fs::write(&program, format!("#!/bin/sh\n{body}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        call.extend(["--peer".to_owned(), program.to_str().unwrap().to_owned()]);
+    }
+    let out = folder.path().join("out");
+    call.extend(["-o".to_owned(), out.to_str().unwrap().to_owned()]);
+    let shown = tobari(&call.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(shown.status.success(), "{}", stderr(&shown));
+    let text = String::from_utf8(shown.stdout).unwrap();
+    for part in
+        ["Times faster than mcl test", "Table 4", "Table 5", "Table 6", "does not add up", "criteria for real time"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    for name in ["call", "ratios", "table4", "table5", "table6", "figure5", "figure6", "gates"] {
+        let csv = read(&format!("{name}.csv"));
+        let cells = |line: &str| line.split(',').count();
+        let head = cells(csv.lines().next().unwrap());
+        assert!(csv.lines().count() > 1 && head > 3, "{name}");
+        assert!(csv.lines().all(|line| line.contains('"') || cells(line) == head), "{name}: {csv}");
+    }
+    assert!(["table4.csv", "table5.csv", "table6.csv"].iter().all(|name| read(name).contains("\npaper,")));
+    let failed: Vec<_> = read("gates.csv").lines().filter(|line| line.ends_with("FAIL")).map(str::to_owned).collect();
+    assert_eq!(failed.len(), 4, "every gate of the slow peer: {failed:?}");
+    assert!(["figure5.svg", "figure6.svg"].iter().all(|name| read(name).starts_with("<svg")));
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod rooms;
 mod serve;
 mod session;
 mod stop;
+pub mod sum;
 mod tls;
 
 pub use connect::connect;

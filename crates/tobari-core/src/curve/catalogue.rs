@@ -224,6 +224,7 @@ pub(crate) struct Shape {
 }
 
 /// Limbs of 52 bits for a field of so many 64-bit words: room for a factor of 16 above the prime.
+#[cfg(any(target_arch = "x86_64", test))]
 pub(crate) const fn limbs52(words: usize) -> usize {
     (64 * words + 3) / 52 + 1
 }

@@ -172,7 +172,8 @@ impl DiscreteLog {
                 hits.extend(self.candidates(x).map(|m| (i, m)));
             }
         }
-        let multiples = self.small_multiples(hits.iter().map(|(_, m)| *m), scratch);
+        let sizes: Zeroizing<Vec<usize>> = Zeroizing::new(hits.iter().map(|(_, m)| *m).collect());
+        let multiples = self.small_multiples(&sizes, scratch);
         let wanted = open.points.pick(hits.iter().map(|(i, _)| *i));
         let signs = same_up_to_sign(&wanted, &multiples);
         for (&(i, m), sign) in hits.iter().zip(signs) {
@@ -244,7 +245,8 @@ impl DiscreteLog {
             return;
         }
         let steps: Vec<i64> = hits.iter().map(|hit| hit.step).collect();
-        let mut multiples = self.small_multiples(hits.iter().map(|hit| hit.m), scratch);
+        let sizes: Zeroizing<Vec<usize>> = Zeroizing::new(hits.iter().map(|hit| hit.m).collect());
+        let mut multiples = self.small_multiples(&sizes, scratch);
         let wanted = open.points.pick(hits.iter().map(|hit| hit.i));
         for sign in [1, -1] {
             let mut sums = self.giant_steps(&steps);
@@ -260,11 +262,11 @@ impl DiscreteLog {
     }
 
     /// `mG` for each `m ≤ T`.
-    fn small_multiples(&self, all: impl ExactSizeIterator<Item = usize> + Clone, scratch: &mut Scratch) -> Points {
+    fn small_multiples(&self, all: &[usize], scratch: &mut Scratch) -> Points {
         let select = self.curve.kernels().vartime_select;
         let positive = vec![0; all.len()];
         let part = |table: &[Line], part: fn(usize) -> usize| {
-            let index: Zeroizing<Vec<u64>> = Zeroizing::new(all.clone().map(|m| part(m) as u64).collect());
+            let index: Zeroizing<Vec<u64>> = Zeroizing::new(all.iter().map(|m| part(*m) as u64).collect());
             Points::selected(self.curve, select, table, &index, &positive)
         };
         let mut multiples = part(&self.low, |m| m % LOW);

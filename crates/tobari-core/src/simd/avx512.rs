@@ -3,7 +3,8 @@
 #![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
 
 use super::batch52::Batch52;
-use super::lanes::{Line, Simd, Task};
+use super::lanes::{Simd, Task};
+use super::lines::Line;
 use super::{CurveConstants, CurveKernels, Scratch};
 use std::arch::x86_64::*;
 use std::marker::PhantomData;

@@ -10,7 +10,8 @@
 use super::batch52::{Batch52, CHAINS, MAX_WORDS, Step, Words};
 use super::field::{Form, power_of_two};
 use super::field52::{Field52, Number, limbs, vectors};
-use super::lanes::{LANES, Line, Simd};
+use super::lanes::Simd;
+use super::lines::{LANES, Line};
 use super::portable;
 use super::{Coefficient, CurveConstants};
 use std::marker::PhantomData;

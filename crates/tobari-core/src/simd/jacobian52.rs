@@ -21,8 +21,10 @@
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
 use super::batch52::{Batch52, CHAINS};
-use super::field52::{Field52, Number, PAIRED, limbs, vectors};
-use super::lanes::{LANES, Line, Lines, Simd, Task};
+use super::field52::{Field52, Number, limbs, vectors};
+use super::lanes::{Simd, Task};
+use super::lines::{LANES, Line, Lines};
+use super::product52::PAIRED;
 use super::{Coefficient, CurveConstants, Scratch, WINDOW, WINDOW_ENTRIES, split_window};
 
 /// A coordinate of `G` groups of eight lanes, which are worked on together so that products do not wait for one another: an

@@ -31,15 +31,21 @@ mod field52;
 mod inverse;
 #[cfg(any(target_arch = "x86_64", test))]
 mod jacobian52;
+#[cfg(any(target_arch = "x86_64", test))]
 mod lanes;
+mod lines;
 #[cfg(any(target_arch = "x86_64", test))]
 mod pair52;
 mod portable;
+#[cfg(any(target_arch = "x86_64", test))]
+mod product52;
+#[cfg(any(target_arch = "x86_64", test))]
+mod table52;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512Kernels;
 pub(crate) use field::{Element, Form, Prime};
-pub(crate) use lanes::{LANES, Line, Lines};
+pub(crate) use lines::{LANES, Line, Lines};
 pub(crate) use portable::Portable;
 
 /// Constants of one curve, known at compile time, so that each loop is specialised by prime.

@@ -2,11 +2,10 @@
 //!
 //! Both have the denominator `x_S - x_Q`, so a pair costs 3 products for its share of the inversion, 2 slopes and 2 squares.
 
-#![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
-
 use super::batch52::{Batch52, CHAINS, MAX_WORDS};
 use super::field52::{Field52, Number, vectors};
-use super::lanes::{LANES, Line, Simd};
+use super::lanes::Simd;
+use super::lines::{LANES, Line};
 use super::{CurveConstants, Scratch};
 
 impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C, L, N> {

@@ -37,7 +37,7 @@ use std::{
 };
 
 use tobari_core::{
-    curve::PointEncoding,
+    curve::{Adder, PointEncoding},
     elgamal::Ciphertexts,
     params::{Parameters, SecurityFloor},
     wire::{self, MAX_MEMBERS, MemberSet, RoomId, SumHeader, WireError},
@@ -112,6 +112,8 @@ pub struct Room {
     open_since: Duration,
     /// The sums of the open tick and those after it; nothing beyond the last packet.
     sums: VecDeque<Option<Sum>>,
+    /// Memory of the additions.
+    adder: Adder,
     /// Whose packets came too late since the last tick closed.
     late: MemberSet,
     /// In a lockstep room: whom the open tick waits for.
@@ -219,6 +221,7 @@ impl Room {
             open: 0,
             open_since: now,
             sums: VecDeque::new(),
+            adder: Adder::default(),
             late: MemberSet::default(),
             blockers: BTreeSet::new(),
             removed: VecDeque::new(),
@@ -351,7 +354,9 @@ impl Room {
         match &mut self.sums[ahead] {
             Some(sum) => {
                 // Ticks increase, so the member is not in it; of curve and length the caller has made sure.
-                if !sum.speakers.insert(member) || sum.ciphertexts.add_assign(&ciphertexts).is_err() {
+                if !sum.speakers.insert(member)
+                    || sum.ciphertexts.add_assign_with(&ciphertexts, &mut self.adder).is_err()
+                {
                     return Err(Fault::Internal);
                 }
             }

@@ -1,0 +1,35 @@
+// Times mode elgamal-shared in this JavaScript engine: node bench/wasm/run.mjs MODULE.wasm [ROUNDS]
+import { readFileSync } from "node:fs";
+
+const curves = [
+  "secp160k1", "p160_1", "secp192k1", "secp224k1", "secp256k1", "secp384r1", "NIST_P192", "NIST_P224", "NIST_P256",
+];
+const [file, rounds = "21"] = process.argv.slice(2);
+const { instance } = await WebAssembly.instantiate(readFileSync(file), {});
+const engine = `node ${process.versions.node}`;
+
+function time(work) {
+  const started = process.hrtime.bigint();
+  if (work() !== 1) throw new Error("a packet came back wrong");
+  return Number(process.hrtime.bigint() - started) / 320;
+}
+
+for (const [number, curve] of curves.entries()) {
+  const { prepare, encrypt, decrypt } = instance.exports;
+  if (prepare(number) !== 1) throw new Error(`${curve}: no tables`);
+  const figures = { encrypt: [], decrypt: [] };
+  for (let round = -3; round < Number(rounds); round++) {
+    const [encrypted, decrypted] = [time(encrypt), time(decrypt)];
+    if (round < 0) continue; // the engine's compiler warms up
+    figures.encrypt.push(encrypted);
+    figures.decrypt.push(decrypted);
+  }
+  for (const [what, all] of Object.entries(figures)) {
+    all.sort((a, b) => a - b);
+    const params = { curve, mode: "elgamal-shared", timing: "constant", ...(what === "decrypt" ? { bits: 16 } : {}) };
+    console.log(JSON.stringify({
+      job: "call", what, engine: "tobari", params, backend: `portable wasm32, ${engine}`, threads: 1, unit: "ns/sample",
+      median: all[all.length >> 1], min: all[0], max: all.at(-1), runs: all.length, labels: [],
+    }));
+  }
+}

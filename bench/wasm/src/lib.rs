@@ -1,0 +1,58 @@
+//! Functions without arguments that a host can time: mode `elgamal-shared` on one packet, with the shipped, constant-time
+//! code. The randomness is a fixed seed's: for timing only.
+
+use chacha20::ChaCha20Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
+use std::cell::RefCell;
+use tobari_core::curve::Curve;
+use tobari_core::elgamal::{SharedCiphertexts, SharedDecryptor, SharedEncryptor, SharedKey};
+use tobari_core::params::{Parameters, SecurityFloor};
+
+/// Samples of a packet.
+const SAMPLES: usize = 320;
+
+struct State {
+    rng: ChaCha20Rng,
+    messages: Vec<i32>,
+    encryptor: SharedEncryptor,
+    decryptor: SharedDecryptor,
+    packet: SharedCiphertexts,
+}
+
+thread_local! {
+    static STATE: RefCell<Option<State>> = const { RefCell::new(None) };
+}
+
+/// Builds keys and tables for curve number `curve` of `Curve::ALL`; 1 if all is well.
+#[unsafe(no_mangle)]
+pub extern "C" fn prepare(curve: u32) -> u32 {
+    let mut rng = ChaCha20Rng::from_seed([1; 32]);
+    let Some(curve) = Curve::ALL.get(curve as usize) else { return 0 };
+    let Ok(parameters) = Parameters::new(*curve, SecurityFloor::InsecurePaper) else { return 0 };
+    let key = SharedKey::generate(parameters, SAMPLES, &mut rng);
+    let messages: Vec<i32> = (0..SAMPLES).map(|_| i32::from(rng.next_u32() as u16 as i16)).collect();
+    let encryptor = SharedEncryptor::new(&key);
+    let Ok(packet) = encryptor.encrypt(&messages, &mut rng) else { return 0 };
+    let decryptor = SharedDecryptor::new(&key, 32_768);
+    STATE.set(Some(State { rng, messages, encryptor, decryptor, packet }));
+    1
+}
+
+/// Encrypts a packet; 1 if all is well.
+#[unsafe(no_mangle)]
+pub extern "C" fn encrypt() -> u32 {
+    with(|state| {
+        let packet = state.encryptor.encrypt(&state.messages, &mut state.rng);
+        packet.map(|packet| state.packet = packet).is_ok()
+    })
+}
+
+/// Decrypts the last packet; 1 if what comes out is what went in.
+#[unsafe(no_mangle)]
+pub extern "C" fn decrypt() -> u32 {
+    with(|state| state.decryptor.vartime_decrypt(&state.packet).is_ok_and(|found| *found == state.messages))
+}
+
+fn with(work: impl FnOnce(&mut State) -> bool) -> u32 {
+    STATE.with_borrow_mut(|state| state.as_mut().map_or(0, |state| u32::from(work(state))))
+}

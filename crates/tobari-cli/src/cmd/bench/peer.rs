@@ -1,0 +1,49 @@
+//! Other programs on the same task: each is given a curve's name, and prints lines of our shape, or nothing where it does
+//! not have the curve.
+
+use super::figures::{Line, summary};
+use crate::output::Failure;
+use std::process::Command;
+use tobari_core::curve::Curve;
+
+/// One round.
+pub(super) fn ask(peer: &str, curve: Curve) -> Result<Vec<Line>, Failure> {
+    let done = Command::new(peer).arg(curve.name()).output();
+    let done = done.map_err(|error| Failure::Work(format!("{peer}: {error}")))?;
+    if !done.status.success() {
+        return Err(Failure::Work(format!("{peer} {curve}: {}", done.status)));
+    }
+    let text = String::from_utf8_lossy(&done.stdout);
+    let lines = text.lines().map(serde_json::from_str).collect::<Result<Vec<Line>, _>>();
+    lines.map_err(|error| Failure::Work(format!("{peer} {curve}: {error}")))
+}
+
+/// The medians of a peer's rounds, as one line a thing.
+pub(super) fn join(rounds: &[Vec<Line>]) -> Vec<Line> {
+    let Some(first) = rounds.first().cloned() else { return Vec::new() };
+    let same = |a: &Line, b: &Line| a.what == b.what && a.params == b.params && a.engine == b.engine;
+    let joined = first.into_iter().map(|line| {
+        let all: Vec<f64> =
+            rounds.iter().flatten().filter(|other| same(other, &line)).map(|other| other.median).collect();
+        let runs = all.len();
+        let (median, min, max) = summary(all);
+        Line { median, min, max, runs, ..line }
+    });
+    joined.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::example;
+    use super::*;
+
+    #[test]
+    fn rounds_join_to_one_line_a_thing_and_an_empty_round_to_none() {
+        let of = ["mcl", "secp256k1", "elgamal", "variable"];
+        let round = |encrypt, add| vec![example(of, "encrypt", None, encrypt), example(of, "add", None, add)];
+        let joined = join(&[round(3.0, 30.0), round(1.0, 20.0), round(2.0, 10.0)]);
+        let medians: Vec<_> = joined.iter().map(|line| (line.what.as_str(), line.median, line.runs)).collect();
+        assert_eq!(medians, [("encrypt", 2.0, 3), ("add", 20.0, 3)]);
+        assert!(join(&[]).is_empty() && join(&[Vec::new(), Vec::new()]).is_empty());
+    }
+}

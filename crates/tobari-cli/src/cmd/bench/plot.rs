@@ -1,0 +1,127 @@
+//! Line plots on two logarithmic axes, as SVG.
+
+use crate::output::Failure;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+const SIZE: (u32, u32) = (960, 620);
+const LEGEND_WIDTH: u32 = 200;
+const LEGEND_LINE: i32 = 21;
+
+/// What to draw.
+pub(super) struct Plot {
+    pub(super) title: String,
+    pub(super) x: String,
+    pub(super) y: String,
+    /// Above the legend's colours.
+    pub(super) groups: String,
+    /// A level that must not be exceeded, and its name.
+    pub(super) limit: (f64, String),
+    pub(super) series: Vec<Series>,
+}
+
+/// A line with a mark at each point.
+pub(super) struct Series {
+    /// What its colour stands for; lines of both kinds may share it.
+    pub(super) group: usize,
+    /// The paper's: thin, with open marks. Ours: thick, with filled ones.
+    pub(super) published: bool,
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// The plot as the text of an SVG file.
+pub(super) fn svg(plot: &Plot) -> Result<String, Failure> {
+    let mut text = String::new();
+    let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+    root.fill(&WHITE)?;
+    let (left, right) = root.split_horizontally(SIZE.0 - LEGEND_WIDTH);
+    let (x, y) = (range(plot, |point| point.0), range(plot, |point| point.1));
+    let mut chart = ChartBuilder::on(&left)
+        .caption(&plot.title, ("sans-serif", 17))
+        .margin(12)
+        .x_label_area_size(48)
+        .y_label_area_size(72)
+        .build_cartesian_2d((x.0..x.1).log_scale().base(2.0), (y.0..y.1).log_scale())?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.12))
+        .x_labels(16)
+        .y_labels(10)
+        .x_label_formatter(&|x| x.to_string())
+        .y_label_formatter(&|y| y.to_string())
+        .x_desc(&plot.x)
+        .y_desc(&plot.y)
+        .label_style(("sans-serif", 14))
+        .axis_desc_style(("sans-serif", 15))
+        .draw()?;
+    let groups = groups(plot);
+    chart.draw_series(LineSeries::new([(x.0, plot.limit.0), (x.1, plot.limit.0)], BLACK.stroke_width(2)))?;
+    for series in &plot.series {
+        let colour = colour(&groups, series.group);
+        let points = series.points.iter().copied();
+        let width = if series.published { 1 } else { 3 };
+        chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(width)))?;
+        chart.draw_series(points.map(|point| mark(point, series.published, colour)))?;
+    }
+    legend(plot, &groups, &right)?;
+    root.present()?;
+    drop((chart, left, right, root));
+    Ok(text)
+}
+
+fn mark<C>(at: C, published: bool, colour: HSLColor) -> Circle<C, i32> {
+    let style = if published { colour.stroke_width(1) } else { colour.filled() };
+    Circle::new(at, 4, style)
+}
+
+/// The values of all series and, upwards, the limit; a little wider, so that no mark lies on the frame.
+fn range(plot: &Plot, of: impl Fn(&(f64, f64)) -> f64) -> (f64, f64) {
+    let values = plot.series.iter().flat_map(|series| &series.points).map(of);
+    let (least, most) = values.fold((f64::MAX, 0.0), |(least, most): (f64, f64), v| (least.min(v), most.max(v)));
+    (0.8 * least, 1.25 * most)
+}
+
+/// All groups, ascending.
+fn groups(plot: &Plot) -> Vec<usize> {
+    let mut groups: Vec<usize> = plot.series.iter().map(|series| series.group).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    groups
+}
+
+/// From red to violet, dark enough on white, and neighbours alternately darker.
+fn colour(groups: &[usize], group: usize) -> HSLColor {
+    let place = groups.iter().position(|&other| other == group).unwrap_or(0);
+    let lightness = if place.is_multiple_of(2) { 0.45 } else { 0.3 };
+    HSLColor(0.87 * place as f64 / groups.len() as f64, 0.9, lightness)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn legend(plot: &Plot, groups: &[usize], area: &Area) -> Result<(), Failure> {
+    let text = ("sans-serif", 14).into_font().into_text_style(area).pos(Pos::new(HPos::Left, VPos::Center));
+    let mut line = 2 * LEGEND_LINE;
+    let mut entry = |label: &str, sample: Option<(HSLColor, u32)>| -> Result<(), Failure> {
+        if let Some((colour, width)) = sample {
+            area.draw(&PathElement::new([(8, line), (38, line)], colour.stroke_width(width)))?;
+            area.draw(&mark((23, line), width == 1, colour))?;
+        }
+        area.draw(&Text::new(label.to_owned(), (if sample.is_some() { 46 } else { 8 }, line), text.clone()))?;
+        line += LEGEND_LINE;
+        Ok(())
+    };
+    let grey = HSLColor(0.0, 0.0, 0.3);
+    entry("ours, measured", Some((grey, 3)))?;
+    entry("paper, as printed", Some((grey, 1)))?;
+    entry("", None)?;
+    entry(&plot.groups, None)?;
+    for group in groups {
+        let ours = plot.series.iter().any(|series| series.group == *group && !series.published);
+        entry(&group.to_string(), Some((colour(groups, *group), if ours { 3 } else { 1 })))?;
+    }
+    entry("", None)?;
+    area.draw(&PathElement::new([(8, line), (38, line)], BLACK.stroke_width(2)))?;
+    area.draw(&Text::new(plot.limit.1.clone(), (46, line), text))?;
+    Ok(())
+}

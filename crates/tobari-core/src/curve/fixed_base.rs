@@ -207,7 +207,7 @@ pub(crate) fn multiply_bases<const B: usize>(bases: [&Table; B], scalars: &[Scal
     let block = bases.len() * size;
     let mut sums = Lines::zero(BLOCKS * block);
     let mut addends = sums.clone();
-    let mut scratch = Scratch::default();
+    let mut scratch = if bases[0].vartime { Scratch::public() } else { Scratch::default() };
     for step in 0..run {
         // all runs have this step but the last one, which may be shorter
         let active = (0..BLOCKS).take_while(|&i| i * run + step < windows).count();

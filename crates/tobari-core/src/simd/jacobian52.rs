@@ -21,10 +21,10 @@
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
 use super::batch52::{Batch52, CHAINS};
+use super::field::Form;
 use super::field52::{Field52, Number, limbs, vectors};
 use super::lanes::{Simd, Task};
 use super::lines::{LANES, Line, Lines};
-use super::product52::PAIRED;
 use super::{Coefficient, CurveConstants, Scratch, WINDOW, WINDOW_ENTRIES, split_window};
 
 /// A coordinate of `G` groups of eight lanes, which are worked on together so that products do not wait for one another: an
@@ -51,13 +51,20 @@ type Table<S, const N: usize, const G: usize> = [AffineWide<S, N, G>; WINDOW_ENT
 struct WideField<S, C, const L: usize, const N: usize, const G: usize>(Field52<S, C, L, N>);
 
 /// Numbers on the way.
-struct Registers<S: Simd, const N: usize, const G: usize>([Wide<S, N, G>; 8]);
+struct Registers<S: Simd, const N: usize, const G: usize>([Wide<S, N, G>; 7]);
 
 impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize, const G: usize> WideField<S, C, L, N, G> {
     #[inline(always)]
     fn mul(self, a: &Wide<S, N, G>, b: &Wide<S, N, G>, out: &mut Wide<S, N, G>) {
         for (i, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
             self.0.mul_pair([&a[2 * i], &a[2 * i + 1]], [&b[2 * i], &b[2 * i + 1]], out);
+        }
+    }
+
+    #[inline(always)]
+    fn mul_assign(self, a: &mut Wide<S, N, G>, b: &Wide<S, N, G>) {
+        for (i, a) in a.as_chunks_mut().0.iter_mut().enumerate() {
+            self.0.mul_assign(false, a, [&b[2 * i], &b[2 * i + 1]]);
         }
     }
 
@@ -126,7 +133,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize, const G: usi
     #[inline(always)]
     fn double_any(self, p: &mut Jacobian<S, N, G>, Registers(registers): &mut Registers<S, N, G>) {
         let s = self.0.simd;
-        let [slope, gamma, twice_x, d, half_rise, less, run, z] = registers;
+        let [slope, gamma, twice_x, d, half_rise, less, run] = registers;
         self.square(&p.x, slope);
         self.square(&p.y, gamma);
         self.times_assign(slope, 3); // 6
@@ -144,19 +151,18 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize, const G: usi
         self.square(gamma, half_rise); // 4Y⁴
         self.times_assign(&mut p.y, 2);
         self.less(2, d, less);
-        self.mul(&p.y, &p.z, z);
+        self.mul_assign(&mut p.z, &p.y);
         self.square_plus(slope, less, &mut p.x);
         self.difference(d, &p.x, run);
         self.less(2, half_rise, less);
         self.mul_plus(slope, run, less, &mut p.y);
-        std::mem::swap(&mut p.z, z);
     }
 
     /// The same with `E = 3(X - Z²)(X + Z²)` for `a = -3`.
     #[inline(always)]
     fn double_minus_three(self, p: &mut Jacobian<S, N, G>, Registers(registers): &mut Registers<S, N, G>) {
         let s = self.0.simd;
-        let [slope, gamma, delta, d, half_rise, less, run, z] = registers;
+        let [slope, gamma, delta, d, half_rise, less, run] = registers;
         self.square(&p.z, delta); // 1.25
         self.square(&p.y, gamma); // 1.7
         self.difference(&p.x, delta, run);
@@ -171,12 +177,11 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize, const G: usi
         self.square(gamma, half_rise); // 1.7
         self.times_assign(&mut p.y, 2);
         self.less(2, d, less);
-        self.mul(&p.y, &p.z, z); // 1.9
+        self.mul_assign(&mut p.z, &p.y); // 1.9
         self.square_plus(slope, less, &mut p.x); // 6.4 + 8 before it settles
         self.difference(d, &p.x, run);
         self.less(2, half_rise, less);
         self.mul_plus(slope, run, less, &mut p.y); // 4.8 + 8 before it settles
-        std::mem::swap(&mut p.z, z);
     }
 
     /// `H = x₂Z² - X`, `R = y₂Z³ - Y`: `X' = R² - H³ - 2XH²`, `Y' = R(XH² - X') - YH³`, `Z' = ZH`.
@@ -188,7 +193,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize, const G: usi
         Registers(registers): &mut Registers<S, N, G>,
     ) {
         let s = self.0.simd;
-        let [a, b, h, r, c, d, e, z] = registers;
+        let [a, b, h, r, c, d, e] = registers;
         self.square(&p.z, a); // 1.25
         self.mul(&p.z, a, b); // 1.2
         self.mul(q_x, a, c);
@@ -196,7 +201,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize, const G: usi
         self.difference(c, &p.x, h); // 5.3
         self.difference(d, &p.y, r); // 5.3
         self.square(h, a); // 2.8
-        self.mul(&p.z, h, z); // 1.7
+        self.mul_assign(&mut p.z, h); // 1.7
         self.mul(h, a, b); // H³: 2
         self.mul(&p.x, a, c); // XH²: 1.6
         self.mul(&p.y, b, e);
@@ -208,7 +213,6 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize, const G: usi
         self.difference(c, &p.x, h);
         self.less(1, e, d);
         self.mul_plus(r, h, d, &mut p.y);
-        std::mem::swap(&mut p.z, z);
     }
 }
 
@@ -225,7 +229,8 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     ) {
         let size = out.len();
         let memory = scratch.lines(4 * size / Self::GROUP * N);
-        if N <= PAIRED {
+        // measured: the longer products of Montgomery primes do better with fewer numbers to keep
+        if matches!(C::FORM, Form::PseudoMersenne { .. }) {
             self.multiply_groups::<4>(multiples, windows, terms, size, memory);
         } else {
             self.multiply_groups::<2>(multiples, windows, terms, size, memory);
@@ -283,7 +288,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     fn run_windows<const G: usize>(self, table: &Table<S, N, G>, windows: &[u8], terms: usize) -> Jacobian<S, N, G> {
         let wide = WideField::<S, C, L, N, G>(self.field);
         let zero = [[self.field.simd.splat(0); N]; G];
-        let (mut registers, mut chosen) = (Registers([zero; 8]), [zero; 2]);
+        let (mut registers, mut chosen) = (Registers([zero; 7]), [zero; 2]);
         let beta = [self.number_of(&self.field.constant(&limbs(&C::BETA))); G];
         let mut images = [zero; WINDOW_ENTRIES];
         if terms == 2 {

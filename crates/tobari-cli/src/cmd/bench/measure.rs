@@ -27,7 +27,7 @@ const DISTURBED: f64 = 1.15;
 /// Widths of the discrete logarithm, in bits with the sign: one speaker, and 1,024.
 const LOGARITHM_BITS: [u32; 2] = [16, 27];
 /// Widths of the windows of the variable-time tables, in bits.
-const WIDTH: u32 = 10;
+const WIDTH: u32 = 11;
 const SHARED_WIDTH: u32 = 12;
 
 /// A thing to measure: one call is one packet.

@@ -3,7 +3,7 @@
 use super::source::{Token, blank, tokens};
 use super::{Finding, SourceFile};
 
-/// Where `unsafe` may be written: the kernels, the machine, and (when they exist) the pieces that speak C.
+/// Where `unsafe` may be written: the kernels, the machine, and the pieces that export C names.
 const UNSAFE_ROOMS: &[&str] =
     &["crates/tobari-core/src/simd/", "crates/tobari-core/src/simd.rs", "crates/tobari-host/", "bench/wasm/"];
 

@@ -3,7 +3,7 @@
 use super::endomorphism::windows_of_halves;
 use super::scalar::Scalar;
 use super::{Curve, projective};
-use crate::simd::{LANES, Line, Lines, Scratch, Select, WINDOW, WINDOW_ENTRIES};
+use crate::simd::{LANES, Line, Lines, Scratch, Select, WINDOW};
 
 /// A batch of points of one curve, affine, the identity included. Zeroed on drop, since a batch on its way through an
 /// encryption holds secrets.
@@ -268,8 +268,7 @@ impl Points {
     pub fn multiply_all(&self, scalar: &Scalar) -> Points {
         assert_eq!(self.curve, scalar.curve());
         let mut scratch = Scratch::default();
-        let multiples = self.odd_multiples(WINDOW_ENTRIES, &mut scratch);
-        let multiples: Vec<Line> = multiples.iter().flat_map(|batch| batch.lines.iter().copied()).collect();
+        let multiples = self.vartime_odd_multiples(WINDOW - 1);
         let (windows, terms) = match self.curve.shape().halves {
             Some(halves) => (windows_of_halves(halves, scalar), 2),
             None => {
@@ -278,31 +277,17 @@ impl Points {
             }
         };
         let mut result = Points::identity(self.curve, self.len);
-        (self.curve.kernels().multiply)(&multiples, &windows, terms, &mut result.lines, &mut scratch);
+        (self.curve.kernels().multiply)(&multiples.lines, &windows, terms, &mut result.lines, &mut scratch);
         result
     }
 
-    /// `1, 3, 5, …` times every point, `count` batches.
-    pub(crate) fn odd_multiples(&self, count: usize, scratch: &mut Scratch) -> Vec<Points> {
-        let mut double = self.clone();
-        double.double(scratch);
-        let mut multiples = vec![self.clone()];
-        while multiples.len() < count {
-            let mut next = multiples[multiples.len() - 1].clone();
-            next.add(&double, scratch);
-            multiples.push(next);
-        }
-        multiples
-    }
-
-    /// `1, 3, 5, … 2^(log + 1) - 1` times every point of a batch of whole groups, one multiple of all after another: by doubling
-    /// the list.
-    ///
-    /// # Panics
-    /// If the batch is not of whole groups.
+    /// `1, 3, 5, … 2^(log + 1) - 1` times every point, one multiple of all after another, each filled up to whole groups: by
+    /// doubling the list.
     pub(crate) fn vartime_odd_multiples(&self, log: u32) -> Points {
-        assert!(self.len.is_multiple_of(LANES), "whole groups");
         let (curve, group) = (self.curve, self.lines.len());
+        if self.is_empty() {
+            return self.clone();
+        }
         let mut scratch = Scratch::public();
         let mut step = self.clone();
         let mut lines = Lines::zero(group << log);
@@ -317,7 +302,7 @@ impl Points {
             steps.chunks_exact_mut(group).for_each(|steps| steps.copy_from_slice(&step.lines));
             (curve.kernels().add_assign)(next, steps, &mut scratch);
         }
-        Self { curve, len: self.len << log, lines }
+        Self { curve, len: self.len.next_multiple_of(LANES) << log, lines }
     }
 }
 

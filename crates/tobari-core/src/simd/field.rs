@@ -141,7 +141,7 @@ impl<P: Prime<L>, const L: usize> Element<P, L> {
     pub(crate) const ZERO: Self = Self([0; L], PhantomData);
     pub(crate) const ONE: Self = Self(P::ONE, PhantomData);
 
-    /// The words of the boundary form; the caller knows that they are canonical.
+    /// The words as they stand; the caller knows that they are canonical.
     #[inline(always)]
     pub(crate) fn from_words(words: &[u64; L]) -> Self {
         Self(*words, PhantomData)

@@ -61,12 +61,19 @@ fn bench_prints_one_figure_a_line_and_writes_them() {
         [&line["params"]["mode"], &line["what"], &line["params"]["timing"]]
             .map(|field| field.as_str().unwrap().to_owned())
     };
-    let elgamal = ["encrypt constant", "encrypt variable", "add variable", "decrypt constant", "decrypt constant"];
-    let shared = [&elgamal[..4], &["decrypt variable", "decrypt constant", "decrypt variable"]].concat();
+    let elgamal = [
+        "encrypt constant",
+        "encrypt variable",
+        "read variable",
+        "add variable",
+        "decrypt constant",
+        "decrypt constant",
+    ];
+    let shared = [&elgamal[..5], &["decrypt variable", "decrypt constant", "decrypt variable"]].concat();
     let expected = elgamal.iter().map(|rest| format!("elgamal {rest}"));
     let expected: Vec<_> = expected.chain(shared.iter().map(|rest| format!("elgamal-shared {rest}"))).collect();
     assert_eq!(lines.iter().map(|line| of(line).join(" ")).collect::<Vec<_>>(), [&expected[..], &expected].concat());
-    let bits: Vec<_> = lines[..12].iter().filter_map(|line| line["params"]["bits"].as_u64()).collect();
+    let bits: Vec<_> = lines[..14].iter().filter_map(|line| line["params"]["bits"].as_u64()).collect();
     assert_eq!(bits, [16, 27, 16, 16, 27, 27]);
     assert!(lines.iter().all(|line| line["unit"] == "ns/sample" && line["median"].as_f64().unwrap() > 0.0));
     assert!(lines.iter().all(|line| line["engine"] == "tobari" && line["threads"] == 1));

@@ -60,6 +60,11 @@ impl PointEncoding {
     }
 }
 
+/// Whether bytes are all ones, as the identity's are; hardly ever more than one is looked at.
+fn is_identity(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0xff)
+}
+
 impl Points {
     /// Appends the batch to `out`.
     pub fn encode(&self, encoding: PointEncoding, out: &mut Vec<u8>) {
@@ -115,8 +120,8 @@ impl Points {
         let mut integers = vec![0; 2 * words * count];
         let places = integers.chunks_exact_mut(2 * words);
         for (index, (point, bytes)) in places.zip(bytes.chunks_exact(2 * width)).enumerate() {
-            if bytes.iter().all(|byte| *byte == 0xff) {
-                continue; // the identity
+            if is_identity(bytes) {
+                continue;
             }
             words_from_be_bytes(&bytes[..width], &mut point[..words]);
             words_from_be_bytes(&bytes[width..], &mut point[words..]);
@@ -141,7 +146,7 @@ impl Points {
         let mut identities = Vec::new();
         let places = integers.chunks_exact_mut(2 * words);
         for (i, (point, bytes)) in places.zip(xs.chunks_exact(width)).enumerate() {
-            if bytes.iter().all(|byte| *byte == 0xff) {
+            if is_identity(bytes) {
                 if bit(i) != 0 {
                     return Err(PointError::Parity { curve });
                 }
@@ -189,7 +194,7 @@ impl Points {
             _ => return Err(PointError::Parity { curve }),
         };
         let mut batch = bytes[1..].to_vec();
-        if batch.iter().all(|byte| *byte == 0xff) {
+        if is_identity(&batch) {
             return Err(PointError::NotOnCurve { curve, index: 0 });
         }
         batch.push(parity);

@@ -221,17 +221,23 @@ pub(crate) fn window_start(place: usize, width: u32) -> (usize, u32) {
 /// Big-endian bytes to words, least significant first.
 pub(crate) fn words_from_be_bytes(bytes: &[u8], words: &mut [u64]) {
     words.fill(0);
-    for (word, bytes) in words.iter_mut().zip(bytes.rchunks(8)) {
-        let mut padded = [0; 8];
-        padded[8 - bytes.len()..].copy_from_slice(bytes);
-        *word = u64::from_be_bytes(padded);
+    let (top, whole) = bytes.as_rchunks::<8>();
+    for (word, bytes) in words.iter_mut().zip(whole.iter().rev()) {
+        *word = u64::from_be_bytes(*bytes);
+    }
+    if !top.is_empty() {
+        words[whole.len()] = top.iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
     }
 }
 
 /// Words, least significant first, to big-endian bytes; the caller knows that the value fits.
 pub(crate) fn words_to_be_bytes(words: &[u64], bytes: &mut [u8]) {
-    for (word, bytes) in words.iter().zip(bytes.rchunks_mut(8)) {
-        bytes.copy_from_slice(&word.to_be_bytes()[8 - bytes.len()..]);
+    let (top, whole) = bytes.as_rchunks_mut::<8>();
+    for (word, bytes) in words.iter().zip(whole.iter_mut().rev()) {
+        *bytes = word.to_be_bytes();
+    }
+    if !top.is_empty() {
+        top.copy_from_slice(&words[whole.len()].to_be_bytes()[8 - top.len()..]);
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! One operation on a sample within a sample's time at 16 kHz, 62.5 µs. Encryption, addition and decryption of a packet
 //! one after the other within 150 ms, of which the paper gives 3 to the network: its 643,125 clocks a sample are 147 ms a
-//! packet. An uplink of at most 35 Mbps. Sums of 1,024 speakers, which the paper does not decode, have rows of their own.
+//! packet. An uplink of at most 35 Mbps. Sums of 1,024 speakers, which the paper does not decode, have rows of their own; so
+//! has the server's work for 1,024 uncompressed uplinks, reading and adding, which is to fit one core.
 
 use super::figures::{Line, OPERATIONS, Scheme};
 use super::published::{CLIENT_GHZ, CURVES};
@@ -19,6 +20,8 @@ const OPERATION_NS: f64 = 62_500.0;
 /// For the chain of a packet.
 const CHAIN_MS: f64 = 147.0;
 const UPLINK_MBPS: f64 = 35.0;
+/// Speakers of a large room.
+const ROOM: f64 = 1024.0;
 /// Samples a second.
 const RATE_HZ: f64 = 16_000.0;
 
@@ -75,9 +78,14 @@ fn published(curves: &[Curve]) -> Vec<Gate> {
 
 fn measured(scheme: Scheme, lines: &[Line]) -> Vec<Gate> {
     let medians = scheme.medians(lines);
+    let room = scheme.find(lines, "read", None).zip(scheme.find(lines, "add", None));
+    let room = room.filter(|_| scheme.timing == "variable"); // on public points; once is enough
+    let room = room.map(|(read, add)| (read.median + add.median) * ROOM * RATE_HZ / 1e9);
+    let room = room.map(|cores| gate(scheme, "room_of_1024", cores, 1.0, "cores"));
     let operations = OPERATIONS.into_iter().zip(medians);
     let mut gates: Vec<Gate> =
         operations.filter_map(|((what, _), ns)| ns.map(|ns| operation(scheme, what, ns))).collect();
+    gates.extend(room);
     let [Some(encrypt), Some(add), Some(decrypt)] = medians else { return gates };
     gates.push(chain(scheme, "chain", encrypt + add + decrypt));
     if let Some(wide) = scheme.find(lines, "decrypt", Some(27)) {

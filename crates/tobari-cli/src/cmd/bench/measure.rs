@@ -15,12 +15,13 @@ use std::hint::black_box;
 use std::rc::Rc;
 use std::time::Instant;
 use tobari_apps::call::PACKET_SAMPLES;
-use tobari_core::curve::{Adder, Curve, Mismatch};
+use tobari_core::curve::{Adder, Curve, Mismatch, PointEncoding};
 use tobari_core::elgamal::{
     Ciphertexts, Decryptor, EncryptError, Encryptor, SAMPLE_BOUND, SecretKey, SharedCiphertexts, SharedDecryptor,
     SharedEncryptor, SharedKey, VartimeEncryptor, VartimeSharedEncryptor,
 };
 use tobari_core::params::{Parameters, SecurityFloor};
+use tobari_core::wire::{self, Payload, RoomId};
 
 /// Times slower than its fastest at which the probe calls a run disturbed.
 const DISTURBED: f64 = 1.15;
@@ -90,6 +91,12 @@ fn tasks(curve: Curve, modes: &[BenchMode]) -> Result<Vec<Task>, Failure> {
     Ok(tasks)
 }
 
+/// What a server does with a packet of uncompressed points before it adds: checks every one and brings it inside.
+fn reading<P: Payload + 'static>(packet: &P, parameters: Parameters) -> impl FnMut() + use<P> {
+    let bytes = wire::encode_packet(RoomId([0; 8]), 0, 0, PointEncoding::Uncompressed, packet);
+    move || _ = black_box(wire::decode_packet::<P>(black_box(&bytes), parameters))
+}
+
 fn elgamal(curve: Curve) -> Result<Vec<Task>, Failure> {
     let parameters = Parameters::new(curve, SecurityFloor::InsecurePaper)?;
     let mut rng = randomness::generator()?;
@@ -107,6 +114,7 @@ fn elgamal(curve: Curve) -> Result<Vec<Task>, Failure> {
     let wide = VartimeEncryptor::new(&key.public_key(), WIDTH);
     let work = move || _ = black_box(wide.vartime_encrypt(black_box(&messages), &mut rng));
     tasks.add("encrypt", "variable", None, work);
+    tasks.add("read", "variable", None, reading(&other, parameters));
     let mut adder = Adder::default();
     tasks.add("add", "variable", None, move || _ = black_box(sum.add_assign_with(black_box(&other), &mut adder)));
     for (bits, packet) in packets {
@@ -134,6 +142,7 @@ fn shared(curve: Curve) -> Result<Vec<Task>, Failure> {
     let wide = VartimeSharedEncryptor::new(&key, SHARED_WIDTH);
     let work = move || _ = black_box(wide.vartime_encrypt(black_box(&messages), &mut rng));
     tasks.add("encrypt", "variable", None, work);
+    tasks.add("read", "variable", None, reading(&other, parameters));
     let mut adder = Adder::default();
     tasks.add("add", "variable", None, move || _ = black_box(sum.add_assign_with(black_box(&other), &mut adder)));
     for (bits, packet) in packets {

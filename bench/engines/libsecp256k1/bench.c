@@ -2,6 +2,7 @@
  *
  *   ./libsecp256k1 CURVE     prints one JSON line for each of encrypt, add and decrypt (bench/README.md has the shape);
  *                            nothing for a curve other than secp256k1, which is the only one it has
+ *   ./libsecp256k1 CURVE sum prints one for the sum of each of 2, 4 ... 256 packets
  *
  * Only the public interface is used, as it comes: every point goes in and out in affine coordinates. mG is read from a table
  * in encryption too, which the library does not have but a program that encrypts samples would. rQ and sR are
@@ -16,6 +17,8 @@
 
 #define SAMPLES 320
 #define RUNS 7
+#define MOST_INPUTS 256
+#define DISTINCT 61       /* packets, which are repeated */
 #define BOUND 32768       /* largest message in absolute value */
 #define SLOTS (1u << 17)  /* of the logarithm table */
 
@@ -29,7 +32,8 @@ static uint32_t slots[SLOTS];                 /* m at the place that mG's x says
 static unsigned char secret_negated[32];
 static secp256k1_pubkey public_key;
 static int messages[SAMPLES];
-static ciphertext packet[SAMPLES], sum[SAMPLES];
+static ciphertext packet[SAMPLES], sum[SAMPLES], packets[DISTINCT][SAMPLES];
+static int inputs;            /* of a sum */
 
 static void check(int right, const char *what) {
 	if (right) return;
@@ -145,6 +149,13 @@ static void decrypt_packet(void) {
 	for (int i = 0; i < SAMPLES; i++) check(decrypt(&packet[i]) == messages[i], "decrypted something else");
 }
 
+static void sum_packets(void) {
+	memcpy(sum, packets[0], sizeof sum);
+	for (int input = 1; input < inputs; input++) {
+		for (int i = 0; i < SAMPLES; i++) add(&sum[i], &packets[input % DISTINCT][i]);
+	}
+}
+
 static double now_ns(void) {
 	struct timespec time;
 	clock_gettime(CLOCK_MONOTONIC, &time);
@@ -156,24 +167,36 @@ static int ascending(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-static void measure(const char *what, const char *bits, void (*work)(void)) {
+static void measure(const char *what, const char *more, void (*work)(void), int runs) {
 	double ns[RUNS];
-	for (int run = -1; run < RUNS; run++) { /* the first warms up */
+	for (int run = -1; run < runs; run++) { /* the first warms up */
 		const double start = now_ns();
 		work();
 		if (run >= 0) ns[run] = (now_ns() - start) / SAMPLES;
 	}
-	qsort(ns, RUNS, sizeof ns[0], ascending);
+	qsort(ns, runs, sizeof ns[0], ascending);
 	printf("{\"job\":\"call\",\"what\":\"%s\",\"engine\":\"libsecp256k1 " VERSION "\",\"params\":{\"curve\":\"secp256k1\","
 		"\"mode\":\"elgamal\",\"timing\":\"variable\"%s},\"backend\":\"5x52\",\"threads\":1,\"unit\":\"ns/sample\","
 		"\"median\":%.1f,\"min\":%.1f,\"max\":%.1f,\"runs\":%d,\"labels\":[]}\n",
-		what, bits, ns[RUNS / 2], ns[0], ns[RUNS - 1], RUNS);
+		what, more, ns[runs / 2], ns[0], ns[runs - 1], runs);
+}
+
+static void measure_sums(void) {
+	char more[32];
+	for (int input = 0; input < DISTINCT; input++) {
+		for (int i = 0; i < SAMPLES; i++) packets[input][i] = encrypt(7 * i);
+	}
+	for (inputs = 2; inputs <= MOST_INPUTS; inputs *= 2) {
+		snprintf(more, sizeof more, ",\"inputs\":%d", inputs);
+		measure("sum", more, sum_packets, 1);
+	}
 }
 
 int main(int argc, char *argv[]) {
 	unsigned char secret[32];
-	if (argc != 2) {
-		fprintf(stderr, "usage: libsecp256k1 CURVE\n");
+	const int sums = argc == 3 && strcmp(argv[2], "sum") == 0;
+	if (argc != 2 && !sums) {
+		fprintf(stderr, "usage: libsecp256k1 CURVE [sum]\n");
 		return 2;
 	}
 	if (strcmp(argv[1], "secp256k1") != 0) return 0;
@@ -183,15 +206,19 @@ int main(int argc, char *argv[]) {
 	check(secp256k1_ec_pubkey_create(context, &public_key, secret), "no public key");
 	memcpy(secret_negated, secret, 32);
 	check(secp256k1_ec_seckey_negate(context, secret_negated), "no negative key");
+	if (sums) {
+		measure_sums();
+		return 0;
+	}
 	for (int i = 0; i < SAMPLES; i++) {
 		messages[i] = (int16_t)next();
 		packet[i] = encrypt(messages[i]);
 	}
 	messages[0] = 0, messages[1] = -BOUND; /* the ends of the range */
 	packet[0] = encrypt(messages[0]), packet[1] = encrypt(messages[1]);
-	measure("encrypt", "", encrypt_packet);
+	measure("encrypt", "", encrypt_packet, RUNS);
 	memcpy(sum, packet, sizeof sum);
-	measure("add", "", add_packet);
-	measure("decrypt", ",\"bits\":16", decrypt_packet);
+	measure("add", "", add_packet, RUNS);
+	measure("decrypt", ",\"bits\":16", decrypt_packet, RUNS);
 	return 0;
 }

@@ -1,6 +1,7 @@
 // mcl's lifted ElGamal on the task of `tobari bench call`: one packet of 320 samples a run, on one thread.
 //
 //   ./bench CURVE       prints one JSON line for each of encrypt, add and decrypt (bench/README.md has the shape)
+//   ./bench CURVE sum   prints one for the sum of each of 2, 4 ... 1024 packets
 //
 // The library is used as it comes: window tables for P and sP, a table of logarithms for 16 bits, messages in [0, 32767]
 // (its signed messages cost more), its XorShift generator, Jacobian coordinates throughout. It is variable-time.
@@ -20,6 +21,8 @@ using mcl::G1;
 
 static const size_t SAMPLES = 320;
 static const int RUNS = 7;
+static const size_t MOST_INPUTS = 1024;
+static const size_t DISTINCT = 61; // packets, which are repeated
 
 struct Named {
 	const char *name;
@@ -38,28 +41,47 @@ static const Named curves[] = {
 };
 
 template <class Work>
-static void measure(const char *what, const char *curve, const char *bits, Work work) {
+static void measure(const char *what, const char *curve, const char *more, Work work, int runs = RUNS) {
 	std::vector<double> ns;
-	for (int run = 0; run <= RUNS; run++) {
+	for (int run = 0; run <= runs; run++) {
 		const auto start = std::chrono::steady_clock::now();
 		work();
 		const auto end = std::chrono::steady_clock::now();
 		if (run > 0) ns.push_back(std::chrono::duration<double, std::nano>(end - start).count() / SAMPLES);
 	}
 	std::sort(ns.begin(), ns.end());
-	printf("{\"job\":\"call\",\"what\":\"%s\",\"engine\":\"mcl\",\"params\":{\"curve\":\"%s\",\"mode\":\"elgamal\","
+	printf("{\"job\":\"call\",\"what\":\"%s\",\"engine\":\"mcl %x.%02x\",\"params\":{\"curve\":\"%s\",\"mode\":\"elgamal\","
 		"\"timing\":\"variable\"%s},\"backend\":\"xbyak\",\"threads\":1,\"unit\":\"ns/sample\",\"median\":%.1f,"
 		"\"min\":%.1f,\"max\":%.1f,\"runs\":%d,\"labels\":[]}\n",
-		what, curve, bits, ns[ns.size() / 2], ns.front(), ns.back(), RUNS);
+		what, mcl::version >> 8, mcl::version & 255, curve, more, ns[ns.size() / 2], ns.front(), ns.back(), runs);
+}
+
+typedef std::vector<mcl::ElgamalEc::CipherText> Packet;
+
+static void measureSums(const char *curve, const mcl::ElgamalEc::PublicKey &pub, cybozu::XorShift &random) {
+	std::vector<Packet> packets(DISTINCT, Packet(SAMPLES));
+	for (Packet &packet : packets) {
+		for (size_t i = 0; i < SAMPLES; i++) pub.enc(packet[i], 7 * (int)i, random);
+	}
+	for (size_t inputs = 2; inputs <= MOST_INPUTS; inputs *= 2) {
+		const std::string more = ",\"inputs\":" + std::to_string(inputs);
+		measure("sum", curve, more.c_str(), [&] {
+			Packet total = packets[0];
+			for (size_t input = 1; input < inputs; input++) {
+				for (size_t i = 0; i < SAMPLES; i++) total[i].add(packets[input % DISTINCT][i]);
+			}
+		}, 1);
+	}
 }
 
 int main(int argc, char *argv[]) {
+	const bool sums = argc == 3 && std::string(argv[2]) == "sum";
 	const Named *curve = nullptr;
 	for (const Named &named : curves) {
-		if (argc == 2 && std::string(argv[1]) == named.name) curve = &named;
+		if ((argc == 2 || sums) && std::string(argv[1]) == named.name) curve = &named;
 	}
 	if (curve == nullptr) {
-		fprintf(stderr, "usage: bench CURVE\n");
+		fprintf(stderr, "usage: bench CURVE [sum]\n");
 		return 2;
 	}
 	G1 base;
@@ -70,10 +92,14 @@ int main(int argc, char *argv[]) {
 	key.setCache(-32768, 32767);
 	mcl::ElgamalEc::PublicKey pub = key.getPublicKey();
 	pub.enableWindowMethod();
+	if (sums) {
+		measureSums(curve->name, pub, random);
+		return 0;
+	}
 
 	std::vector<int> messages(SAMPLES);
 	for (int &m : messages) m = random.get32() & 32767;
-	std::vector<mcl::ElgamalEc::CipherText> packet(SAMPLES), sum(SAMPLES);
+	Packet packet(SAMPLES), sum(SAMPLES);
 	for (size_t i = 0; i < SAMPLES; i++) pub.enc(packet[i], messages[i], random);
 	sum = packet;
 

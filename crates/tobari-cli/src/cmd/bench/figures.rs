@@ -28,6 +28,9 @@ pub(super) struct Params {
     pub(super) timing: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) bits: Option<u32>,
+    /// Packets of a sum.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) inputs: Option<usize>,
 }
 
 impl Line {
@@ -50,6 +53,9 @@ impl Line {
         )
     }
 }
+
+/// The label of figures from a machine that was not quiet.
+pub(super) const DISTURBED: &str = "disturbed";
 
 /// The three things that the paper measures: their names, and the width of the logarithm that it decodes.
 pub(super) const OPERATIONS: [(&str, Option<u32>); 3] = [("encrypt", None), ("add", None), ("decrypt", Some(16))];
@@ -137,7 +143,7 @@ pub(super) fn example(scheme: [&str; 4], what: &str, bits: Option<u32>, median: 
         job: "call".to_owned(),
         what: what.to_owned(),
         engine,
-        params: Params { curve, mode, timing, bits },
+        params: Params { curve, mode, timing, bits, inputs: None },
         backend: "portable".to_owned(),
         threads: 1,
         unit: "ns/sample".to_owned(),

@@ -4,7 +4,7 @@
 //! them alike; a fixed loop of integer work, timed in each round too, shows how quiet the machine was. In a round a thing
 //! is done twice and the second time counts: peers warm up before they measure, too.
 
-use super::figures::{Line, Params, summary};
+use super::figures::{DISTURBED, Line, Params, summary};
 use super::peer;
 use crate::args::{BenchArguments, BenchMode};
 use crate::output::Failure;
@@ -24,7 +24,7 @@ use tobari_core::params::{Parameters, SecurityFloor};
 use tobari_core::wire::{self, Payload, RoomId};
 
 /// Times slower than its fastest at which the probe calls a run disturbed.
-const DISTURBED: f64 = 1.15;
+const MOST_DISTURBED: f64 = 1.15;
 /// Widths of the discrete logarithm, in bits with the sign: one speaker, and 1,024.
 const LOGARITHM_BITS: [u32; 2] = [16, 27];
 /// Widths of the windows of the variable-time tables, in bits.
@@ -57,17 +57,17 @@ pub(super) fn curve(curve: Curve, arguments: &BenchArguments) -> Result<(Vec<Lin
         if round > 0 {
             probes.push(probe);
         }
-        if round > 0 && round % (arguments.runs / 5).max(1) == 0 {
+        if peer::has_its_turn(round, arguments.runs) {
             for (peer, rounds) in arguments.peers.iter().zip(&mut peer_rounds) {
-                rounds.push(peer::ask(peer, curve)?);
+                rounds.push(peer::ask(peer, curve, &[])?);
             }
         }
     }
     let (median, fastest, _) = summary(probes);
     let mut lines: Vec<Line> = tasks.into_iter().map(Task::line).collect();
     lines.extend(peer_rounds.iter().flat_map(|rounds| peer::join(rounds)));
-    if median / fastest > DISTURBED {
-        lines.iter_mut().for_each(|line| line.labels.push("disturbed".to_owned()));
+    if median / fastest > MOST_DISTURBED {
+        lines.iter_mut().for_each(|line| line.labels.push(DISTURBED.to_owned()));
     }
     Ok((lines, median / fastest))
 }
@@ -168,7 +168,7 @@ impl Bench {
         let (curve, mode) = (self.curve.name().to_owned(), self.mode.to_owned());
         self.tasks.push(Task {
             what,
-            params: Params { curve, mode, timing: timing.to_owned(), bits },
+            params: Params { curve, mode, timing: timing.to_owned(), bits, inputs: None },
             backend: self.curve.backend(),
             labels: if bits.is_some() { vec!["variable-time-logarithm"] } else { Vec::new() },
             work: Box::new(work),

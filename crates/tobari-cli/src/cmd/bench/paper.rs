@@ -4,7 +4,7 @@
 
 use super::figures::{Line, OPERATIONS, Scheme};
 use super::gates::{self, Gate};
-use super::plot::{self, Plot, Series};
+use super::plot::{self, OURS, Plot, Series};
 use super::published::{CLIENT_GHZ, CLIENT_THREADS, CURVES, INPUTS, ODD_CELL, SERVER_GHZ, SUMS, finding};
 use super::room::{self, Sum};
 
@@ -29,7 +29,7 @@ pub(super) fn write(
     folder: &Path,
 ) -> Result<(), Failure> {
     let gates = gates::all(curves, lines)?;
-    let sums = room::measure(tobari_host::threads::available(), arguments.runs)?;
+    let sums = room::measure(tobari_host::threads::available(), arguments.runs, &arguments.peers)?;
     let [table_4, table_5, table_6] = [table_4(curves, lines), table_5(&gates), table_6(&sums)];
     for table in [&table_4, &table_5, &table_6_in_columns(&sums)] {
         show(table, arguments.json);
@@ -155,7 +155,7 @@ fn table_6(sums: &[Sum]) -> Table {
         }
     }
     for sum in sums {
-        let mut cells = vec!["tobari".to_owned(), sum.inputs.to_string(), sum.threads.to_string()];
+        let mut cells = vec![sum.engine.clone(), sum.inputs.to_string(), sum.threads.to_string()];
         cells.extend([String::new(), String::new(), format!("{:.1}", sum.median), String::new()]);
         cells.extend([format!("{:.1}", sum.min), format!("{:.1}", sum.max), sum.runs.to_string(), within(sum.median)]);
         table.push(cells);
@@ -184,10 +184,10 @@ fn table_6_in_columns(sums: &[Sum]) -> Table {
         });
         table.push(["paper".to_owned(), threads.to_string()].into_iter().chain(cells).collect());
     }
-    for sums in sums.chunk_by(|a, b| a.threads == b.threads) {
+    for sums in sums.chunk_by(|a, b| (&a.engine, a.threads) == (&b.engine, b.threads)) {
         let of = |inputs: &usize| sums.iter().find(|sum| sum.inputs == *inputs).map(|sum| cell(sum.median));
         let cells = inputs.iter().map(|inputs| of(inputs).unwrap_or_default());
-        table.push(["tobari".to_owned(), sums[0].threads.to_string()].into_iter().chain(cells).collect());
+        table.push([sums[0].engine.clone(), sums[0].threads.to_string()].into_iter().chain(cells).collect());
     }
     table
 }
@@ -204,21 +204,26 @@ fn figure_6(sums: &[Sum]) -> Plot {
 
 /// `place` gives a sum's group and its place on the x axis, from its threads and its speakers.
 fn figure(name: &str, x: &str, groups: &str, sums: &[Sum], place: impl Fn(usize, usize) -> (usize, usize)) -> Plot {
-    let mut cells: Vec<(bool, usize, usize, f64)> = Vec::new();
+    // whose, and which of them, so that the paper's come first and ours last
+    let mut cells: Vec<(usize, usize, usize, f64)> = Vec::new();
+    let mut engines = vec!["paper"];
+    engines.extend(sums.iter().map(|sum| sum.engine.as_str()).filter(|engine| *engine != OURS));
+    engines.dedup();
+    engines.push(OURS);
     for (threads, row) in SUMS {
         for (inputs, clocks) in INPUTS.into_iter().zip(row) {
             let (group, at) = place(threads, inputs);
-            cells.push((true, group, at, f64::from(clocks) / SERVER_GHZ / NS));
+            cells.push((0, group, at, f64::from(clocks) / SERVER_GHZ / NS));
         }
     }
     for sum in sums {
+        let engine = engines.iter().position(|engine| *engine == sum.engine).unwrap_or(0);
         let (group, at) = place(sum.threads, sum.inputs);
-        cells.push((false, group, at, sum.median / NS));
+        cells.push((engine, group, at, sum.median / NS));
     }
-    cells.sort_by_key(|&(published, group, at, _)| (!published, group, at));
-    let same = |a: &(bool, usize, usize, f64), b: &(bool, usize, usize, f64)| (a.0, a.1) == (b.0, b.1);
-    let series = cells.chunk_by(same).map(|line| Series {
-        published: line[0].0,
+    cells.sort_by_key(|&(engine, group, at, _)| (engine, group, at));
+    let series = cells.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).map(|line| Series {
+        engine: engines[line[0].0].to_owned(),
         group: line[0].1,
         points: line.iter().map(|&(_, _, at, us)| (at as f64, us)).collect(),
     });
@@ -238,8 +243,7 @@ fn points(plot: &Plot) -> Table {
     let mut table = Table::new(plot.title.as_str(), &columns);
     for series in &plot.series {
         for (x, y) in &series.points {
-            let engine = if series.published { "paper" } else { "tobari" };
-            table.push(vec![engine.to_owned(), series.group.to_string(), x.to_string(), format!("{y:.4}")]);
+            table.push(vec![series.engine.clone(), series.group.to_string(), x.to_string(), format!("{y:.4}")]);
         }
     }
     table
@@ -251,11 +255,12 @@ mod tests {
     use super::*;
 
     fn sums() -> Vec<Sum> {
-        let of = |(threads, inputs): (usize, usize)| {
+        let of = |(engine, threads, inputs): (&str, usize, usize)| {
             let median = 100.0 * inputs as f64 / threads as f64;
-            Sum { inputs, threads, median, min: median, max: median, runs: 3 }
+            Sum { engine: engine.to_owned(), inputs, threads, median, min: median, max: median, runs: 3 }
         };
-        [(1, 2), (1, 1024), (2, 2), (2, 1024)].map(of).into()
+        let ours = [(1, 2), (1, 1024), (2, 2), (2, 1024)].map(|(threads, inputs)| (OURS, threads, inputs));
+        ours.into_iter().chain([("mcl 3", 1, 2), ("mcl 3", 1, 64)]).map(of).collect()
     }
 
     fn head(table: &Table) -> String {
@@ -301,7 +306,7 @@ mod tests {
     fn table_6_has_the_papers_sums_and_ours_and_says_what_is_odd() {
         let table = table_6(&sums());
         let text = table.csv();
-        assert_eq!(text.lines().count(), 1 + 8 * 11 + 4);
+        assert_eq!(text.lines().count(), 1 + 8 * 11 + 4 + 2);
         let expected =
             "engine,inputs,threads,clock_ghz,clk,ns,ns_times_threads,min_ns,max_ns,runs,within_62500_ns,note";
         assert_eq!(head(&table), expected);
@@ -309,22 +314,24 @@ mod tests {
         assert!(text.contains("\npaper,1024,16,2.7,8422,3119.3,49908.1,,,,yes,\n"));
         assert!(text.contains("\ntobari,1024,1,,,102400.0,,102400.0,102400.0,3,no,\n"));
         let columns = table_6_in_columns(&sums()).csv();
-        assert_eq!(columns.lines().count(), 1 + 8 + 2);
+        assert_eq!(columns.lines().count(), 1 + 8 + 2 + 1);
         assert!(columns.contains("102.40!") && columns.contains("70.05!?"), "{columns}");
     }
 
     #[test]
     fn figures_draw_every_value_and_name_every_line() {
-        for (plot, groups, x) in [(figure_5(&sums()), 8 + 2, "speakers"), (figure_6(&sums()), 11 + 2, "threads")] {
+        for (plot, groups, x) in
+            [(figure_5(&sums()), 8 + 2 + 1, "speakers"), (figure_6(&sums()), 11 + 2 + 2, "threads")]
+        {
             assert_eq!(plot.series.len(), groups);
             let table = points(&plot);
             let text = table.csv();
-            assert_eq!(text.lines().count(), 1 + 8 * 11 + 4);
+            assert_eq!(text.lines().count(), 1 + 8 * 11 + 4 + 2);
             assert!(head(&table).ends_with(&format!("{x},us_per_sample")), "{}", head(&table));
             let drawn = plot::svg(&plot).unwrap();
             assert!(drawn.starts_with("<svg") && drawn.trim_end().ends_with("</svg>"));
             assert!(drawn.matches("<polyline").count() > groups, "a line each");
-            for word in ["µs per sample", x, "62.5 µs", "paper", "ours", "112", "1024"] {
+            for word in ["µs per sample", x, "62.5 µs", "paper", "ours", "mcl 3", "112", "1024"] {
                 assert!(drawn.contains(word), "{word}");
             }
         }

@@ -1,14 +1,19 @@
-//! Other programs on the same task: each is given a curve's name, and prints lines of our shape, or nothing where it does
-//! not have the curve.
+//! Other programs on the same task: each is given a curve's name, and perhaps a word for what else is wanted, and prints
+//! lines of our shape, or nothing where it does not have the curve.
 
 use super::figures::{Line, summary};
 use crate::output::Failure;
 use std::process::Command;
 use tobari_core::curve::Curve;
 
+/// Whether peers have their turn after this round: about five times in all runs.
+pub(super) fn has_its_turn(round: usize, runs: usize) -> bool {
+    round > 0 && round.is_multiple_of((runs / 5).max(1))
+}
+
 /// One round.
-pub(super) fn ask(peer: &str, curve: Curve) -> Result<Vec<Line>, Failure> {
-    let done = Command::new(peer).arg(curve.name()).output();
+pub(super) fn ask(peer: &str, curve: Curve, more: &[&str]) -> Result<Vec<Line>, Failure> {
+    let done = Command::new(peer).arg(curve.name()).args(more).output();
     let done = done.map_err(|error| Failure::Work(format!("{peer}: {error}")))?;
     if !done.status.success() {
         return Err(Failure::Work(format!("{peer} {curve}: {}", done.status)));

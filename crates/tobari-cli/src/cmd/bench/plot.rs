@@ -20,12 +20,16 @@ pub(super) struct Plot {
     pub(super) series: Vec<Series>,
 }
 
+/// The engine whose lines are thick.
+pub(super) const OURS: &str = "tobari";
+const PAPER: &str = "paper";
+
 /// A line with a mark at each point.
 pub(super) struct Series {
     /// What its colour stands for; lines of both kinds may share it.
     pub(super) group: usize,
-    /// The paper's: thin, with open marks. Ours: thick, with filled ones.
-    pub(super) published: bool,
+    /// Whose it is: [`OURS`], thick with filled marks; `paper`, thin with open ones; a peer, thin with a mark of its own.
+    pub(super) engine: String,
     pub(super) points: Vec<(f64, f64)>,
 }
 
@@ -60,9 +64,10 @@ pub(super) fn svg(plot: &Plot) -> Result<String, Failure> {
     for series in &plot.series {
         let colour = colour(&groups, series.group);
         let points = series.points.iter().copied();
-        let width = if series.published { 1 } else { 3 };
+        let width = if series.engine == OURS { 3 } else { 1 };
         chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(width)))?;
-        chart.draw_series(points.map(|point| mark(point, series.published, colour)))?;
+        let peer = peers(plot).iter().position(|peer| *peer == series.engine);
+        chart.draw_series(points.map(|point| mark(point, &series.engine, peer, colour)))?;
     }
     legend(plot, &groups, &right)?;
     root.present()?;
@@ -70,9 +75,19 @@ pub(super) fn svg(plot: &Plot) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn mark<C>(at: C, published: bool, colour: HSLColor) -> Circle<C, i32> {
-    let style = if published { colour.stroke_width(1) } else { colour.filled() };
-    Circle::new(at, 4, style)
+/// The engines that are neither ours nor the paper's.
+fn peers(plot: &Plot) -> Vec<&str> {
+    let engines = plot.series.iter().map(|series| series.engine.as_str());
+    let mut peers: Vec<&str> = engines.filter(|engine| ![OURS, PAPER].contains(engine)).collect();
+    peers.dedup();
+    peers
+}
+
+/// A disc for ours, a ring for the paper's; a small disc for the first peer, a small ring for others.
+fn mark<C>(at: C, engine: &str, peer: Option<usize>, colour: HSLColor) -> Circle<C, i32> {
+    let filled = peer.map_or(engine == OURS, |peer| peer == 0);
+    let style = if filled { colour.filled() } else { colour.stroke_width(1) };
+    Circle::new(at, if peer.is_some() { 2 } else { 4 }, style)
 }
 
 /// The values of all series and, upwards, the limit; a little wider, so that no mark lies on the frame.
@@ -102,23 +117,29 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 fn legend(plot: &Plot, groups: &[usize], area: &Area) -> Result<(), Failure> {
     let text = ("sans-serif", 14).into_font().into_text_style(area).pos(Pos::new(HPos::Left, VPos::Center));
     let mut line = 2 * LEGEND_LINE;
-    let mut entry = |label: &str, sample: Option<(HSLColor, u32)>| -> Result<(), Failure> {
-        if let Some((colour, width)) = sample {
+    let peers = peers(plot);
+    let mut entry = |label: &str, sample: Option<(&str, HSLColor)>| -> Result<(), Failure> {
+        if let Some((engine, colour)) = sample {
+            let width = if engine == OURS { 3 } else { 1 };
+            let peer = peers.iter().position(|peer| *peer == engine);
             area.draw(&PathElement::new([(8, line), (38, line)], colour.stroke_width(width)))?;
-            area.draw(&mark((23, line), width == 1, colour))?;
+            area.draw(&mark((23, line), engine, peer, colour))?;
         }
         area.draw(&Text::new(label.to_owned(), (if sample.is_some() { 46 } else { 8 }, line), text.clone()))?;
         line += LEGEND_LINE;
         Ok(())
     };
     let grey = HSLColor(0.0, 0.0, 0.3);
-    entry("ours, measured", Some((grey, 3)))?;
-    entry("paper, as printed", Some((grey, 1)))?;
+    entry("ours, measured", Some((OURS, grey)))?;
+    entry("paper, as printed", Some((PAPER, grey)))?;
+    for peer in &peers {
+        entry(peer.split('-').next().unwrap_or(peer), Some((peer, grey)))?; // a revision would not fit
+    }
     entry("", None)?;
     entry(&plot.groups, None)?;
     for group in groups {
-        let ours = plot.series.iter().any(|series| series.group == *group && !series.published);
-        entry(&group.to_string(), Some((colour(groups, *group), if ours { 3 } else { 1 })))?;
+        let ours = plot.series.iter().any(|series| series.group == *group && series.engine == OURS);
+        entry(&group.to_string(), Some((if ours { OURS } else { PAPER }, colour(groups, *group))))?;
     }
     entry("", None)?;
     area.draw(&PathElement::new([(8, line), (38, line)], BLACK.stroke_width(2)))?;

@@ -3,7 +3,7 @@
 //! A ratio is the peer's median over ours, for the same operation on the same curve; the peers' one mode is compared with
 //! both of ours. A target that is missed prints FAIL, and changes no exit status: it is a number, not an error.
 
-use super::figures::{Line, OPERATIONS, Scheme};
+use super::figures::{DISTURBED, Line, OPERATIONS, Scheme};
 use super::table::Table;
 
 /// A comparison.
@@ -15,6 +15,7 @@ pub(super) struct Ratio<'a> {
     peer_ns: f64,
     /// Ours has one implementation only, of another timing.
     only: bool,
+    disturbed: bool,
     target: Option<f64>,
 }
 
@@ -58,7 +59,8 @@ pub(super) fn of(lines: &[Line]) -> Vec<Ratio<'_>> {
                     continue;
                 };
                 let (our_ns, peer_ns, only) = (own.median, other.median, own.params.timing != ours.timing);
-                ratios.push(Ratio { peer: peer.engine, ours, what, our_ns, peer_ns, only, target });
+                let disturbed = [own, other].iter().any(|line| line.labels.iter().any(|label| label == DISTURBED));
+                ratios.push(Ratio { peer: peer.engine, ours, what, our_ns, peer_ns, only, disturbed, target });
             }
         }
     }
@@ -77,7 +79,9 @@ pub(super) fn table(ratios: &[Ratio]) -> Table {
         row.push(format!("{:.2}", ratio.value()));
         row.push(ratio.target.map(|target| target.to_string()).unwrap_or_default());
         row.push(ratio.verdict().to_owned());
-        row.push(if ratio.only { "ours has one implementation, of the other timing" } else { "" }.to_owned());
+        let only = ratio.only.then_some("ours has one implementation, of the other timing");
+        let notes: Vec<&str> = only.into_iter().chain(ratio.disturbed.then_some(DISTURBED)).collect();
+        row.push(notes.join("; "));
         table.push(row);
     }
     table
@@ -135,7 +139,7 @@ mod tests {
             example(ours("variable"), "encrypt", None, 500.0),
             example(ours("variable"), "add", None, 40.0),
             example(ours("constant"), "decrypt", Some(16), 2500.0),
-            example(theirs, "encrypt", None, 3000.0),
+            Line { labels: vec![DISTURBED.to_owned()], ..example(theirs, "encrypt", None, 3000.0) },
             example(theirs, "add", None, 599.0),
             example(theirs, "decrypt", Some(16), 20_000.0),
         ]
@@ -177,6 +181,15 @@ mod tests {
         assert!(titles[0].contains("mcl 3") && titles[0].contains("2 of 5 targets met"), "{titles:?}");
         assert!(titles[1].contains("no targets"), "{titles:?}");
         assert_eq!(table(&ratios).csv().lines().count(), 1 + ratios.len());
+    }
+
+    #[test]
+    fn what_was_disturbed_or_is_of_the_other_timing_says_so() {
+        let lines = lines("secp256k1");
+        let text = table(&of(&lines)).csv();
+        let notes: Vec<&str> = text.lines().skip(1).filter_map(|row| row.split(',').next_back()).collect();
+        let only = " of the other timing\""; // what follows the comma
+        assert_eq!(notes, [DISTURBED, only, "", DISTURBED, "", only]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Sums of a whole room on several threads, as in the paper's second experiment.
 
-use super::figures::summary;
+use super::figures::{Line, summary};
 use super::measure::time;
+use super::peer;
 use crate::output::Failure;
 use crate::randomness;
 use std::hint::black_box;
@@ -19,6 +20,7 @@ const MOST: usize = 4096;
 
 /// Nanoseconds a sample of a sum, from its beginning to its end.
 pub(super) struct Sum {
+    pub(super) engine: String,
     pub(super) inputs: usize,
     pub(super) threads: usize,
     pub(super) median: f64,
@@ -27,9 +29,11 @@ pub(super) struct Sum {
     pub(super) runs: usize,
 }
 
-/// Sums on secp256k1 in mode `elgamal`, of 2, 4 … 4,096 packets, on 1, 2, 4 … threads up to `cores`; in rounds.
-pub(super) fn measure(cores: usize, runs: usize) -> Result<Vec<Sum>, Failure> {
-    let packets = packets(Curve::Secp256k1)?;
+/// Sums on secp256k1 in mode `elgamal`, of 2, 4 … 4,096 packets, on 1, 2, 4 … threads up to `cores`, and those of the peers
+/// that can do it; in rounds.
+pub(super) fn measure(cores: usize, runs: usize, peers: &[String]) -> Result<Vec<Sum>, Failure> {
+    let curve = Curve::Secp256k1;
+    let packets = packets(curve)?;
     let room: Vec<&Ciphertexts> = packets.iter().cycle().take(MOST).collect();
     let mut sizes: Vec<(usize, usize)> = Vec::new();
     for threads in doublings(1, cores) {
@@ -37,6 +41,7 @@ pub(super) fn measure(cores: usize, runs: usize) -> Result<Vec<Sum>, Failure> {
     }
     let mut adders: Vec<Adder> = (0..cores).map(|_| Adder::default()).collect();
     let mut rounds = vec![Vec::with_capacity(runs); sizes.len()];
+    let mut peer_rounds = vec![Vec::new(); peers.len()];
     for round in 0..=runs {
         for ((threads, inputs), ns) in sizes.iter().zip(&mut rounds) {
             let took = time(&mut || _ = black_box(sum_parallel(&room[..*inputs], &mut adders[..*threads])));
@@ -44,12 +49,25 @@ pub(super) fn measure(cores: usize, runs: usize) -> Result<Vec<Sum>, Failure> {
                 ns.push(took / PACKET_SAMPLES as f64); // round 0 warms up
             }
         }
+        if peer::has_its_turn(round, runs) {
+            for (peer, rounds) in peers.iter().zip(&mut peer_rounds) {
+                rounds.push(peer::ask(peer, curve, &["sum"])?);
+            }
+        }
     }
     let sums = sizes.into_iter().zip(rounds).map(|((threads, inputs), ns)| {
         let (median, min, max) = summary(ns);
-        Sum { inputs, threads, median, min, max, runs }
+        Sum { engine: "tobari".to_owned(), inputs, threads, median, min, max, runs }
     });
-    Ok(sums.collect())
+    let of_peers = peer_rounds.iter().flat_map(|rounds| peer::join(rounds)).filter_map(of_peer);
+    Ok(sums.chain(of_peers).collect())
+}
+
+/// A peer that does not know the word prints what it always does, which is no sum.
+fn of_peer(line: Line) -> Option<Sum> {
+    let inputs = line.params.inputs.filter(|_| line.what == "sum")?;
+    let Line { engine, threads, median, min, max, runs, .. } = line;
+    Some(Sum { engine, inputs, threads: threads as usize, median, min, max, runs })
 }
 
 /// `from`, twice that, and so on, and `to`.
@@ -71,6 +89,16 @@ fn packets(curve: Curve) -> Result<Vec<Ciphertexts>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peers_sums_are_taken_and_its_other_figures_left() {
+        let add = super::super::figures::example(["mcl 3", "secp256k1", "elgamal", "variable"], "add", None, 3.0);
+        let mut sum = Line { what: "sum".to_owned(), ..add.clone() };
+        assert!([&add, &sum].into_iter().all(|line| of_peer(line.clone()).is_none()), "of how many?");
+        sum.params.inputs = Some(64);
+        let sum = of_peer(sum).unwrap();
+        assert_eq!((sum.engine.as_str(), sum.inputs, sum.threads, sum.median), ("mcl 3", 64, 1, 3.0));
+    }
 
     #[test]
     fn sizes_double_up_to_the_last() {

@@ -10,5 +10,6 @@ pub mod elgamal;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod params;
+pub mod ring;
 pub mod simd;
 pub mod wire;

@@ -39,6 +39,7 @@ mod pair52;
 mod portable;
 #[cfg(any(target_arch = "x86_64", test))]
 mod product52;
+mod ring;
 #[cfg(any(target_arch = "x86_64", test))]
 mod table52;
 
@@ -47,6 +48,8 @@ pub(crate) use avx512::Avx512Kernels;
 pub(crate) use field::{Element, Form, Prime};
 pub(crate) use lines::{LANES, Line, Lines};
 pub(crate) use portable::Portable;
+pub(crate) use ring::NttTable;
+pub use ring::RingKernels;
 
 /// Constants of one curve, known at compile time, so that each loop is specialised by prime.
 pub(crate) trait CurveConstants<const L: usize>: Prime<L> {

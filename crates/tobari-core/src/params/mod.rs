@@ -1,10 +1,15 @@
-//! Parameter sets, checked once: a value of [`Parameters`] exists only if it is valid and strong enough.
+//! Parameter sets, checked once: a value of [`Parameters`] or [`LatticeParameters`] exists only if it is valid and strong
+//! enough.
 //!
 //! **Security of a curve.** The best known attack on the discrete logarithm in a prime-order group of `n` elements
 //! that has no special structure is Pollard's rho, about `sqrt(pi n / 4)` group operations, so a curve of `2k` bits has
 //! `k` bits of security (NIST SP 800-57 part 1 rev. 5, table 2). NIST SP 800-131A rev. 2 disallows less than 112 bits; 112
 //! bits are to be retired after 2030. Tobari therefore refuses curves below 112 bits unless the caller asks for the
 //! paper's own measurements by name ([`SecurityFloor::InsecurePaper`]), and warns from 112 to 127.
+
+mod lattice;
+
+pub use lattice::{LatticeError, LatticeParameters, Plaintext, Security};
 
 use crate::curve::Curve;
 

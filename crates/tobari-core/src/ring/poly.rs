@@ -1,0 +1,422 @@
+//! Elements of the ring over some of its primes.
+
+use super::ntt::{Ntt, reverse};
+use super::sample::Stream;
+use super::{Factor, Modulus, Ring};
+use crate::simd::RingKernels;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use zeroize::Zeroize;
+
+/// The form of coefficients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coeff {}
+
+/// The form of values at the roots of `X^N + 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eval {}
+
+/// [`Coeff`] or [`Eval`].
+pub trait Form: sealed::Form + Copy + 'static {}
+impl Form for Coeff {}
+impl Form for Eval {}
+
+mod sealed {
+    pub trait Form {}
+    impl Form for super::Coeff {}
+    impl Form for super::Eval {}
+}
+
+/// Some primes of a ring: the first `data` data primes, then all special ones or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Basis {
+    pub(crate) data: usize,
+    pub(crate) special: usize,
+}
+
+impl Basis {
+    /// Data primes.
+    pub fn data(self) -> usize {
+        self.data
+    }
+
+    /// Special primes.
+    pub fn special(self) -> usize {
+        self.special
+    }
+
+    /// All of them: a row each.
+    pub fn rows(self) -> usize {
+        self.data + self.special
+    }
+}
+
+/// An element of the ring over a [`Basis`]: a row of `N` canonical residues for each of its primes.
+///
+/// ```
+/// use tobari_core::ring::{Poly, Ring, primes_below};
+/// let primes: Vec<u64> = primes_below(50, 1 << 12).take(2).collect();
+/// let ring = Ring::new(1 << 11, &primes, &[])?;
+/// let mut x = vec![0; 1 << 11];
+/// x[1] = 1;
+/// // X^(N-1) · X = -1
+/// let mut power = Poly::from_signed(&ring, ring.basis(2), &{ x.rotate_left(2); x.clone() }).forward();
+/// power.mul_assign(&Poly::from_signed(&ring, ring.basis(2), &{ x.rotate_right(2); x.clone() }).forward());
+/// assert_eq!(power.inverse().row(0)[0], primes[0] - 1);
+/// # Ok::<(), tobari_core::ring::RingError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Poly<F: Form> {
+    ring: Arc<Ring>,
+    basis: Basis,
+    values: Vec<u64>,
+    form: PhantomData<F>,
+}
+
+impl<F: Form> Poly<F> {
+    /// Zero.
+    pub fn zero(ring: &Arc<Ring>, basis: Basis) -> Self {
+        Self::from_values(ring, basis, vec![0; basis.rows() * ring.degree()])
+    }
+
+    /// Rows one after another; the caller knows that the residues are canonical.
+    pub(crate) fn from_values(ring: &Arc<Ring>, basis: Basis, values: Vec<u64>) -> Self {
+        assert_eq!(values.len(), basis.rows() * ring.degree());
+        Self { ring: Arc::clone(ring), basis, values, form: PhantomData }
+    }
+
+    /// Uniform on all elements: row after row from the streams that `stream` gives to the primes by their place in the
+    /// ring, so that a row does not depend on which others there are.
+    pub fn uniform(ring: &Arc<Ring>, basis: Basis, mut stream: impl FnMut(usize) -> Stream) -> Self {
+        let mut poly = Self::zero(ring, basis);
+        for (row, values) in poly.values.chunks_exact_mut(ring.degree()).enumerate() {
+            let place = if row < basis.data { row } else { ring.data_primes().len() + row - basis.data };
+            stream(place).uniform(ring.table(basis, row).modulus(), values);
+        }
+        poly
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> &Arc<Ring> {
+        &self.ring
+    }
+
+    /// The primes.
+    pub fn basis(&self) -> Basis {
+        self.basis
+    }
+
+    /// The residues modulo prime `row` of the basis.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn row(&self, row: usize) -> &[u64] {
+        &self.values[row * self.ring.degree()..(row + 1) * self.ring.degree()]
+    }
+
+    /// All rows, one after another.
+    pub(crate) fn values(&self) -> &[u64] {
+        &self.values
+    }
+
+    pub(crate) fn row_mut(&mut self, row: usize) -> &mut [u64] {
+        &mut self.values[row * self.ring.degree()..(row + 1) * self.ring.degree()]
+    }
+
+    fn rows_mut(&mut self) -> impl Iterator<Item = (&Ntt, &mut [u64])> {
+        self.ring.tables(self.basis).zip(self.values.chunks_exact_mut(self.ring.degree()))
+    }
+
+    fn check(&self, other: &Self) {
+        assert!(Arc::ptr_eq(&self.ring, &other.ring), "elements of two rings");
+        assert_eq!(self.basis, other.basis, "elements over two bases");
+    }
+
+    /// Applies a kernel to the rows of both.
+    fn zip(&mut self, other: &Self, kernel: fn(&Modulus, &mut [u64], &[u64])) {
+        self.check(other);
+        let rows = other.values.chunks_exact(other.ring.degree());
+        for ((table, row), other) in self.rows_mut().zip(rows) {
+            kernel(table.modulus(), row, other);
+        }
+    }
+
+    /// `self += other`.
+    ///
+    /// # Panics
+    /// If the rings or the bases differ.
+    pub fn add_assign(&mut self, other: &Self) {
+        self.zip(other, RingKernels::best().add_assign);
+    }
+
+    /// `self -= other`.
+    ///
+    /// # Panics
+    /// If the rings or the bases differ.
+    pub fn sub_assign(&mut self, other: &Self) {
+        self.zip(other, RingKernels::best().sub_assign);
+    }
+
+    /// `self = -self`.
+    pub fn neg_assign(&mut self) {
+        for (table, row) in self.rows_mut() {
+            (RingKernels::best().neg_assign)(table.modulus(), row);
+        }
+    }
+
+    /// `self *= scalar`.
+    pub fn scale_assign(&mut self, scalar: i64) {
+        self.scale_rows(|q| q.reduce_signed(scalar));
+    }
+
+    /// Multiplies every row by a residue.
+    pub(crate) fn scale_rows(&mut self, mut residue: impl FnMut(&Modulus) -> u64) {
+        for (table, row) in self.rows_mut() {
+            let q = table.modulus();
+            (RingKernels::best().scale_assign)(q, row, q.factor(residue(q)));
+        }
+    }
+
+    /// `(self - other) w` in each row, `w` by its number.
+    pub(crate) fn sub_scale_rows(&mut self, other: &Self, mut factor: impl FnMut(usize, &Modulus) -> Factor) {
+        self.check(other);
+        let rows = other.values.chunks_exact(other.ring.degree());
+        for (i, ((table, row), other)) in self.rows_mut().zip(rows).enumerate() {
+            (RingKernels::best().sub_scale_assign)(table.modulus(), row, other, factor(i, table.modulus()));
+        }
+    }
+
+    /// The rows of a smaller basis only.
+    ///
+    /// # Panics
+    /// If it is not smaller.
+    pub fn restrict(&self, basis: Basis) -> Self {
+        let mut values = Vec::with_capacity(basis.rows() * self.ring.degree());
+        self.rows_of(basis).for_each(|row| values.extend_from_slice(row));
+        Self::from_values(&self.ring, basis, values)
+    }
+
+    /// The rows of a smaller basis.
+    pub(crate) fn rows_of(&self, basis: Basis) -> impl Iterator<Item = &[u64]> {
+        assert!(basis.data <= self.basis.data && basis.special <= self.basis.special, "not a smaller basis");
+        (0..basis.rows())
+            .map(move |row| self.row(if row < basis.data { row } else { row - basis.data + self.basis.data }))
+    }
+
+    /// Forgets all rows but the first.
+    pub(crate) fn truncate(&mut self, basis: Basis) {
+        assert!(basis.data <= self.basis.data && (basis.special == 0 || basis == self.basis), "not the first rows");
+        self.values.truncate(basis.rows() * self.ring.degree());
+        self.basis = basis;
+    }
+
+    fn into_form<G: Form>(self) -> Poly<G> {
+        Poly { ring: self.ring, basis: self.basis, values: self.values, form: PhantomData }
+    }
+}
+
+impl Poly<Coeff> {
+    /// The element with these coefficients, each less than every prime of the basis in absolute value.
+    ///
+    /// # Panics
+    /// If there are not `N` coefficients.
+    pub fn from_signed(ring: &Arc<Ring>, basis: Basis, coefficients: &[i64]) -> Self {
+        assert_eq!(coefficients.len(), ring.degree());
+        let mut poly = Self::zero(ring, basis);
+        for (table, row) in poly.rows_mut() {
+            for (residue, coefficient) in row.iter_mut().zip(coefficients) {
+                *residue = table.modulus().of_signed(*coefficient);
+            }
+        }
+        poly
+    }
+
+    /// To values: `N/2 log N` butterflies a row.
+    pub fn forward(mut self) -> Poly<Eval> {
+        for (table, row) in self.rows_mut() {
+            table.forward(row);
+        }
+        self.into_form()
+    }
+
+    /// `f(X^g)`: coefficient `i` goes to place `g i mod 2N`, with the sign that `X^N = -1` gives it.
+    pub fn automorphism(&self, automorphism: &Automorphism) -> Self {
+        let mut out = Self::zero(&self.ring, self.basis);
+        let mask = 2 * self.ring.degree() - 1;
+        for ((table, out), row) in out.rows_mut().zip(self.values.chunks_exact(self.ring.degree())) {
+            for (i, residue) in row.iter().enumerate() {
+                let place = (i * automorphism.element) & mask;
+                let wraps = place >= row.len();
+                out[place & (mask >> 1)] = if wraps { table.modulus().neg(*residue) } else { *residue };
+            }
+        }
+        out
+    }
+}
+
+impl Poly<Eval> {
+    /// To coefficients.
+    pub fn inverse(mut self) -> Poly<Coeff> {
+        for (table, row) in self.rows_mut() {
+            table.inverse(row);
+        }
+        self.into_form()
+    }
+
+    /// `self *= other`.
+    ///
+    /// # Panics
+    /// If the rings or the bases differ.
+    pub fn mul_assign(&mut self, other: &Self) {
+        self.zip(other, RingKernels::best().mul_assign);
+    }
+
+    /// `self += a b`.
+    ///
+    /// # Panics
+    /// If the rings differ, or `self` and `a` are over different bases, or `b` is not over theirs or a larger one.
+    pub fn mul_add_assign(&mut self, a: &Self, b: &Self) {
+        self.check(a);
+        let basis = self.basis;
+        let rows = a.values.chunks_exact(a.ring.degree()).zip(b.rows_of(basis));
+        for ((table, sum), (a, b)) in self.rows_mut().zip(rows) {
+            (RingKernels::best().mul_add_assign)(table.modulus(), sum, a, b);
+        }
+    }
+
+    /// `f(X^g)`: the value at `ψ^e` becomes that at `ψ^(g e)`, so values change places only.
+    pub fn automorphism(&self, automorphism: &Automorphism) -> Self {
+        let mut values = Vec::with_capacity(self.values.len());
+        for row in self.values.chunks_exact(self.ring.degree()) {
+            values.extend(automorphism.sources.iter().map(|source| row[*source as usize]));
+        }
+        Self::from_values(&self.ring, self.basis, values)
+    }
+}
+
+impl<F: Form> Zeroize for Poly<F> {
+    fn zeroize(&mut self) {
+        self.values.zeroize();
+    }
+}
+
+/// Equality of public elements; variable time.
+impl<F: Form> PartialEq for Poly<F> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.ring, &other.ring) && self.basis == other.basis && self.values == other.values
+    }
+}
+
+/// `X -> X^g` for an odd `g`, prepared.
+#[derive(Clone, Debug)]
+pub struct Automorphism {
+    element: usize,
+    /// Where the value for each place comes from.
+    sources: Vec<u32>,
+}
+
+impl Automorphism {
+    /// `X -> X^element` on polynomials of degree `degree`.
+    ///
+    /// # Panics
+    /// If `element` is even, or not below `2 degree`.
+    pub fn new(degree: usize, element: usize) -> Self {
+        assert!(element % 2 == 1 && element < 2 * degree, "an odd number below {}, not {element}", 2 * degree);
+        let exponent = |place: usize| (2 * reverse(place, degree) + 1) * element % (2 * degree);
+        let sources = (0..degree).map(|place| reverse((exponent(place) - 1) / 2, degree) as u32).collect();
+        Self { element, sources }
+    }
+
+    /// `g`.
+    pub fn element(&self) -> usize {
+        self.element
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Domain, Seed, primes_below};
+    use super::*;
+
+    fn ring() -> Arc<Ring> {
+        let primes: Vec<u64> = primes_below(45, 1 << 7).take(5).collect();
+        Ring::new(64, &primes[..3], &primes[3..]).unwrap()
+    }
+
+    fn random<F: Form>(ring: &Arc<Ring>, basis: Basis, index: u64) -> Poly<F> {
+        let seed = Seed::from_bytes([4; 32]);
+        Poly::uniform(ring, basis, |place| seed.stream(Domain::Uniform, index << 8 | place as u64))
+    }
+
+    #[test]
+    fn rows_expand_alone_whatever_the_basis() {
+        let ring = ring();
+        let whole: Poly<Eval> = random(&ring, ring.key_basis(3), 1);
+        for basis in [ring.basis(1), ring.basis(3), ring.key_basis(2)] {
+            assert!(whole.restrict(basis) == random(&ring, basis, 1), "{basis:?}");
+        }
+    }
+
+    #[test]
+    fn products_distribute_over_sums() {
+        let ring = ring();
+        let basis = ring.key_basis(2);
+        let [a, b, c] = [1, 2, 3].map(|index| random::<Eval>(&ring, basis, index));
+        let mut left = a.clone();
+        left.add_assign(&b);
+        left.mul_assign(&c);
+        let mut right = a.clone();
+        right.mul_assign(&c);
+        right.mul_add_assign(&b, &c);
+        assert!(left == right);
+        right.sub_assign(&left);
+        assert!(right == Poly::zero(&ring, basis));
+        let mut negative = a.clone();
+        negative.neg_assign();
+        negative.add_assign(&a);
+        assert!(negative == right);
+        let mut scaled = a.clone();
+        scaled.scale_assign(-3);
+        (0..3).for_each(|_| scaled.add_assign(&a));
+        assert!(scaled == right);
+    }
+
+    #[test]
+    fn both_forms_have_the_same_automorphisms() {
+        let ring = ring();
+        let basis = ring.key_basis(3);
+        let a: Poly<Coeff> = random(&ring, basis, 5);
+        for element in [1, 3, 5, 25, 63, 127] {
+            let automorphism = Automorphism::new(64, element);
+            let moved = a.automorphism(&automorphism);
+            assert!(a.clone().forward().automorphism(&automorphism).inverse() == moved, "{element}");
+            assert!((element == 1) == (moved == a));
+        }
+        // X -> X^-1 sends X to -X^(N-1)
+        let mut x = vec![0; 64];
+        x[1] = 1;
+        let x = Poly::from_signed(&ring, basis, &x).automorphism(&Automorphism::new(64, 127));
+        assert_eq!(x.row(0)[63], ring.data_primes()[0].modulus().value() - 1);
+    }
+
+    #[test]
+    fn automorphisms_are_ring_maps_and_compose() {
+        let ring = ring();
+        let basis = ring.basis(3);
+        let [a, b] = [1, 2].map(|index| random::<Eval>(&ring, basis, index));
+        let [five, square] = [5, 25].map(|element| Automorphism::new(64, element));
+        let mut product = a.clone();
+        product.mul_assign(&b);
+        let mut of_each = a.automorphism(&five);
+        of_each.mul_assign(&b.automorphism(&five));
+        assert!(product.automorphism(&five) == of_each);
+        assert!(a.automorphism(&five).automorphism(&five) == a.automorphism(&square));
+    }
+
+    #[test]
+    #[should_panic(expected = "over two bases")]
+    fn elements_over_two_bases_are_not_added() {
+        let ring = ring();
+        Poly::<Coeff>::zero(&ring, ring.basis(2)).add_assign(&Poly::zero(&ring, ring.basis(3)));
+    }
+}

@@ -7,14 +7,17 @@ use std::{sync::Arc, time::Duration};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_apps::call::{
     PACKET_SAMPLES,
-    client::{ListenError, Listener, SpeakError, Speaker},
+    client::{Decrypt, Encrypt, ListenError, Listener, SpeakError, Speaker},
     messages::{Code, Join, Pace, Welcome},
     program::{frames, mix, ticks},
     server::{Event, Fault, Limits, Room, Uplink},
 };
 use tobari_core::{
     curve::{Curve, PointEncoding},
-    elgamal::{Ciphertexts, Decryptor, Encryptor, SAMPLE_BOUND, SecretKey},
+    elgamal::{
+        Ciphertexts, Decryptor, Encryptor, Mode, SAMPLE_BOUND, SecretKey, SharedCiphertexts, SharedDecryptor,
+        SharedEncryptor, SharedKey,
+    },
     params::{Parameters, SecurityFloor},
     wire::{self, MemberSet, RoomId, SumHeader},
 };
@@ -42,24 +45,51 @@ fn welcome(member: u16) -> Welcome {
     Welcome { room: ROOM, member, tick: 0, window: 32 }
 }
 
+/// The key that all members hold in mode `elgamal-shared`.
+fn shared_keys(curve: Curve, speakers: u32) -> (Arc<SharedEncryptor>, Arc<SharedDecryptor>) {
+    let key = SharedKey::generate(parameters(curve), PACKET_SAMPLES, &mut ChaCha20Rng::from_seed([8; 32]));
+    let decryptor = SharedDecryptor::new(&key, speakers * SAMPLE_BOUND.unsigned_abs());
+    (Arc::new(SharedEncryptor::new(&key)), Arc::new(decryptor))
+}
+
+/// Mixes in this mode.
+fn mix_blindly(mode: Mode, curve: Curve, recordings: &[&[i16]]) -> Vec<i32> {
+    let speakers = u32::try_from(recordings.len()).unwrap();
+    match mode {
+        Mode::Elgamal => {
+            let Keys { encryptor, decryptor, .. } = keys(curve, speakers);
+            mix_with(mode, &encryptor, &decryptor, recordings)
+        }
+        Mode::ElgamalShared => {
+            let (encryptor, decryptor) = shared_keys(curve, speakers);
+            mix_with(mode, &encryptor, &decryptor, recordings)
+        }
+    }
+}
+
 /// Encrypts every recording, mixes them in a room that gets bytes and gives bytes, and decrypts.
-fn mix_blindly(curve: Curve, recordings: &[&[i16]]) -> Vec<i32> {
-    let mut keys = keys(curve, u32::try_from(recordings.len()).unwrap());
-    let join = Join::new(Pace::Lockstep { members: u16::try_from(recordings.len()).unwrap() }, curve);
+fn mix_with<E: Encrypt, D: Decrypt>(
+    mode: Mode,
+    encryptor: &Arc<E>,
+    decryptor: &Arc<D>,
+    recordings: &[&[i16]],
+) -> Vec<i32> {
+    let mut rng = ChaCha20Rng::from_seed([7; 32]);
+    let pace = Pace::Lockstep { members: u16::try_from(recordings.len()).unwrap() };
+    let join = Join { mode, ..Join::new(pace, decryptor.parameters().curve()) };
     let floor = SecurityFloor::InsecurePaper;
     let mut room = Room::open(ROOM, &join, floor, Limits::default(), Duration::ZERO).unwrap();
     let welcomes: Vec<_> = recordings.iter().map(|_| room.join(&join, Duration::ZERO).unwrap()).collect();
-    let speaker = |welcome| Speaker::new(Arc::clone(&keys.encryptor), welcome, PointEncoding::Compressed);
+    let speaker = |welcome| Speaker::new(Arc::clone(encryptor), welcome, PointEncoding::Compressed);
     let mut speakers: Vec<_> = welcomes.iter().map(speaker).collect();
-    let mut listener = Listener::new(Arc::clone(&keys.decryptor), &welcomes[0]);
+    let mut listener = Listener::new(Arc::clone(decryptor), &welcomes[0]);
     let longest = recordings.iter().map(|recording| ticks(recording.len())).max().unwrap();
     let mut heard = Vec::new();
     for tick in 0..longest {
         for (speaker, (welcome, recording)) in speakers.iter_mut().zip(welcomes.iter().zip(recordings)) {
             let frame = frames(recording).nth(tick).unwrap_or([0; PACKET_SAMPLES]);
-            let packet = speaker.packet(u32::try_from(tick).unwrap(), &frame, &mut keys.rng).unwrap();
-            let uplink = Uplink::new(room.parameters(), welcome, PACKET_SAMPLES);
-            let (tick, ciphertexts) = uplink.decode(&packet).unwrap();
+            let packet = speaker.packet(u32::try_from(tick).unwrap(), &frame, &mut rng).unwrap();
+            let (tick, ciphertexts) = room.uplink(welcome).decode(&packet).unwrap();
             room.packet(welcome.member, tick, ciphertexts);
         }
         let Some(Event::Closed(closed)) = room.poll(Duration::ZERO) else { panic!("tick {tick} does not close") };
@@ -86,25 +116,27 @@ fn recording(speaker: i32, length: i32) -> Vec<i16> {
 fn the_decrypted_mix_equals_the_plain_sum_for_speakers_of_different_lengths() {
     let recordings = [recording(1, 700), recording(2, 1), recording(3, 320), vec![0; 640]];
     let recordings: Vec<&[i16]> = recordings.iter().map(Vec::as_slice).collect();
-    assert_eq!(mix_blindly(Curve::Secp256k1, &recordings), mix_plainly(&recordings));
+    for mode in Mode::ALL {
+        assert_eq!(mix_blindly(mode, Curve::Secp256k1, &recordings), mix_plainly(&recordings), "{mode}");
+    }
 }
 
 #[test]
 fn full_scale_and_silence_are_exact_on_every_curve() {
     let (loudest, most, silence) = ([i16::MIN; 320], [i16::MAX; 320], [0; 320]);
-    for curve in Curve::ALL {
-        assert_eq!(mix_blindly(curve, &[&loudest, &loudest]), [-65_536; 320], "{curve}");
-        assert_eq!(mix_blindly(curve, &[&most, &silence, &most]), [65_534; 320], "{curve}");
-        assert_eq!(mix_blindly(curve, &[&silence, &silence]), silence.map(i32::from), "{curve}");
+    for (mode, curve) in Mode::ALL.into_iter().flat_map(|mode| Curve::ALL.map(|curve| (mode, curve))) {
+        assert_eq!(mix_blindly(mode, curve, &[&loudest, &loudest]), [-65_536; 320], "{mode}, {curve}");
+        assert_eq!(mix_blindly(mode, curve, &[&most, &silence, &most]), [65_534; 320], "{mode}, {curve}");
+        assert_eq!(mix_blindly(mode, curve, &[&silence, &silence]), silence.map(i32::from), "{mode}, {curve}");
     }
 }
 
 #[test]
 fn eight_and_sixty_four_speakers_are_mixed_exactly() {
-    for count in [8, 64] {
+    for (mode, count) in Mode::ALL.into_iter().flat_map(|mode| [(mode, 8), (mode, 64)]) {
         let voices: Vec<Vec<i16>> = (0..count).map(|speaker| recording(speaker, 320)).collect();
         let voices: Vec<&[i16]> = voices.iter().map(Vec::as_slice).collect();
-        assert_eq!(mix_blindly(Curve::Secp256k1, &voices), mix_plainly(&voices), "{count}");
+        assert_eq!(mix_blindly(mode, Curve::Secp256k1, &voices), mix_plainly(&voices), "{mode}, {count}");
     }
 }
 
@@ -196,7 +228,7 @@ fn a_listener_with_another_key_hears_nothing_at_all() {
 fn an_uplink_refuses_whatever_is_not_its_members_packet() {
     let mut keys = keys(Curve::Secp256k1, 1);
     let ciphertexts = keys.encryptor.encrypt(&[1; 320], &mut keys.rng).unwrap();
-    let uplink = Uplink::new(parameters(Curve::Secp256k1), &welcome(7), PACKET_SAMPLES);
+    let uplink = Uplink::new(parameters(Curve::Secp256k1), Mode::Elgamal, &welcome(7), PACKET_SAMPLES);
     let encode =
         |room, member, encoding, ciphertexts: &Ciphertexts| wire::encode_packet(room, member, 4, encoding, ciphertexts);
     let code = |packet: &[u8]| uplink.decode(packet).map(|(tick, _)| tick).map_err(|fault| fault.code());
@@ -228,8 +260,55 @@ fn an_uplink_refuses_whatever_is_not_its_members_packet() {
 }
 
 #[test]
+fn an_uplink_of_mode_elgamal_shared_refuses_every_piece_of_a_packet_and_every_other_object() {
+    let (encryptor, _) = shared_keys(Curve::Secp256k1, 1);
+    let mut rng = ChaCha20Rng::from_seed([6; 32]);
+    let uplink = Uplink::new(parameters(Curve::Secp256k1), Mode::ElgamalShared, &welcome(7), PACKET_SAMPLES);
+    let code = |packet: &[u8]| uplink.decode(packet).map(|(tick, _)| tick).map_err(|fault| fault.code());
+    let mut speaker = Speaker::new(encryptor, &welcome(7), PointEncoding::Uncompressed);
+    let good = speaker.packet(4, &[1; PACKET_SAMPLES], &mut rng).unwrap();
+    assert_eq!((code(&good), good.len()), (Ok(4), 20 + 64 * 321));
+    for length in 0..good.len() {
+        assert_eq!(uplink.check(&good[..length]).map_err(|fault| fault.code()), Err(Code::Packet), "{length}");
+    }
+    assert_eq!(code(&[&good[..], &[0]].concat()), Err(Code::Packet));
+    let damaged = |place: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[place] = byte;
+        code(&bytes)
+    };
+    assert_eq!([damaged(0, 2), damaged(2, 200)], [Err(Code::Version), Err(Code::Curve)]);
+    assert_eq!([damaged(1, 3), damaged(1, 6), damaged(3, 9), damaged(19, 63)], [Err(Code::Packet); 4]);
+    assert_eq!([damaged(4, 0), damaged(13, 8)], [Err(Code::Room), Err(Code::Member)]);
+    let last = good.len() - 1;
+    assert_eq!([damaged(last - 1, !good[last - 1]), damaged(40, !good[40])], [Err(Code::Point); 2]);
+}
+
+#[test]
+fn a_packet_in_another_mode_does_not_pass_an_uplink_nor_its_sum_a_listener() {
+    let keys = keys(Curve::Secp256k1, 1);
+    let parameters = parameters(Curve::Secp256k1);
+    let (elgamal, shared) = (Ciphertexts::zero(parameters, 320), SharedCiphertexts::zero(parameters, 320));
+    let encoding = PointEncoding::Compressed;
+    let packets =
+        [wire::encode_packet(ROOM, 0, 0, encoding, &elgamal), wire::encode_packet(ROOM, 0, 0, encoding, &shared)];
+    for (i, mode) in Mode::ALL.into_iter().enumerate() {
+        let uplink = Uplink::new(parameters, mode, &welcome(0), PACKET_SAMPLES);
+        assert!(uplink.decode(&packets[i]).is_ok(), "{mode}");
+        let refused = uplink.decode(&packets[1 - i]).map(|(tick, _)| tick);
+        assert!(matches!(&refused, Err(Fault::Wire(_))), "{mode}: {refused:?}");
+    }
+    let (speakers, late) = (MemberSet::default(), MemberSet::default());
+    let header = SumHeader { room: ROOM, tick: 0, encoding, speakers, late };
+    let mut listener = Listener::new(keys.decryptor, &welcome(0));
+    let refused = listener.open(&wire::encode_sum(&header, &shared)).map(|mixed| mixed.samples.to_vec());
+    assert!(matches!(refused, Err(ListenError::Wire(_))), "{refused:?}");
+    assert!(listener.open(&wire::encode_sum(&header, &elgamal)).is_ok());
+}
+
+#[test]
 fn the_cheap_check_finds_all_but_the_points() {
-    let uplink = Uplink::new(parameters(Curve::Secp256k1), &welcome(0), PACKET_SAMPLES);
+    let uplink = Uplink::new(parameters(Curve::Secp256k1), Mode::Elgamal, &welcome(0), PACKET_SAMPLES);
     let nothing = Ciphertexts::zero(parameters(Curve::Secp256k1), 320);
     let mut packet = wire::encode_packet(ROOM, 0, 0, PointEncoding::Uncompressed, &nothing);
     let end = packet.len();

@@ -4,6 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tobari_core::curve::{Curve, PointEncoding};
+use tobari_core::elgamal::Mode;
 use tobari_core::params::{BelowFloor, Parameters, SecurityFloor};
 use tobari_server::Fingerprint;
 
@@ -56,7 +57,7 @@ pub(crate) enum Verb {
 /// What to do in a call.
 #[derive(Subcommand)]
 pub(crate) enum CallVerb {
-    /// Make a key pair: a secret key file, and beside it the public one.
+    /// Make a key: a secret key file, and in mode elgamal the public one beside it.
     Keygen(KeygenArguments),
     /// Mix recordings: each is one speaker; the server adds them up under encryption.
     Mix(MixArguments),
@@ -166,9 +167,12 @@ pub(crate) struct ServeArguments {
 /// `tobari call keygen`
 #[derive(Args)]
 pub(crate) struct KeygenArguments {
-    /// The secret key file to write; the public key goes to the same name with `.pub` added.
+    /// The secret key file to write; in mode elgamal the public key goes to the same name with `.pub` added.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    /// How samples are to be encrypted.
+    #[arg(long, value_enum, default_value_t = ModeName::Elgamal)]
+    pub(crate) mode: ModeName,
     #[command(flatten)]
     pub(crate) curve: CurveArguments,
     /// One JSON object a line on standard output.
@@ -194,9 +198,9 @@ pub(crate) struct MixArguments {
     pub(crate) server: Option<String>,
     #[command(flatten)]
     pub(crate) trust: TrustArguments,
-    /// How samples are encrypted.
-    #[arg(long, value_enum, default_value_t = Mode::Elgamal)]
-    pub(crate) mode: Mode,
+    /// How samples are encrypted. Default: in the mode of the key file, or elgamal without one.
+    #[arg(long, value_enum)]
+    pub(crate) mode: Option<ModeName>,
     /// The secret key file to use; without it a fresh key is made and forgotten.
     #[arg(long, value_name = "FILE", conflicts_with = "curve")]
     pub(crate) key: Option<PathBuf>,
@@ -213,9 +217,21 @@ pub(crate) struct MixArguments {
 
 /// How samples are encrypted.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Mode {
+pub(crate) enum ModeName {
     /// Lifted ElGamal, one ciphertext a sample, as in the paper.
     Elgamal,
+    /// The randomness of a packet shared by its samples: half the bytes and less work. All members hold one secret, and any
+    /// of them can decrypt what another one sends.
+    ElgamalShared,
+}
+
+impl From<ModeName> for Mode {
+    fn from(name: ModeName) -> Self {
+        match name {
+            ModeName::Elgamal => Mode::Elgamal,
+            ModeName::ElgamalShared => Mode::ElgamalShared,
+        }
+    }
 }
 
 /// How points travel.

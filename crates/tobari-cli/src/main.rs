@@ -7,6 +7,7 @@
 
 mod args;
 mod blind_server;
+mod call_key;
 mod cmd;
 mod mixing;
 mod output;

@@ -5,15 +5,17 @@
 //! The work of one tick is encrypting, sending, and decrypting while later ticks are on their way; the room's window and
 //! the listener's acknowledgements keep memory bounded.
 
+use crate::call_key::CallKey;
 use crate::output::{Failure, Progress};
 use crate::randomness;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use tobari_apps::call::client::{Listener, Speaker};
+use tobari_apps::call::PACKET_SAMPLES;
+use tobari_apps::call::client::{Decrypt, Encrypt, Listener, Speaker};
 use tobari_apps::call::messages::{ClientMessage, Join, Pace, RoomName};
 use tobari_apps::call::program;
 use tobari_core::curve::PointEncoding;
-use tobari_core::elgamal::{Ciphertexts, DecryptError, Decryptor, Encryptor, SAMPLE_BOUND, SecretKey};
+use tobari_core::elgamal::{DecryptError, Decryptor, Encryptor, SAMPLE_BOUND, SharedDecryptor, SharedEncryptor};
 use tobari_core::wire::{MAX_MEMBERS, SumHeader};
 use tobari_server::connect::{ClientTls, Connection, Inbound, Incoming, Outbound};
 use tokio::sync::Semaphore;
@@ -29,8 +31,8 @@ const CONNECTING_AT_ONCE: usize = 32;
 pub(crate) struct Request {
     /// One recording a speaker: 16 kHz, mono.
     pub(crate) speakers: Vec<Arc<[i16]>>,
-    /// The key pair of the call.
-    pub(crate) key: SecretKey,
+    /// The key of the call, and with it the mode.
+    pub(crate) key: CallKey,
     /// The blind server.
     pub(crate) server: String,
     /// Whom to trust to be it.
@@ -62,15 +64,34 @@ pub(crate) async fn mix(request: Request, halfway: Option<Halfway>) -> Result<Ou
     if count > MAX_SPEAKERS {
         return Err(Failure::Call(format!("{count} recordings: expected at most {MAX_SPEAKERS}")));
     }
-    let members = count as u16;
+    let bound = count as u32 * SAMPLE_BOUND as u32;
+    match request.key.clone() {
+        CallKey::Elgamal(key) => {
+            let public = key.public_key();
+            let encryptor = spawn_blocking(move || Encryptor::new(&public));
+            let decryptor = spawn_blocking(move || Decryptor::new(&key, bound));
+            mix_with(request, encryptor, decryptor, halfway).await
+        }
+        CallKey::ElgamalShared(secret) => {
+            let (key, same) = (secret.expand(PACKET_SAMPLES), secret.expand(PACKET_SAMPLES));
+            let encryptor = spawn_blocking(move || SharedEncryptor::new(&key));
+            let decryptor = spawn_blocking(move || SharedDecryptor::new(&same, bound));
+            mix_with(request, encryptor, decryptor, halfway).await
+        }
+    }
+}
+
+/// Mixes with the tables of one mode, which may still be in the making.
+async fn mix_with<E: Encrypt, D: Decrypt>(
+    request: Request,
+    encryptor: JoinHandle<E>,
+    decryptor: JoinHandle<D>,
+    halfway: Option<Halfway>,
+) -> Result<Outcome, Failure> {
     let lengths: Vec<usize> = request.speakers.iter().map(|speaker| speaker.len()).collect();
     let longest = lengths.iter().copied().max().unwrap_or(0);
-    let (key, bound) = (request.key.clone(), count as u32 * SAMPLE_BOUND as u32);
-    let encryptor = spawn_blocking(move || Encryptor::new(&key.public_key()));
-    let key = request.key.clone();
-    let decryptor = spawn_blocking(move || Decryptor::new(&key, bound));
-    let mut join = Join::new(Pace::Lockstep { members }, request.key.parameters().curve());
-    join.downlink = request.downlink;
+    let mut join = Join::new(Pace::Lockstep { members: lengths.len() as u16 }, request.key.parameters().curve());
+    (join.mode, join.downlink) = (request.key.mode(), request.downlink);
     let room: RoomName = random_room_name()?.parse()?;
     join.speak = false;
     let listening = tobari_server::connect(&request.server, &room, &join, &request.tls).await?;
@@ -120,10 +141,10 @@ async fn open_all(request: &Request, room: &RoomName, join: &Join) -> Result<Vec
 }
 
 /// One speaker: encrypts and sends its recording, then waits for the room to end. Returns the bytes sent.
-async fn speak(
+async fn speak<E: Encrypt>(
     connection: Connection,
     samples: Arc<[i16]>,
-    encryptor: Arc<Encryptor>,
+    encryptor: Arc<E>,
     encoding: PointEncoding,
     cores: Arc<Semaphore>,
 ) -> Result<u64, Failure> {
@@ -140,7 +161,7 @@ async fn speak(
         let (packet, returned) = spawn_blocking(move || {
             let _permit = permit;
             let (mut speaker, mut rng) = voice;
-            let frame = program::frames(&samples).nth(index).unwrap_or([0; tobari_apps::call::PACKET_SAMPLES]);
+            let frame = program::frames(&samples).nth(index).unwrap_or([0; PACKET_SAMPLES]);
             let frame = Zeroizing::new(frame);
             (speaker.packet(tick, frame.as_ref(), &mut rng), (speaker, rng))
         })
@@ -184,10 +205,10 @@ struct Decrypting {
 }
 
 /// The listening half.
-struct Ear {
+struct Ear<D> {
     /// For each speaker how many ticks it has.
     expected: BTreeMap<u16, u32>,
-    decryptor: Arc<Decryptor>,
+    decryptor: Arc<D>,
     halfway: Option<Halfway>,
     /// Ticks that are being decrypted, in order.
     pending: VecDeque<Decrypting>,
@@ -195,7 +216,7 @@ struct Ear {
     received_bytes: u64,
 }
 
-impl Ear {
+impl<D: Decrypt> Ear<D> {
     /// Hears the room to its end: the samples, the number of ticks and the bytes received.
     async fn listen(mut self, connection: Connection, longest: usize) -> Result<(Vec<i32>, u32, u64), Failure> {
         let mut listener = Some(Listener::new(self.decryptor.clone(), connection.welcome()));
@@ -231,14 +252,14 @@ impl Ear {
     }
 
     fn check_end(&self, ticks: u32, total: u32) -> Result<(), Failure> {
-        let heard = self.samples.len() / tobari_apps::call::PACKET_SAMPLES + self.pending.len();
+        let heard = self.samples.len() / PACKET_SAMPLES + self.pending.len();
         if ticks == total && heard == total as usize {
             return Ok(());
         }
         Err(Failure::Work(format!("the room ended after {ticks} ticks, {heard} of them heard: expected {total}")))
     }
 
-    fn decrypt_later(&mut self, tick: u32, ciphertexts: Ciphertexts) {
+    fn decrypt_later(&mut self, tick: u32, ciphertexts: D::Payload) {
         let decryptor = self.decryptor.clone();
         let samples = spawn_blocking(move || decryptor.vartime_decrypt(&ciphertexts));
         self.pending.push_back(Decrypting { tick, samples });

@@ -12,8 +12,9 @@ use std::thread;
 use support::{Server, exact_samples, noise, record, stderr, tobari};
 use tempfile::tempdir;
 use tobari_core::curve::{Curve, PointEncoding};
+use tobari_core::elgamal::{Ciphertexts, SharedCiphertexts};
 use tobari_core::params::{Parameters, SecurityFloor};
-use tobari_core::wire;
+use tobari_core::wire::{self, Payload};
 
 /// Relays every connection to `server` and keeps what the clients sent, one byte string a connection.
 fn wiretap(server: String) -> (String, Arc<Mutex<Vec<Vec<u8>>>>) {
@@ -93,6 +94,16 @@ fn holds(haystack: &[u8], needle: &[u8]) -> bool {
 
 #[test]
 fn the_wire_holds_two_fresh_points_a_sample_and_no_plain_sample() {
+    the_wire_holds_fresh_points_only::<Ciphertexts>(640);
+}
+
+#[test]
+fn the_wire_holds_one_fresh_point_a_sample_and_one_more_in_mode_elgamal_shared() {
+    the_wire_holds_fresh_points_only::<SharedCiphertexts>(321);
+}
+
+/// Two speakers of two packets each, of so many points.
+fn the_wire_holds_fresh_points_only<P: Payload>(packet_points: usize) {
     let folder = tempdir().unwrap();
     let server = Server::start(&[]);
     let (url, captured) = wiretap(server.address());
@@ -103,6 +114,8 @@ fn the_wire_holds_two_fresh_points_a_sample_and_no_plain_sample() {
         "call",
         "mix",
         "--exact",
+        "--mode",
+        P::MODE.name(),
         "-o",
         output.to_str().unwrap(),
         "--server",
@@ -120,11 +133,10 @@ fn the_wire_holds_two_fresh_points_a_sample_and_no_plain_sample() {
     let (mut packets, mut points) = (0, HashSet::new());
     for stream in captured.lock().unwrap().iter() {
         for message in binary_messages(stream) {
-            let (header, ciphertexts) =
-                wire::decode_packet::<tobari_core::elgamal::Ciphertexts>(&message, parameters).unwrap();
-            assert_eq!((header.encoding, ciphertexts.len()), (PointEncoding::Uncompressed, 320));
+            let (header, ciphertexts) = wire::decode_packet::<P>(&message, parameters).unwrap();
+            assert_eq!((header.encoding, ciphertexts.messages()), (PointEncoding::Uncompressed, 320));
             packets += 1;
-            let body = &message[message.len() - 640 * 64..];
+            let body = &message[message.len() - packet_points * 64..];
             assert!(body.chunks_exact(64).all(|point| points.insert(point.to_vec())), "a point came twice");
             for speaker in &speakers {
                 for offset in (0..speaker.len() - 8).step_by(4) {
@@ -134,17 +146,34 @@ fn the_wire_holds_two_fresh_points_a_sample_and_no_plain_sample() {
             }
         }
     }
-    assert_eq!((packets, points.len()), (4, 4 * 640));
+    assert_eq!((packets, points.len()), (4, 4 * packet_points));
 }
 
 #[test]
 fn no_key_and_no_sample_is_in_any_log_or_in_the_servers_memory() {
+    for mode in ["elgamal", "elgamal-shared"] {
+        server_stays_blind(mode);
+    }
+}
+
+/// The secret's 32 bytes, and the first key of the places in mode `elgamal-shared`, as it stands in memory.
+fn secrets(mode: &str, key_file: &[u8]) -> Vec<Vec<u8>> {
+    use chacha20::rand_core::{Rng, SeedableRng};
+    let secret = key_file[9..41].to_vec();
+    if mode == "elgamal" {
+        return vec![secret];
+    }
+    let mut first = vec![0; 32];
+    chacha20::ChaCha20Rng::from_seed(secret.as_slice().try_into().unwrap()).fill_bytes(&mut first);
+    vec![secret, first]
+}
+
+fn server_stays_blind(mode: &str) {
     let folder = tempdir().unwrap();
     let key = folder.path().join("canary");
-    let made = tobari(&["call", "keygen", "-o", key.to_str().unwrap(), "--log", "debug", "--json"]);
+    let made = tobari(&["call", "keygen", "-o", key.to_str().unwrap(), "--mode", mode, "--log", "debug", "--json"]);
     assert!(made.status.success());
-    let key_bytes = std::fs::read(&key).unwrap();
-    let secret = &key_bytes[9..41];
+    let secrets = secrets(mode, &std::fs::read(&key).unwrap());
     let speech = noise(23, 960);
     let input = record(folder.path(), "voice.wav", &speech);
     let server = Server::start(&["--log", "debug"]);
@@ -164,10 +193,12 @@ fn no_key_and_no_sample_is_in_any_log_or_in_the_servers_memory() {
         "--json",
     ]);
     assert!(done.status.success(), "{}", stderr(&done));
-    let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut canaries = plain_forms(&speech);
-    canaries.extend([secret.to_vec(), hex.clone().into_bytes(), hex.to_uppercase().into_bytes()]);
-    canaries.push(format!("{secret:?}").into_bytes());
+    for secret in secrets {
+        let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        canaries.push(format!("{secret:?}").into_bytes());
+        canaries.extend([secret, hex.clone().into_bytes(), hex.to_uppercase().into_bytes()]);
+    }
 
     #[cfg(target_os = "linux")]
     {
@@ -175,7 +206,8 @@ fn no_key_and_no_sample_is_in_any_log_or_in_the_servers_memory() {
         let present = server.address().into_bytes();
         needles.push(&present);
         let search = tobari_host::process::process_memory_contains(server.pid(), &needles).unwrap();
-        assert_eq!(search.found, [needles.len() - 1], "only what must be there, of {} bytes", search.searched_bytes);
+        let found = search.found;
+        assert_eq!(found, [needles.len() - 1], "{mode}: only what must be there, of {} bytes", search.searched_bytes);
     }
     let log = server.stop();
     assert!(!log.is_empty(), "at this level the server logs something");
@@ -186,6 +218,6 @@ fn no_key_and_no_sample_is_in_any_log_or_in_the_servers_memory() {
         ("mix's output", &done.stdout),
         ("mix's log", &done.stderr),
     ] {
-        assert!(canaries.iter().all(|canary| !holds(said, canary)), "a secret in {place}");
+        assert!(canaries.iter().all(|canary| !holds(said, canary)), "{mode}: a secret in {place}");
     }
 }

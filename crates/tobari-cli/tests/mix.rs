@@ -76,6 +76,43 @@ fn sixty_four_speakers_mix_exactly_on_every_curve() {
 }
 
 #[test]
+fn two_and_eight_speakers_mix_exactly_in_mode_elgamal_shared_on_every_curve() {
+    let folder = tempdir().unwrap();
+    for curve in PAPER_CURVES {
+        let args = ["--mode", "elgamal-shared", "--insecure-paper", "--curve", curve];
+        mixes_exactly(folder.path(), &[noise(1, 700), noise(2, 321)], &args);
+        // all at -32768, all at 32767, all silent, then noise: one packet each
+        let speech = |seed| [vec![i16::MIN; 320], vec![i16::MAX; 320], vec![0; 320], noise(seed, 320)].concat();
+        mixes_exactly(folder.path(), &(0..8).map(speech).collect::<Vec<_>>(), &args);
+    }
+}
+
+#[test]
+fn both_modes_give_the_same_mix_for_half_the_bytes_and_name_themselves() {
+    let folder = tempdir().unwrap();
+    let inputs = [record(folder.path(), "a.wav", &noise(18, 2_000)), record(folder.path(), "b.wav", &noise(19, 1_500))];
+    let mix = |mode: &[&str], json: &[&str]| {
+        let output = folder.path().join("mix.wav");
+        let [a, b] = inputs.each_ref().map(|input| input.to_str().unwrap());
+        let done = tobari(&[&["call", "mix", a, b, "-o", output.to_str().unwrap()], mode, json].concat());
+        assert!(done.status.success(), "{}", stderr(&done));
+        (std::fs::read(&output).unwrap(), done)
+    };
+    let line = |done: &std::process::Output| serde_json::from_slice::<serde_json::Value>(&done.stdout).unwrap();
+    let (usual, done) = mix(&[], &["--json"]);
+    let usual_line = line(&done);
+    let (shared, done) = mix(&["--mode", "elgamal-shared"], &["--json"]);
+    let shared_line = line(&done);
+    assert!(usual == shared, "the recordings differ");
+    assert_eq!([&usual_line["mode"], &shared_line["mode"]], [&"elgamal", &"elgamal-shared"]);
+    let bytes = [&usual_line, &shared_line].map(|line| line["server_saw_bytes"].as_u64().unwrap());
+    // 7 and 5 packets of 320 samples: a head of 20 bytes, and points of 64
+    assert_eq!(bytes, [12 * (20 + 64 * 640), 12 * (20 + 64 * 321)]);
+    let (_, done) = mix(&["--mode", "elgamal-shared"], &[]);
+    assert!(stderr(&done).contains("in mode elgamal-shared"), "{}", stderr(&done));
+}
+
+#[test]
 fn one_speaker_comes_back_as_it_was() {
     let folder = tempdir().unwrap();
     mixes_exactly(folder.path(), &[noise(3, 1)], &[]);
@@ -100,10 +137,13 @@ fn a_server_started_by_hand_mixes_too_in_the_clear_and_over_tls() {
     let speakers = [noise(5, 1_000), noise(6, 900), noise(7, 10)];
     let server = Server::start(&[]);
     mixes_exactly(folder.path(), &speakers, &["--server", &server.url]);
+    mixes_exactly(folder.path(), &speakers, &["--server", &server.url, "--mode", "elgamal-shared"]);
     let server = Server::start(&["--tls-self-signed"]);
     assert!(server.url.starts_with("https://"));
     let fingerprint = server.fingerprint.clone().unwrap();
-    mixes_exactly(folder.path(), &speakers, &["--server", &server.url, "--tls-fingerprint", &fingerprint]);
+    let over_tls = ["--server", &server.url, "--tls-fingerprint", &fingerprint];
+    mixes_exactly(folder.path(), &speakers, &over_tls);
+    mixes_exactly(folder.path(), &speakers, &[&over_tls[..], &["--mode", "elgamal-shared"]].concat());
 }
 
 #[test]
@@ -233,6 +273,44 @@ fn keys_are_made_once_used_and_checked() {
     let public = format!("{key}.pub");
     let refused = tobari(&[args.as_slice(), &[public.as_str()]].concat());
     assert_eq!(refused.status.code(), Some(1), "a public key decrypts nothing");
+    assert!(!output.exists());
+}
+
+#[test]
+fn a_key_of_mode_elgamal_shared_is_one_file_that_brings_its_mode_along() {
+    let folder = tempdir().unwrap();
+    let key = folder.path().join("k");
+    let key = key.to_str().unwrap();
+    let keygen = ["call", "keygen", "-o", key, "--mode", "elgamal-shared", "--curve", "NIST_P256", "--json"];
+    let made = tobari(&keygen);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let line: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
+    assert_eq!((&line["mode"], line.get("public_key")), (&"elgamal-shared".into(), None));
+    assert!(!Path::new(&format!("{key}.pub")).exists());
+    let bytes = std::fs::read(key).unwrap();
+    assert_eq!(tobari(&keygen).status.code(), Some(1), "keys are not overwritten");
+    assert_eq!(std::fs::read(key).unwrap(), bytes);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(std::fs::metadata(key).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    mixes_exactly(folder.path(), &[noise(20, 400), noise(21, 400)], &["--key", key]);
+    mixes_exactly(folder.path(), &[noise(22, 400)], &["--key", key, "--mode", "elgamal-shared"]);
+    let (input, output) = (folder.path().join("0.wav"), folder.path().join("never.wav"));
+    let args = ["call", "mix", input.to_str().unwrap(), "-o", output.to_str().unwrap(), "--key"];
+    let refused = tobari(&[&args[..], &[key, "--mode", "elgamal"]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("key of mode elgamal-shared"), "{}", stderr(&refused));
+    let damaged = folder.path().join("damaged");
+    for (change, said) in [(bytes.len() - 1, "truncated"), (bytes.len(), "damaged")] {
+        let mut bytes = bytes[..change].to_vec();
+        bytes[20] ^= 1;
+        std::fs::write(&damaged, bytes).unwrap();
+        let refused = tobari(&[&args[..], &[damaged.to_str().unwrap()]].concat());
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+    }
     assert!(!output.exists());
 }
 

@@ -1,10 +1,11 @@
 //! Writes one object of each kind in wire format 1, as `vectors/wire/v1` holds them, for the curve named (secp256k1).
 //!
-//! `cargo run --example wire_vectors -- NIST_P256`
+//! `cargo run --example wire_vectors -- NIST_P256`; with `epoch-secrets` for a name it writes `epoch-secrets.txt`, one line for
+//! each curve.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_core::curve::{Curve, PointEncoding};
-use tobari_core::elgamal::{Encryptor, SecretKey, SharedEncryptor, SharedKey};
+use tobari_core::elgamal::{Encryptor, EpochSecret, SecretKey, SharedEncryptor, SharedKey};
 use tobari_core::params::{Parameters, SecurityFloor};
 use tobari_core::wire::{self, MemberSet, RoomId, SumHeader};
 
@@ -15,6 +16,15 @@ fn hex(bytes: &[u8]) -> String {
 #[expect(clippy::print_stdout, reason = "an example that prints")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = std::env::args().nth(1).unwrap_or("secp256k1".to_owned());
+    if name == "epoch-secrets" {
+        println!("# wire format 1: the secret of which the keys of the shared packets in NAME.txt are the expansion");
+        for curve in Curve::ALL {
+            let parameters = Parameters::new(curve, SecurityFloor::InsecurePaper)?;
+            let secret = EpochSecret::from_seed(parameters, [10; 32].into());
+            println!("{} {}", curve.name(), hex(&wire::encode_epoch_secret(&secret)));
+        }
+        return Ok(());
+    }
     let parameters = Parameters::new(Curve::from_name(&name)?, SecurityFloor::InsecurePaper)?;
     let mut rng = ChaCha20Rng::from_seed([9; 32]); // a fixed seed, for vectors only
     let key = SecretKey::generate(parameters, &mut rng);

@@ -1,7 +1,7 @@
 //! Bodies of the fuzz targets of this crate; the tests run them over their corpora too.
 
 use crate::curve::{Curve, PointEncoding, Points};
-use crate::elgamal::{Ciphertexts, SharedCiphertexts};
+use crate::elgamal::{Ciphertexts, Mode, SharedCiphertexts};
 use crate::params::{Parameters, SecurityFloor};
 use crate::wire;
 
@@ -36,7 +36,12 @@ pub fn wire(data: &[u8]) {
         packets_and_sums::<SharedCiphertexts>(data, parameters);
     }
     if let Ok(key) = wire::decode_secret_key(data, floor) {
+        assert_eq!(wire::mode_of_secret_key(data), Ok(Mode::Elgamal));
         assert_eq!(*wire::encode_secret_key(&key), data);
+    }
+    if let Ok(secret) = wire::decode_epoch_secret(data, floor) {
+        assert_eq!(wire::mode_of_secret_key(data), Ok(Mode::ElgamalShared));
+        assert_eq!(*wire::encode_epoch_secret(&secret), data);
     }
     if let Ok(key) = wire::decode_public_key(data, floor) {
         assert_eq!(wire::encode_public_key(&key), data);

@@ -11,18 +11,26 @@
 //! | 04 | sum | encoding 1, room 8, tick 4, messages 2, speakers, late, points |
 //! | 05 | packet, shared randomness | as 03 |
 //! | 06 | sum, shared randomness | as 04 |
+//! | 07 | epoch secret, of which the keys of shared randomness are the expansion | 32 bytes, then `s_1 G` in SEC 1 form, against damage |
 //!
 //! Key files put `TOBARI` before the version. Points are `S_0 … S_(k-1), R_0 … R_(k-1)`, or with shared randomness `C_1 … C_k, R`,
 //! as [`Points::encode`] writes them. A
 //! member set is its length in bytes (2) and a bitmap, member 0 in the lowest bit of the first byte, without a zero byte at
-//! the end. With 320 messages on a curve of 256 bits a compressed packet has 20,580 bytes, an uncompressed one 40,980.
+//! the end. With 320 messages on a curve of 256 bits a compressed packet has 20,580 bytes, an uncompressed one 40,980; with
+//! shared randomness 10,333 and 20,564.
 
-use crate::curve::{Curve, PointEncoding, PointError, Points, Scalar, ScalarError};
-use crate::elgamal::{Ciphertexts, PublicKey, SecretKey, SharedCiphertexts};
-use crate::params::{BelowFloor, Parameters, SecurityFloor};
-use std::borrow::Cow;
+mod keys;
+mod payload;
+
+pub use keys::{
+    decode_epoch_secret, decode_public_key, decode_secret_key, encode_epoch_secret, encode_public_key,
+    encode_secret_key, mode_of_secret_key,
+};
+pub use payload::Payload;
+
+use crate::curve::{Curve, PointEncoding, PointError, Points, ScalarError};
+use crate::params::{BelowFloor, Parameters};
 use std::fmt;
-use zeroize::Zeroizing;
 
 /// Version of every format here.
 pub const VERSION: u8 = 1;
@@ -30,8 +38,6 @@ pub const VERSION: u8 = 1;
 pub const MAX_PACKET_MESSAGES: usize = 1024;
 /// Largest number of members that a room ever numbers.
 pub const MAX_MEMBERS: usize = 4096;
-/// The first bytes of a key file.
-const KEY_MAGIC: &[u8; 6] = b"TOBARI";
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,78 +54,8 @@ pub enum Kind {
     SharedPacket = 5,
     /// The server's sum in mode `elgamal-shared`.
     SharedSum = 6,
-}
-
-/// What packets and sums carry: the ciphertexts of a mode.
-pub trait Payload: Sized + sealed::Payload {}
-
-mod sealed {
-    use super::{Kind, Parameters, Points};
-    use std::borrow::Cow;
-
-    pub trait Payload: Sized {
-        const PACKET: Kind;
-        const SUM: Kind;
-        /// Points for so many messages.
-        fn points_of(messages: usize) -> usize;
-        fn parameters(&self) -> Parameters;
-        fn messages(&self) -> usize;
-        fn to_points(&self) -> Cow<'_, Points>;
-        fn from_points(parameters: Parameters, points: Points) -> Option<Self>;
-    }
-}
-
-impl Payload for Ciphertexts {}
-impl Payload for SharedCiphertexts {}
-
-impl sealed::Payload for Ciphertexts {
-    const PACKET: Kind = Kind::Packet;
-    const SUM: Kind = Kind::Sum;
-
-    fn points_of(messages: usize) -> usize {
-        2 * messages
-    }
-
-    fn parameters(&self) -> Parameters {
-        self.parameters()
-    }
-
-    fn messages(&self) -> usize {
-        self.len()
-    }
-
-    fn to_points(&self) -> Cow<'_, Points> {
-        self.to_points()
-    }
-
-    fn from_points(parameters: Parameters, points: Points) -> Option<Self> {
-        Self::from_points(parameters, points)
-    }
-}
-
-impl sealed::Payload for SharedCiphertexts {
-    const PACKET: Kind = Kind::SharedPacket;
-    const SUM: Kind = Kind::SharedSum;
-
-    fn points_of(messages: usize) -> usize {
-        messages + 1
-    }
-
-    fn parameters(&self) -> Parameters {
-        self.parameters()
-    }
-
-    fn messages(&self) -> usize {
-        self.len()
-    }
-
-    fn to_points(&self) -> Cow<'_, Points> {
-        Cow::Borrowed(self.points())
-    }
-
-    fn from_points(parameters: Parameters, points: Points) -> Option<Self> {
-        Self::from_points(parameters, points)
-    }
+    /// A key file of mode `elgamal-shared`.
+    EpochSecret = 7,
 }
 
 /// Bytes that are not the object expected.
@@ -327,13 +263,18 @@ impl<'a> Reader<'a> {
         Ok(u32::from_be_bytes(self.array()?))
     }
 
-    /// Version, kind and curve.
-    fn head(&mut self, expected: Kind) -> Result<Curve, WireError> {
+    /// The kind's number, after the version that this program reads.
+    fn version_and_kind(&mut self) -> Result<u8, WireError> {
         let version = self.u8()?;
         if version != VERSION {
             return Err(WireError::Version(version));
         }
-        let found = self.u8()?;
+        self.u8()
+    }
+
+    /// Version, kind and curve.
+    fn head(&mut self, expected: Kind) -> Result<Curve, WireError> {
+        let found = self.version_and_kind()?;
         if found != expected as u8 {
             return Err(WireError::Kind { expected, found });
         }
@@ -495,61 +436,4 @@ pub fn decode_sum<P: Payload>(bytes: &[u8], parameters: Parameters) -> Result<(S
     let (speakers, late) = (MemberSet::decode(&mut reader)?, MemberSet::decode(&mut reader)?);
     let ciphertexts = reader.ciphertexts(parameters, encoding, messages)?;
     Ok((SumHeader { room, tick, encoding, speakers, late }, ciphertexts))
-}
-
-/// A secret key file: the only way by which a secret key leaves the program. Zeroed on drop.
-pub fn encode_secret_key(key: &SecretKey) -> Zeroizing<Vec<u8>> {
-    let mut out = Zeroizing::new(Vec::with_capacity(160)); // never grows, so no copy is left behind
-    out.extend_from_slice(KEY_MAGIC);
-    out.extend_from_slice(&head(Kind::SecretKey, key.parameters().curve()));
-    out.extend_from_slice(&key.scalar().to_be_bytes());
-    out.extend_from_slice(&key.public_key().point().to_sec1());
-    out
-}
-
-/// Reads a secret key file.
-///
-/// # Errors
-/// [`WireError`]; no message holds any part of the key.
-pub fn decode_secret_key(bytes: &[u8], floor: SecurityFloor) -> Result<SecretKey, WireError> {
-    let mut reader = key_reader(bytes)?;
-    let curve = reader.head(Kind::SecretKey)?;
-    let parameters = Parameters::new(curve, floor)?;
-    reader.expect_rest(curve.scalar_bytes() + 1 + curve.coordinate_bytes())?;
-    let scalar = Scalar::from_be_bytes(curve, reader.take(curve.scalar_bytes())?)?;
-    let key = SecretKey::from_scalar(parameters, scalar).ok_or(WireError::DamagedKey)?;
-    let public = reader.take(1 + curve.coordinate_bytes())?;
-    if key.public_key().point().to_sec1() != public {
-        return Err(WireError::DamagedKey);
-    }
-    Ok(key)
-}
-
-/// A public key file.
-pub fn encode_public_key(key: &PublicKey) -> Vec<u8> {
-    let mut out = KEY_MAGIC.to_vec();
-    out.extend_from_slice(&head(Kind::PublicKey, key.parameters().curve()));
-    out.extend_from_slice(&key.point().to_sec1());
-    out
-}
-
-/// Reads a public key file.
-///
-/// # Errors
-/// [`WireError`] that names what was expected and found.
-pub fn decode_public_key(bytes: &[u8], floor: SecurityFloor) -> Result<PublicKey, WireError> {
-    let mut reader = key_reader(bytes)?;
-    let curve = reader.head(Kind::PublicKey)?;
-    let parameters = Parameters::new(curve, floor)?;
-    reader.expect_rest(1 + curve.coordinate_bytes())?;
-    let point = Points::from_sec1(curve, reader.take(1 + curve.coordinate_bytes())?)?;
-    PublicKey::from_point(parameters, point).ok_or(WireError::Malformed("public key"))
-}
-
-fn key_reader(bytes: &[u8]) -> Result<Reader<'_>, WireError> {
-    let mut reader = Reader::new(bytes);
-    if reader.take(KEY_MAGIC.len()).ok() != Some(KEY_MAGIC) {
-        return Err(WireError::NotAKeyFile);
-    }
-    Ok(reader)
 }

@@ -5,10 +5,11 @@
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_core::curve::{Curve, PointEncoding, PointError};
 use tobari_core::elgamal::{
-    Ciphertexts, Decryptor, Encryptor, SecretKey, SharedCiphertexts, SharedDecryptor, SharedKey,
+    Ciphertexts, Decryptor, Encryptor, EpochSecret, Mode, SecretKey, SharedCiphertexts, SharedDecryptor,
+    SharedEncryptor, SharedKey,
 };
 use tobari_core::params::{Parameters, SecurityFloor};
-use tobari_core::wire::{self, Kind, MemberSet, RoomId, SumHeader, WireError};
+use tobari_core::wire::{self, Kind, MemberSet, Payload, RoomId, SumHeader, WireError};
 
 const ROOM: RoomId = RoomId(*b"room-one");
 
@@ -27,9 +28,9 @@ fn packet(curve: Curve, encoding: PointEncoding) -> Vec<u8> {
     wire::encode_packet(ROOM, 7, 9, encoding, &ciphertexts)
 }
 
-/// The objects of `vectors/wire/v1/NAME.txt`, one a line: kind and bytes.
-fn vectors(curve: Curve) -> Vec<(String, Vec<u8>)> {
-    let path = format!("{}/../../vectors/wire/v1/{}.txt", env!("CARGO_MANIFEST_DIR"), curve.name());
+/// The objects of `vectors/wire/v1/NAME.txt`, one a line: kind, or curve, and bytes.
+fn vectors(name: &str) -> Vec<(String, Vec<u8>)> {
+    let path = format!("{}/../../vectors/wire/v1/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| line.split_once(' ').map(|(kind, bytes)| (kind.to_owned(), unhex(bytes))).unwrap()).collect()
@@ -72,7 +73,7 @@ fn a_second_of_speech_takes_the_bandwidth_that_the_documents_say() {
 fn objects_of_version_1_decode_for_ever_and_to_the_same_bytes() {
     let floor = SecurityFloor::InsecurePaper;
     for curve in Curve::ALL {
-        let vectors = vectors(curve);
+        let vectors = vectors(curve.name());
         let bytes = find(&vectors, "secret-key");
         let key = wire::decode_secret_key(&bytes, floor).unwrap();
         assert_eq!(*wire::encode_secret_key(&key), bytes, "{curve}");
@@ -103,23 +104,42 @@ fn objects_of_version_1_decode_for_ever_and_to_the_same_bytes() {
 }
 
 #[test]
-fn every_truncation_and_every_extension_of_a_packet_is_refused() {
-    for encoding in [PointEncoding::Compressed, PointEncoding::Uncompressed] {
-        let bytes = packet(Curve::Secp256k1, encoding);
-        let parameters = parameters(Curve::Secp256k1);
-        for len in 0..bytes.len() {
-            let refused = wire::decode_packet::<Ciphertexts>(&bytes[..len], parameters).err();
-            assert!(matches!(refused, Some(WireError::Truncated { .. })), "{len}: {refused:?}");
-            assert!(wire::decode_packet_header::<Ciphertexts>(&bytes[..len], parameters).is_err(), "{len}");
-        }
-        let mut long = bytes.clone();
-        long.push(0);
-        assert_eq!(wire::decode_packet::<Ciphertexts>(&long, parameters).err(), Some(WireError::TooLong { extra: 1 }));
-        assert_eq!(
-            wire::decode_packet_header::<Ciphertexts>(&long, parameters).err(),
-            Some(WireError::TooLong { extra: 1 })
-        );
+fn epoch_secrets_of_version_1_decode_for_ever_and_open_the_packets_of_their_curve() {
+    let secrets = vectors("epoch-secrets");
+    for curve in Curve::ALL {
+        let bytes = find(&secrets, curve.name());
+        assert_eq!(wire::mode_of_secret_key(&bytes), Ok(Mode::ElgamalShared));
+        let secret = wire::decode_epoch_secret(&bytes, SecurityFloor::InsecurePaper).unwrap();
+        assert_eq!(*wire::encode_epoch_secret(&secret), bytes, "{curve}");
+        let packet = find(&vectors(curve.name()), "shared-packet");
+        let (_, packet) = wire::decode_packet::<SharedCiphertexts>(&packet, secret.parameters()).unwrap();
+        let decrypted = SharedDecryptor::new(&secret.expand(3), 1000).vartime_decrypt(&packet).unwrap();
+        assert_eq!(*decrypted, [1000, -5, 0], "{curve}");
     }
+}
+
+#[test]
+fn every_truncation_and_every_extension_of_a_packet_is_refused() {
+    let parameters = parameters(Curve::Secp256k1);
+    let mut rng = ChaCha20Rng::from_seed([1; 32]);
+    let shared = SharedEncryptor::new(&SharedKey::generate(parameters, 3, &mut rng));
+    let shared = shared.encrypt(&[1000, -5, 0], &mut rng).unwrap();
+    for encoding in [PointEncoding::Compressed, PointEncoding::Uncompressed] {
+        refuses_every_other_length::<Ciphertexts>(&packet(Curve::Secp256k1, encoding), parameters);
+        let bytes = wire::encode_packet(ROOM, 7, 9, encoding, &shared);
+        refuses_every_other_length::<SharedCiphertexts>(&bytes, parameters);
+    }
+}
+
+fn refuses_every_other_length<P: Payload>(bytes: &[u8], parameters: Parameters) {
+    for len in 0..bytes.len() {
+        let refused = wire::decode_packet::<P>(&bytes[..len], parameters).err();
+        assert!(matches!(refused, Some(WireError::Truncated { .. })), "{len}: {refused:?}");
+        assert!(wire::decode_packet_header::<P>(&bytes[..len], parameters).is_err(), "{len}");
+    }
+    let long = [bytes, &[0]].concat();
+    assert_eq!(wire::decode_packet::<P>(&long, parameters).err(), Some(WireError::TooLong { extra: 1 }));
+    assert_eq!(wire::decode_packet_header::<P>(&long, parameters).err(), Some(WireError::TooLong { extra: 1 }));
 }
 
 #[test]
@@ -201,4 +221,33 @@ fn damaged_and_weak_keys_are_refused_without_showing_them() {
     let public = wire::encode_public_key(&key.public_key());
     assert!(matches!(decode(&public), Some(WireError::Kind { .. })));
     assert!(wire::decode_public_key(&bytes, SecurityFloor::Standard).is_err(), "a secret key is not a public one");
+}
+
+#[test]
+fn damaged_and_weak_epoch_secrets_are_refused_without_showing_them() {
+    let mut rng = ChaCha20Rng::from_seed([3; 32]);
+    let secret = EpochSecret::generate(parameters(Curve::Secp256k1), &mut rng);
+    let bytes = wire::encode_epoch_secret(&secret);
+    let decode = |bytes: &[u8]| wire::decode_epoch_secret(bytes, SecurityFloor::Standard).err();
+    assert_eq!(decode(&bytes), None);
+    for place in 9..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 4;
+        assert_eq!(decode(&damaged), Some(WireError::DamagedKey), "{place}");
+    }
+    for length in 0..bytes.len() {
+        let refused = decode(&bytes[..length]).unwrap();
+        assert!(matches!(refused, WireError::Truncated { .. } | WireError::NotAKeyFile), "{length}: {refused:?}");
+    }
+    assert_eq!(decode(&[&bytes[..], &[0]].concat()), Some(WireError::TooLong { extra: 1 }));
+    let weak = EpochSecret::generate(parameters(Curve::NistP192), &mut rng);
+    assert!(matches!(decode(&wire::encode_epoch_secret(&weak)), Some(WireError::BelowFloor(_))));
+    let pair = SecretKey::generate(parameters(Curve::Secp256k1), &mut rng);
+    let other = wire::encode_secret_key(&pair);
+    assert_eq!(decode(&other), Some(WireError::Kind { expected: Kind::EpochSecret, found: 1 }));
+    assert_eq!(wire::mode_of_secret_key(&other), Ok(Mode::Elgamal));
+    let public = wire::encode_public_key(&pair.public_key());
+    let refused = Err(WireError::Kind { expected: Kind::SecretKey, found: 2 });
+    assert_eq!(wire::mode_of_secret_key(&public), refused, "a public key decrypts nothing");
+    assert_eq!(wire::mode_of_secret_key(&bytes[..7]), Err(WireError::Truncated { expected: 8, found: 7 }));
 }

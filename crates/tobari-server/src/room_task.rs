@@ -8,9 +8,9 @@ use axum::{
 };
 use tobari_apps::call::{
     messages::{ClientMessage, Join, Pace, ServerMessage, Welcome},
-    server::{Event, Fault, Limits, Refusal, Room, Tick, Uplink},
+    server::{AnyPayload, Event, Fault, Limits, Refusal, Room, Tick, Uplink},
 };
-use tobari_core::{curve::PointEncoding, elgamal::Ciphertexts, params::SecurityFloor, wire::RoomId};
+use tobari_core::{curve::PointEncoding, params::SecurityFloor, wire::RoomId};
 use tokio::{
     sync::{
         mpsc::{self, error::TrySendError},
@@ -40,7 +40,7 @@ pub(crate) enum Happening {
     /// Somebody wants in.
     Join { join: Join, reply: oneshot::Sender<Result<Seat, Refusal>> },
     /// A packet, decoded.
-    Packet { member: u16, tick: u32, ciphertexts: Ciphertexts },
+    Packet { member: u16, tick: u32, ciphertexts: AnyPayload },
     /// A control message.
     Message { member: u16, message: ClientMessage },
     /// Something that the session does not put up with.
@@ -81,7 +81,7 @@ impl RoomTask {
         let limits = room.limits();
         // The number on the wire stands for the room in the log: its name is the members' own.
         let id = id.to_string();
-        tracing::info!(room = id, pace = ?join.pace, curve = %join.curve, "room opened");
+        tracing::info!(room = id, pace = ?join.pace, curve = %join.curve, mode = %join.mode, "room opened");
         Ok(Self { room, id, pace: join.pace, limits, origin, links: HashMap::new() })
     }
 
@@ -143,8 +143,7 @@ impl RoomTask {
             let (link, queue) = mpsc::channel(self.limits.window as usize + QUEUE_MARGIN);
             let (goodbye, farewell) = oneshot::channel();
             self.links.insert(welcome.member, Link { queue: link, farewell: goodbye });
-            let uplink = Uplink::new(self.room.parameters(), &welcome, self.limits.samples);
-            Seat { welcome, uplink, queue, farewell }
+            Seat { welcome, uplink: self.room.uplink(&welcome), queue, farewell }
         });
         tracing::info!(room = self.id, members = self.room.members(), refused = answer.is_err(), "join");
         if let Err(Ok(seat)) = reply.send(answer) {
@@ -229,7 +228,7 @@ mod tests {
     }
 
     fn say(task: &mut RoomTask, member: u16, tick: u32) {
-        let ciphertexts = Ciphertexts::zero(task.room.parameters(), 1);
+        let ciphertexts = AnyPayload::zero(task.room.mode(), task.room.parameters(), 1);
         task.work(vec![Happening::Packet { member, tick, ciphertexts }], false);
     }
 

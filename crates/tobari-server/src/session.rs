@@ -30,7 +30,8 @@ use crate::{
 type Sink = SplitSink<WebSocket, Message>;
 type Stream = SplitStream<WebSocket>;
 
-/// The longest message from a member: a packet of the largest curve, two uncompressed points of 96 bytes for each sample.
+/// The longest message from a member: a packet on the largest curve in mode `elgamal`, two uncompressed points of 96 bytes
+/// for each sample.
 pub(crate) const MAX_MESSAGE_BYTES: usize = PACKET_SAMPLES * 2 * 96 + MAX_CONTROL_BYTES;
 /// How often a member is pinged within the silence that is put up with.
 const PINGS: u32 = 3;
@@ -228,7 +229,7 @@ impl Reader {
 mod tests {
     use tobari_core::{
         curve::{Curve, PointEncoding},
-        elgamal::Ciphertexts,
+        elgamal::{Ciphertexts, SharedCiphertexts},
         params::{Parameters, SecurityFloor},
         wire::packet_len,
     };
@@ -236,11 +237,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_packet_of_every_curve_fits_into_a_message() {
+    fn the_longest_packet_of_every_curve_and_mode_fits_into_a_message() {
         for curve in Curve::ALL {
             let parameters = Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap();
             let longest = packet_len::<Ciphertexts>(parameters, PointEncoding::Uncompressed, PACKET_SAMPLES);
-            assert!(longest <= MAX_MESSAGE_BYTES, "{curve}: {longest}");
+            let shared = packet_len::<SharedCiphertexts>(parameters, PointEncoding::Uncompressed, PACKET_SAMPLES);
+            assert!(shared < longest && longest <= MAX_MESSAGE_BYTES, "{curve}: {longest}");
         }
     }
 }

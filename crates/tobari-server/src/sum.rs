@@ -6,28 +6,7 @@
 use std::panic::resume_unwind;
 use std::thread;
 use tobari_core::curve::{Adder, Mismatch};
-use tobari_core::elgamal::{Ciphertexts, SharedCiphertexts};
-
-/// What can be added without a key.
-pub trait Summand: Clone + Send + Sync {
-    /// Adds `other` message by message.
-    ///
-    /// # Errors
-    /// [`Mismatch`] if curve or length differ; `self` is unchanged then.
-    fn add_assign_with(&mut self, other: &Self, adder: &mut Adder) -> Result<(), Mismatch>;
-}
-
-impl Summand for Ciphertexts {
-    fn add_assign_with(&mut self, other: &Self, adder: &mut Adder) -> Result<(), Mismatch> {
-        Ciphertexts::add_assign_with(self, other, adder)
-    }
-}
-
-impl Summand for SharedCiphertexts {
-    fn add_assign_with(&mut self, other: &Self, adder: &mut Adder) -> Result<(), Mismatch> {
-        SharedCiphertexts::add_assign_with(self, other, adder)
-    }
-}
+use tobari_core::wire::Payload;
 
 /// The sum of `packets` on as many threads as there are adders, whose memory serves again next time; `None` without packets.
 /// A thread takes two packets at least.
@@ -37,7 +16,7 @@ impl Summand for SharedCiphertexts {
 ///
 /// # Panics
 /// If there is no adder.
-pub fn sum_parallel<S: Summand>(packets: &[&S], adders: &mut [Adder]) -> Result<Option<S>, Mismatch> {
+pub fn sum_parallel<P: Payload>(packets: &[&P], adders: &mut [Adder]) -> Result<Option<P>, Mismatch> {
     let threads = adders.len().min(packets.len() / 2).max(1);
     let share = packets.len().div_ceil(threads).max(1);
     let [own, others @ ..] = adders else { panic!("nothing to add with") };
@@ -56,7 +35,7 @@ pub fn sum_parallel<S: Summand>(packets: &[&S], adders: &mut [Adder]) -> Result<
     })
 }
 
-fn sum<S: Summand>(packets: &[&S], adder: &mut Adder) -> Result<Option<S>, Mismatch> {
+fn sum<P: Payload>(packets: &[&P], adder: &mut Adder) -> Result<Option<P>, Mismatch> {
     let Some((first, rest)) = packets.split_first() else { return Ok(None) };
     let mut total = (*first).clone();
     for packet in rest {
@@ -70,7 +49,7 @@ mod tests {
     use super::*;
     use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
     use tobari_core::curve::Curve;
-    use tobari_core::elgamal::{SharedDecryptor, SharedEncryptor, SharedKey};
+    use tobari_core::elgamal::{SharedCiphertexts, SharedDecryptor, SharedEncryptor, SharedKey};
     use tobari_core::params::{Parameters, SecurityFloor};
 
     #[test]

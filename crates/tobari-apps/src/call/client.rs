@@ -1,6 +1,8 @@
 //! The half of a call that holds keys: a speaker encrypts, a listener decrypts.
 //!
-//! Both are pure: bytes in, bytes out. A [`Speaker`] needs the public key only; a [`Listener`] needs the secret one.
+//! Both are pure: bytes in, bytes out. In mode `elgamal` a [`Speaker`] needs the public key only and a [`Listener`] the secret
+//! one; in mode `elgamal-shared` both need the secret that all members hold. [`Encrypt`] and [`Decrypt`] are what they take
+//! from a mode.
 //!
 //! **Rules kept here, whatever the server says.** A speaker never writes two packets for one tick, nor goes back: each
 //! tick is encrypted once, with fresh randomness. A listener refuses a sum of another room, one whose tick is not later
@@ -11,7 +13,7 @@
 //! use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 //! use tobari_apps::call::client::{Listener, Speaker};
 //! use tobari_apps::call::messages::{Join, Pace};
-//! use tobari_apps::call::server::{Event, Limits, Room, Uplink};
+//! use tobari_apps::call::server::{Event, Limits, Room};
 //! use tobari_core::curve::{Curve, PointEncoding};
 //! use tobari_core::elgamal::{Decryptor, Encryptor, SecretKey};
 //! use tobari_core::params::{Parameters, SecurityFloor};
@@ -28,7 +30,7 @@
 //! // One packet goes up ...
 //! let mut speaker = Speaker::new(Arc::new(Encryptor::new(&key.public_key())), &welcome, PointEncoding::Compressed);
 //! let packet = speaker.packet(welcome.tick, &[-1000; 320], &mut rng)?;
-//! let (tick, points) = Uplink::new(room.parameters(), &welcome, 320).decode(&packet)?;
+//! let (tick, points) = room.uplink(&welcome).decode(&packet)?;
 //! room.packet(welcome.member, tick, points);
 //!
 //! // ... and one sum comes down.
@@ -45,16 +47,87 @@ use std::sync::Arc;
 use rand_core::CryptoRng;
 use tobari_core::{
     curve::PointEncoding,
-    elgamal::{Ciphertexts, DecryptError, Decryptor, EncryptError, Encryptor},
-    wire::{self, RoomId, SumHeader, WireError},
+    elgamal::{
+        Ciphertexts, DecryptError, Decryptor, EncryptError, Encryptor, SharedCiphertexts, SharedDecryptor,
+        SharedEncryptor,
+    },
+    params::Parameters,
+    wire::{self, Payload, RoomId, SumHeader, WireError},
 };
 use zeroize::Zeroizing;
 
 use super::{PACKET_SAMPLES, messages::Welcome};
 
+/// What a speaker takes from a mode: a key with the tables that encrypt.
+pub trait Encrypt: Send + Sync + 'static {
+    /// The mode's ciphertexts.
+    type Payload: Payload;
+
+    /// Encrypts the samples of one packet, with fresh randomness.
+    ///
+    /// # Errors
+    /// [`EncryptError`] for the first sample beyond [`tobari_core::elgamal::SAMPLE_BOUND`].
+    fn encrypt(&self, samples: &[i32], rng: &mut (impl CryptoRng + ?Sized)) -> Result<Self::Payload, EncryptError>;
+}
+
+impl Encrypt for Encryptor {
+    type Payload = Ciphertexts;
+
+    fn encrypt(&self, samples: &[i32], rng: &mut (impl CryptoRng + ?Sized)) -> Result<Ciphertexts, EncryptError> {
+        self.encrypt(samples, rng)
+    }
+}
+
+impl Encrypt for SharedEncryptor {
+    type Payload = SharedCiphertexts;
+
+    fn encrypt(&self, samples: &[i32], rng: &mut (impl CryptoRng + ?Sized)) -> Result<SharedCiphertexts, EncryptError> {
+        self.encrypt(samples, rng)
+    }
+}
+
+/// What a listener takes from a mode: a key with the table that decrypts.
+pub trait Decrypt: Send + Sync + 'static {
+    /// The mode's ciphertexts.
+    type Payload: Payload;
+
+    /// The parameters.
+    fn parameters(&self) -> Parameters;
+
+    /// Decrypts a sum.
+    ///
+    /// # Errors
+    /// [`DecryptError`] if any sample has no value within the bound.
+    fn vartime_decrypt(&self, sum: &Self::Payload) -> Result<Zeroizing<Vec<i32>>, DecryptError>;
+}
+
+impl Decrypt for Decryptor {
+    type Payload = Ciphertexts;
+
+    fn parameters(&self) -> Parameters {
+        self.parameters()
+    }
+
+    fn vartime_decrypt(&self, sum: &Ciphertexts) -> Result<Zeroizing<Vec<i32>>, DecryptError> {
+        self.vartime_decrypt(sum)
+    }
+}
+
+impl Decrypt for SharedDecryptor {
+    type Payload = SharedCiphertexts;
+
+    fn parameters(&self) -> Parameters {
+        self.parameters()
+    }
+
+    fn vartime_decrypt(&self, sum: &SharedCiphertexts) -> Result<Zeroizing<Vec<i32>>, DecryptError> {
+        self.vartime_decrypt(sum)
+    }
+}
+
 /// A member that sends: turns samples into the bytes of packets.
-pub struct Speaker {
-    encryptor: Arc<Encryptor>,
+pub struct Speaker<E> {
+    encryptor: Arc<E>,
     room: RoomId,
     member: u16,
     encoding: PointEncoding,
@@ -62,9 +135,9 @@ pub struct Speaker {
     next: Option<u32>,
 }
 
-impl Speaker {
+impl<E: Encrypt> Speaker<E> {
     /// A speaker in the room of `welcome`, whose packets are written in `encoding`.
-    pub fn new(encryptor: Arc<Encryptor>, welcome: &Welcome, encoding: PointEncoding) -> Self {
+    pub fn new(encryptor: Arc<E>, welcome: &Welcome, encoding: PointEncoding) -> Self {
         Self { encryptor, room: welcome.room, member: welcome.member, encoding, next: Some(welcome.tick) }
     }
 
@@ -75,8 +148,11 @@ impl Speaker {
     /// [`SpeakError`] if the tick is not later than the last one, or the samples are too many, too few or too large. The
     /// tick is then still unsent.
     ///
+    /// # Panics
+    /// If the key is one of mode `elgamal-shared` with fewer places than [`PACKET_SAMPLES`].
+    ///
     /// # Leakage
-    /// As [`Encryptor::encrypt`]; which sample was out of range is in the error.
+    /// As [`Encryptor::encrypt`] and [`SharedEncryptor::encrypt`]; which sample was out of range is in the error.
     pub fn packet(
         &mut self,
         tick: u32,
@@ -127,16 +203,16 @@ pub struct Mixed {
 }
 
 /// A member that hears: turns the bytes of sums into samples.
-pub struct Listener {
-    decryptor: Arc<Decryptor>,
+pub struct Listener<D> {
+    decryptor: Arc<D>,
     room: RoomId,
     /// The first tick that may still come.
     next: Option<u32>,
 }
 
-impl Listener {
+impl<D: Decrypt> Listener<D> {
     /// A listener in the room of `welcome`.
-    pub fn new(decryptor: Arc<Decryptor>, welcome: &Welcome) -> Self {
+    pub fn new(decryptor: Arc<D>, welcome: &Welcome) -> Self {
         Self { decryptor, room: welcome.room, next: Some(welcome.tick) }
     }
 
@@ -153,18 +229,18 @@ impl Listener {
     /// Checks one sum and takes note of its tick, without decrypting it.
     ///
     /// # Errors
-    /// [`ListenError`] if the bytes are not a sum on the key's curve, or one of another room, tick or length. Nothing is
+    /// [`ListenError`] if the bytes are not a sum in the key's mode on its curve, or one of another room, tick or length. Nothing is
     /// noted then.
-    pub fn admit(&mut self, sum: &[u8]) -> Result<(SumHeader, Ciphertexts), ListenError> {
-        let (header, ciphertexts) = wire::decode_sum::<Ciphertexts>(sum, self.decryptor.parameters())?;
+    pub fn admit(&mut self, sum: &[u8]) -> Result<(SumHeader, D::Payload), ListenError> {
+        let (header, ciphertexts) = wire::decode_sum::<D::Payload>(sum, self.decryptor.parameters())?;
         if header.room != self.room {
             return Err(ListenError::Room);
         }
         if self.next.is_none_or(|next| header.tick < next) {
             return Err(ListenError::Tick { tick: header.tick, next: self.next });
         }
-        if ciphertexts.len() != PACKET_SAMPLES {
-            return Err(ListenError::Samples { found: ciphertexts.len() });
+        if ciphertexts.messages() != PACKET_SAMPLES {
+            return Err(ListenError::Samples { found: ciphertexts.messages() });
         }
         self.next = header.tick.checked_add(1);
         Ok((header, ciphertexts))
@@ -176,8 +252,8 @@ impl Listener {
     /// [`DecryptError`] if the key is another, the sum was tampered with, or it is beyond the decryptor's bound.
     ///
     /// # Leakage
-    /// As [`Decryptor::vartime_decrypt`].
-    pub fn decrypt(&self, ciphertexts: &Ciphertexts) -> Result<Zeroizing<Vec<i32>>, DecryptError> {
+    /// As [`Decryptor::vartime_decrypt`] and [`SharedDecryptor::vartime_decrypt`].
+    pub fn decrypt(&self, ciphertexts: &D::Payload) -> Result<Zeroizing<Vec<i32>>, DecryptError> {
         self.decryptor.vartime_decrypt(ciphertexts)
     }
 }

@@ -5,7 +5,8 @@
 //! [`MAX_CONTROL_BYTES`] bytes, with exactly the fields named here.
 //!
 //! 1. The member says [`Join`] first, within the server's time limit. Whoever comes first fixes the room's [`Pace`] and
-//!    curve; whoever comes later must name the same.
+//!    curve, and the [`Mode`] of its packets; whoever comes later must name the same. A join that names no mode means
+//!    `elgamal`, and that is how one is written: so what knows of no other mode says and hears what it always did.
 //! 2. The server answers [`Welcome`], or `refused` with a [`Code`] and a sentence, and closes.
 //! 3. A speaker sends packets, each for a later tick than the one before, and `end` when it has no more. In a lockstep
 //!    room the first packet is for the tick of the welcome, and none may be skipped.
@@ -28,6 +29,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tobari_core::{
     curve::{Curve, PointEncoding},
+    elgamal::Mode,
     wire::RoomId,
 };
 
@@ -62,6 +64,9 @@ pub struct Join {
     /// The curve of every packet in the room.
     #[serde(with = "curve_name")]
     pub curve: Curve,
+    /// How the samples of every packet in the room are encrypted; `elgamal` where nothing is said.
+    #[serde(with = "mode_name", default, skip_serializing_if = "is_usual")]
+    pub mode: Mode,
     /// Will this member send packets?
     pub speak: bool,
     /// Does this member want the sums?
@@ -72,9 +77,10 @@ pub struct Join {
 }
 
 impl Join {
-    /// A member that speaks and listens, with compressed sums.
+    /// A member that speaks and listens in mode `elgamal`, with compressed sums.
     pub fn new(pace: Pace, curve: Curve) -> Self {
-        Self { version: VERSION, pace, curve, speak: true, listen: true, downlink: PointEncoding::Compressed }
+        let (mode, downlink) = (Mode::default(), PointEncoding::Compressed);
+        Self { version: VERSION, pace, curve, mode, speak: true, listen: true, downlink }
     }
 }
 
@@ -151,6 +157,8 @@ pub enum Code {
     Version,
     /// A join or a packet on a curve that the room does not use, or that the server does not admit.
     Curve,
+    /// A join or a packet in a mode that the room does not use.
+    Mode,
     /// Another pace than the room's, or a number of members out of range.
     Pace,
     /// A member that would neither speak nor listen.
@@ -344,6 +352,27 @@ mod curve_name {
     }
 }
 
+/// A mode by its name.
+mod mode_name {
+    use super::{Deserialize, Mode};
+    use serde::{Deserializer, Serializer, de::Error};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+    pub(super) fn serialize<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(mode.name())
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Mode, D::Error> {
+        Mode::from_name(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// Is it the mode that a join need not name?
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_usual(mode: &Mode) -> bool {
+    *mode == Mode::default()
+}
+
 /// `compressed` or `uncompressed`.
 mod encoding_name {
     use super::{Deserialize, PointEncoding, Serialize};
@@ -433,6 +462,23 @@ mod tests {
     }
 
     #[test]
+    fn a_join_names_its_mode_unless_it_is_the_first() {
+        let shared = JOIN.replace(r#""speak""#, r#""mode":"elgamal-shared","speak""#);
+        let expected = ClientMessage::Join(Join { mode: Mode::ElgamalShared, ..join() });
+        assert_eq!(ClientMessage::parse(&shared), Ok(expected.clone()));
+        assert_eq!(expected.to_text(), shared);
+        let named = JOIN.replace(r#""speak""#, r#""mode":"elgamal","speak""#);
+        assert_eq!(ClientMessage::parse(&named), ClientMessage::parse(JOIN));
+        for bad in ["mask", "", "ELGAMAL"] {
+            let error = ClientMessage::parse(&shared.replace("elgamal-shared", bad)).expect_err(bad);
+            assert_eq!(error.code(), Code::Malformed, "{bad}");
+        }
+        for length in 0..shared.len() {
+            assert!(ClientMessage::parse(&shared[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
     fn every_message_of_the_server_survives_the_wire() {
         let welcome = Welcome { room: RoomId([0, 1, 2, 3, 4, 5, 6, 255]), member: 7, tick: 0, window: 32 };
         let reason = || "a sentence with \"quotes\"".to_owned();
@@ -505,7 +551,8 @@ mod tests {
     fn damaged_messages_do_not_break_the_parser() {
         let ended = r#"{"type":"ended","ticks":4}"#;
         let removed = r#"{"type":"removed","code":"flood","reason":"\u0000\ud83d\ude00"}"#;
-        for text in [JOIN, ended, removed, "[[[[[[[[", "a-room"] {
+        let shared = JOIN.replace(r#""speak""#, r#""mode":"elgamal-shared","speak""#);
+        for text in [JOIN, &shared, ended, removed, "[[[[[[[[", "a-room"] {
             for place in 0..text.len() {
                 fuzz_messages(&text.as_bytes()[..place]);
                 for byte in [0, b'"', b'}', b'[', b'9', 0x80] {

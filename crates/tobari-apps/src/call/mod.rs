@@ -8,13 +8,15 @@
 //! ```
 //!
 //! together with the set `S_t` of those whose packets are in it. The sum is exact over the integers: nothing is clipped
-//! before a listener does so ([`program::limit`]). Lifted ElGamal is additive, so the server needs no key and has none.
+//! before a listener does so ([`program::limit`]). Lifted ElGamal is additive in both of its modes
+//! ([`tobari_core::elgamal::Mode`]), so the server needs no key and has none.
 //! Paper: Ueno et al., sections 3 and 4 (`docs/notation.md` gives it in full).
 //!
 //! **Who sees what.** Whoever holds the secret key hears the sum, and could hear any single packet that it gets hold of.
-//! A speaker needs the public key only. The server sees points of a curve, never a sample, a key or the sum.
+//! In mode `elgamal` a speaker needs the public key only; in mode `elgamal-shared`, whose packets have half the points, every
+//! member holds the secret. The server sees points of a curve, never a sample, a key or the sum.
 //!
-//! **What leaks to the server.** The room's name, how many members there are, who of them may speak, when packets arrive
+//! **What leaks to the server.** The room's name, curve and mode, how many members there are, who of them may speak, when packets arrive
 //! and which are missing, when a speaker ends, and when a listener acknowledges a tick: that follows decryption, whose time
 //! depends on the sum. Not who is talking: a silent speaker sends encryptions of zero at the same rate.
 //!

@@ -5,6 +5,7 @@
 mod live;
 mod lockstep;
 mod manners;
+mod modes;
 
 use std::time::Duration;
 
@@ -12,11 +13,14 @@ use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_apps::call::{
     TICK_MS,
     messages::{ClientMessage, Code, Join, Pace, Welcome},
-    server::{Event, Fault, Limits, Refusal, Room, Tick},
+    server::{AnyPayload, Event, Fault, Limits, Refusal, Room, Tick},
 };
 use tobari_core::{
     curve::{Curve, PointEncoding},
-    elgamal::{Ciphertexts, Decryptor, Encryptor, SecretKey},
+    elgamal::{
+        Ciphertexts, Decryptor, Encryptor, Mode, SecretKey, SharedCiphertexts, SharedDecryptor, SharedEncryptor,
+        SharedKey,
+    },
     params::{Parameters, SecurityFloor},
     wire::{self, RoomId},
 };
@@ -57,6 +61,8 @@ pub(crate) struct World {
     pub(crate) rng: ChaCha20Rng,
     pub(crate) encryptor: Encryptor,
     pub(crate) decryptor: Decryptor,
+    pub(crate) shared_encryptor: SharedEncryptor,
+    pub(crate) shared_decryptor: SharedDecryptor,
 }
 
 impl World {
@@ -70,7 +76,9 @@ impl World {
         let key = SecretKey::generate(parameters, &mut rng);
         let room = Room::open(ROOM, &join, SecurityFloor::Standard, limits(), now).unwrap();
         let (encryptor, decryptor) = (Encryptor::new(&key.public_key()), Decryptor::new(&key, 100_000));
-        Self { room, join, now, rng, encryptor, decryptor }
+        let key = SharedKey::generate(parameters, SAMPLES, &mut rng);
+        let (shared_encryptor, shared_decryptor) = (SharedEncryptor::new(&key), SharedDecryptor::new(&key, 100_000));
+        Self { room, join, now, rng, encryptor, decryptor, shared_encryptor, shared_decryptor }
     }
 
     pub(crate) fn enter(&mut self) -> Welcome {
@@ -85,8 +93,13 @@ impl World {
         self.room.join(&Join { listen: false, ..self.join.clone() }, self.now).unwrap()
     }
 
-    pub(crate) fn encrypt(&mut self, level: i32) -> Ciphertexts {
-        self.encryptor.encrypt(&[level, -level, 1], &mut self.rng).unwrap()
+    /// In the room's mode.
+    pub(crate) fn encrypt(&mut self, level: i32) -> AnyPayload {
+        let samples = [level, -level, 1];
+        match self.join.mode {
+            Mode::Elgamal => self.encryptor.encrypt(&samples, &mut self.rng).unwrap().into(),
+            Mode::ElgamalShared => self.shared_encryptor.encrypt(&samples, &mut self.rng).unwrap().into(),
+        }
     }
 
     /// `member` sends a packet of a certain loudness.
@@ -139,9 +152,19 @@ impl World {
 
     /// What a listener hears of a tick.
     pub(crate) fn hear(&self, tick: &Tick, encoding: PointEncoding) -> Vec<i32> {
-        let (header, sum) = wire::decode_sum::<Ciphertexts>(&tick.encode(encoding), self.room.parameters()).unwrap();
+        let (bytes, parameters) = (tick.encode(encoding), self.room.parameters());
+        let (header, samples) = match self.join.mode {
+            Mode::Elgamal => {
+                let (header, sum) = wire::decode_sum::<Ciphertexts>(&bytes, parameters).unwrap();
+                (header, self.decryptor.vartime_decrypt(&sum))
+            }
+            Mode::ElgamalShared => {
+                let (header, sum) = wire::decode_sum::<SharedCiphertexts>(&bytes, parameters).unwrap();
+                (header, self.shared_decryptor.vartime_decrypt(&sum))
+            }
+        };
         assert_eq!((header.room, header.tick, header.encoding), (ROOM, tick.tick, encoding));
         assert_eq!((&header.speakers, &header.late), (&tick.speakers, &tick.late));
-        self.decryptor.vartime_decrypt(&sum).unwrap().to_vec()
+        samples.unwrap().to_vec()
     }
 }

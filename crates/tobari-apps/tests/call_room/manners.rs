@@ -14,7 +14,9 @@ fn a_lockstep_room_that_does_not_fill_removes_those_who_wait() {
     world.removes(0, Code::Timeout);
     world.removes(1, Code::Timeout);
     assert!(world.room.is_over());
-    assert_eq!(world.room.join(&lockstep(2), world.now), Err(Refusal::Over));
+    for join in [lockstep(2), live(), Join { mode: Mode::ElgamalShared, ..lockstep(2) }] {
+        assert_eq!(world.room.join(&join, world.now), Err(Refusal::Over), "whoever comes may open the next one");
+    }
 }
 
 #[test]
@@ -54,7 +56,7 @@ fn a_packet_of_the_wrong_length_or_curve_removes_the_sender_and_adds_nothing() {
         world.enter();
         world.enter();
         let bad = Ciphertexts::zero(curve.unwrap_or(world.room.parameters()), length);
-        world.room.packet(0, 0, bad);
+        world.room.packet(0, 0, bad.into());
         world.removes(0, code);
         world.send(1, 0, 9);
         let closed = world.closes(0, &[1], &[]);
@@ -144,6 +146,7 @@ fn who_asks_for_another_room_than_this_is_refused() {
     world.enter();
     for (join, code) in [
         (Join { curve: Curve::NistP256, ..lockstep(2) }, Code::Curve),
+        (Join { mode: Mode::ElgamalShared, ..lockstep(2) }, Code::Mode),
         (lockstep(3), Code::Pace),
         (live(), Code::Pace),
         (Join { speak: false, listen: false, ..lockstep(2) }, Code::Idler),

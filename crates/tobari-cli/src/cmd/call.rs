@@ -1,42 +1,57 @@
 //! `tobari call`.
 
-use crate::args::{KeygenArguments, MixArguments, Mode, PointsForm};
+use crate::args::{KeygenArguments, MixArguments, PointsForm};
 use crate::blind_server::BlindProcess;
+use crate::call_key::{CallKey, insecure};
 use crate::mixing::{self, Outcome, Request};
 use crate::output::{self, Failure};
-use crate::randomness;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 use tobari_apps::call::program;
-use tobari_core::elgamal::SecretKey;
+use tobari_core::elgamal::{Mode, PublicKey};
 use tobari_core::params::Parameters;
 use tobari_core::wire;
 use tobari_host::{files, threads, wav};
 use tobari_server::connect::ClientTls;
 
-/// The largest key file.
-const MAX_KEY_FILE_BYTES: u64 = 1024;
-
-/// Makes a key pair.
+/// Makes a key.
 pub(crate) fn keygen(arguments: &KeygenArguments) -> Result<ExitCode, Failure> {
     let parameters = arguments.curve.parameters().map_err(insecure)?;
     warn(parameters);
-    let public_path = public_path(&arguments.output);
+    let key = CallKey::generate(arguments.mode.into(), parameters)?;
+    let secret = arguments.output.display().to_string();
+    let mut line = json!({ "curve": parameters.curve().name(), "mode": key.mode().name(), "secret_key": secret });
+    let text = match &key {
+        CallKey::Elgamal(pair) => {
+            let public = write_pair(&arguments.output, &key, &pair.public_key())?.display().to_string();
+            let text = format!("secret key: {secret} (keep it), public key: {public}");
+            line["public_key"] = public.into();
+            text
+        }
+        CallKey::ElgamalShared(_) => {
+            files::write_secret(&arguments.output, &key.encode())?;
+            format!("secret key: {secret} (for the members, to encrypt and to decrypt; there is no public key)")
+        }
+    };
+    if arguments.json {
+        output::json(&line)?;
+    } else {
+        output::result(text);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes both halves, neither over a file; says where the public one is.
+fn write_pair(path: &Path, key: &CallKey, public: &PublicKey) -> Result<PathBuf, Failure> {
+    let public_path = public_path(path);
     if public_path.exists() {
         return Err(Failure::Work(format!("{}: exists already; keys are not overwritten", public_path.display())));
     }
-    let key = SecretKey::generate(parameters, &mut randomness::generator()?);
-    files::write_secret(&arguments.output, &wire::encode_secret_key(&key))?;
-    files::write_atomically(&public_path, &wire::encode_public_key(&key.public_key()))?;
-    let (secret, public) = (arguments.output.display().to_string(), public_path.display().to_string());
-    if arguments.json {
-        output::json(&json!({ "curve": parameters.curve().name(), "secret_key": secret, "public_key": public }))?;
-    } else {
-        output::result(format!("secret key: {secret} (keep it), public key: {public}"));
-    }
-    Ok(ExitCode::SUCCESS)
+    files::write_secret(path, &key.encode())?;
+    files::write_atomically(&public_path, &wire::encode_public_key(public))?;
+    Ok(public_path)
 }
 
 /// `NAME.pub` beside `NAME`.
@@ -44,11 +59,6 @@ fn public_path(secret: &Path) -> PathBuf {
     let mut name = secret.as_os_str().to_owned();
     name.push(".pub");
     name.into()
-}
-
-/// A curve below the floor is a wrong call, with a way out.
-fn insecure(error: impl std::fmt::Display) -> Failure {
-    Failure::Call(format!("{error}; --insecure-paper admits it for measurements"))
 }
 
 fn warn(parameters: Parameters) {
@@ -59,8 +69,8 @@ fn warn(parameters: Parameters) {
 
 /// Mixes recordings.
 pub(crate) fn mix(arguments: &MixArguments) -> Result<ExitCode, Failure> {
-    let Mode::Elgamal = arguments.mode;
     let key = key(arguments)?;
+    let mode = key.mode();
     warn(key.parameters());
     check_output(arguments)?;
     if arguments.inputs.len() > mixing::MAX_SPEAKERS {
@@ -78,14 +88,15 @@ pub(crate) fn mix(arguments: &MixArguments) -> Result<ExitCode, Failure> {
     write(arguments, &outcome)?;
     if arguments.json {
         output::json(&json!({
-            "output": arguments.output.display().to_string(), "speakers": count, "samples": outcome.samples.len(),
+            "output": arguments.output.display().to_string(), "mode": mode.name(), "speakers": count, "samples": outcome.samples.len(),
             "ticks": outcome.ticks, "seconds": seconds, "limited_samples": if arguments.exact { 0 } else { limited },
             "server_saw_bytes": outcome.sent_bytes, "server_sent_bytes": outcome.received_bytes, "server": server,
         }))?;
     } else {
         let duration = outcome.samples.len() as f64 / f64::from(wav::SAMPLE_RATE_HZ);
         output::say(format!(
-            "{count} speakers, {duration:.2} s mixed by {server} in {seconds:.2} s; it saw {} bytes, all encrypted",
+            "{count} speakers, {duration:.2} s mixed in mode {mode} by {server} in {seconds:.2} s; it saw {} bytes, all \
+             encrypted",
             outcome.sent_bytes
         ));
         if limited > 0 && !arguments.exact {
@@ -96,17 +107,20 @@ pub(crate) fn mix(arguments: &MixArguments) -> Result<ExitCode, Failure> {
 }
 
 /// The key of the call: from its file, or fresh.
-fn key(arguments: &MixArguments) -> Result<SecretKey, Failure> {
+fn key(arguments: &MixArguments) -> Result<CallKey, Failure> {
+    let mode = arguments.mode.map(Mode::from);
     let Some(path) = &arguments.key else {
         let parameters = arguments.curve.parameters().map_err(insecure)?;
-        return Ok(SecretKey::generate(parameters, &mut randomness::generator()?));
+        return CallKey::generate(mode.unwrap_or_default(), parameters);
     };
-    let bytes = zeroize::Zeroizing::new(files::read_bounded(path, MAX_KEY_FILE_BYTES)?);
-    let key = wire::decode_secret_key(&bytes, arguments.curve.floor.floor());
-    key.map_err(|error| match error {
-        wire::WireError::BelowFloor(error) => insecure(error),
-        error => Failure::Work(format!("{}: {error}", path.display())),
-    })
+    let key = CallKey::read(path, arguments.curve.floor.floor())?;
+    match mode {
+        Some(mode) if mode != key.mode() => {
+            let (path, found) = (path.display(), key.mode());
+            Err(Failure::Call(format!("{path}: key of mode {found}: expected {mode}, as --mode says")))
+        }
+        _ => Ok(key),
+    }
 }
 
 /// Finds out before the work what would fail after it: an output that is one of the inputs, which would destroy a
@@ -128,7 +142,7 @@ fn check_output(arguments: &MixArguments) -> Result<(), Failure> {
 /// Mixes on the server named, or on one started for the purpose; says which.
 fn run(
     arguments: &MixArguments,
-    key: SecretKey,
+    key: CallKey,
     speakers: Vec<std::sync::Arc<[i16]>>,
 ) -> Result<(Outcome, String), Failure> {
     let (server, name, own) = match &arguments.server {

@@ -23,11 +23,13 @@
 
 mod keys;
 mod message;
+mod mode;
 mod shared;
 mod vartime;
 
 pub use keys::{PublicKey, SecretKey};
-pub use shared::{SharedCiphertexts, SharedDecryptor, SharedEncryptor, SharedKey, VartimeSharedEncryptor};
+pub use mode::{Mode, UnknownMode};
+pub use shared::{EpochSecret, SharedCiphertexts, SharedDecryptor, SharedEncryptor, SharedKey, VartimeSharedEncryptor};
 pub use vartime::VartimeEncryptor;
 
 use crate::curve::fixed_base::multiply_bases;

@@ -15,7 +15,8 @@
 //! Diffie-Hellman problem is hard in the group, the `C_i` and `R` of a packet are indistinguishable under chosen plaintext,
 //! **on condition that** the keys of the places are independent, and that `r` is fresh for every packet. With one key for two
 //! places `C_i - C_j = (m_i - m_j) G`, and who sees the packet reads the difference: so there is no way here to
-//! encrypt two messages of a packet under one key, nor to give `r`.
+//! encrypt two messages of a packet under one key, nor to give `r`. Where the keys are the expansion of an [`EpochSecret`]
+//! rather than drawn one by one, independent means: as independent as the output of ChaCha20 is random.
 //!
 //! Malleable and not secure under chosen ciphertexts, as mode `elgamal` ([`super`]): moreover, one `R` carries all messages of
 //! a packet, so a packet is added whole or not at all. Senders must hold the secret keys; those who are not to decrypt use
@@ -28,8 +29,75 @@
 use super::{DecryptError, EncryptError, check_messages};
 use crate::curve::{Adder, DiscreteLog, FixedBase, Mismatch, Points, Scalar, VartimeFixedBase, multiply_add};
 use crate::params::Parameters;
-use rand_core::CryptoRng;
+use chacha20::ChaCha20Rng;
+use rand_core::{CryptoRng, SeedableRng};
 use zeroize::Zeroizing;
+
+/// The secret that the members of a call hold, of which the keys of all places are the expansion. Zeroed on drop; neither
+/// printed nor compared; exported by [`crate::wire::encode_epoch_secret`] only. It must serve no other purpose.
+///
+/// ```
+/// use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+/// use tobari_core::{curve::Curve, params::{Parameters, SecurityFloor}};
+/// use tobari_core::elgamal::{EpochSecret, SharedDecryptor, SharedEncryptor};
+///
+/// let mut rng = ChaCha20Rng::from_seed([8; 32]); // a program takes its randomness from the system
+/// let secret = EpochSecret::generate(Parameters::new(Curve::Secp256k1, SecurityFloor::Standard)?, &mut rng);
+/// let packet = SharedEncryptor::new(&secret.expand(2)).encrypt(&[1000, -5], &mut rng)?;
+/// assert_eq!(*SharedDecryptor::new(&secret.expand(2), 32_768).vartime_decrypt(&packet)?, vec![1000, -5]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Neither of these compiles:
+///
+/// ```compile_fail,E0277
+/// fn shown(secret: &tobari_core::elgamal::EpochSecret) -> String { format!("{secret:?}") }
+/// ```
+/// ```compile_fail,E0369
+/// fn same(a: &tobari_core::elgamal::EpochSecret, b: &tobari_core::elgamal::EpochSecret) -> bool { a == b }
+/// ```
+#[derive(Clone)]
+pub struct EpochSecret {
+    parameters: Parameters,
+    seed: Zeroizing<[u8; EpochSecret::BYTES]>,
+}
+
+impl EpochSecret {
+    /// Bytes of the secret.
+    pub const BYTES: usize = 32;
+
+    /// A fresh secret.
+    pub fn generate(parameters: Parameters, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
+        let mut seed = Zeroizing::new([0; Self::BYTES]);
+        rng.fill_bytes(seed.as_mut());
+        Self { parameters, seed }
+    }
+
+    /// From 32 bytes that are uniform and secret, for instance what a key agreement gives its members.
+    pub fn from_seed(parameters: Parameters, seed: Zeroizing<[u8; Self::BYTES]>) -> Self {
+        Self { parameters, seed }
+    }
+
+    pub(crate) fn seed(&self) -> &[u8] {
+        self.seed.as_ref()
+    }
+
+    /// `s_1 G`.
+    pub(crate) fn first_point(&self) -> Points {
+        Points::generator(self.parameters.curve()).multiply(0, &self.expand(1).scalars[0])
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> Parameters {
+        self.parameters
+    }
+
+    /// The keys of `places` places: [`SharedKey::generate`] from the key stream of ChaCha20 under the secret, from its
+    /// beginning, with a nonce of zero. More places leave the keys of the first ones as they are.
+    pub fn expand(&self, places: usize) -> SharedKey {
+        SharedKey::generate(self.parameters, places, &mut ChaCha20Rng::from_seed(*self.seed))
+    }
+}
 
 /// The secrets `s_1 … s_k` of the places of a packet. Zeroed on drop; neither printed nor compared.
 ///
@@ -297,6 +365,20 @@ mod tests {
             let decryptor = SharedDecryptor::new(&key, 64 * SAMPLE_BOUND as u32);
             assert_eq!(*decryptor.vartime_decrypt(&sum).unwrap(), messages.map(|m| 64 * m), "{curve}");
             assert_eq!(*decryptor.vartime_decrypt_with_open_keys(&sum).unwrap(), messages.map(|m| 64 * m), "{curve}");
+        }
+    }
+
+    #[test]
+    fn the_keys_of_an_epoch_differ_from_place_to_place_and_do_not_depend_on_their_number() {
+        for curve in Curve::ALL {
+            let parameters = Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap();
+            let secret = EpochSecret::from_seed(parameters, Zeroizing::new([9; 32]));
+            let bytes = |key: &SharedKey| -> Vec<_> { key.scalars.iter().map(|s| s.to_be_bytes().to_vec()).collect() };
+            let (long, short) = (bytes(&secret.expand(320)), bytes(&secret.expand(7)));
+            assert!(long[..7] == short, "{curve}");
+            assert_eq!(long.iter().collect::<std::collections::HashSet<_>>().len(), 320, "{curve}");
+            let other = EpochSecret::from_seed(parameters, Zeroizing::new([8; 32]));
+            assert!(bytes(&other.expand(7)).iter().all(|key| !long.contains(key)), "{curve}");
         }
     }
 

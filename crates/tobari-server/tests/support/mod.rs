@@ -7,12 +7,14 @@ use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_apps::call::{
     PACKET_SAMPLES,
-    client::{Listener, Speaker},
+    client::{Decrypt, Encrypt, Listener, Speaker},
     messages::{ClientMessage, Code, Join, Pace, RoomName},
 };
 use tobari_core::{
     curve::{Curve, PointEncoding},
-    elgamal::{Ciphertexts, Decryptor, Encryptor, SAMPLE_BOUND, SecretKey},
+    elgamal::{
+        Ciphertexts, Decryptor, Encryptor, Mode, SAMPLE_BOUND, SecretKey, SharedDecryptor, SharedEncryptor, SharedKey,
+    },
     params::{Parameters, SecurityFloor},
 };
 use tobari_server::{
@@ -79,14 +81,19 @@ pub(crate) fn lockstep(members: u16) -> Join {
     Join::new(Pace::Lockstep { members }, Curve::Secp256k1)
 }
 
+/// The same in mode `elgamal-shared`.
+pub(crate) fn shared_lockstep(members: u16) -> Join {
+    Join { mode: Mode::ElgamalShared, ..lockstep(members) }
+}
+
 pub(crate) fn parameters(curve: Curve) -> Parameters {
     Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap()
 }
 
 /// The key of a call, which only its members have.
-pub(crate) struct Keys {
-    pub(crate) encryptor: Arc<Encryptor>,
-    pub(crate) decryptor: Arc<Decryptor>,
+pub(crate) struct Keys<E = Encryptor, D = Decryptor> {
+    pub(crate) encryptor: Arc<E>,
+    pub(crate) decryptor: Arc<D>,
 }
 
 pub(crate) fn keys(curve: Curve, speakers: u32) -> Keys {
@@ -95,25 +102,38 @@ pub(crate) fn keys(curve: Curve, speakers: u32) -> Keys {
     Keys { encryptor: Arc::new(Encryptor::new(&key.public_key())), decryptor: Arc::new(decryptor) }
 }
 
+/// The key of a call in mode `elgamal-shared`.
+pub(crate) fn shared_keys(curve: Curve, speakers: u32) -> Keys<SharedEncryptor, SharedDecryptor> {
+    let key = SharedKey::generate(parameters(curve), PACKET_SAMPLES, &mut rng(254));
+    let decryptor = SharedDecryptor::new(&key, speakers * SAMPLE_BOUND.unsigned_abs());
+    Keys { encryptor: Arc::new(SharedEncryptor::new(&key)), decryptor: Arc::new(decryptor) }
+}
+
 pub(crate) fn rng(seed: u8) -> ChaCha20Rng {
     ChaCha20Rng::from_seed([seed; 32])
 }
 
 /// A member with its keys.
-pub(crate) struct Caller {
+pub(crate) struct Caller<E = Encryptor, D = Decryptor> {
     pub(crate) connection: Connection,
-    pub(crate) speaker: Speaker,
-    pub(crate) listener: Listener,
-    pub(crate) encryptor: Arc<Encryptor>,
+    pub(crate) speaker: Speaker<E>,
+    pub(crate) listener: Listener<D>,
+    pub(crate) encryptor: Arc<E>,
     pub(crate) rng: ChaCha20Rng,
 }
 
 impl Caller {
-    pub(crate) async fn enter(server: &Server, room: &str, join: &Join, keys: &Keys) -> Self {
+    pub(crate) fn ciphertexts(&mut self, level: i32) -> Ciphertexts {
+        self.encryptor.encrypt(&[level; PACKET_SAMPLES], &mut self.rng).unwrap()
+    }
+}
+
+impl<E: Encrypt, D: Decrypt> Caller<E, D> {
+    pub(crate) async fn enter(server: &Server, room: &str, join: &Join, keys: &Keys<E, D>) -> Self {
         Self::on(server.enter(room, join).await.unwrap(), keys)
     }
 
-    pub(crate) fn on(connection: Connection, keys: &Keys) -> Self {
+    pub(crate) fn on(connection: Connection, keys: &Keys<E, D>) -> Self {
         let welcome = *connection.welcome();
         Self {
             speaker: Speaker::new(Arc::clone(&keys.encryptor), &welcome, PointEncoding::Compressed),
@@ -127,10 +147,6 @@ impl Caller {
     /// The bytes of a packet in which every sample has this level.
     pub(crate) fn packet(&mut self, tick: u32, level: i32) -> Vec<u8> {
         self.speaker.packet(tick, &[level; PACKET_SAMPLES], &mut self.rng).unwrap()
-    }
-
-    pub(crate) fn ciphertexts(&mut self, level: i32) -> Ciphertexts {
-        self.encryptor.encrypt(&[level; PACKET_SAMPLES], &mut self.rng).unwrap()
     }
 
     pub(crate) async fn say(&mut self, tick: u32, level: i32) {

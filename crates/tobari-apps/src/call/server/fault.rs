@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tobari_core::{
     curve::{Curve, PointError},
+    elgamal::Mode,
     params::BelowFloor,
     wire::WireError,
 };
@@ -24,6 +25,14 @@ pub enum Refusal {
         found: Curve,
         /// The room's.
         expected: Curve,
+    },
+    /// Another mode than the room's.
+    #[error("mode {found}: expected {expected}, as the room has")]
+    Mode {
+        /// The mode asked for.
+        found: Mode,
+        /// The room's.
+        expected: Mode,
     },
     /// Another pace than the room's.
     #[error("pace {found:?}: expected {expected:?}, as the room has")]
@@ -60,6 +69,7 @@ impl Refusal {
     pub fn code(&self) -> Code {
         match self {
             Self::BelowFloor(_) | Self::Curve { .. } => Code::Curve,
+            Self::Mode { .. } => Code::Mode,
             Self::Pace { .. } | Self::Members { .. } => Code::Pace,
             Self::Idler => Code::Idler,
             Self::Full { .. } => Code::Full,
@@ -88,6 +98,14 @@ pub enum Fault {
         found: u16,
         /// The sender's.
         expected: u16,
+    },
+    /// A packet in another mode than the room's.
+    #[error("packet in mode {found}: expected {expected}")]
+    Mode {
+        /// The packet's mode.
+        found: Mode,
+        /// The room's.
+        expected: Mode,
     },
     /// A packet of the wrong length.
     #[error("packet of {found} samples: expected {expected}")]
@@ -184,6 +202,7 @@ impl Fault {
             Self::Wire(WireError::Version(_)) => Code::Version,
             Self::Wire(WireError::Curve { .. } | WireError::UnknownCurve(_)) => Code::Curve,
             Self::Wire(WireError::Points(PointError::NotOnCurve { .. })) => Code::Point,
+            Self::Mode { .. } => Code::Mode,
             Self::Wire(_) | Self::Samples { .. } => Code::Packet,
             Self::Message(error) => error.code(),
             Self::NotJoined | Self::SecondJoin | Self::NotAListener => Code::Malformed,

@@ -5,9 +5,14 @@ use std::{
     time::Duration,
 };
 
-use tobari_core::{curve::Curve, curve::PointEncoding, elgamal::Ciphertexts, params::SecurityFloor, wire::RoomId};
+use tobari_core::{
+    curve::{Curve, PointEncoding},
+    elgamal::Mode,
+    params::SecurityFloor,
+    wire::RoomId,
+};
 
-use super::{Event, Fault, Limits, Room, Tick};
+use super::{AnyPayload, Event, Fault, Limits, Room, Tick};
 use crate::call::{
     TICK_MS,
     messages::{ClientMessage, Join, Pace},
@@ -17,17 +22,19 @@ use crate::call::{
 /// exactly the packets that were taken for it, each member's once; a removed member is never heard of again.
 pub fn fuzz_room(data: &[u8]) {
     let mut bytes = data.iter().copied();
-    let pace = match bytes.next() {
-        Some(first) if first % 4 > 0 => Pace::Lockstep { members: u16::from(first % 4) },
-        _ => Pace::Live,
+    let first = bytes.next().unwrap_or(0);
+    let pace = match first % 4 {
+        0 => Pace::Live,
+        members => Pace::Lockstep { members: u16::from(members) },
     };
+    let mode = if first & 4 == 0 { Mode::Elgamal } else { Mode::ElgamalShared };
     let window = u32::from(bytes.next().unwrap_or(1) % 4) + 1;
     let limits =
         Limits { window, samples: 1, members: 12, idle: Duration::from_secs(1), gather: Duration::from_secs(3) };
-    let join = Join::new(pace, Curve::Secp256k1);
+    let join = Join { mode, ..Join::new(pace, Curve::Secp256k1) };
     let Ok(room) = Room::open(RoomId([0; 8]), &join, SecurityFloor::Standard, limits, Duration::ZERO) else { return };
     let mut driver =
-        Driver { room, pace, now: Duration::ZERO, taken: BTreeMap::new(), late: BTreeSet::new(), ticks: 0 };
+        Driver { room, pace, mode, now: Duration::ZERO, taken: BTreeMap::new(), late: BTreeSet::new(), ticks: 0 };
     while let (Some(what), Some(which)) = (bytes.next(), bytes.next()) {
         driver.happen(what, which);
         driver.follow();
@@ -39,6 +46,7 @@ pub fn fuzz_room(data: &[u8]) {
 struct Driver {
     room: Room,
     pace: Pace,
+    mode: Mode,
     now: Duration,
     /// Whose packets were taken for which tick that has not closed.
     taken: BTreeMap<u32, BTreeSet<u16>>,
@@ -67,24 +75,28 @@ impl Driver {
     fn join(&mut self, how: u8) {
         let downlink = if how & 4 == 0 { PointEncoding::Compressed } else { PointEncoding::Uncompressed };
         let curve = if how & 24 == 24 { Curve::NistP256 } else { Curve::Secp256k1 };
-        let join = Join { speak: how & 1 == 0, listen: how & 2 == 0, downlink, ..Join::new(self.pace, curve) };
+        let mode = if how & 96 == 96 { other(self.mode) } else { self.mode };
+        let join = Join { mode, speak: how & 1 == 0, listen: how & 2 == 0, downlink, ..Join::new(self.pace, curve) };
         let before = self.room.members();
         match self.room.join(&join, self.now) {
             Ok(welcome) => {
                 assert_eq!((welcome.tick, self.room.members()), (self.ticks, before + 1));
-                assert!((join.speak || join.listen) && join.curve == Curve::Secp256k1 && welcome.member < 12);
+                assert!((join.speak || join.listen) && welcome.member < 12);
+                assert!(join.curve == Curve::Secp256k1 && join.mode == self.mode);
             }
             Err(_) => assert_eq!(self.room.members(), before),
         }
     }
 
-    /// A packet for an earlier tick, for the open one, or for one of those after it.
+    /// A packet for an earlier tick, for the open one, or for one of those after it, or one in the other mode.
     fn packet(&mut self, member: u16, offset: u32) {
         let tick = (self.ticks + offset % 8).saturating_sub(2);
         let was_there = self.room.members.contains_key(&member);
-        let packet = Ciphertexts::zero(self.room.parameters(), self.room.limits.samples);
+        let mode = if offset & 8 == 0 { self.mode } else { other(self.mode) };
+        let packet = AnyPayload::zero(mode, self.room.parameters(), self.room.limits.samples);
         self.room.packet(member, tick, packet);
         if was_there && self.room.members.contains_key(&member) {
+            assert_eq!(mode, self.mode, "a packet in another mode was taken");
             if tick < self.ticks {
                 assert_eq!(self.pace, Pace::Live, "nothing is late in lockstep");
                 self.late.insert(member);
@@ -122,6 +134,14 @@ impl Driver {
     }
 }
 
+/// The mode that this is not.
+fn other(mode: Mode) -> Mode {
+    match mode {
+        Mode::Elgamal => Mode::ElgamalShared,
+        Mode::ElgamalShared => Mode::Elgamal,
+    }
+}
+
 impl Room {
     /// What must hold between any two events.
     fn check(&self) {
@@ -156,6 +176,8 @@ mod tests {
             &[2, 3, 0, 0, 6, 255, 6, 255],
             // Live: late packets, an empty tick, a leaver.
             &[0, 3, 0, 0, 0, 0, 6, 20, 1, 0x00, 1, 0x21, 6, 4, 7, 0, 1, 0x11, 4, 1, 6, 20],
+            // With shared randomness for two: somebody of the other mode, then a packet in the other mode.
+            &[6, 3, 0, 0, 0, 96, 0, 0, 1, 0x20, 1, 0xa1, 1, 0x30, 4, 0],
             // Live with listeners only.
             &[0, 3, 0, 1, 0, 1, 6, 255, 7, 0, 7, 1],
         ] {

@@ -20,15 +20,20 @@
 //! come within [`Limits::gather`] removes everybody. A member that keeps just inside the limits can slow a lockstep room
 //! down to one tick every `idle`: lockstep is for members that trust one another to be there.
 //!
+//! **Mode.** The first member fixes it, with curve and pace, and the rules are the same in all: a packet that is in a sum is
+//! in it whole.
+//!
 //! **Cost.** One addition of ciphertexts a packet, and work linear in the members a tick.
 
 mod fault;
 mod fuzz;
+mod payload;
 mod uplink;
 
 pub use fault::{Fault, Refusal};
 #[doc(hidden)]
 pub use fuzz::fuzz_room;
+pub use payload::AnyPayload;
 pub use uplink::Uplink;
 
 use std::{
@@ -38,9 +43,9 @@ use std::{
 
 use tobari_core::{
     curve::{Adder, PointEncoding},
-    elgamal::Ciphertexts,
+    elgamal::Mode,
     params::{Parameters, SecurityFloor},
-    wire::{self, MAX_MEMBERS, MemberSet, RoomId, SumHeader, WireError},
+    wire::{MAX_MEMBERS, MemberSet, RoomId, SumHeader, WireError},
 };
 
 use super::{
@@ -97,6 +102,7 @@ impl Default for Limits {
 pub struct Room {
     id: RoomId,
     parameters: Parameters,
+    mode: Mode,
     pace: Pace,
     limits: Limits,
     created: Duration,
@@ -141,7 +147,7 @@ struct Hearing {
 }
 
 struct Sum {
-    ciphertexts: Ciphertexts,
+    ciphertexts: AnyPayload,
     speakers: MemberSet,
 }
 
@@ -178,7 +184,7 @@ pub struct Tick {
     /// Members that are told of the end of the tick only.
     pub others: Vec<u16>,
     room: RoomId,
-    sum: Ciphertexts,
+    sum: AnyPayload,
 }
 
 impl Tick {
@@ -186,7 +192,7 @@ impl Tick {
     pub fn encode(&self, encoding: PointEncoding) -> Vec<u8> {
         let (speakers, late) = (self.speakers.clone(), self.late.clone());
         let header = SumHeader { room: self.room, tick: self.tick, encoding, speakers, late };
-        wire::encode_sum(&header, &self.sum)
+        self.sum.encode_sum(&header)
     }
 }
 
@@ -211,6 +217,7 @@ impl Room {
         Ok(Self {
             id,
             parameters,
+            mode: join.mode,
             pace: join.pace,
             limits,
             created: now,
@@ -232,6 +239,16 @@ impl Room {
     /// The curve of the room.
     pub fn parameters(&self) -> Parameters {
         self.parameters
+    }
+
+    /// The mode of the room.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The way in for the packets of the member that got `welcome`.
+    pub fn uplink(&self, welcome: &Welcome) -> Uplink {
+        Uplink::new(self.parameters, self.mode, welcome, self.limits.samples)
     }
 
     /// The limits of the room, as they hold: window and members cut to what is possible.
@@ -257,7 +274,7 @@ impl Room {
     /// Lets a member in.
     ///
     /// # Errors
-    /// [`Refusal`] if the member asks for another curve or pace than the room's, would neither speak nor listen, or
+    /// [`Refusal`] if the member asks for another curve, mode or pace than the room's, would neither speak nor listen, or
     /// finds the room full or over.
     pub fn join(&mut self, join: &Join, now: Duration) -> Result<Welcome, Refusal> {
         self.admits(join)?;
@@ -274,18 +291,22 @@ impl Room {
     }
 
     fn admits(&self, join: &Join) -> Result<(), Refusal> {
+        // First: a room that is over has no say in what the next one of its name is like.
+        if self.is_over() {
+            return Err(Refusal::Over);
+        }
         let expected = self.parameters.curve();
         if join.curve != expected {
             return Err(Refusal::Curve { found: join.curve, expected });
+        }
+        if join.mode != self.mode {
+            return Err(Refusal::Mode { found: join.mode, expected: self.mode });
         }
         if join.pace != self.pace {
             return Err(Refusal::Pace { found: join.pace, expected: self.pace });
         }
         if !join.speak && !join.listen {
             return Err(Refusal::Idler);
-        }
-        if self.is_over() {
-            return Err(Refusal::Over);
         }
         if usize::from(self.next_member) >= self.limits.members {
             return Err(Refusal::Full { members: self.limits.members });
@@ -311,20 +332,23 @@ impl Room {
     }
 
     /// Takes a packet that has passed its member's [`Uplink`]. One from a member that is gone is ignored.
-    pub fn packet(&mut self, member: u16, tick: u32, ciphertexts: Ciphertexts) {
+    pub fn packet(&mut self, member: u16, tick: u32, ciphertexts: AnyPayload) {
         let taken = self.add(member, tick, ciphertexts);
         self.settle(member, taken);
     }
 
-    fn add(&mut self, member: u16, tick: u32, ciphertexts: Ciphertexts) -> Result<(), Fault> {
+    fn add(&mut self, member: u16, tick: u32, ciphertexts: AnyPayload) -> Result<(), Fault> {
         let Some(sender) = self.members.get_mut(&member) else { return Ok(()) };
         let speech = sender.speech.as_mut().ok_or(Fault::NotASpeaker)?;
         let (expected, found) = (self.parameters.curve(), ciphertexts.parameters().curve());
         if expected != found {
             return Err(WireError::Curve { expected, found }.into());
         }
-        if ciphertexts.len() != self.limits.samples {
-            return Err(Fault::Samples { found: ciphertexts.len(), expected: self.limits.samples });
+        if ciphertexts.mode() != self.mode {
+            return Err(Fault::Mode { found: ciphertexts.mode(), expected: self.mode });
+        }
+        if ciphertexts.samples() != self.limits.samples {
+            return Err(Fault::Samples { found: ciphertexts.samples(), expected: self.limits.samples });
         }
         if speech.ended {
             return Err(Fault::AfterEnd);
@@ -347,18 +371,17 @@ impl Room {
         self.add_to_sum(ahead as usize, member, ciphertexts)
     }
 
-    fn add_to_sum(&mut self, ahead: usize, member: u16, ciphertexts: Ciphertexts) -> Result<(), Fault> {
+    fn add_to_sum(&mut self, ahead: usize, member: u16, ciphertexts: AnyPayload) -> Result<(), Fault> {
         if self.sums.len() <= ahead {
             self.sums.resize_with(ahead + 1, || None);
         }
         match &mut self.sums[ahead] {
             Some(sum) => {
-                // Ticks increase, so the member is not in it; of curve and length the caller has made sure.
-                if !sum.speakers.insert(member)
-                    || sum.ciphertexts.add_assign_with(&ciphertexts, &mut self.adder).is_err()
-                {
+                // Ticks increase, so the member is not in it.
+                if !sum.speakers.insert(member) {
                     return Err(Fault::Internal);
                 }
+                sum.ciphertexts.add_assign_with(&ciphertexts, &mut self.adder)?;
             }
             empty => {
                 let mut speakers = MemberSet::default();
@@ -518,7 +541,7 @@ impl Room {
         let sum = self.sums.pop_front().flatten();
         let (sum, speakers) = match sum {
             Some(sum) => (sum.ciphertexts, sum.speakers),
-            None => (Ciphertexts::zero(self.parameters, self.limits.samples), MemberSet::default()),
+            None => (AnyPayload::zero(self.mode, self.parameters, self.limits.samples), MemberSet::default()),
         };
         let (mut listeners, mut others) = (Vec::new(), Vec::new());
         let silent = speakers.is_empty() && self.late.is_empty();

@@ -1,35 +1,37 @@
 //! The way of a packet from a member's connection into its room.
 
 use tobari_core::{
-    elgamal::Ciphertexts,
+    elgamal::Mode,
     params::Parameters,
-    wire::{self, PacketHeader, RoomId},
+    wire::{PacketHeader, RoomId},
 };
 
-use super::Fault;
+use super::{AnyPayload, Fault};
 use crate::call::messages::Welcome;
 
 /// One member's way in: turns the bytes of its packets into points, and refuses what is not its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Uplink {
     parameters: Parameters,
+    mode: Mode,
     room: RoomId,
     member: u16,
     samples: usize,
 }
 
 impl Uplink {
-    /// For the member that got `welcome`, in a room of `parameters` and packets of `samples` ciphertexts.
-    pub fn new(parameters: Parameters, welcome: &Welcome, samples: usize) -> Self {
-        Self { parameters, room: welcome.room, member: welcome.member, samples }
+    /// For the member that got `welcome`, in a room of `parameters` and `mode`, and packets of `samples` samples.
+    pub fn new(parameters: Parameters, mode: Mode, welcome: &Welcome, samples: usize) -> Self {
+        Self { parameters, mode, room: welcome.room, member: welcome.member, samples }
     }
 
     /// Checks a packet without touching a point: cheap.
     ///
     /// # Errors
-    /// [`Fault`] if it is no packet on this curve, or one for another room, of another member, or of another length.
+    /// [`Fault`] if it is no packet in this mode on this curve, or one for another room, of another member, or of another
+    /// length.
     pub fn check(&self, packet: &[u8]) -> Result<PacketHeader, Fault> {
-        let header = wire::decode_packet_header::<Ciphertexts>(packet, self.parameters)?;
+        let header = AnyPayload::decode_header(self.mode, packet, self.parameters)?;
         if header.room != self.room {
             return Err(Fault::Room);
         }
@@ -46,9 +48,9 @@ impl Uplink {
     ///
     /// # Errors
     /// As [`Uplink::check`], and if any point is not on the curve.
-    pub fn decode(&self, packet: &[u8]) -> Result<(u32, Ciphertexts), Fault> {
+    pub fn decode(&self, packet: &[u8]) -> Result<(u32, AnyPayload), Fault> {
         self.check(packet)?;
-        let (header, ciphertexts) = wire::decode_packet::<Ciphertexts>(packet, self.parameters)?;
+        let (header, ciphertexts) = AnyPayload::decode(self.mode, packet, self.parameters)?;
         Ok((header.tick, ciphertexts))
     }
 }

@@ -3,7 +3,7 @@
 //! What the server should refuse is sent to a real server process. What only a dishonest server could do is done to its
 //! bytes here, and shown to the honest listener.
 
-use super::{clips, fresh_key, mix};
+use super::{clips, mix};
 use crate::blind_server::BlindProcess;
 use crate::mixing;
 use crate::output::{self, Failure};
@@ -17,7 +17,8 @@ use tobari_apps::call::client::{Listener, Speaker};
 use tobari_apps::call::messages::{Join, Pace, RoomName, Welcome};
 use tobari_apps::call::program::frames;
 use tobari_core::curve::{Curve, PointEncoding, Points, Scalar};
-use tobari_core::elgamal::{Ciphertexts, Decryptor, Encryptor, SAMPLE_BOUND, SecretKey};
+use tobari_core::elgamal::{Ciphertexts, Decryptor, Encryptor, Mode, SAMPLE_BOUND, SecretKey};
+use tobari_core::params::{Parameters, SecurityFloor};
 use tobari_core::wire::{self, MemberSet, RoomId, SumHeader};
 use tobari_host::process::{MemorySearch, process_memory_contains};
 use tobari_server::connect::{ClientTls, ConnectError};
@@ -41,7 +42,7 @@ struct Attack {
 
 /// Runs every attack; fails if one succeeds that should not, or the other way round.
 pub(crate) fn run(json: bool) -> Result<ExitCode, Failure> {
-    let mut attacks = vec![search_memory()?];
+    let mut attacks = vec![search_memory(Mode::Elgamal)?, search_memory(Mode::ElgamalShared)?];
     attacks.extend(against_the_server()?);
     attacks.extend(by_a_dishonest_server()?);
     for attack in &attacks {
@@ -61,11 +62,11 @@ pub(crate) fn run(json: bool) -> Result<ExitCode, Failure> {
 }
 
 /// Reads the server process's whole memory in the middle of a call.
-fn search_memory() -> Result<Attack, Failure> {
-    let (speakers, key) = (clips()?, fresh_key()?);
+fn search_memory(mode: Mode) -> Result<Attack, Failure> {
+    let (speakers, key) = (clips()?, super::fresh_key(mode)?);
     let server = BlindProcess::start(false)?;
     let mut needles = plain_needles(&speakers);
-    needles.push(wire::encode_secret_key(&key)[9..41].to_vec());
+    needles.push(key.encode()[9..41].to_vec());
     let secrets = needles.len();
     needles.push(server.url().trim_start_matches("http://").as_bytes().to_vec()); // must be there: shows that the search works
     let found: Arc<Mutex<Option<std::io::Result<MemorySearch>>>> = Arc::default();
@@ -80,7 +81,10 @@ fn search_memory() -> Result<Attack, Failure> {
     let leaks = search.found.iter().filter(|index| **index < secrets).count();
     let works = search.found.contains(&secrets);
     Ok(Attack {
-        attack: "look for plain samples and the key in the server's memory",
+        attack: match mode {
+            Mode::Elgamal => "look for plain samples and the key in the server's memory",
+            Mode::ElgamalShared => "look for plain samples and the key in its memory in mode elgamal-shared",
+        },
         by: "the server's operator",
         caught: works && leaks == 0,
         known_limit: false,
@@ -123,16 +127,18 @@ fn against_the_server() -> Result<Vec<Attack>, Failure> {
     let mut other_room = |packets: &mut Vec<Vec<u8>>| packets[0][4] ^= 1;
     let mut other_member = |packets: &mut Vec<Vec<u8>>| packets[0][13] ^= 1;
     let mut other_curve = |packets: &mut Vec<Vec<u8>>| packets[0][2] = Curve::NistP256.wire_id();
+    let mut other_mode = |packets: &mut Vec<Vec<u8>>| packets[0][1] = wire::Kind::SharedPacket as u8;
     let mut version = |packets: &mut Vec<Vec<u8>>| packets[0][0] = 9;
     let mut twice = |packets: &mut Vec<Vec<u8>>| packets.push(packets[0].clone());
     type Tamper<'a> = &'a mut dyn FnMut(&mut Vec<Vec<u8>>);
-    let attempts: [(&'static str, &'static str, Tamper<'_>); 8] = [
+    let attempts: [(&'static str, &'static str, Tamper<'_>); 9] = [
         ("flip one bit of a packet", "somebody on the way", &mut flip),
         ("send a point that is not on the curve", "a member", &mut off_curve),
         ("cut a packet short", "a member", &mut truncated),
         ("send a packet made for another room", "a member", &mut other_room),
         ("send in another member's name", "a member", &mut other_member),
         ("send a packet on another curve", "a member", &mut other_curve),
+        ("send a packet of another mode", "a member", &mut other_mode),
         ("send a packet of another version", "a member", &mut version),
         ("send one packet twice, to be heard twice", "a member", &mut twice),
     ];
@@ -144,6 +150,12 @@ fn against_the_server() -> Result<Vec<Attack>, Failure> {
         attacks.push(Attack { attack, by, caught, known_limit: false, how });
     }
     Ok(attacks)
+}
+
+/// A key of mode `elgamal`.
+fn fresh_key() -> Result<SecretKey, Failure> {
+    let parameters = Parameters::new(Curve::Secp256k1, SecurityFloor::Standard)?;
+    Ok(SecretKey::generate(parameters, &mut randomness::generator()?))
 }
 
 /// Joins a room, sends one tampered packet, and waits for the server's word: why it put the member out, if it did.

@@ -4,9 +4,10 @@
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
-use tobari_core::curve::Curve;
+use tobari_core::curve::{Curve, PointEncoding};
 use tobari_core::elgamal::{SharedCiphertexts, SharedDecryptor, SharedEncryptor, SharedKey};
 use tobari_core::params::{Parameters, SecurityFloor};
+use tobari_core::wire::{RoomId, decode_packet, encode_packet};
 
 /// Samples of a packet.
 const SAMPLES: usize = 320;
@@ -17,6 +18,8 @@ struct State {
     encryptor: SharedEncryptor,
     decryptor: SharedDecryptor,
     packet: SharedCiphertexts,
+    /// The packet as it is sent, compressed.
+    bytes: Vec<u8>,
 }
 
 thread_local! {
@@ -34,7 +37,7 @@ pub extern "C" fn prepare(curve: u32) -> u32 {
     let encryptor = SharedEncryptor::new(&key);
     let Ok(packet) = encryptor.encrypt(&messages, &mut rng) else { return 0 };
     let decryptor = SharedDecryptor::new(&key, 32_768);
-    STATE.set(Some(State { rng, messages, encryptor, decryptor, packet }));
+    STATE.set(Some(State { rng, messages, encryptor, decryptor, packet, bytes: Vec::new() }));
     1
 }
 
@@ -47,10 +50,24 @@ pub extern "C" fn encrypt() -> u32 {
     })
 }
 
-/// Decrypts the last packet; 1 if what comes out is what went in.
+/// Writes the last packet in its compressed form; 1 if all is well.
+#[unsafe(no_mangle)]
+pub extern "C" fn send() -> u32 {
+    with(|state| {
+        state.bytes = encode_packet(RoomId([0; 8]), 0, 0, PointEncoding::Compressed, &state.packet);
+        true
+    })
+}
+
+/// What a listener does with the bytes last sent: reads them, with a square root for each point, and decrypts. 1 if what comes out
+/// is what went in.
 #[unsafe(no_mangle)]
 pub extern "C" fn decrypt() -> u32 {
-    with(|state| state.decryptor.vartime_decrypt(&state.packet).is_ok_and(|found| *found == state.messages))
+    with(|state| {
+        let packet = decode_packet::<SharedCiphertexts>(&state.bytes, state.encryptor.parameters());
+        let found = packet.ok().and_then(|(_, packet)| state.decryptor.vartime_decrypt(&packet).ok());
+        found.is_some_and(|found| *found == state.messages)
+    })
 }
 
 fn with(work: impl FnOnce(&mut State) -> bool) -> u32 {

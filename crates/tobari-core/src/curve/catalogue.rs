@@ -4,7 +4,11 @@
 //! degree above 29. The known answers in `vectors/curve` hold the constants in place.
 
 use super::endomorphism::Halves;
+#[cfg(any(not(target_pointer_width = "32"), test))]
+use crate::simd::Element;
 use crate::simd::{Coefficient, CurveConstants, CurveKernels, Form, Portable, Prime};
+#[cfg(any(target_pointer_width = "32", test))]
+use crate::simd::{Narrow, limbs29};
 use std::fmt;
 
 /// Runs an expression with `$name` bound to the marker type of a curve.
@@ -192,7 +196,7 @@ impl Curve {
 
     /// The fastest loops that this machine has.
     pub(crate) fn kernels(self) -> &'static CurveKernels {
-        with_curve!(self, C => C::vector_kernels().unwrap_or(C::PORTABLE))
+        with_curve!(self, C => C::vector_kernels().unwrap_or(C::SCALAR))
     }
 
     pub(crate) fn shape(self) -> Shape {
@@ -246,6 +250,10 @@ macro_rules! curve {
         }
 
         impl CurveConstants<$limbs> for $name {
+            #[cfg(target_pointer_width = "32")]
+            type Scalar = Narrow<$name, $limbs, { limbs29($field_bits) }>;
+            #[cfg(not(target_pointer_width = "32"))]
+            type Scalar = Element<$name, $limbs>;
             const A: Coefficient = $a;
             const B: [u64; $limbs] = $b;
             const GENERATOR: [[u64; $limbs]; 2] = [$gx, $gy];
@@ -255,7 +263,17 @@ macro_rules! curve {
 
         impl $name {
             pub(crate) const WORDS: usize = $limbs;
-            pub(crate) const PORTABLE: &'static CurveKernels = &Portable::<$name, $limbs>::KERNELS;
+            /// What defines the meaning of all others.
+            #[cfg(test)]
+            pub(crate) const PORTABLE: &'static CurveKernels =
+                &Portable::<$name, Element<$name, $limbs>, $limbs>::KERNELS;
+            #[cfg(test)]
+            pub(crate) const NARROW: [CurveKernels; 2] = {
+                type Loops = Portable<$name, Narrow<$name, $limbs, { limbs29($field_bits) }>, $limbs>;
+                [Loops::KERNELS, Loops::SHUFFLING]
+            };
+            const SCALAR: &'static CurveKernels =
+                &Portable::<$name, <$name as CurveConstants<$limbs>>::Scalar, $limbs>::KERNELS;
             const SHAPE: Shape = Shape {
                 words: $limbs,
                 field_bits: $field_bits,

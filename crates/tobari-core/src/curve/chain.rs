@@ -8,7 +8,7 @@
 
 use super::Points;
 use super::catalogue::with_curve;
-use crate::simd::{Coefficient, CurveConstants, Element};
+use crate::simd::{Coefficient, Coordinate, CurveConstants};
 
 /// `2^(step i) · point` for `i` in `0..count`, for the one point of a batch.
 pub(crate) fn vartime_powers_of_two(point: &Points, step: u32, count: usize) -> Points {
@@ -16,21 +16,21 @@ pub(crate) fn vartime_powers_of_two(point: &Points, step: u32, count: usize) -> 
     if point.is_identity(0) {
         return Points::identity(curve, count);
     }
-    let integers = with_curve!(curve, C => run::<C, { C::WORDS }>(&point.to_integers(), step, count));
+    let integers = with_curve!(curve, C => run::<C, <C as CurveConstants<{ C::WORDS }>>::Scalar, { C::WORDS }>(&point.to_integers(), step, count));
     Points::from_known_integers(curve, &integers)
 }
 
-fn run<C: CurveConstants<L>, const L: usize>(point: &[u64], step: u32, count: usize) -> Vec<u64> {
-    let coordinate = |start: usize| Element::<C, L>::from_integer(&std::array::from_fn(|i| point[start + i]));
-    let mut current = [coordinate(0), coordinate(L), Element::ONE];
+fn run<C: CurveConstants<L>, F: Coordinate<L>, const L: usize>(point: &[u64], step: u32, count: usize) -> Vec<u64> {
+    let coordinate = |start: usize| F::from_integer(&std::array::from_fn(|i| point[start + i])).settle();
+    let mut current = [coordinate(0), coordinate(L), F::ONE];
     let mut all = Vec::with_capacity(count);
     for i in 0..count {
         if i > 0 {
-            (0..step).for_each(|_| current = double(current));
+            (0..step).for_each(|_| current = double::<C, F, L>(current));
         }
         all.push(current);
     }
-    let mut product = Element::ONE;
+    let mut product = F::ONE;
     let mut prefixes = Vec::with_capacity(count);
     for [_, _, z] in &all {
         prefixes.push(product);
@@ -49,10 +49,10 @@ fn run<C: CurveConstants<L>, const L: usize>(point: &[u64], step: u32, count: us
     integers
 }
 
-fn double<C: CurveConstants<L>, const L: usize>([x, y, z]: [Element<C, L>; 3]) -> [Element<C, L>; 3] {
+fn double<C: CurveConstants<L>, F: Coordinate<L>, const L: usize>([x, y, z]: [F; 3]) -> [F; 3] {
     let slope = match C::A {
         Coefficient::MinusThree => {
-            let delta = z.square();
+            let delta = z.square().settle();
             let product = (x - delta) * (x + delta);
             product.double() + product
         }
@@ -62,12 +62,13 @@ fn double<C: CurveConstants<L>, const L: usize>([x, y, z]: [Element<C, L>; 3]) -
         }
         Coefficient::Small(a) => {
             let square = x.square();
-            square.double() + square + Element::from_small(a) * z.square().square()
+            square.double() + square + F::from_small(a) * z.square().square()
         }
     };
-    let twice_square = y.square().double();
+    let twice_square = y.square().double().settle();
     let d = x.double() * twice_square;
-    let new_x = slope.square() - d.double();
+    let slope = slope.settle();
+    let new_x = (slope.square() - d.double()).settle();
     let half_rise = twice_square.square();
-    [new_x, slope * (d - new_x) - half_rise.double(), y.double() * z]
+    [new_x, (slope * (d - new_x) - half_rise.double()).settle(), y.double() * z]
 }

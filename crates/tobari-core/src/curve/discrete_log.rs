@@ -17,7 +17,7 @@
 use super::Points;
 use super::points::{entry_lines, group_lines};
 use crate::curve::Curve;
-use crate::simd::{LANES, Line, Scratch, fingerprint};
+use crate::simd::{LANES, Line, Scratch};
 use zeroize::Zeroizing;
 
 /// Multiples in each of the two tables that confirm a hit.
@@ -296,12 +296,11 @@ impl Open {
     }
 }
 
-/// 64 bits of each canonical `x`.
+/// 64 bits of each `x`.
 fn fingerprints(points: &Points) -> Vec<u64> {
-    let lines = points.canonical();
-    let groups = lines.chunks_exact(group_lines(points.curve()));
-    let all = groups.flat_map(|group| (0..LANES).map(|lane| fingerprint(group[0].0[lane], group[1].0[lane])));
-    all.take(points.len()).collect()
+    let mut lines = vec![Line::ZERO; points.len().div_ceil(LANES)];
+    (points.curve().kernels().fingerprints)(points.lines(), &mut lines);
+    lines.iter().flat_map(|line| line.0).take(points.len()).collect()
 }
 
 /// 1 where two points are the same, -1 where they are opposite.

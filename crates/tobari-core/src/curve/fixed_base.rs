@@ -1,9 +1,10 @@
 //! Many secret multiples of one public point.
 //!
-//! For windows of `w = 6` bits the table holds `(2i + 1) · 2^(wj) · B` for `i < 2^(w-1)` and every window `j`: one cache
-//! line an entry on curves of 256 bits, 88 KB in all. A batch is worked window by window, so that the window's 32 entries
-//! stay in the first-level cache (or in registers) while they are read for each scalar. Cost a scalar of `b` bits: `b/6`
-//! batched additions.
+//! For windows of `w` bits the table holds `(2i + 1) · 2^(wj) · B` for `i < 2^(w-1)` and every window `j`: one cache line an
+//! entry on curves of 256 bits. A batch is worked window by window, so that the window's entries stay in the first-level
+//! cache (or in registers) while they are read for each scalar. Cost a scalar of `b` bits: `b/w` batched additions. How
+//! wide windows pay depends on how the backend reads a table (`CurveKernels::window`): with `w = 6`
+//! it has 88 KB, with `w = 8`, where it is read by byte shuffles, 256 KB.
 //!
 //! # Leakage
 //! No address depends on a digit. Whatever is added to a sum over the windows from `i` to before `j` is a sum over windows
@@ -17,12 +18,6 @@ use super::points::{entry_lines, group_lines};
 use super::scalar::{RECODED_WORDS, Scalar, digit_count, window_start};
 use super::{Curve, Points};
 use crate::simd::{LANES, Line, Lines, Scratch};
-
-/// Bits of a window that is read by full scans.
-const WIDTH: u32 = 6;
-
-/// The same for the table of a packet.
-const PACKET_WIDTH: u32 = 7;
 
 /// Runs of windows that are summed side by side: a power of two.
 const BLOCKS: usize = 4;
@@ -122,18 +117,17 @@ impl Table {
 }
 
 impl FixedBase {
-    /// The table of point `index` of `base`, a public point; about 1,400 point additions.
+    /// The table of point `index` of `base`, a public point; 1,400 to 4,100 point additions.
     ///
     /// # Panics
     /// If there is no such point.
     pub fn new(base: &Points, index: usize) -> Self {
-        Self(Table::new(base, index, WIDTH, false))
+        Self(Table::new(base, index, base.curve().kernels().window, false))
     }
 
-    /// The table of one point that meets a few hundred scalars only, so that its making counts: wider windows, as wide as full
-    /// scans allow.
+    /// The table of one point that meets a few hundred scalars only, so that its making counts.
     pub(crate) fn of_packet(base: &Points) -> Self {
-        Self(Table::new(base, 0, PACKET_WIDTH, false))
+        Self(Table::new(base, 0, base.curve().kernels().packet_window, false))
     }
 
     /// The curve.

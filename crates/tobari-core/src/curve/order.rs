@@ -5,7 +5,7 @@
 
 use super::catalogue::with_curve;
 use super::scalar::Scalar;
-use crate::simd::{CurveConstants, Element, Form, Prime};
+use crate::simd::{Coordinate, CurveConstants, Element, Form, Prime};
 use std::marker::PhantomData;
 
 /// The order of `C` as a prime: its residues are the scalars.

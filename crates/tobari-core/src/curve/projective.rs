@@ -6,7 +6,7 @@
 
 use super::Curve;
 use super::catalogue::with_curve;
-use crate::simd::{Coefficient, CurveConstants, Element};
+use crate::simd::{Coefficient, Coordinate, CurveConstants, Element};
 use subtle::{Choice, ConditionallySelectable};
 
 /// `(X : Y : Z)`, the identity being `(0 : 1 : 0)`.

@@ -192,6 +192,8 @@ impl<C: CurveConstants<L>, const L: usize, const N: usize> Avx512Kernels<C, L, N
     const KERNELS: CurveKernels = CurveKernels {
         backend: "avx512ifma",
         limbs: N,
+        window: 6,
+        packet_window: 7,
         add_assign: kernel!(add_assign(a: &mut [Line], b: &[Line], scratch: &mut Scratch)),
         double_assign: kernel!(double_assign(a: &mut [Line], scratch: &mut Scratch)),
         negate_masked: kernel!(negate_masked(a: &mut [Line], mask: &[Line])),
@@ -206,6 +208,7 @@ impl<C: CurveConstants<L>, const L: usize, const N: usize> Avx512Kernels<C, L, N
             out: &mut [Line],
             scratch: &mut Scratch
         )),
+        fingerprints: kernel!(fingerprints(points: &[Line], out: &mut [Line])),
         vartime_pair_x: kernel!(vartime_pair_x(
             points: &[Line],
             steps: &[Line],

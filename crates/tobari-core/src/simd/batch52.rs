@@ -13,6 +13,7 @@
 
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
+use super::coordinate::Coordinate;
 use super::field::{Element, Form, power_of_two};
 use super::field52::{Field52, Number, vectors};
 use super::lanes::{Simd, Task};

@@ -8,7 +8,7 @@
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
 use super::batch52::{Batch52, CHAINS, MAX_WORDS, Step, Words};
-use super::field::{Form, power_of_two};
+use super::field::{Element, Form, power_of_two};
 use super::field52::{Field52, Number, limbs, vectors};
 use super::lanes::Simd;
 use super::lines::{LANES, Line};
@@ -88,7 +88,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     #[inline(always)]
     pub(super) fn decompress(self, integers: &mut [u64], points: &mut [Line]) -> Result<(), usize> {
         if C::MODULUS[0] & 3 != 3 {
-            portable::find_y::<C, L>(integers)?;
+            portable::find_y::<C, Element<C, L>, L>(integers)?;
             return self.import(integers, points);
         }
         let steps = integers.chunks(CHAINS * LANES * Self::STRIDE).zip(points.chunks_mut(CHAINS * Self::GROUP));

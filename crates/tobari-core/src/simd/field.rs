@@ -10,9 +10,11 @@
 //!   < 2p`, so one conditional subtraction ends it.
 //!
 //! # Leakage
-//! Constant time, except `vartime_` functions and the exponents of [`Element::pow`], which are public constants.
+//! Constant time, except `vartime_` functions and the exponents of [`Coordinate::pow`], which are public constants.
 
+use super::coordinate::Coordinate;
 use super::inverse::Modulus;
+use super::lines::Line;
 use std::marker::PhantomData;
 use std::ops::{Add, Mul, Neg, Sub};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
@@ -138,149 +140,90 @@ pub(crate) fn less_than<const L: usize>(a: &[u64; L], b: &[u64; L]) -> Choice {
 pub(crate) struct Element<P, const L: usize>(pub(crate) [u64; L], PhantomData<P>);
 
 impl<P: Prime<L>, const L: usize> Element<P, L> {
-    pub(crate) const ZERO: Self = Self([0; L], PhantomData);
-    pub(crate) const ONE: Self = Self(P::ONE, PhantomData);
-
     /// The words as they stand; the caller knows that they are canonical.
     #[inline(always)]
     pub(crate) fn from_words(words: &[u64; L]) -> Self {
         Self(*words, PhantomData)
     }
+}
 
-    /// From a canonical integer below `p`.
-    pub(crate) fn from_integer(integer: &[u64; L]) -> Self {
+impl<P: Prime<L>, const L: usize> Coordinate<L> for Element<P, L> {
+    const BACKEND: &'static str = "portable";
+    const MODULUS: [u64; L] = P::MODULUS;
+    const LIMBS: usize = L;
+    const ZERO: Self = Self([0; L], PhantomData);
+    const ONE: Self = Self(P::ONE, PhantomData);
+
+    fn from_integer(integer: &[u64; L]) -> Self {
         Self(*integer, PhantomData) * Self(P::R_SQUARED, PhantomData)
     }
 
-    /// From a small integer.
-    pub(crate) fn from_small(value: u64) -> Self {
-        let mut integer = [0; L];
-        integer[0] = value;
-        Self::from_integer(&integer)
-    }
-
-    /// The canonical integer in `[0, p)`.
-    pub(crate) fn to_integer(self) -> [u64; L] {
+    fn to_integer(self) -> [u64; L] {
         let mut one = [0; L];
         one[0] = 1;
         product::<P, L>(&self.0, &one)
     }
 
     #[inline(always)]
-    pub(crate) fn is_zero(&self) -> bool {
+    fn from_residue(residue: &[u64; L]) -> Self {
+        Self::from_words(residue)
+    }
+
+    #[inline(always)]
+    fn residue(self) -> [u64; L] {
+        self.0
+    }
+
+    #[inline(always)]
+    fn load(lines: &[Line], lane: usize) -> Self {
+        Self(std::array::from_fn(|i| lines[i].0[lane]), PhantomData)
+    }
+
+    #[inline(always)]
+    fn store(self, lines: &mut [Line], lane: usize) {
+        for (line, word) in lines.iter_mut().zip(self.0) {
+            line.0[lane] = word;
+        }
+    }
+
+    #[inline(always)]
+    fn canonical(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn settle(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn is_zero(&self) -> bool {
         self.0.iter().fold(0, |all, word| all | word) == 0
     }
 
     #[inline(always)]
-    pub(crate) fn square(self) -> Self {
-        self * self
+    fn is_blank(&self) -> bool {
+        self.is_zero()
     }
 
     #[inline(always)]
-    pub(crate) fn double(self) -> Self {
-        self + self
+    fn negate_masked(self, mask: u64) -> Self {
+        Self::conditional_select(&self, &-self, Choice::from((mask & 1) as u8))
     }
 
-    /// `self^exponent` for a public exponent, by windows of four bits.
-    pub(crate) fn pow(self, exponent: &[u64; L]) -> Self {
-        let mut powers = [Self::ONE; 16];
-        for i in 1..16 {
-            powers[i] = powers[i - 1] * self;
-        }
-        let mut result = Self::ONE;
-        for window in (0..16 * L).rev() {
-            for _ in 0..4 {
-                result = result.square();
-            }
-            result = result * powers[(exponent[window / 16] >> (4 * (window % 16))) as usize & 15];
-        }
-        result
+    #[inline(always)]
+    fn square(self) -> Self {
+        self * self
     }
 
-    /// `1/self`, and zero for zero.
-    pub(crate) fn invert(self) -> Self {
+    fn invert(self) -> Self {
         // words w = vR give 1/w, and R²/w is wanted
         Self(P::INVERSION.invert(&self.0), PhantomData) * Self(P::R_CUBED, PhantomData)
     }
 
-    /// The same in a time that depends on `self`.
-    pub(crate) fn vartime_invert(self) -> Self {
+    fn vartime_invert(self) -> Self {
         Self(P::INVERSION.vartime_invert(&self.0), PhantomData) * Self(P::R_CUBED, PhantomData)
     }
-}
-
-/// Square roots in `F_p` by Tonelli and Shanks, for `p - 1 = odd · 2^twos`; one exponentiation where `twos = 1`.
-pub(crate) struct SquareRoots<P, const L: usize> {
-    half_odd: [u64; L],
-    twos: u32,
-    /// A generator of the subgroup of order `2^twos`.
-    generator: Element<P, L>,
-}
-
-impl<P: Prime<L>, const L: usize> SquareRoots<P, L> {
-    pub(crate) fn new() -> Self {
-        let (odd, twos) = odd_part(&P::MODULUS);
-        let generator = if twos == 1 { -Element::ONE } else { Self::non_residue().pow(&odd) };
-        Self { half_odd: halve(&odd), twos, generator }
-    }
-
-    /// The smallest positive integer without a square root.
-    fn non_residue() -> Element<P, L> {
-        let half = halve(&P::MODULUS); // (p-1)/2
-        let mut candidate = Element::ONE.double();
-        while candidate.pow(&half) == Element::ONE {
-            candidate = candidate + Element::ONE;
-        }
-        candidate
-    }
-
-    /// A root of `x` if there is one; variable time in `x`.
-    pub(crate) fn vartime_root(&self, x: Element<P, L>) -> Option<Element<P, L>> {
-        // x^((odd-1)/2) gives the candidate x^((odd+1)/2) and its error x^odd, whose order divides 2^twos
-        let power = x.pow(&self.half_odd);
-        let mut root = x * power;
-        let mut error = root * power;
-        let (mut generator, mut order_log) = (self.generator, self.twos);
-        while self.twos > 1 && error != Element::ONE {
-            let log = Self::vartime_order_log(error, order_log)?;
-            for _ in 0..order_log - log - 1 {
-                generator = generator.square();
-            }
-            root = root * generator;
-            generator = generator.square();
-            error = error * generator;
-            order_log = log;
-        }
-        (root.square() == x).then_some(root)
-    }
-
-    /// The `k < limit` with `x` of order `2^k`, if there is one.
-    fn vartime_order_log(mut x: Element<P, L>, limit: u32) -> Option<u32> {
-        for log in 0..limit {
-            if x == Element::ONE {
-                return Some(log);
-            }
-            x = x.square();
-        }
-        None
-    }
-}
-
-/// `a >> 1`.
-fn halve<const L: usize>(a: &[u64; L]) -> [u64; L] {
-    std::array::from_fn(|i| (a[i] >> 1) | if i + 1 < L { a[i + 1] << 63 } else { 0 })
-}
-
-/// `p - 1 = odd · 2^twos`.
-fn odd_part<const L: usize>(p: &[u64; L]) -> ([u64; L], u32) {
-    let mut odd = *p;
-    odd[0] -= 1;
-    let mut twos = 0;
-    while odd[0] & 1 == 0 {
-        odd = halve(&odd);
-        twos += 1;
-    }
-    (odd, twos)
 }
 
 /// `a b / R mod p`, canonical, for `a, b < p`.
@@ -418,6 +361,7 @@ mod tests {
     use crate::curve::Curve;
     use crate::curve::catalogue::with_curve;
     use crate::simd::CurveConstants;
+    use crate::simd::coordinate::SquareRoots;
     use num_bigint::BigUint;
     use proptest::prelude::*;
 
@@ -491,7 +435,7 @@ mod tests {
             fn holds<P: CurveConstants<L>, const L: usize>(a: &BigUint) {
                 let p = integer(&P::MODULUS);
                 let x = Element::<P, L>::from_integer(&words(&(a % &p)));
-                let roots = SquareRoots::<P, L>::new();
+                let roots = SquareRoots::<Element<P, L>, L>::new();
                 let root = roots.vartime_root(x.square());
                 assert!(root.is_some_and(|root| root == x || root == -x));
                 if !x.is_zero() {

@@ -3,12 +3,14 @@
 //! A backend is a table of functions ([`CurveKernels`]), chosen once. Batches of points are lines of eight 64-bit lanes
 //! (`Line`), one lane a point: a group of eight points is the limbs of its `x`, least significant first, then those of its
 //! `y`, one line a limb. **What the limbs mean is the backend's own affair**: canonical residues of 64-bit words on the
-//! portable one, redundant 52-bit numbers on vectors. In common is only:
+//! portable one, signed 29-bit limbs where products of words have 64 bits only, redundant 52-bit numbers on vectors. In
+//! common is only:
 //!
 //! * the identity is all limbs zero, and `y` has a limb that is not zero everywhere else (`b ≠ 0`, odd order); the lanes
 //!   beyond the end of a batch are the identity;
 //! * outside, a point is `2L` words, `x` then `y`, canonical integers, least significant word first, `L` = 3, 4 or 6:
-//!   `import` and `export` lead there and back, and **the portable backend defines what they must give** after any operation;
+//!   `import` and `export` lead there and back, and **the portable backend on words defines what they must give** after any
+//!   operation;
 //! * a table entry is the words of a point's canonical residues, in whole lines (one or two).
 //!
 //! This is the only room of the crate that may hold `unsafe`; the portable backend needs none.
@@ -25,6 +27,7 @@ mod avx512;
 mod batch52;
 #[cfg(any(target_arch = "x86_64", test))]
 mod codec52;
+mod coordinate;
 mod field;
 #[cfg(any(target_arch = "x86_64", test))]
 mod field52;
@@ -34,25 +37,50 @@ mod jacobian52;
 #[cfg(any(target_arch = "x86_64", test))]
 mod lanes;
 mod lines;
+#[cfg(any(target_pointer_width = "32", test))]
+mod narrow;
 #[cfg(any(target_arch = "x86_64", test))]
 mod pair52;
 mod portable;
 #[cfg(any(target_arch = "x86_64", test))]
 mod product52;
 mod ring;
+#[cfg(any(target_feature = "simd128", test))]
+mod shuffle;
 #[cfg(any(target_arch = "x86_64", test))]
 mod table52;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512Kernels;
+pub(crate) use coordinate::Coordinate;
 pub(crate) use field::{Element, Form, Prime};
 pub(crate) use lines::{LANES, Line, Lines};
+#[cfg(any(target_pointer_width = "32", test))]
+pub(crate) use narrow::{Narrow, limbs29};
 pub(crate) use portable::Portable;
 pub(crate) use ring::NttTable;
 pub use ring::RingKernels;
 
+#[cfg(any(target_pointer_width = "32", test))]
+/// Repeats a block for every `$i` below `$n`, at most 16, in the source: the engines of browsers do not unroll loops, and the
+/// compiler not all of these.
+macro_rules! unrolled {
+    ($i:ident < $n:expr => $body:block) => { unrolled!(@ $i $n, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15) };
+    (@ $i:ident $n:expr, $body:block, $($value:literal)*) => {
+        $(if $value < $n {
+            #[allow(non_upper_case_globals, reason = "a loop's variable")]
+            const $i: usize = $value;
+            $body
+        })*
+    };
+}
+#[cfg(any(target_pointer_width = "32", test))]
+use unrolled;
+
 /// Constants of one curve, known at compile time, so that each loop is specialised by prime.
 pub(crate) trait CurveConstants<const L: usize>: Prime<L> {
+    /// The coordinates that suit a machine without vectors best.
+    type Scalar: Coordinate<L>;
     /// The coefficient `a`.
     const A: Coefficient;
     /// The coefficient `b`, canonical.
@@ -80,14 +108,15 @@ pub(crate) const fn opaque(mask: u64) -> u64 {
     std::hint::black_box(mask)
 }
 
-/// 64 bits of a coordinate from its two lowest canonical limbs, whether these have 64 bits or 52.
-pub(crate) fn fingerprint(low: u64, high: u64) -> u64 {
+/// 64 bits of a coordinate from the two lowest limbs, of 64 bits or of 52, of its canonical residue.
+fn fingerprint(low: u64, high: u64) -> u64 {
     low ^ high << 52
 }
 
 /// Bits of a window of [`CurveKernels::multiply`].
 pub(crate) const WINDOW: u32 = 4;
 /// Odd multiples that its windows choose from: `1, 3, … 15`.
+#[cfg(any(target_arch = "x86_64", test))]
 pub(crate) const WINDOW_ENTRIES: usize = 1 << (WINDOW - 1);
 
 /// The place of a window value `u` in a table of odd multiples, and all ones where its digit `2u - (2^width - 1)` is
@@ -135,6 +164,10 @@ pub struct CurveKernels {
     pub backend: &'static str,
     /// Limbs of a coordinate: a group is twice as many lines.
     pub(crate) limbs: usize,
+    /// Bits of the windows in which a table for many batches is cheapest to read by [`CurveKernels::select`].
+    pub(crate) window: u32,
+    /// The same where a table serves one packet only.
+    pub(crate) packet_window: u32,
     /// `a[i] += b[i]` in affine form with one inversion for the batch; complete: equal, opposite and identity operands
     /// give the right sum and do not touch their neighbours. 5M + 1S an addition, and one inversion.
     pub(crate) add_assign: fn(a: &mut [Line], b: &[Line], scratch: &mut Scratch),
@@ -147,7 +180,7 @@ pub struct CurveKernels {
     /// The batch as table entries.
     pub(crate) pack: fn(a: &[Line], out: &mut [Line]),
     /// `out[i] = table[index[i]]`, negated where `negate[i]` is all ones, with neither an address nor a branch that depends
-    /// on an index or a mask. At most 64 entries.
+    /// on an index or a mask. No more entries than the wider of the two windows has digits of a sign.
     pub(crate) select: Select,
     /// The same by addresses that depend on the indices, for tables of any size.
     pub(crate) vartime_select: Select,
@@ -155,6 +188,8 @@ pub struct CurveKernels {
     /// multiples of all points: `P_0 P_1 …`, then `3P_0 3P_1 …`, up to `15`. With two terms `k` is `k_0 + λ k_1`, whose windows
     /// alternate. Neither an address nor a branch depends on a window, but for exceptional additions.
     pub(crate) multiply: fn(multiples: &[Line], windows: &[u8], terms: usize, out: &mut [Line], scratch: &mut Scratch),
+    /// The fingerprints ([`fingerprint`]) of all `x`, a line for each group.
+    pub(crate) fingerprints: fn(points: &[Line], out: &mut [Line]),
     /// The fingerprints ([`fingerprint`]) of `x(Q - S)` and `x(Q + S)`, two lines for each `S` of a table and each group of
     /// points `Q`: 7 products a pair, and one inversion for all. False, and nothing is written, if some `Q = ±S`. What comes
     /// out for the identity means nothing. Variable time.
@@ -189,6 +224,7 @@ mod tests {
         with_curve!(curve, C => {
             let mut others = vec![emulated::<C, { C::WORDS }, { limbs52(C::WORDS) }>()];
             others.extend(C::vector_kernels().map(|kernels| CurveKernels { ..*kernels }));
+            others.extend(C::NARROW);
             (C::PORTABLE, others)
         })
     }
@@ -204,6 +240,8 @@ mod tests {
         CurveKernels {
             backend: "emulated lanes",
             limbs: N,
+            window: 6,
+            packet_window: 7,
             add_assign: kernel!(add_assign(a, b, scratch)),
             double_assign: kernel!(double_assign(a, scratch)),
             negate_masked: kernel!(negate_masked(a, mask)),
@@ -212,6 +250,7 @@ mod tests {
             select: kernel!(select(table, index, negate, out)),
             vartime_select: kernel!(vartime_select(table, index, negate, out)),
             multiply: kernel!(multiply(multiples, windows, terms, out, scratch)),
+            fingerprints: kernel!(fingerprints(points, out)),
             vartime_pair_x: kernel!(vartime_pair_x(points, steps, out, scratch)),
             import: kernel!(import(integers, points)),
             export: kernel!(export(points, integers)),
@@ -345,10 +384,10 @@ mod tests {
                     (kernels.negate_masked)(&mut sum, &[Line([(side as u64).wrapping_sub(1); 8])]);
                     let own = &lines[group * 2 * kernels.limbs..(group + 1) * 2 * kernels.limbs];
                     (kernels.add_assign)(&mut sum, own, &mut scratch);
-                    (kernels.canonicalise)(&mut sum);
+                    let mut expected = [Line::ZERO];
+                    (kernels.fingerprints)(&sum, &mut expected);
                     for lane in 0..(41 - group * LANES).min(LANES) {
-                        let expected = fingerprint(sum[0].0[lane], sum[1].0[lane]);
-                        assert_eq!(found.0[lane], expected, "{curve}: {} {place}", kernels.backend);
+                        assert_eq!(found.0[lane], expected[0].0[lane], "{curve}: {} {place}", kernels.backend);
                     }
                 }
                 (kernels.pack)(&lines, &mut table);
@@ -362,7 +401,7 @@ mod tests {
         let mut rng = ChaCha20Rng::from_seed([2; 32]);
         for curve in Curve::ALL {
             let (portable, others) = backends(curve);
-            for (entries, count) in [(1, 3_usize), (8, 8), (32, 41), (64, 100)] {
+            for (entries, count) in [(1, 3_usize), (8, 8), (32, 41), (64, 100), (128, 24)] {
                 let table = mixture(curve, entries, &mut rng);
                 let lanes = |bound: u64, rng: &mut ChaCha20Rng| -> Vec<Line> {
                     (0..count.div_ceil(8)).map(|_| Line(std::array::from_fn(|_| rng.next_u64() % bound))).collect()
@@ -380,7 +419,8 @@ mod tests {
                 };
                 let expected = chosen(portable, portable.select);
                 assert!(chosen(portable, portable.vartime_select) == expected, "{curve}");
-                for other in &others {
+                let widest = |kernels: &CurveKernels| kernels.window.max(kernels.packet_window);
+                for other in others.iter().filter(|other| entries <= 1 << (widest(other) - 1)) {
                     for select in [other.select, other.vartime_select] {
                         assert!(chosen(other, select) == expected, "{curve}: {} selects otherwise", other.backend);
                     }

@@ -72,15 +72,24 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         let less = field.below(&Field52::<S, C, L, N>::SPREAD8, &vectors!(s, N, i => s.add(x[i], step_x[i])));
         let mut sums = [[s.splat(0); N]; 2];
         field.square_plus_pair([&slopes[0], &slopes[1]], [&less, &less], &mut sums);
-        let mut fingerprints = [s.splat(0); 2];
-        for side in 0..2 {
-            let canonical = field.canonical(&sums[side]);
-            // `super::fingerprint`, lane by lane
-            let high = s.shl(canonical[1], 52);
-            let both = s.and(canonical[0], high);
-            fingerprints[side] = s.sub(s.or(canonical[0], high), both);
+        [self.fingerprint(&sums[0]), self.fingerprint(&sums[1])]
+    }
+
+    /// The fingerprints of all `x`.
+    #[inline(always)]
+    pub(super) fn fingerprints(self, points: &[Line], out: &mut [Line]) {
+        for (group, out) in out.iter_mut().enumerate() {
+            self.field.simd.store(self.fingerprint(&self.x(points, group)), out);
         }
-        fingerprints
+    }
+
+    /// `super::fingerprint`, lane by lane.
+    #[inline(always)]
+    fn fingerprint(self, x: &Number<S, N>) -> S::V {
+        let s = self.field.simd;
+        let canonical = self.field.canonical(x);
+        let high = s.shl(canonical[1], 52);
+        s.sub(s.or(canonical[0], high), s.and(canonical[0], high))
     }
 
     /// A table entry in all lanes.

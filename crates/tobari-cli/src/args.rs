@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use tobari_core::curve::{Curve, PointEncoding};
 use tobari_core::elgamal::Mode;
 use tobari_core::params::{BelowFloor, Parameters, SecurityFloor};
+use tobari_core::simd::Backend;
 use tobari_server::Fingerprint;
 
 /// Useful work on data that the server cannot see.
@@ -96,7 +97,10 @@ pub(crate) struct BenchArguments {
     pub(crate) runs: usize,
     /// Only these modes, separated by commas; both without it.
     #[arg(long = "mode", value_enum, value_delimiter = ',', value_name = "MODE")]
-    pub(crate) modes: Vec<BenchMode>,
+    pub(crate) modes: Vec<ModeName>,
+    /// The loops to measure: the fastest that this machine has, or those that run everywhere.
+    #[arg(long, value_enum, default_value_t = BackendName::Fastest)]
+    pub(crate) backend: BackendName,
     /// A program that measures another engine on the same task, in between: see bench/README.md. May be given again.
     #[arg(long = "peer", value_name = "PROGRAM")]
     pub(crate) peers: Vec<String>,
@@ -118,13 +122,22 @@ pub(crate) enum BenchJob {
     Call,
 }
 
-/// A mode that has numbers.
+/// A choice of loops.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BenchMode {
-    /// One ciphertext a sample, as in the paper.
-    Elgamal,
-    /// The randomness of a packet shared by its samples.
-    ElgamalShared,
+pub(crate) enum BackendName {
+    /// The fastest that this machine has.
+    Fastest,
+    /// Those that run everywhere.
+    Portable,
+}
+
+impl BackendName {
+    pub(crate) fn backend(self) -> Backend {
+        match self {
+            BackendName::Fastest => Backend::Fastest,
+            BackendName::Portable => Backend::Portable,
+        }
+    }
 }
 
 /// From 1 to 10,000.

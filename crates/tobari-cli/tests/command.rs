@@ -79,6 +79,10 @@ fn bench_prints_one_figure_a_line_and_writes_them() {
     assert!(lines.iter().all(|line| line["engine"] == "tobari" && line["threads"] == 1));
     let csv = std::fs::read_to_string(folder.path().join("call.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + lines.len());
+    let portable = tobari(&["bench", "call", "--curve", "P-256", "--runs", "1", "--json", "--backend", "portable"]);
+    let lines = String::from_utf8(portable.stdout).unwrap();
+    assert_eq!(lines.lines().count(), 14);
+    assert!(lines.lines().all(|line| line.contains(r#""backend":"portable""#)), "{lines}");
     for wrong in [&["--runs", "0"][..], &["--mode", "mask"], &["--paper"]] {
         assert_eq!(tobari(&[&["bench", "call"], wrong].concat()).status.code(), Some(2), "{wrong:?}");
     }

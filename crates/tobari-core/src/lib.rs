@@ -1,7 +1,7 @@
 //! The cryptography of Tobari.
 //!
 //! Rooms, each standing on those after it: [`wire`] → [`elgamal`] → [`curve`] → `simd`; [`params`] beside them.
-//! No I/O, no clock, no thread, no global state but tables of constants: randomness is an argument.
+//! No I/O, no clock, no thread, no global state but tables of constants and the choice of a backend: randomness is an argument.
 
 #![deny(unsafe_code)]
 

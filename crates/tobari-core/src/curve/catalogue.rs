@@ -6,7 +6,7 @@
 use super::endomorphism::Halves;
 #[cfg(any(not(target_pointer_width = "32"), test))]
 use crate::simd::Element;
-use crate::simd::{Coefficient, CurveConstants, CurveKernels, Form, Portable, Prime};
+use crate::simd::{Backend, Coefficient, CurveConstants, CurveKernels, Form, Portable, Prime, chosen};
 #[cfg(any(target_pointer_width = "32", test))]
 use crate::simd::{Narrow, limbs29};
 use std::fmt;
@@ -189,14 +189,15 @@ impl Curve {
         self.shape().order_bits.div_ceil(8) as usize
     }
 
-    /// The name of the arithmetic in use: the fastest that this machine has.
+    /// The name of the arithmetic in use: the fastest that this machine has, unless [`crate::simd::choose_backend`] chose.
     pub fn backend(self) -> &'static str {
         self.kernels().backend
     }
 
-    /// The fastest loops that this machine has.
+    /// The fastest loops that this machine has, unless others were chosen.
     pub(crate) fn kernels(self) -> &'static CurveKernels {
-        with_curve!(self, C => C::vector_kernels().unwrap_or(C::SCALAR))
+        let fastest = chosen() == Backend::Fastest;
+        with_curve!(self, C => C::vector_kernels().filter(|_| fastest).unwrap_or(C::SCALAR))
     }
 
     pub(crate) fn shape(self) -> Shape {

@@ -4,7 +4,7 @@
 //! entry on curves of 256 bits. A batch is worked window by window, so that the window's entries stay in the first-level
 //! cache (or in registers) while they are read for each scalar. Cost a scalar of `b` bits: `b/w` batched additions. How
 //! wide windows pay depends on how the backend reads a table (`CurveKernels::window`): with `w = 6`
-//! it has 88 KB, with `w = 8`, where it is read by byte shuffles, 256 KB.
+//! it has 88 KB, with `w = 9`, where it is read by byte shuffles, 475 KB.
 //!
 //! # Leakage
 //! No address depends on a digit. Whatever is added to a sum over the windows from `i` to before `j` is a sum over windows

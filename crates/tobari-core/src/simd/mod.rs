@@ -25,6 +25,7 @@
 mod avx512;
 #[cfg(any(target_arch = "x86_64", test))]
 mod batch52;
+mod choice;
 #[cfg(any(target_arch = "x86_64", test))]
 mod codec52;
 mod coordinate;
@@ -52,6 +53,8 @@ mod table52;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512Kernels;
+pub(crate) use choice::chosen;
+pub use choice::{Backend, BackendInUse, choose_backend};
 pub(crate) use coordinate::Coordinate;
 pub(crate) use field::{Element, Form, Prime};
 pub(crate) use lines::{LANES, Line, Lines};

@@ -19,7 +19,7 @@ impl<C: CurveConstants<L>, F: Coordinate<L>, const L: usize> Portable<C, F, L> {
     #[cfg(test)]
     pub(crate) const SHUFFLING: CurveKernels = CurveKernels {
         backend: "emulated shuffles",
-        window: 8,
+        window: 9,
         select: super::shuffle::select::<F, L>,
         ..Self::KERNELS
     };
@@ -27,7 +27,7 @@ impl<C: CurveConstants<L>, F: Coordinate<L>, const L: usize> Portable<C, F, L> {
     pub(crate) const KERNELS: CurveKernels = CurveKernels {
         backend: F::BACKEND,
         limbs: F::LIMBS,
-        window: if SHUFFLES { 8 } else { 6 },
+        window: if SHUFFLES { 9 } else { 6 },
         packet_window: 7,
         add_assign: add_assign::<C, F, L>,
         double_assign: double_assign::<C, F, L>,

@@ -144,7 +144,7 @@ pub(super) fn example(scheme: [&str; 4], what: &str, bits: Option<u32>, median: 
         what: what.to_owned(),
         engine,
         params: Params { curve, mode, timing, bits, inputs: None },
-        backend: "portable".to_owned(),
+        backend: "avx512ifma".to_owned(),
         threads: 1,
         unit: "ns/sample".to_owned(),
         median,
@@ -186,7 +186,7 @@ mod tests {
     fn the_csv_has_one_line_a_figure_under_the_fixed_head() {
         let csv = table(&[example(["mcl", "p160_1", "elgamal", "variable"], "decrypt", Some(16), 7.25)]).csv();
         let head = "job,what,engine,curve,mode,timing,bits,backend,threads,unit,median,min,max,runs,labels";
-        let line = "call,decrypt,mcl,p160_1,elgamal,variable,16,portable,1,ns/sample,7.2,7.2,7.2,1,";
+        let line = "call,decrypt,mcl,p160_1,elgamal,variable,16,avx512ifma,1,ns/sample,7.2,7.2,7.2,1,";
         assert_eq!(csv.lines().collect::<Vec<_>>(), [head, line]);
     }
 }

@@ -6,7 +6,7 @@
 
 use super::figures::{DISTURBED, Line, Params, summary};
 use super::peer;
-use crate::args::{BenchArguments, BenchMode};
+use crate::args::{BenchArguments, ModeName};
 use crate::output::Failure;
 use crate::randomness;
 use chacha20::ChaCha20Rng;
@@ -79,13 +79,13 @@ pub(super) fn time(work: &mut impl FnMut()) -> f64 {
     started.elapsed().as_nanos() as f64
 }
 
-fn tasks(curve: Curve, modes: &[BenchMode]) -> Result<Vec<Task>, Failure> {
+fn tasks(curve: Curve, modes: &[ModeName]) -> Result<Vec<Task>, Failure> {
     let wanted = |mode| modes.is_empty() || modes.contains(&mode);
     let mut tasks = Vec::new();
-    if wanted(BenchMode::Elgamal) {
+    if wanted(ModeName::Elgamal) {
         tasks.extend(elgamal(curve)?);
     }
-    if wanted(BenchMode::ElgamalShared) {
+    if wanted(ModeName::ElgamalShared) {
         tasks.extend(shared(curve)?);
     }
     Ok(tasks)
@@ -271,8 +271,8 @@ mod tests {
     #[test]
     fn a_mode_that_was_not_asked_for_is_not_measured() {
         for (modes, names) in [
-            (vec![BenchMode::ElgamalShared], vec!["elgamal-shared"]),
-            (vec![BenchMode::Elgamal], vec!["elgamal"]),
+            (vec![ModeName::ElgamalShared], vec!["elgamal-shared"]),
+            (vec![ModeName::Elgamal], vec!["elgamal"]),
             (vec![], vec!["elgamal", "elgamal-shared"]),
         ] {
             let mut found: Vec<_> =

@@ -16,11 +16,13 @@ use crate::output::{self, Failure, Progress};
 use std::process::ExitCode;
 use table::Table;
 use tobari_core::curve::Curve;
+use tobari_core::simd::choose_backend;
 use tobari_host::files;
 
 /// Measures and prints.
 pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode, Failure> {
     let BenchJob::Call = arguments.job;
+    choose_backend(arguments.backend.backend())?;
     let curves = if arguments.curves.is_empty() { Curve::ALL.to_vec() } else { arguments.curves.clone() };
     let (mut lines, mut probes) = (Vec::new(), Vec::new());
     let progress = Progress::new("measured curves", curves.len() as u64);

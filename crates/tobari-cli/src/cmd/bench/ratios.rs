@@ -30,9 +30,13 @@ impl Ratio<'_> {
     }
 }
 
-/// The least ratios to mcl: encryption, addition, decryption.
-fn targets(ours: Scheme) -> [Option<f64>; 3] {
+/// The least ratios to mcl: encryption, addition, decryption. The portable loops are to be no slower than its assembler where
+/// both are variable-time.
+fn targets(ours: Scheme, portable: bool) -> [Option<f64>; 3] {
     let shared = ours.mode == "elgamal-shared";
+    if portable {
+        return if ours.timing == "variable" { [Some(1.0), Some(1.0), None] } else { [None; 3] };
+    }
     if ours.timing == "constant" {
         return [Some(if shared { 6.0 } else { 3.0 }), None, None];
     }
@@ -53,7 +57,8 @@ pub(super) fn of(lines: &[Line]) -> Vec<Ratio<'_>> {
     let mut ratios = Vec::new();
     for peer in peers {
         for ours in ours.iter().copied().filter(|ours| ours.curve == peer.curve) {
-            let targets = if peer.engine.starts_with("mcl") { targets(ours) } else { [None; 3] };
+            let portable = ours.find(lines, "add", None).is_some_and(|line| line.backend.starts_with("portable"));
+            let targets = if peer.engine.starts_with("mcl") { targets(ours, portable) } else { [None; 3] };
             for ((what, bits), target) in OPERATIONS.into_iter().zip(targets) {
                 let (Some(own), Some(other)) = (ours.find(lines, what, bits), peer.find(lines, what, bits)) else {
                     continue;
@@ -190,6 +195,14 @@ mod tests {
         let notes: Vec<&str> = text.lines().skip(1).filter_map(|row| row.split(',').next_back()).collect();
         let only = " of the other timing\""; // what follows the comma
         assert_eq!(notes, [DISTURBED, only, "", DISTURBED, "", only]);
+    }
+
+    #[test]
+    fn the_portable_loops_have_targets_of_their_own() {
+        let mut lines = lines("secp256k1");
+        lines.iter_mut().for_each(|line| line.backend = "portable".to_owned());
+        let targets: Vec<_> = of(&lines).iter().map(|ratio| ratio.target).collect();
+        assert_eq!(targets, [None, None, None, Some(1.0), Some(1.0), None]);
     }
 
     #[test]

@@ -5,11 +5,13 @@
 
 #![deny(unsafe_code)]
 
+pub mod bgv;
 pub mod curve;
 pub mod elgamal;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod params;
 pub mod ring;
+pub mod rlwe;
 pub mod simd;
 pub mod wire;

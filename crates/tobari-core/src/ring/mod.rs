@@ -13,6 +13,7 @@
 //! | [`Poly`] | an element over a basis; its form, [`Coeff`] or [`Eval`], is its type |
 //! | [`Conversion`] | from some primes to others |
 //! | [`Division`] | by some primes, rounding |
+//! | [`Reconstruction`] | coefficients as integers |
 //! | [`Seed`], [`Stream`] | where random elements come from |
 //!
 //! Products are of values; rounding, lifting and reading off are of coefficients. A type says which form it wants, so that
@@ -24,14 +25,17 @@ mod modulus;
 mod ntt;
 mod poly;
 mod prime;
+mod reconstruction;
 mod sample;
 
 pub use conversion::Conversion;
 pub use division::{Division, Rounding};
 pub use modulus::{Factor, MAX_BITS, Modulus};
 pub use ntt::Ntt;
+pub(crate) use ntt::reverse;
 pub use poly::{Automorphism, Basis, Coeff, Eval, Form, Poly};
 pub use prime::{is_prime, primes_below};
+pub use reconstruction::{Reconstruction, Signed};
 pub use sample::{Domain, SEED_BYTES, Seed, Stream};
 
 use std::sync::Arc;

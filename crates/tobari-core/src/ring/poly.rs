@@ -177,6 +177,15 @@ impl<F: Form> Poly<F> {
         }
     }
 
+    /// Multiplies the rows of `kept` by a residue, and makes all others zero.
+    pub(crate) fn keep_rows(&mut self, kept: &std::ops::Range<usize>, residue: impl Fn(&Modulus) -> u64) {
+        for (i, (table, row)) in self.rows_mut().enumerate() {
+            let q = table.modulus();
+            let w = if kept.contains(&i) { residue(q) } else { 0 };
+            (RingKernels::best().scale_assign)(q, row, q.factor(w));
+        }
+    }
+
     /// `(self - other) w` in each row, `w` by its number.
     pub(crate) fn sub_scale_rows(&mut self, other: &Self, mut factor: impl FnMut(usize, &Modulus) -> Factor) {
         self.check(other);
@@ -226,6 +235,21 @@ impl Poly<Coeff> {
         for (table, row) in poly.rows_mut() {
             for (residue, coefficient) in row.iter_mut().zip(coefficients) {
                 *residue = table.modulus().of_signed(*coefficient);
+            }
+        }
+        poly
+    }
+
+    /// The element with these coefficients, whatever they are.
+    ///
+    /// # Panics
+    /// If there are not `N` coefficients.
+    pub fn from_integers(ring: &Arc<Ring>, basis: Basis, coefficients: &[i64]) -> Self {
+        assert_eq!(coefficients.len(), ring.degree());
+        let mut poly = Self::zero(ring, basis);
+        for (table, row) in poly.rows_mut() {
+            for (residue, coefficient) in row.iter_mut().zip(coefficients) {
+                *residue = table.modulus().reduce_signed(*coefficient);
             }
         }
         poly

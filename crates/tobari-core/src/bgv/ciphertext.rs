@@ -1,0 +1,61 @@
+//! Ciphertexts with their factor and a bound on their noise.
+
+use crate::params::LatticeParameters;
+use crate::rlwe;
+
+/// A ciphertext of a polynomial modulo `t`.
+#[derive(Clone)]
+pub struct Ciphertext {
+    pub(super) inner: rlwe::Ciphertext,
+    /// `κ`.
+    pub(super) factor: u64,
+    /// `log2` of a bound on the phase's canonical norm.
+    pub(super) norm: f64,
+}
+
+impl Ciphertext {
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        self.inner.parameters()
+    }
+
+    /// Data primes left.
+    pub fn level(&self) -> usize {
+        self.inner.level()
+    }
+
+    /// Whether it is a product that has not been relinearised.
+    pub fn needs_relinearization(&self) -> bool {
+        self.inner.needs_relinearization()
+    }
+
+    /// `log2` of a bound on every coefficient of the phase: it fails with a chance of about `2^-36` an operation.
+    pub fn noise_bound(&self) -> f64 {
+        self.norm
+    }
+
+    /// Bits that are left between the bound and `Q/2`; decryption is right while there are any.
+    pub fn noise_budget(&self) -> f64 {
+        let primes = &self.parameters().ring().data_primes()[..self.level()];
+        primes.iter().map(|prime| (prime.modulus().value() as f64).log2()).sum::<f64>() - 1.0 - self.norm
+    }
+}
+
+/// A fresh ciphertext made with the secret key: half of it is a seed.
+#[derive(Clone)]
+pub struct SeededCiphertext {
+    pub(super) inner: rlwe::SeededCiphertext,
+    pub(super) norm: f64,
+}
+
+impl SeededCiphertext {
+    /// With its second half drawn from the seed.
+    pub fn expand(&self) -> Ciphertext {
+        Ciphertext { inner: self.inner.expand(), factor: 1, norm: self.norm }
+    }
+
+    /// Data primes.
+    pub fn level(&self) -> usize {
+        self.inner.level()
+    }
+}

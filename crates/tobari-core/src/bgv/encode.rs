@@ -1,0 +1,213 @@
+//! Messages: polynomials modulo `t`, and slots.
+
+use crate::params::{LatticeParameters, Plaintext as Scheme};
+use crate::ring::{Coeff, Eval, Modulus, Ntt, Poly, reverse};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// A polynomial modulo `t`, by centred coefficients; wiped on drop, because it may be a secret.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct Plaintext {
+    coefficients: Vec<i64>,
+}
+
+/// What is no message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// More values than there is room for.
+    #[error("expected at most {most} values, found {found}")]
+    Length {
+        /// Room.
+        most: usize,
+        /// Values given.
+        found: usize,
+    },
+    /// The plaintext modulus has no slots.
+    #[error("expected a prime plaintext modulus that is 1 modulo {step}, found {t}")]
+    NoSlots {
+        /// The modulus.
+        t: u64,
+        /// `2N`.
+        step: u64,
+    },
+    /// Parameters of another scheme.
+    #[error("expected parameters with a plaintext modulus, found approximate numbers")]
+    Approximate,
+}
+
+impl Plaintext {
+    /// The polynomial of these coefficients, each taken modulo `t`; those that are missing are zero.
+    ///
+    /// # Errors
+    /// [`EncodeError`] for more than `N` of them, or parameters of another scheme.
+    pub fn from_coefficients(parameters: &LatticeParameters, coefficients: &[i64]) -> Result<Self, EncodeError> {
+        let t = modulus(parameters)?;
+        let degree = parameters.degree();
+        if coefficients.len() > degree {
+            return Err(EncodeError::Length { most: degree, found: coefficients.len() });
+        }
+        let mut all: Vec<i64> = coefficients.iter().map(|value| t.centred(t.reduce_signed(*value))).collect();
+        all.resize(degree, 0);
+        Ok(Self { coefficients: all })
+    }
+
+    /// Coefficients that are centred residues, one for each power of `X`.
+    pub(crate) fn from_centred(coefficients: Vec<i64>) -> Self {
+        Self { coefficients }
+    }
+
+    /// The coefficients, centred: from `-t/2` to `t/2`.
+    pub fn coefficients(&self) -> &[i64] {
+        &self.coefficients
+    }
+
+    /// The largest sum that the coefficients' absolute values can stand for: no canonical norm is larger.
+    pub(crate) fn norm(&self) -> f64 {
+        self.coefficients.iter().map(|value| value.unsigned_abs() as f64).sum()
+    }
+
+    /// `factor` times the polynomial modulo `t`, as an element over the first `level` data primes.
+    pub(crate) fn to_element(
+        &self,
+        parameters: &LatticeParameters,
+        factor: u64,
+        level: usize,
+        t: &Modulus,
+    ) -> Poly<Eval> {
+        let ring = parameters.ring();
+        let factor = t.factor(factor);
+        let scaled = |value: &i64| t.centred(t.mul_factor(t.reduce_signed(*value), factor));
+        let mut scaled: Vec<i64> = self.coefficients.iter().map(scaled).collect();
+        let element = Poly::<Coeff>::from_integers(ring, ring.basis(level), &scaled).forward();
+        scaled.zeroize();
+        element
+    }
+}
+
+/// `t`.
+pub(crate) fn modulus(parameters: &LatticeParameters) -> Result<Modulus, EncodeError> {
+    match parameters.plaintext() {
+        Scheme::Integers(t) => Ok(t),
+        Scheme::Approximate => Err(EncodeError::Approximate),
+    }
+}
+
+/// Slots to polynomials and back.
+///
+/// ```
+/// use tobari_core::bgv::Encoder;
+/// use tobari_core::params::{LatticeParameters, Plaintext};
+/// use tobari_core::ring::Modulus;
+/// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
+/// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
+/// let encoder = Encoder::new(&parameters)?;
+/// let plaintext = encoder.encode(&[1, -2, 3])?;
+/// assert_eq!(encoder.decode(&plaintext)[..4], [1, -2, 3, 0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Encoder {
+    t: Modulus,
+    ntt: Ntt,
+    /// Where the transform keeps each slot.
+    places: Vec<u32>,
+}
+
+impl Encoder {
+    /// For a plaintext modulus that has slots.
+    ///
+    /// # Errors
+    /// [`EncodeError`] for one that has none.
+    pub fn new(parameters: &LatticeParameters) -> Result<Self, EncodeError> {
+        let t = modulus(parameters)?;
+        let degree = parameters.degree();
+        let none = EncodeError::NoSlots { t: t.value(), step: 2 * degree as u64 };
+        let ntt = if crate::ring::is_prime(t.value()) { Ntt::new(t, degree) } else { None };
+        let place = |exponent: usize| reverse((exponent - 1) / 2, degree) as u32;
+        let mut places = vec![0; degree];
+        let mut power = 1;
+        for slot in 0..degree / 2 {
+            places[slot] = place(power);
+            places[degree / 2 + slot] = place(2 * degree - power);
+            power = power * 5 % (2 * degree);
+        }
+        Ok(Self { t, ntt: ntt.ok_or(none)?, places })
+    }
+
+    /// `N`.
+    pub fn slots(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The polynomial with these values in its slots, the first row first; those that are missing are zero.
+    ///
+    /// # Errors
+    /// [`EncodeError::Length`] for more than `N` of them.
+    pub fn encode(&self, values: &[i64]) -> Result<Plaintext, EncodeError> {
+        if values.len() > self.slots() {
+            return Err(EncodeError::Length { most: self.slots(), found: values.len() });
+        }
+        let mut residues = zeroize::Zeroizing::new(vec![0; self.slots()]);
+        for (value, place) in values.iter().zip(&self.places) {
+            residues[*place as usize] = self.t.reduce_signed(*value);
+        }
+        self.ntt.inverse(&mut residues);
+        Ok(Plaintext { coefficients: residues.iter().map(|residue| self.t.centred(*residue)).collect() })
+    }
+
+    /// The values of all slots, centred.
+    pub fn decode(&self, plaintext: &Plaintext) -> Vec<i64> {
+        let reduced = plaintext.coefficients.iter().map(|value| self.t.reduce_signed(*value));
+        let mut residues = zeroize::Zeroizing::new(reduced.collect::<Vec<_>>());
+        self.ntt.forward(&mut residues);
+        self.places.iter().map(|place| self.t.centred(residues[*place as usize])).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rlwe::tests::toy;
+    use proptest::prelude::*;
+
+    #[test]
+    fn slots_are_values_at_the_powers_of_five_and_their_opposites() {
+        let parameters = toy(Some(257));
+        let (encoder, t) = (Encoder::new(&parameters).unwrap(), Modulus::new(257).unwrap());
+        let mut x = vec![0; 64];
+        x[1] = 1;
+        // the slots of X are the roots themselves
+        let roots = encoder.decode(&Plaintext::from_coefficients(&parameters, &x).unwrap());
+        let root = |slot: usize| t.reduce_signed(roots[slot]);
+        for slot in 0..31 {
+            assert_eq!(root(slot + 1), t.pow(root(slot), 5));
+            assert_eq!(t.mul(root(slot), root(32 + slot)), 1);
+        }
+        assert_eq!((t.pow(root(0), 64), t.pow(root(0), 128)), (256, 1));
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        let parameters = toy(Some(257));
+        let encoder = Encoder::new(&parameters).unwrap();
+        let long = EncodeError::Length { most: 64, found: 65 };
+        assert_eq!(encoder.encode(&[0; 65]).map(|_| ()).unwrap_err(), long);
+        assert_eq!(Plaintext::from_coefficients(&parameters, &[0; 65]).map(|_| ()).unwrap_err(), long);
+        for t in [256, 251, 129 * 257] {
+            let refused = Encoder::new(&toy(Some(t))).map(|_| ()).unwrap_err();
+            assert_eq!(refused, EncodeError::NoSlots { t, step: 128 });
+        }
+        assert_eq!(Encoder::new(&toy(None)).map(|_| ()).unwrap_err(), EncodeError::Approximate);
+    }
+
+    proptest! {
+        #[test]
+        fn slots_come_back(values in prop::collection::vec(any::<i64>(), 0..=64)) {
+            let encoder = Encoder::new(&toy(Some(257))).unwrap();
+            let decoded = encoder.decode(&encoder.encode(&values).unwrap());
+            for (slot, found) in decoded.iter().enumerate() {
+                prop_assert_eq!(found.rem_euclid(257), values.get(slot).map_or(0, |value| value.rem_euclid(257)));
+                prop_assert!(found.abs() <= 128);
+            }
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! Computing on ciphertexts.
+
+use super::ciphertext::Ciphertext;
+use super::encode::{EncodeError, Plaintext, modulus};
+use super::keys::{EvaluationKeys, rotation};
+use crate::params::LatticeParameters;
+use crate::ring::{Automorphism, Coeff, Division, Domain, Eval, Modulus, Poly, Rounding, Seed};
+use crate::rlwe::{self, EvaluationKey, KeySwitcher, PublicKey, norms};
+use rand_core::CryptoRng;
+use std::sync::OnceLock;
+use zeroize::Zeroizing;
+
+/// Computes on ciphertexts of one set of parameters; knows no secret.
+///
+/// Two ciphertexts of different levels are brought to the lower one first, and two of different factors to one factor.
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_core::bgv::{Decryptor, Encoder, EvaluationKeys, Evaluator};
+/// use tobari_core::params::{LatticeParameters, Plaintext};
+/// use tobari_core::ring::Modulus;
+/// use tobari_core::rlwe::SecretKey;
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
+/// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45, 45], &[46], 3, t)?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let keys = EvaluationKeys::none().with_relinearization(&secret, 3, &mut rng).with_rotation(&secret, 1, 3, &mut rng);
+/// let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
+/// let ciphertext = decryptor.encrypt(&encoder.encode(&[3, 4, 5])?, 3, &mut rng).expand();
+///
+/// // x · (x, one slot to the left)
+/// let evaluator = Evaluator::new(&parameters)?;
+/// let product = evaluator.mul(&ciphertext, &evaluator.rotate(&ciphertext, 1, &keys)?, &keys)?;
+/// assert_eq!(encoder.decode(&decryptor.decrypt(&product))[..2], [12, 20]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Evaluator {
+    parameters: LatticeParameters,
+    t: Modulus,
+    switcher: KeySwitcher,
+    /// By the level that is left.
+    divisions: Vec<OnceLock<Division>>,
+}
+
+/// What cannot be computed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EvaluateError {
+    /// A key that was not given.
+    #[error("expected a key for {what}, found none")]
+    MissingKey {
+        /// What it is for.
+        what: String,
+    },
+    /// A key for a lower level.
+    #[error("expected a key for level {level}, found one for {found}")]
+    KeyLevel {
+        /// Level of the ciphertext.
+        level: usize,
+        /// Level of the key.
+        found: usize,
+    },
+    /// No prime left to switch to.
+    #[error("expected a level from 1 to {present}, found {wanted}")]
+    Level {
+        /// The ciphertext's.
+        present: usize,
+        /// The level asked for.
+        wanted: usize,
+    },
+    /// A product that was not relinearised.
+    #[error("expected a ciphertext of two parts, found a product that was not relinearised")]
+    NotRelinearized,
+    /// A value of other parameters.
+    #[error("expected a value of this evaluator's parameters, found one of others")]
+    Parameters,
+    /// More bits than flooding is made for.
+    #[error("expected at most {most} bits of flooding, found {found}")]
+    Flooding {
+        /// What fits below the modulus.
+        most: u32,
+        /// Bits asked for.
+        found: u32,
+    },
+}
+
+impl Evaluator {
+    /// For these parameters.
+    ///
+    /// # Errors
+    /// [`EncodeError::Approximate`] for those of another scheme.
+    ///
+    /// # Panics
+    /// If they have no special prime.
+    pub fn new(parameters: &LatticeParameters) -> Result<Self, EncodeError> {
+        let divisions = (0..parameters.data_primes()).map(|_| OnceLock::new()).collect();
+        let (t, switcher) = (modulus(parameters)?, KeySwitcher::new(parameters));
+        Ok(Self { parameters: parameters.clone(), t, switcher, divisions })
+    }
+
+    fn check(&self, ciphertext: &Ciphertext) -> Result<(), EvaluateError> {
+        if *ciphertext.parameters() == self.parameters { Ok(()) } else { Err(EvaluateError::Parameters) }
+    }
+
+    /// The same message over the first `level` data primes: the noise shrinks with the modulus.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Level`] unless the level is from 1 to the present one.
+    pub fn mod_switch_to(&self, ciphertext: &Ciphertext, level: usize) -> Result<Ciphertext, EvaluateError> {
+        self.check(ciphertext)?;
+        if !(1..=ciphertext.level()).contains(&level) {
+            return Err(EvaluateError::Level { present: ciphertext.level(), wanted: level });
+        }
+        let mut out = ciphertext.clone();
+        while out.level() > level {
+            out = self.mod_switch(out);
+        }
+        Ok(out)
+    }
+
+    fn mod_switch(&self, ciphertext: Ciphertext) -> Ciphertext {
+        let Ciphertext { inner, factor, norm } = ciphertext;
+        let ring = self.parameters.ring();
+        let level = inner.level();
+        let division =
+            self.divisions[level - 1].get_or_init(|| Division::by_last(ring, level, Rounding::Congruent(self.t)));
+        let last = ring.data_primes()[level - 1].modulus().value();
+        let parts: Vec<_> = inner.into_parts().into_iter().map(|part| division.divide(part)).collect();
+        let rounding = norms::rounding(&self.parameters, parts.len());
+        let inverse = self.t.inverse(last).unwrap_or_else(|| unreachable!("primes are prime to t"));
+        Ciphertext {
+            inner: rlwe::Ciphertext::new(&self.parameters, parts),
+            factor: self.t.mul(factor, inverse),
+            norm: norms::sum([norm - (last as f64).log2(), rounding]),
+        }
+    }
+
+    /// Both at the lower of their levels.
+    fn align(&self, a: &Ciphertext, b: &Ciphertext) -> Result<(Ciphertext, Ciphertext), EvaluateError> {
+        let level = a.level().min(b.level());
+        Ok((self.mod_switch_to(a, level)?, self.mod_switch_to(b, level)?))
+    }
+
+    /// `a + b`.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, EvaluateError> {
+        let (mut a, mut b) = self.align(a, b)?;
+        self.equalise(&mut a, &mut b);
+        a.inner.add_assign(&b.inner);
+        a.norm = norms::sum([a.norm, b.norm]);
+        Ok(a)
+    }
+
+    /// `a - b`.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, EvaluateError> {
+        let (mut a, mut b) = self.align(a, b)?;
+        self.equalise(&mut a, &mut b);
+        a.inner.sub_assign(&b.inner);
+        a.norm = norms::sum([a.norm, b.norm]);
+        Ok(a)
+    }
+
+    /// Gives two ciphertexts one factor, by multiplying each with a number of about `√t`: numbers with `u κ_a = v κ_b`, which
+    /// Euclid's algorithm on `t` and `κ_b/κ_a` has at its middle.
+    fn equalise(&self, a: &mut Ciphertext, b: &mut Ciphertext) {
+        if a.factor == b.factor {
+            return;
+        }
+        let t = self.t.value() as i64;
+        let inverse = self.t.inverse(a.factor).unwrap_or_else(|| unreachable!("factors are units"));
+        // remainder = v (κ_b/κ_a) modulo t throughout
+        let (mut r, mut next_r) = (t, self.t.mul(b.factor, inverse) as i64);
+        let (mut v, mut next_v) = (0i64, 1i64);
+        while next_r * next_r > t {
+            let quotient = r / next_r;
+            (r, next_r) = (next_r, r - quotient * next_r);
+            (v, next_v) = (next_v, v - quotient * next_v);
+        }
+        let factor = self.t.mul(a.factor, self.t.reduce_signed(next_r));
+        for (ciphertext, scalar) in [(a, next_r), (b, next_v)] {
+            ciphertext.inner.scale_assign(scalar);
+            ciphertext.norm += (scalar.unsigned_abs() as f64).log2();
+            ciphertext.factor = factor;
+        }
+    }
+
+    /// `-a`.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn neg(&self, a: &Ciphertext) -> Result<Ciphertext, EvaluateError> {
+        self.check(a)?;
+        let mut out = a.clone();
+        out.inner.neg_assign();
+        Ok(out)
+    }
+
+    /// `a + m`.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn add_plain(&self, a: &Ciphertext, m: &Plaintext) -> Result<Ciphertext, EvaluateError> {
+        self.check(a)?;
+        let mut out = a.clone();
+        out.inner.add_phase(&m.to_element(&self.parameters, a.factor, a.level(), &self.t));
+        out.norm = norms::sum([a.norm, norms::message(&self.parameters)]);
+        Ok(out)
+    }
+
+    /// `a` with an integer added in every slot.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn add_constant(&self, a: &Ciphertext, constant: i64) -> Result<Ciphertext, EvaluateError> {
+        let mut coefficients = vec![0; self.parameters.degree()];
+        coefficients[0] = self.t.centred(self.t.reduce_signed(constant));
+        self.add_plain(a, &Plaintext::from_centred(coefficients))
+    }
+
+    /// `a m`, slot by slot.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn mul_plain(&self, a: &Ciphertext, m: &Plaintext) -> Result<Ciphertext, EvaluateError> {
+        self.check(a)?;
+        let mut out = a.clone();
+        out.inner.mul_phase(&m.to_element(&self.parameters, 1, a.level(), &self.t));
+        out.norm = a.norm + m.norm().max(1.0).log2();
+        Ok(out)
+    }
+
+    /// `a` times an integer, taken modulo `t`.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn mul_scalar(&self, a: &Ciphertext, scalar: i64) -> Result<Ciphertext, EvaluateError> {
+        self.check(a)?;
+        let mut out = a.clone();
+        let scalar = self.t.centred(self.t.reduce_signed(scalar));
+        out.inner.scale_assign(scalar);
+        out.norm = a.norm + (scalar.unsigned_abs().max(1) as f64).log2();
+        Ok(out)
+    }
+
+    /// `a b` in three parts. Sums of such products can be relinearised once.
+    ///
+    /// # Errors
+    /// [`EvaluateError`] for products that were not relinearised, or other parameters.
+    pub fn mul_lazy(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, EvaluateError> {
+        if a.needs_relinearization() || b.needs_relinearization() {
+            return Err(EvaluateError::NotRelinearized);
+        }
+        let (a, b) = self.align(a, b)?;
+        let inner = a.inner.tensor(&b.inner);
+        Ok(Ciphertext { inner, factor: self.t.mul(a.factor, b.factor), norm: a.norm + b.norm })
+    }
+
+    /// The same ciphertext in two parts.
+    ///
+    /// # Errors
+    /// [`EvaluateError`] for a key that is missing or of a lower level, or other parameters.
+    pub fn relinearize(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
+        self.check(a)?;
+        if !a.needs_relinearization() {
+            return Ok(a.clone());
+        }
+        let key = self.key(keys.relinearization.as_ref(), a.level(), || "relinearisation".to_owned())?;
+        let mut parts = a.inner.parts().to_vec();
+        let switched = parts.pop().map(|third| self.switcher.switch(&third, key));
+        for (part, switched) in parts.iter_mut().zip(switched.iter().flatten()) {
+            part.add_assign(switched);
+        }
+        Ok(self.switched(parts, a))
+    }
+
+    /// `a b`.
+    ///
+    /// # Errors
+    /// As [`Self::mul_lazy`] and [`Self::relinearize`].
+    pub fn mul(&self, a: &Ciphertext, b: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
+        self.relinearize(&self.mul_lazy(a, b)?, keys)
+    }
+
+    /// Both rows turned: slot `j` gets what slot `j + steps` had.
+    ///
+    /// # Errors
+    /// As [`Self::relinearize`], or for a product that was not relinearised.
+    pub fn rotate(&self, a: &Ciphertext, steps: i64, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
+        let [out] = self.automorphisms(a, [rotation(&self.parameters, steps)], keys)?;
+        Ok(out)
+    }
+
+    /// Many rotations of one ciphertext, which is cut into digits once.
+    ///
+    /// # Errors
+    /// As [`Self::rotate`].
+    pub fn rotate_hoisted<const R: usize>(
+        &self,
+        a: &Ciphertext,
+        steps: [i64; R],
+        keys: &EvaluationKeys,
+    ) -> Result<[Ciphertext; R], EvaluateError> {
+        self.automorphisms(a, steps.map(|steps| rotation(&self.parameters, steps)), keys)
+    }
+
+    /// The rows swapped.
+    ///
+    /// # Errors
+    /// As [`Self::rotate`].
+    pub fn swap_rows(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
+        let [out] = self.automorphisms(a, [2 * self.parameters.degree() - 1], keys)?;
+        Ok(out)
+    }
+
+    fn automorphisms<const R: usize>(
+        &self,
+        a: &Ciphertext,
+        elements: [usize; R],
+        keys: &EvaluationKeys,
+    ) -> Result<[Ciphertext; R], EvaluateError> {
+        self.check(a)?;
+        let [c0, c1] = a.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
+        let mut chosen: Vec<Option<&(Automorphism, EvaluationKey)>> = Vec::with_capacity(R);
+        for element in elements {
+            let entry = keys.galois.get(&element).filter(|_| element != 1);
+            if element != 1 {
+                self.key(entry.map(|(_, key)| key), a.level(), || format!("X -> X^{element}"))?;
+            }
+            chosen.push(entry);
+        }
+        let digits = chosen.iter().any(Option::is_some).then(|| self.switcher.digits(c1));
+        let mut chosen = chosen.into_iter();
+        Ok(elements.map(|_| match (chosen.next().flatten(), &digits) {
+            (Some((automorphism, key)), Some(digits)) => {
+                let [mut first, second] = self.switcher.switch_digits(&digits.automorphism(automorphism), key);
+                first.add_assign(&c0.automorphism(automorphism));
+                self.switched(vec![first, second], a)
+            }
+            _ => a.clone(), // by no step at all
+        }))
+    }
+
+    /// What came of `a` by a key switch.
+    fn switched(&self, parts: Vec<Poly<Eval>>, a: &Ciphertext) -> Ciphertext {
+        let norm = norms::sum([a.norm, norms::switch(&self.parameters, a.level())]);
+        Ciphertext { inner: rlwe::Ciphertext::new(&self.parameters, parts), factor: a.factor, norm }
+    }
+
+    fn key<'a>(
+        &self,
+        key: Option<&'a EvaluationKey>,
+        level: usize,
+        what: impl Fn() -> String,
+    ) -> Result<&'a EvaluationKey, EvaluateError> {
+        let key = key.ok_or_else(|| EvaluateError::MissingKey { what: what() })?;
+        if *key.parameters() != self.parameters {
+            return Err(EvaluateError::Parameters);
+        }
+        if key.level() < level { Err(EvaluateError::KeyLevel { level, found: key.level() }) } else { Ok(key) }
+    }
+
+    /// The same message with fresh randomness, and an error that hides the old one: an encryption of zero is added, and `t`
+    /// times a polynomial whose coefficients are uniform on `[-2^bits, 2^bits)`.
+    ///
+    /// For each coefficient what comes out is within `2^(log2 B - log2 t - bits - 1)` of being independent of the old error, in
+    /// statistical distance, where `B` bounds the old phase ([`Ciphertext::noise_bound`]); for the whole polynomial, `N` times
+    /// that. **The bound holds for ciphertexts that were honestly made**: who makes a ciphertext without a key can put any
+    /// phase in it.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Flooding`] if the noise would not fit the modulus, or [`EvaluateError::Parameters`].
+    pub fn flood(
+        &self,
+        a: &Ciphertext,
+        public: &PublicKey,
+        bits: u32,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Ciphertext, EvaluateError> {
+        self.check(a)?;
+        if *public.parameters() != self.parameters {
+            return Err(EvaluateError::Parameters);
+        }
+        let flood = f64::from(bits) + (self.t.value() as f64).log2();
+        let room = (a.noise_budget() + a.norm - (self.t.value() as f64).log2() - 1.0).max(0.0) as u32;
+        let mut out = a.clone();
+        out.inner.add_assign(&public.encrypt_zero(a.level(), rng));
+        // coefficients are what is bounded from here on: whoever decrypts computes no further
+        out.norm = norms::sum([a.norm, norms::public_error(&self.parameters), flood]);
+        if out.noise_budget() <= 0.0 {
+            return Err(EvaluateError::Flooding { most: room, found: bits });
+        }
+        out.inner.add_phase(&self.flooding(a.level(), bits, &Seed::random(rng)));
+        Ok(out)
+    }
+
+    /// `t` times uniform numbers, made of pieces of 32 bits.
+    fn flooding(&self, level: usize, bits: u32, seed: &Seed) -> Zeroizing<Poly<Eval>> {
+        const PIECE: u32 = 32;
+        let ring = self.parameters.ring();
+        let basis = ring.basis(level);
+        let mut stream = seed.stream(Domain::Flood, 0);
+        let mut piece = Zeroizing::new(vec![0; ring.degree()]);
+        stream.uniform_bits(bits % PIECE, &mut piece); // the highest piece has the sign
+        let mut sum = Poly::<Coeff>::from_integers(ring, basis, &piece);
+        for _ in 0..bits / PIECE {
+            stream.uniform_bits(PIECE - 1, &mut piece);
+            piece.iter_mut().for_each(|value| *value += 1 << (PIECE - 1)); // from 0 to 2^32 - 1
+            sum.scale_assign(1 << PIECE);
+            sum.add_assign(&Poly::from_integers(ring, basis, &piece));
+        }
+        sum.scale_assign(self.t.value() as i64);
+        Zeroizing::new(sum.forward())
+    }
+}

@@ -1,0 +1,272 @@
+//! The scheme against plain integers.
+
+use super::*;
+use crate::params::{LatticeParameters, Plaintext as Scheme};
+use crate::ring::{Modulus, Poly};
+use crate::rlwe::tests::rng;
+use crate::rlwe::{PublicKey, SecretKey};
+use proptest::prelude::*;
+
+/// Six data primes in three digits, at a degree that is no protection.
+fn parameters(t: u64) -> LatticeParameters {
+    let t = Scheme::Integers(Modulus::new(t).unwrap());
+    LatticeParameters::insecure_of_sizes(64, &[40; 6], &[45; 2], 3, t).unwrap()
+}
+
+struct Setup {
+    secret: SecretKey,
+    public: PublicKey,
+    keys: EvaluationKeys,
+    evaluator: Evaluator,
+    t: i64,
+}
+
+impl Setup {
+    fn new(t: u64) -> Self {
+        let mut rng = rng(11);
+        let parameters = parameters(t);
+        let secret = SecretKey::generate(&parameters, &mut rng);
+        let mut keys =
+            EvaluationKeys::none().with_relinearization(&secret, 6, &mut rng).with_swap(&secret, 6, &mut rng);
+        for steps in [1, 3, -1] {
+            keys = keys.with_rotation(&secret, steps, 6, &mut rng);
+        }
+        let public = PublicKey::generate(&secret, &mut rng);
+        Self { evaluator: Evaluator::new(&parameters).unwrap(), secret, public, keys, t: t as i64 }
+    }
+
+    fn encoder(&self) -> Encoder {
+        Encoder::new(self.secret.parameters()).unwrap()
+    }
+
+    fn encrypt(&self, values: &[i64], seed: u8) -> Ciphertext {
+        let plaintext = self.encoder().encode(values).unwrap();
+        Encryptor::new(&self.public).unwrap().encrypt(&plaintext, 6, &mut rng(seed))
+    }
+
+    /// The slots, from 0 to `t - 1`; the measured noise is within the bound, and that within the modulus.
+    fn decrypt(&self, ciphertext: &Ciphertext) -> Vec<i64> {
+        let measured = self.secret.noise(&ciphertext.inner).log2();
+        assert!(measured <= ciphertext.noise_bound(), "2^{measured:.1} above 2^{:.1}", ciphertext.noise_bound());
+        assert!(ciphertext.noise_budget() > 0.0, "no budget left");
+        let plaintext = Decryptor::new(&self.secret).unwrap().decrypt(ciphertext);
+        self.encoder().decode(&plaintext).into_iter().map(|value| value.rem_euclid(self.t)).collect()
+    }
+}
+
+/// What the slots should be.
+fn slotwise(t: i64, a: &[i64], b: &[i64], of: impl Fn(i64, i64) -> i64) -> Vec<i64> {
+    a.iter().zip(b).map(|(a, b)| of(*a, *b).rem_euclid(t)).collect()
+}
+
+fn rotated(values: &[i64], steps: i64) -> Vec<i64> {
+    let half = values.len() / 2;
+    let row =
+        |row: &[i64]| (0..half).map(|j| row[(j as i64 + steps).rem_euclid(half as i64) as usize]).collect::<Vec<_>>();
+    [row(&values[..half]), row(&values[half..])].concat()
+}
+
+fn values(seed: i64) -> Vec<i64> {
+    (0..64).map(|i| (i * i * 31 + seed * 17 + i) % 257).collect()
+}
+
+#[test]
+fn every_operation_is_that_of_the_slots() {
+    let s = Setup::new(257);
+    let (a, b) = (values(1), values(2));
+    let (x, y) = (s.encrypt(&a, 1), s.encrypt(&b, 2));
+    let (e, k) = (&s.evaluator, &s.keys);
+    let of = |operation: fn(i64, i64) -> i64| slotwise(257, &a, &b, operation);
+    assert_eq!(s.decrypt(&e.add(&x, &y).unwrap()), of(|a, b| a + b));
+    assert_eq!(s.decrypt(&e.sub(&x, &y).unwrap()), of(|a, b| a - b));
+    assert_eq!(s.decrypt(&e.neg(&x).unwrap()), of(|a, _| -a));
+    assert_eq!(s.decrypt(&e.mul(&x, &y, k).unwrap()), of(|a, b| a * b));
+    assert_eq!(s.decrypt(&e.mul_scalar(&x, -100_000).unwrap()), of(|a, _| -100_000 * a));
+    assert_eq!(s.decrypt(&e.add_constant(&x, -5).unwrap()), of(|a, _| a - 5));
+    let plain = s.encoder().encode(&b).unwrap();
+    assert_eq!(s.decrypt(&e.add_plain(&x, &plain).unwrap()), of(|a, b| a + b));
+    assert_eq!(s.decrypt(&e.mul_plain(&x, &plain).unwrap()), of(|a, b| a * b));
+    for steps in [0, 1, 3, -1, 33, 31] {
+        assert_eq!(s.decrypt(&e.rotate(&x, steps, k).unwrap()), rotated(&a, steps), "{steps}");
+    }
+    let hoisted = e.rotate_hoisted(&x, [3, 0, -1], k).unwrap();
+    for (rotation, steps) in hoisted.iter().zip([3, 0, -1]) {
+        assert_eq!(s.decrypt(rotation), rotated(&a, steps));
+    }
+    assert_eq!(s.decrypt(&e.swap_rows(&x, k).unwrap()), [&a[32..], &a[..32]].concat());
+}
+
+#[test]
+fn products_may_wait_for_their_relinearisation() {
+    let s = Setup::new(257);
+    let (a, b) = (values(3), values(4));
+    let (x, y) = (s.encrypt(&a, 3), s.encrypt(&b, 4));
+    let e = &s.evaluator;
+    // x y + x x - y y, with one key switch, also added to something that has two parts
+    let [xy, xx, yy] = [(&x, &y), (&x, &x), (&y, &y)].map(|(x, y)| e.mul_lazy(x, y).unwrap());
+    let sum = e.add(&e.sub(&e.add(&xy, &xx).unwrap(), &yy).unwrap(), &x).unwrap();
+    let wanted = slotwise(257, &a, &b, |a, b| a * b + a * a - b * b + a);
+    assert!(sum.needs_relinearization());
+    assert_eq!(s.decrypt(&sum), wanted, "three parts decrypt");
+    assert_eq!(s.decrypt(&e.mod_switch_to(&sum, 5).unwrap()), wanted, "and switch their modulus");
+    assert_eq!(s.decrypt(&e.relinearize(&sum, &s.keys).unwrap()), wanted);
+    assert_eq!(e.mul_lazy(&sum, &x).map(|_| ()), Err(EvaluateError::NotRelinearized));
+    assert_eq!(e.rotate(&sum, 1, &s.keys).map(|_| ()), Err(EvaluateError::NotRelinearized));
+}
+
+#[test]
+fn levels_and_factors_that_differ_are_made_equal() {
+    for t in [257, 65_537, 786_433] {
+        let s = Setup::new(t);
+        let (a, b) = (values(5), values(6));
+        let (x, y) = (s.encrypt(&a, 5), s.encrypt(&b, 6));
+        let e = &s.evaluator;
+        let x = e.mod_switch_to(&e.mul(&x, &x, &s.keys).unwrap(), 4).unwrap();
+        for level in [6, 5, 4, 3] {
+            let y = e.mod_switch_to(&y, level).unwrap();
+            let sum = e.add(&x, &y).unwrap();
+            assert_eq!(sum.level(), level.min(4));
+            assert_eq!(s.decrypt(&sum), slotwise(t as i64, &a, &b, |a, b| a * a + b));
+            assert_eq!(s.decrypt(&e.sub(&y, &x).unwrap()), slotwise(t as i64, &a, &b, |a, b| b - a * a));
+        }
+    }
+}
+
+#[test]
+fn a_circuit_of_depth_five_is_exact() {
+    let s = Setup::new(257);
+    let a = values(7);
+    let mut x = s.encrypt(&a, 7);
+    let mut wanted = a;
+    for level in (1..6).rev() {
+        x = s.evaluator.mul(&x, &x, &s.keys).unwrap();
+        x = s.evaluator.mod_switch_to(&x, level).unwrap();
+        wanted.iter_mut().for_each(|value| *value = *value * *value % 257);
+        assert_eq!(s.decrypt(&x), wanted);
+    }
+}
+
+#[test]
+fn polynomials_are_those_of_the_slots() {
+    let s = Setup::new(257);
+    let a = values(8);
+    let x = s.encrypt(&a, 8);
+    for coefficients in
+        [&[5][..], &[0, 1], &[3, -2, 1], &[1, 0, 0, 0, 7], &[9, 8, 7, 6, 5, 4, 3, 2, 1, 1, 2, 3, 4, 5, 6, 7, 8]]
+    {
+        let result = s.evaluator.polynomial(&x, coefficients, &s.keys).unwrap();
+        let wanted: Vec<i64> = a
+            .iter()
+            .map(|value| coefficients.iter().rev().fold(0, |sum, c| (sum * value + c).rem_euclid(257)))
+            .collect();
+        assert_eq!(s.decrypt(&result), wanted, "{coefficients:?}");
+    }
+}
+
+/// `t` need not be prime where no slots are wanted.
+#[test]
+fn coefficients_multiply_modulo_any_t() {
+    for t in [2u64, 4, 1 << 20, 1000] {
+        let s = Setup::new(t);
+        let parameters = s.secret.parameters();
+        let message = |seed: i64| (0..64).map(|i| (i * 7 + seed) % 1000).collect::<Vec<i64>>();
+        let [a, b] = [1, 2].map(message);
+        let encrypt = |values: &[i64]| {
+            let plaintext = Plaintext::from_coefficients(parameters, values).unwrap();
+            Decryptor::new(&s.secret).unwrap().encrypt(&plaintext, 6, &mut rng(9)).expand()
+        };
+        let product = s.evaluator.mul(&encrypt(&a), &encrypt(&b), &s.keys).unwrap();
+        let product = s.evaluator.mod_switch_to(&product, 3).unwrap();
+        let mut wanted = vec![0; 64];
+        for (i, a) in a.iter().enumerate() {
+            for (j, b) in b.iter().enumerate() {
+                wanted[(i + j) % 64] += if i + j < 64 { a * b } else { -a * b };
+            }
+        }
+        let found = Decryptor::new(&s.secret).unwrap().decrypt(&product);
+        let reduced = |values: &[i64]| values.iter().map(|value| value.rem_euclid(t as i64)).collect::<Vec<_>>();
+        assert_eq!(reduced(found.coefficients()), reduced(&wanted), "t = {t}");
+    }
+}
+
+#[test]
+fn what_cannot_be_computed_is_an_error() {
+    let s = Setup::new(257);
+    let x = s.encrypt(&[1], 10);
+    let e = &s.evaluator;
+    let error = |result: Result<Ciphertext, EvaluateError>| result.map(|_| ()).unwrap_err();
+    let none = EvaluationKeys::none();
+    assert!(error(e.mul(&x, &x, &none)).to_string().contains("a key for relinearisation"));
+    assert!(error(e.rotate(&x, 2, &s.keys)).to_string().contains("a key for X -> X^25"));
+    let low = EvaluationKeys::none().with_relinearization(&s.secret, 4, &mut rng(1));
+    assert_eq!(error(e.mul(&x, &x, &low)), EvaluateError::KeyLevel { level: 6, found: 4 });
+    for wanted in [0, 7] {
+        assert_eq!(error(e.mod_switch_to(&x, wanted)), EvaluateError::Level { present: 6, wanted });
+    }
+    let other = Setup::new(257);
+    assert_eq!(error(e.add(&other.encrypt(&[1], 1), &x)), EvaluateError::Parameters);
+    assert_eq!(error(e.mul(&x, &x, &other.keys)), EvaluateError::Parameters);
+    let flooded = error(e.flood(&x, &s.public, 300, &mut rng(1)));
+    assert!(matches!(flooded, EvaluateError::Flooding { found: 300, most } if most > 200 && most < 240), "{flooded}");
+    let approximate = crate::rlwe::tests::toy(None);
+    assert_eq!(Evaluator::new(&approximate).map(|_| ()), Err(EncodeError::Approximate));
+}
+
+/// Without flooding, who knows `c_1` and gets `r c_1` back divides, and has `r`: the server's plaintext.
+#[test]
+fn a_product_gives_its_plaintext_away_and_a_flooded_one_does_not() {
+    let s = Setup::new(257);
+    let x = s.encrypt(&values(1), 12);
+    let mask = s.encoder().encode(&values(9)).unwrap();
+    let product = s.evaluator.mul_plain(&x, &mask).unwrap();
+    let quotient_of = |product: &Ciphertext| {
+        // r = (r c_1) c_1^-1, value by value modulo the first prime
+        let q = s.secret.parameters().ring().data_primes()[0].modulus();
+        let [with, without] = [product, &x].map(|ciphertext| ciphertext.inner.parts()[1].row(0).to_vec());
+        let quotient = with.iter().zip(&without).map(|(p, c)| q.mul(*p, q.inverse(*c).unwrap()));
+        let ring = s.secret.parameters().ring();
+        let element = Poly::from_values(ring, ring.basis(1), quotient.collect()).inverse();
+        element.row(0).iter().map(|residue| q.centred(*residue)).collect::<Vec<_>>()
+    };
+    assert_eq!(quotient_of(&product), mask.coefficients(), "the attack works");
+    let flooded = s.evaluator.flood(&product, &s.public, 150, &mut rng(13)).unwrap();
+    let quotient = quotient_of(&flooded);
+    assert!(quotient.iter().all(|value| value.abs() > 1 << 20), "the attack fails");
+    assert_eq!(s.decrypt(&flooded), slotwise(257, &values(1), &values(9), |a, b| a * b));
+    // the error is that of the flooding: of its size, and another each time
+    let again = s.evaluator.flood(&product, &s.public, 150, &mut rng(14)).unwrap();
+    for flooded in [&flooded, &again] {
+        let measured = s.secret.noise(&flooded.inner).log2();
+        assert!(measured > 156.0 && measured < 158.1, "2^{measured}");
+    }
+    assert!(flooded.inner.parts()[0] != again.inner.parts()[0] && flooded.inner.parts()[1] != again.inner.parts()[1]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+    /// Whatever is computed, decryption is right and the measured noise within the bound, as long as there is budget.
+    #[test]
+    fn random_circuits_are_exact_and_stay_within_their_bound(steps in prop::collection::vec((0usize..8, 0usize..6, 0usize..6, any::<i64>()), 1..24)) {
+        let s = Setup::new(257);
+        let e = &s.evaluator;
+        let mut pool: Vec<(Ciphertext, Vec<i64>)> = (0..6).map(|i| (s.encrypt(&values(i), i as u8), values(i))).collect();
+        for (operation, i, j, scalar) in steps {
+            let ((x, a), (y, b)) = (pool[i].clone(), pool[j].clone());
+            let (z, c) = match operation {
+                0 => (e.add(&x, &y), slotwise(257, &a, &b, |a, b| a + b)),
+                1 => (e.sub(&x, &y), slotwise(257, &a, &b, |a, b| a - b)),
+                2 | 3 => (e.mul(&x, &y, &s.keys), slotwise(257, &a, &b, |a, b| a * b)),
+                4 => (e.mul_scalar(&x, scalar), slotwise(257, &a, &b, |a, _| a * scalar.rem_euclid(257))),
+                5 => (e.rotate(&x, [1, 3, -1][j % 3], &s.keys), rotated(&a, [1, 3, -1][j % 3])),
+                6 => (e.mul_plain(&x, &s.encoder().encode(&b).unwrap()), slotwise(257, &a, &b, |a, b| a * b)),
+                _ => (e.mod_switch_to(&x, (x.level() - 1).max(1)), a.clone()),
+            };
+            let z = z.unwrap();
+            if z.noise_budget() <= 0.0 {
+                continue;
+            }
+            prop_assert_eq!(s.decrypt(&z), c.clone());
+            pool[j] = (z, c);
+        }
+    }
+}

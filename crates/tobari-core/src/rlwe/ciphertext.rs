@@ -1,0 +1,167 @@
+//! Ciphertexts, and sums of them.
+
+use super::keys::uniform;
+use crate::params::LatticeParameters;
+use crate::ring::{Eval, Poly, Seed};
+
+/// Two elements, or three after a product, over the first data primes; the phase is `c_0 + c_1 s + c_2 s²`.
+#[derive(Clone)]
+pub struct Ciphertext {
+    parameters: LatticeParameters,
+    parts: Vec<Poly<Eval>>,
+}
+
+impl Ciphertext {
+    /// The ciphertext of these parts, which have one basis.
+    pub(crate) fn new(parameters: &LatticeParameters, parts: Vec<Poly<Eval>>) -> Self {
+        assert!((2..=3).contains(&parts.len()), "two or three parts");
+        assert!(parts.iter().all(|part| part.basis() == parts[0].basis() && part.basis().special() == 0));
+        Self { parameters: parameters.clone(), parts }
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        &self.parameters
+    }
+
+    pub(crate) fn parts(&self) -> &[Poly<Eval>] {
+        &self.parts
+    }
+
+    #[cfg(test)]
+    pub(crate) fn parts_mut(&mut self) -> &mut [Poly<Eval>] {
+        &mut self.parts
+    }
+
+    pub(crate) fn into_parts(self) -> Vec<Poly<Eval>> {
+        self.parts
+    }
+
+    /// Data primes left.
+    pub fn level(&self) -> usize {
+        self.parts[0].basis().data()
+    }
+
+    /// Whether it is a product whose third part has not been switched.
+    pub fn needs_relinearization(&self) -> bool {
+        self.parts.len() > 2
+    }
+
+    /// `self += other`.
+    ///
+    /// # Panics
+    /// If their levels differ, or their parameters.
+    pub fn add_assign(&mut self, other: &Self) {
+        for (part, other) in self.parts.iter_mut().zip(&other.parts) {
+            part.add_assign(other);
+        }
+        self.parts.extend(other.parts.iter().skip(self.parts.len()).cloned());
+    }
+
+    /// `self -= other`.
+    ///
+    /// # Panics
+    /// If their levels differ, or their parameters.
+    pub fn sub_assign(&mut self, other: &Self) {
+        for (part, other) in self.parts.iter_mut().zip(&other.parts) {
+            part.sub_assign(other);
+        }
+        for part in other.parts.iter().skip(self.parts.len()) {
+            let mut negative = part.clone();
+            negative.neg_assign();
+            self.parts.push(negative);
+        }
+    }
+
+    /// `self = -self`.
+    pub fn neg_assign(&mut self) {
+        self.parts.iter_mut().for_each(Poly::neg_assign);
+    }
+
+    /// Multiplies the phase by an integer.
+    pub fn scale_assign(&mut self, scalar: i64) {
+        self.parts.iter_mut().for_each(|part| part.scale_assign(scalar));
+    }
+
+    /// Adds an element to the phase.
+    ///
+    /// # Panics
+    /// If it is over another basis.
+    pub(crate) fn add_phase(&mut self, element: &Poly<Eval>) {
+        self.parts[0].add_assign(element);
+    }
+
+    /// Multiplies the phase by an element of this basis or a larger one.
+    pub(crate) fn mul_phase(&mut self, element: &Poly<Eval>) {
+        for part in &mut self.parts {
+            let mut product = Poly::zero(part.ring(), part.basis());
+            product.mul_add_assign(part, element);
+            *part = product;
+        }
+    }
+
+    /// The product: three parts.
+    ///
+    /// # Panics
+    /// If either has three already, or their levels differ.
+    pub fn tensor(&self, other: &Self) -> Self {
+        let ([a0, a1], [b0, b1]) = (&self.parts[..], &other.parts[..]) else {
+            panic!("a product of products that were not relinearised")
+        };
+        let product = |x: &Poly<Eval>, y: &Poly<Eval>| {
+            let mut product = x.clone();
+            product.mul_assign(y);
+            product
+        };
+        let mut middle = product(a0, b1);
+        middle.mul_add_assign(a1, b0);
+        Self::new(&self.parameters, vec![product(a0, b0), middle, product(a1, b1)])
+    }
+
+    /// The same phase modulo fewer primes: rows are dropped, nothing is divided.
+    ///
+    /// # Panics
+    /// Unless `level` is from 1 to the present one.
+    pub fn truncate(&mut self, level: usize) {
+        let basis = self.parameters.ring().basis(level);
+        self.parts.iter_mut().for_each(|part| part.truncate(basis));
+    }
+}
+
+/// A ciphertext made with the secret: its first part, and the seed of its second.
+#[derive(Clone)]
+pub struct SeededCiphertext {
+    parameters: LatticeParameters,
+    pub(crate) body: Poly<Eval>,
+    pub(crate) seed: Seed,
+}
+
+impl SeededCiphertext {
+    pub(crate) fn new(parameters: &LatticeParameters, body: Poly<Eval>, seed: Seed) -> Self {
+        Self { parameters: parameters.clone(), body, seed }
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        &self.parameters
+    }
+
+    /// Data primes.
+    pub fn level(&self) -> usize {
+        self.body.basis().data()
+    }
+
+    /// Adds an element to the phase.
+    ///
+    /// # Panics
+    /// If it is over another basis.
+    pub(crate) fn add_phase(&mut self, element: &Poly<Eval>) {
+        self.body.add_assign(element);
+    }
+
+    /// With its second half drawn from the seed.
+    pub fn expand(&self) -> Ciphertext {
+        let a = uniform(self.parameters.ring(), self.body.basis(), &self.seed, 0);
+        Ciphertext::new(&self.parameters, vec![self.body.clone(), a])
+    }
+}

@@ -1,0 +1,238 @@
+//! Keys, and encryptions of zero.
+
+use super::ciphertext::{Ciphertext, SeededCiphertext};
+use crate::params::LatticeParameters;
+use crate::ring::{Automorphism, Basis, Coeff, Domain, Eval, Poly, Ring, Seed};
+use rand_core::CryptoRng;
+use std::sync::Arc;
+use zeroize::{Zeroize, Zeroizing};
+
+/// A ternary secret `s`; wiped on drop.
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_core::params::{LatticeParameters, Plaintext};
+/// use tobari_core::rlwe::{PublicKey, SecretKey};
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let public = PublicKey::generate(&secret, &mut rng);
+/// // nothing but an error: a few bits of 71
+/// assert!(secret.noise(&public.encrypt_zero(2, &mut rng)).log2() < 12.0);
+/// # Ok::<(), tobari_core::params::LatticeError>(())
+/// ```
+///
+/// Secrets are not printed or compared:
+/// ```compile_fail
+/// fn print(key: tobari_core::rlwe::SecretKey) { println!("{key:?}") }
+/// ```
+pub struct SecretKey {
+    parameters: LatticeParameters,
+    seed: Seed,
+    /// `s` over all primes.
+    values: Poly<Eval>,
+}
+
+impl SecretKey {
+    /// A new one.
+    pub fn generate(parameters: &LatticeParameters, rng: &mut impl CryptoRng) -> Self {
+        Self::from_seed(parameters, Seed::random(rng))
+    }
+
+    /// The key of a seed: coefficient after coefficient from its stream of domain [`Domain::Secret`].
+    pub fn from_seed(parameters: &LatticeParameters, seed: Seed) -> Self {
+        let ring = parameters.ring();
+        let mut coefficients = Zeroizing::new(vec![0; ring.degree()]);
+        seed.stream(Domain::Secret, 0).ternary(&mut coefficients);
+        let values = Poly::from_signed(ring, ring.key_basis(parameters.data_primes()), &coefficients).forward();
+        Self { parameters: parameters.clone(), seed, values }
+    }
+
+    /// The seed, for where the key is kept: the whole secret.
+    pub fn to_seed(&self) -> &Seed {
+        &self.seed
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        &self.parameters
+    }
+
+    #[cfg(test)]
+    pub(crate) fn values(&self) -> &Poly<Eval> {
+        &self.values
+    }
+
+    /// `s²`, which products of two ciphertexts need switched.
+    pub(crate) fn square(&self) -> Zeroizing<Poly<Eval>> {
+        let mut square = Zeroizing::new(self.values.clone());
+        square.mul_assign(&self.values);
+        square
+    }
+
+    /// `s(X^g)`, which a rotated ciphertext needs switched.
+    pub(crate) fn rotated(&self, automorphism: &Automorphism) -> Zeroizing<Poly<Eval>> {
+        Zeroizing::new(self.values.automorphism(automorphism))
+    }
+
+    /// `b = -a s + f e` for an `a`, with an error from `secret`.
+    pub(crate) fn mask(&self, a: &Poly<Eval>, secret: &Seed, index: u64) -> Poly<Eval> {
+        let mut b = self.times(a);
+        b.neg_assign();
+        b.add_assign(&error(&self.parameters, a.basis(), secret, index));
+        b
+    }
+
+    fn times(&self, a: &Poly<Eval>) -> Poly<Eval> {
+        let mut product = Poly::zero(a.ring(), a.basis());
+        product.mul_add_assign(a, &self.values);
+        product
+    }
+
+    /// An encryption of zero over the first `data` data primes, whose second half is a seed.
+    ///
+    /// # Panics
+    /// Unless there are so many.
+    pub fn encrypt_zero(&self, data: usize, rng: &mut impl CryptoRng) -> SeededCiphertext {
+        let (seed, secret) = (Seed::random(rng), Seed::random(rng));
+        let ring = self.parameters.ring();
+        let a = uniform(ring, ring.basis(data), &seed, 0);
+        SeededCiphertext::new(&self.parameters, self.mask(&a, &secret, 0), seed)
+    }
+
+    /// `c_0 + c_1 s (+ c_2 s²)`.
+    ///
+    /// # Panics
+    /// If the ciphertext is of other parameters.
+    pub fn phase(&self, ciphertext: &Ciphertext) -> Zeroizing<Poly<Coeff>> {
+        assert!(*ciphertext.parameters() == self.parameters, "a ciphertext of other parameters");
+        let (last, rest) = ciphertext.parts().split_last().unwrap_or_else(|| unreachable!("at least two parts"));
+        // Horner's rule
+        let mut phase = last.clone();
+        for part in rest.iter().rev() {
+            let mut next = self.times(&phase);
+            phase.zeroize();
+            next.add_assign(part);
+            phase = next;
+        }
+        Zeroizing::new(phase.inverse())
+    }
+}
+
+impl Drop for SecretKey {
+    fn drop(&mut self) {
+        self.values.zeroize(); // the seed wipes itself
+    }
+}
+
+/// `(b, a)` with `b = -a s + f e` over all data primes: anybody can encrypt with it.
+#[derive(Clone)]
+pub struct PublicKey {
+    parameters: LatticeParameters,
+    seed: Seed,
+    b: Poly<Eval>,
+    a: Poly<Eval>,
+}
+
+impl PublicKey {
+    /// That of a secret.
+    pub fn generate(secret: &SecretKey, rng: &mut impl CryptoRng) -> Self {
+        let parameters = secret.parameters();
+        let SeededCiphertext { body, seed, .. } = secret.encrypt_zero(parameters.data_primes(), rng);
+        Self::from_parts(parameters, body, seed)
+    }
+
+    /// From `b` and the seed of `a`.
+    pub(crate) fn from_parts(parameters: &LatticeParameters, b: Poly<Eval>, seed: Seed) -> Self {
+        let a = uniform(parameters.ring(), b.basis(), &seed, 0);
+        Self { parameters: parameters.clone(), seed, b, a }
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        &self.parameters
+    }
+
+    /// The seed of `a`, which is public.
+    pub fn seed(&self) -> &Seed {
+        &self.seed
+    }
+
+    /// An encryption of zero over the first `data` data primes: `(b u + f e_0, a u + f e_1)` with a ternary `u`.
+    ///
+    /// # Panics
+    /// Unless there are so many.
+    pub fn encrypt_zero(&self, data: usize, rng: &mut impl CryptoRng) -> Ciphertext {
+        let secret = Seed::random(rng);
+        let ring = self.parameters.ring();
+        let basis = ring.basis(data);
+        let mut coefficients = Zeroizing::new(vec![0; ring.degree()]);
+        secret.stream(Domain::Ephemeral, 0).ternary(&mut coefficients);
+        let ephemeral = Zeroizing::new(Poly::from_signed(ring, basis, &coefficients).forward());
+        let part = |key: &Poly<Eval>, index| {
+            let mut part = error(&self.parameters, basis, &secret, index);
+            part.mul_add_assign(&ephemeral, key);
+            part
+        };
+        Ciphertext::new(&self.parameters, vec![part(&self.b, 0), part(&self.a, 1)])
+    }
+}
+
+/// A uniform element: row after row from streams of `seed`, `index` being that of the element.
+pub(crate) fn uniform(ring: &Arc<Ring>, basis: Basis, seed: &Seed, index: u64) -> Poly<Eval> {
+    Poly::uniform(ring, basis, |place| seed.stream(Domain::Uniform, index << 8 | place as u64))
+}
+
+/// `f e`.
+fn error(parameters: &LatticeParameters, basis: Basis, secret: &Seed, index: u64) -> Poly<Eval> {
+    let ring = parameters.ring();
+    let mut coefficients = Zeroizing::new(vec![0; ring.degree()]);
+    secret.stream(Domain::Error, index).gaussian(&mut coefficients);
+    let mut error = Poly::from_signed(ring, basis, &coefficients);
+    if parameters.error_factor() > 1 {
+        error.scale_assign(parameters.error_factor() as i64);
+    }
+    error.forward()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{rng, toy};
+    use super::*;
+
+    #[test]
+    fn encryptions_of_zero_have_a_small_phase_under_their_key_only() {
+        for parameters in [toy(None), toy(Some(257))] {
+            let mut rng = rng(1);
+            let [secret, other] = [(); 2].map(|()| SecretKey::generate(&parameters, &mut rng));
+            let public = PublicKey::generate(&secret, &mut rng);
+            for data in 1..=parameters.data_primes() {
+                for ciphertext in [public.encrypt_zero(data, &mut rng), secret.encrypt_zero(data, &mut rng).expand()] {
+                    assert_eq!(ciphertext.level(), data);
+                    assert!(secret.noise(&ciphertext).log2() < 11.0 + (parameters.error_factor() as f64).log2());
+                    assert!(other.noise(&ciphertext).log2() > 20.0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_is_its_seed() {
+        let parameters = toy(None);
+        let mut rng = rng(2);
+        let secret = SecretKey::generate(&parameters, &mut rng);
+        let again = SecretKey::from_seed(&parameters, secret.to_seed().clone());
+        assert!(again.values() == secret.values());
+    }
+
+    #[test]
+    fn no_two_encryptions_share_their_randomness() {
+        let mut rng = rng(3);
+        let secret = SecretKey::generate(&toy(None), &mut rng);
+        let public = PublicKey::generate(&secret, &mut rng);
+        let [a, b] = [(); 2].map(|()| public.encrypt_zero(2, &mut rng));
+        assert!(a.parts()[0] != b.parts()[0] && a.parts()[1] != b.parts()[1]);
+        let [a, b] = [(); 2].map(|()| secret.encrypt_zero(2, &mut rng).expand());
+        assert!(a.parts()[0] != b.parts()[0] && a.parts()[1] != b.parts()[1]);
+    }
+}

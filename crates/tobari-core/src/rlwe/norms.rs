@@ -1,0 +1,64 @@
+//! Bounds on canonical norms, as logarithms to base 2.
+//!
+//! The canonical norm of an element is the largest absolute value that it takes at the complex roots of `X^N + 1`: those of
+//! sums and products are at most the sums and products. Of independent coefficients of variance `V` it is at most
+//! `6 √(N V)`, but for a chance of `N/2 e^-36` (Gentry, Halevi, Smart, CRYPTO 2012, appendix A.5).
+
+use crate::params::LatticeParameters;
+use crate::ring::Modulus;
+
+/// `log2(Σ 2^x)`.
+pub(crate) fn sum<const T: usize>(terms: [f64; T]) -> f64 {
+    let largest = terms.into_iter().fold(f64::NEG_INFINITY, f64::max);
+    if largest.is_infinite() {
+        return largest;
+    }
+    largest + terms.into_iter().map(|term| (term - largest).exp2()).sum::<f64>().log2()
+}
+
+/// Of random coefficients, given the logarithm of their variance.
+fn random(parameters: &LatticeParameters, log_variance: f64) -> f64 {
+    6f64.log2() + ((parameters.degree() as f64).log2() + log_variance) / 2.0
+}
+
+/// Of a ternary `s` or `u`.
+pub(crate) fn ternary(parameters: &LatticeParameters) -> f64 {
+    random(parameters, (2.0f64 / 3.0).log2())
+}
+
+/// Of `f e`.
+pub(crate) fn secret_error(parameters: &LatticeParameters) -> f64 {
+    random(parameters, (3.2f64 * 3.2 + 1.0 / 12.0).log2()) + (parameters.error_factor() as f64).log2()
+}
+
+/// Of `f (e u + e_0 + e_1 s)`.
+pub(crate) fn public_error(parameters: &LatticeParameters) -> f64 {
+    let (error, ternary) = (secret_error(parameters), ternary(parameters));
+    sum([error + ternary, error, error + ternary])
+}
+
+/// Of any polynomial with coefficients from `-f/2` to `f/2`, however they were chosen.
+pub(crate) fn message(parameters: &LatticeParameters) -> f64 {
+    (parameters.degree() as f64).log2() + (parameters.error_factor() as f64).log2() - 1.0
+}
+
+/// Of what rounding leaves after a division of a ciphertext of so many parts: `τ_0 + τ_1 s + …` with `|τ_i| ≤ (1 + f)/2`.
+pub(crate) fn rounding(parameters: &LatticeParameters, parts: usize) -> f64 {
+    let factor = parameters.error_factor() as f64;
+    let width = if factor > 1.0 { factor * factor + 1.0 } else { 1.0 };
+    let (one, secret) = (random(parameters, (width / 12.0).log2()), ternary(parameters));
+    (1..parts).fold(one, |total, power| sum([total, one + power as f64 * secret]))
+}
+
+/// Of what a key switch adds at a level: `Σ f e_d [c]_(Q_d) / P`, and a rounding.
+pub(crate) fn switch(parameters: &LatticeParameters, level: usize) -> f64 {
+    let ring = parameters.ring();
+    let log2 = |q: &Modulus| (q.value() as f64).log2();
+    let special: f64 = ring.special_primes().iter().map(|prime| log2(prime.modulus())).sum();
+    let groups = ring.data_primes()[..level].chunks(parameters.digit_size());
+    let digits = groups.map(|group| {
+        let bits: f64 = group.iter().map(|prime| log2(prime.modulus())).sum();
+        random(parameters, 2.0 * bits - 12f64.log2()) + secret_error(parameters) - special
+    });
+    digits.fold(rounding(parameters, 2), |total, digit| sum([total, digit]))
+}

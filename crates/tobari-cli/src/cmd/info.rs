@@ -5,7 +5,7 @@ use crate::output::{self, Failure};
 use serde_json::json;
 use std::process::ExitCode;
 use tobari_core::curve::Curve;
-use tobari_core::params::{FLOOR_BITS, RECOMMENDED_BITS};
+use tobari_core::params::{FLOOR_BITS, NamedSet, RECOMMENDED_BITS, Security};
 
 /// Prints version, arithmetic and curves.
 pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {
@@ -27,7 +27,32 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {
             output::result(format!("  {name:<10} {bits:>4}  {status}{same_as}"));
         }
     }
+    if !arguments.json {
+        output::result("sets of lattice parameters (security in bits, by the guidelines of 2024, classical attacks):");
+    }
+    for set in NamedSet::ALL {
+        lattice(&set, arguments.json)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn lattice(set: &NamedSet, json: bool) -> Result<(), Failure> {
+    let parameters = set.parameters()?;
+    let bits = parameters.security().map(Security::bits);
+    let (degree, log_qp, primes) = (set.degree, parameters.log_qp(), [set.data.len(), set.special.len()]);
+    let NamedSet { name, purpose, digits, plaintext_modulus, .. } = set;
+    if json {
+        return output::json(&json!({
+            "set": name, "purpose": purpose, "degree": degree, "data_primes": primes[0], "special_primes": primes[1],
+            "digits": digits, "plaintext_modulus": plaintext_modulus, "log_qp": log_qp, "security_bits": bits,
+        }));
+    }
+    let bits = bits.unwrap_or(0);
+    output::result(format!(
+        "  {name:<10} {bits:>4}  N = {degree}, {log_qp} bits in {} + {} primes: {purpose}",
+        primes[0], primes[1]
+    ));
+    Ok(())
 }
 
 fn status(curve: Curve) -> &'static str {

@@ -8,8 +8,10 @@
 //! paper's own measurements by name ([`SecurityFloor::InsecurePaper`]), and warns from 112 to 127.
 
 mod lattice;
+mod sets;
 
 pub use lattice::{LatticeError, LatticeParameters, Plaintext, Security};
+pub use sets::NamedSet;
 
 use crate::curve::Curve;
 

@@ -1,0 +1,125 @@
+//! Sets of lattice parameters by name.
+
+use super::lattice::{LatticeError, LatticeParameters, Plaintext};
+use crate::ring::Modulus;
+
+/// Numbers that have a name, and what they are for.
+///
+/// ```
+/// use tobari_core::params::NamedSet;
+/// let set = NamedSet::from_name("ckks-a").unwrap();
+/// assert_eq!((set.degree, set.parameters()?.log_qp()), (1 << 14, 300));
+/// # Ok::<(), tobari_core::params::LatticeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedSet {
+    /// The name.
+    pub name: &'static str,
+    /// What it is for.
+    pub purpose: &'static str,
+    /// `N`.
+    pub degree: usize,
+    /// Bits of each data prime.
+    pub data: &'static [u32],
+    /// Bits of each special prime.
+    pub special: &'static [u32],
+    /// Digits of a key switch.
+    pub digits: usize,
+    /// The plaintext modulus; none where numbers are approximate.
+    pub plaintext_modulus: Option<u64>,
+}
+
+impl NamedSet {
+    /// All of them.
+    pub const ALL: [NamedSet; 6] = [
+        NamedSet {
+            name: "ckks-a",
+            purpose: "benchmark set A: CKKS, scale 2^30, five levels",
+            degree: 1 << 14,
+            data: &[50, 30, 30, 30, 30, 30],
+            special: &[50, 50],
+            digits: 3,
+            plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "ckks-b",
+            purpose: "benchmark set B: CKKS, scale 2^49, twelve levels",
+            degree: 1 << 15,
+            data: &[50, 49, 49, 49, 49, 49, 49, 49, 49, 49, 49, 49, 49],
+            special: &[50, 50, 50],
+            digits: 5,
+            plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "bgv-c",
+            purpose: "benchmark set C: BGV modulo 65,537",
+            degree: 1 << 14,
+            data: &[50, 50, 50, 50, 50, 50],
+            special: &[50, 50],
+            digits: 3,
+            plaintext_modulus: Some(65_537),
+        },
+        NamedSet {
+            name: "infer-s",
+            purpose: "an image in the paper's layout: CKKS, scale 2^30",
+            degree: 1 << 14,
+            data: &[50, 30, 30, 30, 30, 30],
+            special: &[50],
+            digits: 6,
+            plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "infer-f",
+            purpose: "an image, fast: CKKS, scale 2^26",
+            degree: 1 << 13,
+            data: &[50, 26, 26, 26, 26],
+            special: &[50],
+            digits: 5,
+            plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "search",
+            purpose: "a query of one ciphertext: BGV modulo 65,537, no evaluation keys",
+            degree: 1 << 12,
+            data: &[36, 35, 35],
+            special: &[],
+            digits: 3,
+            plaintext_modulus: Some(65_537),
+        },
+    ];
+
+    /// The set of that name.
+    pub fn from_name(name: &str) -> Option<NamedSet> {
+        Self::ALL.into_iter().find(|set| set.name == name)
+    }
+
+    /// Its parameters.
+    ///
+    /// # Errors
+    /// None for the sets of [`Self::ALL`]; [`LatticeError`] for numbers that are no parameters.
+    pub fn parameters(&self) -> Result<LatticeParameters, LatticeError> {
+        let plaintext = match self.plaintext_modulus {
+            None => Plaintext::Approximate,
+            Some(t) => Plaintext::Integers(Modulus::new(t).ok_or(LatticeError::PlaintextModulus { found: t })?),
+        };
+        LatticeParameters::of_sizes(self.degree, self.data, self.special, self.digits, plaintext)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_named_set_exists_and_has_128_bits() {
+        for set in NamedSet::ALL {
+            let parameters = set.parameters().unwrap();
+            assert!(parameters.security().is_some(), "{}", set.name);
+            assert_eq!(NamedSet::from_name(set.name), Some(set));
+            // a digit is no larger than what is divided by, so that a key switch adds little
+            let widest = set.data.chunks(parameters.digit_size()).map(|digit| digit.iter().sum::<u32>()).max();
+            assert!(set.special.is_empty() || widest.unwrap() <= set.special.iter().sum(), "{}", set.name);
+        }
+        assert_eq!(NamedSet::from_name("ckks"), None);
+    }
+}

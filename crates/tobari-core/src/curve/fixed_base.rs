@@ -107,6 +107,9 @@ impl Table {
             let (window, multiple) = (place / count, place % count);
             entry.copy_from_slice(&multiples[(multiple * padded + window) * lines..][..lines]);
         }
+        if !vartime {
+            entries.chunks_exact_mut(count * lines).for_each(curve.kernels().arrange);
+        }
         Self { curve, width, vartime, entries }
     }
 

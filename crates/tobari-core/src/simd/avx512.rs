@@ -200,6 +200,7 @@ impl<C: CurveConstants<L>, const L: usize, const N: usize> Avx512Kernels<C, L, N
         canonicalise: kernel!(canonicalise(a: &mut [Line])),
         pack: kernel!(pack(a: &[Line], out: &mut [Line])),
         select: kernel!(select(table: &[Line], index: &[Line], negate: &[Line], out: &mut [Line])),
+        arrange: |_| {},
         vartime_select: kernel!(vartime_select(table: &[Line], index: &[Line], negate: &[Line], out: &mut [Line])),
         multiply: kernel!(multiply(
             multiples: &[Line],

@@ -185,6 +185,8 @@ pub struct CurveKernels {
     /// `out[i] = table[index[i]]`, negated where `negate[i]` is all ones, with neither an address nor a branch that depends
     /// on an index or a mask. No more entries than the wider of the two windows has digits of a sign.
     pub(crate) select: Select,
+    /// Brings the entries of one window into the order that `select` reads: once, when the table is made.
+    pub(crate) arrange: fn(&mut [Line]),
     /// The same by addresses that depend on the indices, for tables of any size.
     pub(crate) vartime_select: Select,
     /// `out[i] = k P_i` for one secret `k`, given as window values of [`WINDOW`] bits, the highest first, and the odd
@@ -251,6 +253,7 @@ mod tests {
             canonicalise: kernel!(canonicalise(a)),
             pack: kernel!(pack(a, out)),
             select: kernel!(select(table, index, negate, out)),
+            arrange: |_| {},
             vartime_select: kernel!(vartime_select(table, index, negate, out)),
             multiply: kernel!(multiply(multiples, windows, terms, out, scratch)),
             fingerprints: kernel!(fingerprints(points, out)),
@@ -416,6 +419,9 @@ mod tests {
                 let chosen = |kernels: &CurveKernels, select: Select| {
                     let mut packed = vec![Line::ZERO; entries * stride(curve).div_ceil(LANES)];
                     (kernels.pack)(&kernels.of_integers(curve, &table), &mut packed);
+                    if !std::ptr::fn_addr_eq(select, kernels.vartime_select) {
+                        (kernels.arrange)(&mut packed);
+                    }
                     let mut out = vec![Line::ZERO; index.len() * 2 * kernels.limbs];
                     select(&packed, &index, &negate, &mut out);
                     kernels.integers(&out, &like)

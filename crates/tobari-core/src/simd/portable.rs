@@ -21,6 +21,7 @@ impl<C: CurveConstants<L>, F: Coordinate<L>, const L: usize> Portable<C, F, L> {
         backend: "emulated shuffles",
         window: 9,
         select: super::shuffle::select::<F, L>,
+        arrange: super::shuffle::arrange::<L>,
         ..Self::KERNELS
     };
 
@@ -36,8 +37,12 @@ impl<C: CurveConstants<L>, F: Coordinate<L>, const L: usize> Portable<C, F, L> {
         pack: pack::<F, L>,
         #[cfg(target_feature = "simd128")]
         select: super::shuffle::select::<F, L>,
+        #[cfg(target_feature = "simd128")]
+        arrange: super::shuffle::arrange::<L>,
         #[cfg(not(target_feature = "simd128"))]
         select: select::<F, L>,
+        #[cfg(not(target_feature = "simd128"))]
+        arrange: |_| {},
         vartime_select: vartime_select::<F, L>,
         multiply: multiply::<C, F, L>,
         fingerprints: fingerprints::<F, L>,
@@ -239,8 +244,12 @@ fn unpack<F: Coordinate<L>, const L: usize>(word: impl Fn(usize) -> u64) -> Affi
     Affine { x: coordinate(0), y: coordinate(L) }
 }
 
-#[cfg(not(target_feature = "simd128"))]
-fn select<F: Coordinate<L>, const L: usize>(table: &[Line], index: &[Line], negate: &[Line], out: &mut [Line]) {
+pub(super) fn select<F: Coordinate<L>, const L: usize>(
+    table: &[Line],
+    index: &[Line],
+    negate: &[Line],
+    out: &mut [Line],
+) {
     for i in 0..count::<F, L>(out) {
         // the barrier keeps the compiler from turning the scan back into an indexed read
         let wanted = std::hint::black_box(index[i / LANES].0[i % LANES]);

@@ -118,26 +118,36 @@ fn transpose(mut rows: [Bytes; WIDTH]) -> [Bytes; WIDTH] {
     rows
 }
 
-/// See [`super::CurveKernels::select`]; at most 256 entries.
+/// Sixteen entries in the place of sixteen others: `L` blocks of sixteen planes, a block for two words.
+const fn chunk_lines<const L: usize>() -> usize {
+    WIDTH * entry_lines::<L>()
+}
+
+/// See [`super::CurveKernels::arrange`]: turns every sixteen entries into planes, in their place.
+pub(super) fn arrange<const L: usize>(table: &mut [Line]) {
+    for chunk in table.chunks_exact_mut(chunk_lines::<L>()) {
+        let planes: [[Bytes; WIDTH]; MAX_WORDS / 2] = std::array::from_fn(|block| {
+            let word = |entry: usize, place: usize| chunk[entry * entry_lines::<L>() + place / LANES].0[place % LANES];
+            let entry =
+                |entry| if block < L { [2 * block, 2 * block + 1].map(|place| word(entry, place)) } else { [0; 2] };
+            transpose(std::array::from_fn(|i| Bytes::of(entry(i))))
+        });
+        let words = planes[..L].iter().flatten().flat_map(|plane| plane.words());
+        chunk.iter_mut().flat_map(|line| &mut line.0).zip(words).for_each(|(place, word)| *place = word);
+    }
+}
+
+/// See [`super::CurveKernels::select`]; at most 256 entries, arranged.
 pub(super) fn select<F: Coordinate<L>, const L: usize>(
     table: &[Line],
     index: &[Line],
     negate: &[Line],
     out: &mut [Line],
 ) {
-    let (entries, blocks) = (table.len() / entry_lines::<L>(), 2 * L / 2);
-    assert!(entries <= 256, "tables of at most 256 entries");
-    let chunks = entries.div_ceil(WIDTH);
-    let words = |entry: usize, block: usize| -> [u64; 2] {
-        let word = |place: usize| table[entry * entry_lines::<L>() + place / LANES].0[place % LANES];
-        if entry < entries { [word(2 * block), word(2 * block + 1)] } else { [0; 2] }
-    };
-    let planes: Vec<[Bytes; WIDTH]> = (0..blocks * chunks)
-        .map(|place| {
-            let (block, first) = (place / chunks, place % chunks * WIDTH);
-            transpose(std::array::from_fn(|i| Bytes::of(words(first + i, block))))
-        })
-        .collect();
+    if table.len() < chunk_lines::<L>() {
+        return super::portable::select::<F, L>(table, index, negate, out);
+    }
+    assert!(table.len() <= 16 * chunk_lines::<L>(), "tables of at most 256 entries");
     let group = 2 * F::LIMBS;
     let halves = out.chunks_mut(2 * group).zip(index.chunks(2)).zip(negate.chunks(2));
     for ((out, index), negate) in halves {
@@ -147,8 +157,8 @@ pub(super) fn select<F: Coordinate<L>, const L: usize>(
         }
         let index = Bytes::of(packed);
         let mut words = [[0; MAX_WORDS]; WIDTH];
-        for (block, planes) in planes.chunks_exact(chunks).enumerate() {
-            let rows = transpose(look_up(planes, index));
+        for block in 0..L {
+            let rows = transpose(look_up::<L>(table, block, index));
             for (words, row) in words.iter_mut().zip(rows) {
                 [words[2 * block], words[2 * block + 1]] = row.words();
             }
@@ -161,17 +171,20 @@ pub(super) fn select<F: Coordinate<L>, const L: usize>(
     }
 }
 
-/// What stands at the places `index` in one plane of each byte.
+/// What stands at the places `index` in one plane of each byte of a block.
 #[inline(always)]
-fn look_up(planes: &[[Bytes; WIDTH]], index: Bytes) -> [Bytes; WIDTH] {
+fn look_up<const L: usize>(table: &[Line], block: usize, index: Bytes) -> [Bytes; WIDTH] {
     let mut found = [Bytes::of([0; 2]); WIDTH];
     // half of them at a time stay in registers
     for half in 0..2 {
         let mut sums = [Bytes::of([0; 2]); WIDTH / 2];
-        for (chunk, planes) in planes.iter().enumerate() {
+        for (chunk, lines) in table.chunks_exact(chunk_lines::<L>()).enumerate() {
             let local = index.less((WIDTH * chunk) as u8);
-            let planes = &planes[half * WIDTH / 2..][..WIDTH / 2];
-            unrolled!(i < WIDTH / 2 => { sums[i] = sums[i].or(planes[i].look_up(local)); });
+            let lines = &lines[4 * block + 2 * half..][..2];
+            unrolled!(i < WIDTH / 2 => {
+                let plane = Bytes::of([lines[i / 4].0[2 * (i % 4)], lines[i / 4].0[2 * (i % 4) + 1]]);
+                sums[i] = sums[i].or(plane.look_up(local));
+            });
         }
         found[half * WIDTH / 2..][..WIDTH / 2].copy_from_slice(&sums);
     }

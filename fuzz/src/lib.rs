@@ -13,6 +13,7 @@ pub const TARGETS: &[Target] = &[
     ("batch_addition", tobari_core::fuzz::batch_addition),
     ("call_messages", tobari_apps::call::fuzz_messages),
     ("call_room", tobari_apps::call::fuzz_room),
+    ("lattice_wire", tobari_core::fuzz::lattice_wire),
     ("points", tobari_core::fuzz::points),
     ("wav", tobari_host::wav::fuzz_wav),
     ("wire", tobari_core::fuzz::wire),

@@ -2,7 +2,8 @@
 
 use crate::curve::{Curve, PointEncoding, Points};
 use crate::elgamal::{Ciphertexts, Mode, SharedCiphertexts};
-use crate::params::{Parameters, SecurityFloor};
+use crate::params::{LatticeParameters, Parameters, Plaintext, SecurityFloor};
+use crate::ring::Modulus;
 use crate::wire;
 
 /// Curve by the first byte.
@@ -45,6 +46,33 @@ pub fn wire(data: &[u8]) {
     }
     if let Ok(key) = wire::decode_public_key(data, floor) {
         assert_eq!(wire::encode_public_key(&key), data);
+    }
+}
+
+/// Whatever decodes as an object of the lattice schemes encodes to the same bytes.
+pub fn lattice_wire(data: &[u8]) {
+    if let Ok(parameters) = wire::decode_parameters(data) {
+        assert_eq!(wire::encode_parameters(&parameters), data);
+    }
+    let Some(t) = Modulus::new(257) else { return };
+    let Ok(parameters) = LatticeParameters::insecure_of_sizes(8, &[33, 30, 31], &[37, 36], 2, Plaintext::Integers(t))
+    else {
+        return;
+    };
+    if let Ok(key) = wire::decode_ring_secret_key(data, &parameters) {
+        assert_eq!(*wire::encode_ring_secret_key(&key), data);
+    }
+    if let Ok(key) = wire::decode_ring_public_key(data, &parameters) {
+        assert_eq!(wire::encode_ring_public_key(&key), data);
+    }
+    if let Ok(keys) = wire::decode_evaluation_keys(data, &parameters) {
+        assert_eq!(wire::encode_evaluation_keys(&keys, &parameters), data);
+    }
+    if let Ok(ciphertext) = wire::decode_ciphertext(data, &parameters) {
+        assert_eq!(wire::encode_ciphertext(&ciphertext), data);
+    }
+    if let Ok(ciphertext) = wire::decode_seeded_ciphertext(data, &parameters) {
+        assert_eq!(wire::encode_seeded_ciphertext(&ciphertext), data);
     }
 }
 
@@ -122,6 +150,7 @@ mod tests {
             let data = noise(seed, seed as usize % 200);
             points(&data);
             wire(&data);
+            lattice_wire(&data);
         }
         for seed in 0..30 {
             batch_addition(&noise(seed, 40));

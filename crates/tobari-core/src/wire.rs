@@ -13,6 +13,8 @@
 //! | 06 | sum, shared randomness | as 04 |
 //! | 07 | epoch secret, of which the keys of shared randomness are the expansion | 32 bytes, then `s_1 G` in SEC 1 form, against damage |
 //!
+//! Kinds from 10 (hexadecimal) on are those of the lattice schemes: `wire/lattice.rs`.
+//!
 //! Key files put `TOBARI` before the version. Points are `S_0 … S_(k-1), R_0 … R_(k-1)`, or with shared randomness `C_1 … C_k, R`,
 //! as [`Points::encode`] writes them. A
 //! member set is its length in bytes (2) and a bitmap, member 0 in the lowest bit of the first byte, without a zero byte at
@@ -20,11 +22,18 @@
 //! shared randomness 10,333 and 20,564.
 
 mod keys;
+mod lattice;
 mod payload;
 
 pub use keys::{
     decode_epoch_secret, decode_public_key, decode_secret_key, encode_epoch_secret, encode_public_key,
     encode_secret_key, mode_of_secret_key,
+};
+pub use lattice::{
+    LatticeKind, LatticeWireError, decode_ciphertext, decode_evaluation_keys, decode_parameters,
+    decode_ring_public_key, decode_ring_secret_key, decode_seeded_ciphertext, encode_ciphertext,
+    encode_evaluation_keys, encode_parameters, encode_ring_public_key, encode_ring_secret_key,
+    encode_seeded_ciphertext,
 };
 pub use payload::Payload;
 

@@ -1,7 +1,8 @@
 //! Ciphertexts with their factor and a bound on their noise.
 
 use crate::params::LatticeParameters;
-use crate::rlwe;
+use crate::ring::{Eval, Poly, Seed};
+use crate::rlwe::{self, norms};
 
 /// A ciphertext of a polynomial modulo `t`.
 #[derive(Clone)]
@@ -17,6 +18,20 @@ impl Ciphertext {
     /// The parameters.
     pub fn parameters(&self) -> &LatticeParameters {
         self.inner.parameters()
+    }
+
+    /// From parts of one level, a factor that is prime to `t`, and a bound.
+    pub(crate) fn from_parts(parameters: &LatticeParameters, parts: Vec<Poly<Eval>>, factor: u64, norm: f64) -> Self {
+        Self { inner: rlwe::Ciphertext::new(parameters, parts), factor, norm }
+    }
+
+    pub(crate) fn inner(&self) -> &rlwe::Ciphertext {
+        &self.inner
+    }
+
+    /// `κ`.
+    pub fn factor(&self) -> u64 {
+        self.factor
     }
 
     /// Data primes left.
@@ -49,6 +64,21 @@ pub struct SeededCiphertext {
 }
 
 impl SeededCiphertext {
+    /// From `c_0` and the seed of `c_1`; the bound is that of a fresh one.
+    pub(crate) fn from_parts(parameters: &LatticeParameters, body: Poly<Eval>, seed: Seed) -> Self {
+        Self::new(rlwe::SeededCiphertext::new(parameters, body, seed))
+    }
+
+    pub(super) fn new(inner: rlwe::SeededCiphertext) -> Self {
+        let parameters = inner.parameters();
+        let norm = norms::sum([norms::secret_error(parameters), norms::message(parameters)]);
+        Self { inner, norm }
+    }
+
+    pub(crate) fn inner(&self) -> &rlwe::SeededCiphertext {
+        &self.inner
+    }
+
     /// With its second half drawn from the seed.
     pub fn expand(&self) -> Ciphertext {
         Ciphertext { inner: self.inner.expand(), factor: 1, norm: self.norm }

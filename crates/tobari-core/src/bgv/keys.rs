@@ -83,8 +83,7 @@ impl<'a> Decryptor<'a> {
         let parameters = self.key.parameters();
         let mut inner = self.key.encrypt_zero(level, rng);
         inner.add_phase(&Zeroizing::new(plaintext.to_element(parameters, 1, level, &self.t)));
-        let norm = norms::sum([norms::secret_error(parameters), norms::message(parameters)]);
-        SeededCiphertext { inner, norm }
+        SeededCiphertext::new(inner)
     }
 
     /// The message, which is right while [`Ciphertext::noise_budget`] is positive.
@@ -138,11 +137,28 @@ impl EvaluationKeys {
         self.with_automorphism(secret, element, level, rng)
     }
 
-    fn with_automorphism(mut self, secret: &SecretKey, element: usize, level: usize, rng: &mut impl CryptoRng) -> Self {
-        let automorphism = Automorphism::new(secret.parameters().degree(), element);
-        let key = EvaluationKey::generate(secret, &secret.rotated(&automorphism), level, rng);
+    pub(crate) fn for_products(&self) -> Option<&EvaluationKey> {
+        self.relinearization.as_ref()
+    }
+
+    /// By the `g` of `X -> X^g`, ascending.
+    pub(crate) fn automorphisms(&self) -> impl Iterator<Item = (usize, &EvaluationKey)> {
+        self.galois.iter().map(|(element, (_, key))| (*element, key))
+    }
+
+    pub(crate) fn and_products(self, key: EvaluationKey) -> Self {
+        Self { relinearization: Some(key), ..self }
+    }
+
+    pub(crate) fn and_automorphism(mut self, element: usize, key: EvaluationKey) -> Self {
+        let automorphism = Automorphism::new(key.parameters().degree(), element);
         self.galois.insert(element, (automorphism, key));
         self
+    }
+
+    fn with_automorphism(self, secret: &SecretKey, element: usize, level: usize, rng: &mut impl CryptoRng) -> Self {
+        let automorphism = Automorphism::new(secret.parameters().degree(), element);
+        self.and_automorphism(element, EvaluationKey::generate(secret, &secret.rotated(&automorphism), level, rng))
     }
 }
 

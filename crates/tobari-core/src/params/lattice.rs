@@ -142,12 +142,13 @@ impl LatticeParameters {
         digits: usize,
         plaintext: Plaintext,
     ) -> Result<Self, LatticeError> {
-        let parameters = Self::insecure_for_tests(degree, data, special, digits, plaintext)?;
-        if parameters.0.security.is_none() {
-            let most = Security::Bits128.max_log_qp(degree).unwrap_or(0);
-            return Err(LatticeError::Insecure { degree, most, found: parameters.0.log_qp });
+        // before there is memory for tables: the numbers may be somebody else's
+        let most = Security::Bits128.max_log_qp(degree).unwrap_or(0);
+        let found = product_bits(data.iter().chain(special));
+        if found > most {
+            return Err(LatticeError::Insecure { degree, most, found });
         }
-        Ok(parameters)
+        Self::insecure_for_tests(degree, data, special, digits, plaintext)
     }
 
     /// The same for primes of these sizes in bits: for each, the largest below `2^bits` that is 1 modulo `2N` and not taken

@@ -42,6 +42,8 @@ use std::sync::Arc;
 
 /// The largest degree.
 pub const MAX_DEGREE: usize = 1 << 17;
+/// The most primes of a ring.
+pub const MAX_PRIMES: usize = 96;
 /// The smallest degree.
 pub const MIN_DEGREE: usize = 1 << 3;
 
@@ -72,9 +74,12 @@ pub enum RingError {
         /// The degree given.
         degree: usize,
     },
-    /// No data prime.
-    #[error("expected at least one data prime, found none")]
-    NoPrime,
+    /// No data prime, or too many primes.
+    #[error("expected from 1 to {MAX_PRIMES} primes, at least one for data, found {found}")]
+    Primes {
+        /// Primes given, or 0 if none was for data.
+        found: usize,
+    },
     /// A modulus that is not such a prime.
     #[error("expected a prime below 2^{MAX_BITS} that is 1 modulo {step}, found {value}")]
     Prime {
@@ -100,10 +105,10 @@ impl Ring {
         if !degree.is_power_of_two() || !(MIN_DEGREE..=MAX_DEGREE).contains(&degree) {
             return Err(RingError::Degree { degree });
         }
-        if data.is_empty() {
-            return Err(RingError::NoPrime);
-        }
         let all: Vec<u64> = data.iter().chain(special).copied().collect();
+        if data.is_empty() || all.len() > MAX_PRIMES {
+            return Err(RingError::Primes { found: if data.is_empty() { 0 } else { all.len() } });
+        }
         if let Some(i) = (1..all.len()).find(|&i| all[..i].contains(&all[i])) {
             return Err(RingError::Repeated { value: all[i] });
         }
@@ -169,7 +174,8 @@ mod tests {
         for degree in [0, 1, 4, 1000, 1 << 18] {
             assert_eq!(of(degree, &primes, &[]), RingError::Degree { degree });
         }
-        assert_eq!(of(1 << 11, &[], &primes), RingError::NoPrime);
+        assert_eq!(of(1 << 11, &[], &primes), RingError::Primes { found: 0 });
+        assert_eq!(of(1 << 11, &primes, &[97; 94]), RingError::Primes { found: 97 });
         assert_eq!(of(1 << 11, &primes, &primes[2..]), RingError::Repeated { value: primes[2] });
         // composite; no residue 1; too large
         for value in [4097 * 4097, 65_539, (1 << 50) + 0x1_0001] {

@@ -153,6 +153,11 @@ impl PublicKey {
         &self.parameters
     }
 
+    /// `b`.
+    pub(crate) fn body(&self) -> &Poly<Eval> {
+        &self.b
+    }
+
     /// The seed of `a`, which is public.
     pub fn seed(&self) -> &Seed {
         &self.seed

@@ -88,6 +88,16 @@ impl EvaluationKey {
         &self.parameters
     }
 
+    /// The `b_d`.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = &Poly<Eval>> {
+        self.digits.iter().map(|(b, _)| b)
+    }
+
+    /// How many pairs a key for this level has.
+    pub(crate) fn digits_at(parameters: &LatticeParameters, level: usize) -> usize {
+        groups(parameters, level)
+    }
+
     /// The seed of the `a_d`, which is public.
     pub fn seed(&self) -> &Seed {
         &self.seed

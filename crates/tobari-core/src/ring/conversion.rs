@@ -17,7 +17,7 @@
 //! half, which means `|x| > (1/2 - 1.25 n 2^-49) Q`. What comes out is congruent to `x` and at most `(1/2 + 1.25 n 2^-49) Q` in
 //! absolute value in any case, and **exactly the centred `x`** for all `|x| < (1/2 - 2^-41) Q`.
 //!
-//! Cost for a coefficient and `m` primes: `n m` products without reduction, `m` reductions.
+//! Cost for a coefficient and `m` primes: `n m` products, and `m` reductions for every eight of the `n`.
 //!
 //! # Leakage
 //! Constant time.
@@ -26,6 +26,9 @@ use super::modulus::{Factor, MAX_BITS, Modulus, RADIX_BITS};
 
 /// Coefficients worked at once, so that what is between fits the first-level cache.
 const BLOCK: usize = 128;
+
+/// Products that are summed before they are reduced.
+const LAZY: usize = 8;
 
 /// Most primes of either side.
 const MOST: usize = 128;
@@ -49,10 +52,8 @@ pub struct Conversion {
     inverses: Vec<Factor>,
     /// `s_i`, and `⌊2^101 / (2^(s_i) q_i)⌋`, moved to the top of a word.
     reciprocals: Vec<(u32, u64)>,
-    /// `Q/q_i mod p_j` by `j` and `i`, then `-Q mod p_j`.
+    /// `Q/q_i mod p_j` by `j` and `i`, then `-Q mod p_j`, shifted as [`Modulus::reduce_scaled`] wants it.
     products: Vec<Vec<u64>>,
-    /// `2^64 mod p_j`.
-    words: Vec<Factor>,
 }
 
 impl Conversion {
@@ -76,13 +77,12 @@ impl Conversion {
         };
         let row = |p: &Modulus| {
             let products = (0..from.len()).map(|i| others(i, p));
-            products.chain([p.neg(others(from.len(), p))]).collect()
+            products.chain([p.neg(others(from.len(), p))]).map(|product| product << p.shift()).collect()
         };
         Self {
             inverses: from.iter().enumerate().map(inverse).collect(),
             reciprocals: from.iter().map(reciprocal).collect(),
             products: to.iter().map(row).collect(),
-            words: to.iter().map(|p| p.factor(((1u128 << 64) % u128::from(p.value())) as u64)).collect(),
             from: from.to_vec(),
             to: to.to_vec(),
         }
@@ -127,14 +127,16 @@ impl Conversion {
         }
     }
 
-    /// `Σ y_i (Q/q_i) - v Q` modulo `to[j]`: at most 129 products of numbers below 2^50 fit 107 bits.
+    /// `Σ y_i (Q/q_i) - v Q` modulo `to[j]`.
     fn sums(&self, j: usize, terms: &[[u64; BLOCK]], out: &mut [u64]) {
-        let (p, word) = (&self.to[j], self.words[j]);
-        for (place, out) in out.iter_mut().enumerate() {
-            let products = terms.iter().zip(&self.products[j]);
-            let sum: u128 = products.map(|(term, product)| u128::from(term[place]) * u128::from(*product)).sum();
-            let (high, low) = (p.reduce((sum >> 64) as u64), p.reduce(sum as u64));
-            *out = p.add(p.mul_factor(high, word), low);
+        let p = &self.to[j];
+        for (pass, (terms, products)) in terms.chunks(LAZY).zip(self.products[j].chunks(LAZY)).enumerate() {
+            for (place, out) in out.iter_mut().enumerate() {
+                let products = terms.iter().zip(products);
+                let sum = products.map(|(term, product)| u128::from(term[place]) * u128::from(*product)).sum();
+                let sum = p.reduce_scaled(sum);
+                *out = if pass == 0 { sum } else { p.add(*out, sum) };
+            }
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Arithmetic modulo a number below 2^50.
 //!
-//! Products are reduced with Barrett's quotient (CRYPTO '86): with `2^(k-1) ≤ q < 2^k` and `x < 2^(2k)`,
+//! Products are reduced with Barrett's quotient (CRYPTO '86), for all moduli alike: with `s` such that `2^49 ≤ Q < 2^50` for
+//! `Q = 2^s q`, the remainder of `X = 2^s x` by `Q` is `2^s (x mod q)`, and for `X < 2^103`
 //!
 //! ```text
-//! e = ⌊⌊x / 2^(k-2)⌋ · ⌊2^(2k+3) / q⌋ / 2^(k+5)⌋,      x/q - e < 1/8 + 1/2 + 1,
+//! e = ⌊⌊X / 2^39⌋ · ⌊2^103 / Q⌋ / 2^64⌋,      X/Q - e < X/2^103 + 2^-10 + 1,
 //! ```
 //!
-//! so that `x - e q` lies in `[0, 2q)` and one conditional subtraction ends it. Products by a number that is known
+//! so that `X - e Q` lies in `[0, 3Q)`, and in `[0, 2Q)` for one product of two residues. Eight products fit `X`. Products by a number that is known
 //! beforehand use Shoup's quotient `w' = ⌊w 2^52 / q⌋` (NTL; Harvey, arXiv 1205.2926): for `x < 2^64`
 //!
 //! ```text
@@ -38,7 +39,7 @@ pub const MAX_BITS: u32 = 50;
 pub struct Modulus {
     value: u64,
     bits: u32,
-    /// `⌊2^(2k+3) / q⌋`.
+    /// `⌊2^103 / Q⌋`.
     ratio: u64,
     /// `⌊2^64 / q⌋`.
     word_ratio: u64,
@@ -60,7 +61,7 @@ impl Modulus {
             return None;
         }
         let bits = u64::BITS - value.leading_zeros();
-        let ratio = ((1u128 << (2 * bits + 3)) / value as u128) as u64;
+        let ratio = ((1u128 << 103) / ((value as u128) << (MAX_BITS - bits))) as u64;
         let word_ratio = ((1u128 << 64) / value as u128) as u64;
         Some(Self { value, bits, ratio, word_ratio })
     }
@@ -83,15 +84,6 @@ impl Modulus {
         // x/q - estimate < x/2^64 + 1
         let estimate = ((x as u128 * self.word_ratio as u128) >> 64) as u64;
         self.subtract_once(x.wrapping_sub(estimate.wrapping_mul(self.value)))
-    }
-
-    /// `x mod q` for `x < 2^(2 bits)`, as every product of two residues is.
-    #[inline(always)]
-    pub const fn reduce_wide(&self, x: u128) -> u64 {
-        debug_assert!(x >> (2 * self.bits) == 0);
-        let high = (x >> (self.bits - 2)) as u64;
-        let estimate = ((high as u128 * self.ratio as u128) >> (self.bits + 5)) as u64;
-        self.subtract_once((x as u64).wrapping_sub(estimate.wrapping_mul(self.value)))
     }
 
     /// A signed number as a residue, for `|x| < q`.
@@ -140,7 +132,38 @@ impl Modulus {
     /// `a b`.
     #[inline(always)]
     pub const fn mul(&self, a: u64, b: u64) -> u64 {
-        self.reduce_wide(a as u128 * b as u128)
+        debug_assert!(a < self.value && b < self.value);
+        let rest = self.reduce_lazy((a << self.shift()) as u128 * b as u128);
+        self.subtract_once(rest >> self.shift())
+    }
+
+    /// `s`: a factor of what [`Self::reduce_scaled`] takes has to be shifted by it.
+    #[inline(always)]
+    pub(crate) const fn shift(&self) -> u32 {
+        MAX_BITS - self.bits
+    }
+
+    /// `x mod q` for `X = 2^s x < 2^103`: for a sum of eight products of numbers below 2^50 with shifted residues.
+    #[inline(always)]
+    pub(crate) const fn reduce_scaled(&self, scaled: u128) -> u64 {
+        debug_assert!(scaled >> 103 == 0);
+        let rest = self.reduce_lazy(scaled) >> self.shift();
+        self.subtract_once(self.min_sub(rest))
+    }
+
+    /// `X - e Q`.
+    #[inline(always)]
+    const fn reduce_lazy(&self, scaled: u128) -> u64 {
+        let estimate = (((scaled >> 39) as u64 as u128 * self.ratio as u128) >> 64) as u64;
+        (scaled as u64).wrapping_sub(estimate.wrapping_mul(self.value << self.shift()))
+    }
+
+    /// `x - q` unless that is negative.
+    #[inline(always)]
+    const fn min_sub(&self, x: u64) -> u64 {
+        let reduced = x.wrapping_sub(self.value);
+        let keep = (reduced as i64 >> 63) as u64; // all ones iff x < q
+        reduced.wrapping_add(self.value & keep)
     }
 
     /// `base^exponent`; variable time in the exponent.
@@ -194,9 +217,7 @@ impl Modulus {
     #[inline(always)]
     const fn subtract_once(&self, x: u64) -> u64 {
         debug_assert!(x < 2 * self.value);
-        let reduced = x.wrapping_sub(self.value);
-        let keep = (reduced as i64 >> 63) as u64; // all ones iff x < q
-        reduced.wrapping_add(self.value & keep)
+        self.min_sub(x)
     }
 }
 
@@ -233,8 +254,10 @@ mod tests {
             for x in [0, 1, q, u64::MAX - 1, u64::MAX, u64::MAX / q * q, u64::MAX / q * q - 1] {
                 assert_eq!(modulus.reduce(x), x % q);
             }
-            let most = (1u128 << (2 * modulus.bits())) - 1;
-            assert_eq!(modulus.reduce_wide(most), plain(most, q));
+            for x in [0, 1, (1u128 << 103) - 1, 8 * ((1u128 << 50) - 1) * u128::from((q - 1) << modulus.shift())] {
+                let x = x >> modulus.shift() << modulus.shift();
+                assert_eq!(modulus.reduce_scaled(x), plain(x >> modulus.shift(), q));
+            }
         }
     }
 

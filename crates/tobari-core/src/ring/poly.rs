@@ -308,6 +308,24 @@ impl Poly<Eval> {
         }
     }
 
+    /// `Σ a b` over pairs of an `a` over one basis and a `b` over it or a larger one.
+    ///
+    /// # Panics
+    /// If there are no pairs, or their rings or bases do not fit.
+    pub fn inner_product(pairs: &[(&Self, &Self)]) -> Self {
+        let first = pairs[0].0;
+        pairs.iter().for_each(|(a, _)| first.check(a));
+        let mut out = Self::zero(&first.ring, first.basis);
+        let place = |b: &Self, row: usize| {
+            if row < first.basis.data { row } else { row - first.basis.data + b.basis.data }
+        };
+        for (row, (table, out)) in out.rows_mut().enumerate() {
+            let rows: Vec<_> = pairs.iter().map(|(a, b)| (a.row(row), b.row(place(b, row)))).collect();
+            (RingKernels::best().inner_product)(table.modulus(), out, &rows);
+        }
+        out
+    }
+
     /// `f(X^g)`: the value at `ψ^e` becomes that at `ψ^(g e)`, so values change places only.
     pub fn automorphism(&self, automorphism: &Automorphism) -> Self {
         let mut values = Vec::with_capacity(self.values.len());

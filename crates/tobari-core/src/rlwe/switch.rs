@@ -220,12 +220,10 @@ impl KeySwitcher {
         assert!(key.parameters == self.parameters, "a key of other parameters");
         let basis = digits.0[0].basis();
         assert!(basis.data() <= key.level, "a key for level {} at level {}", key.level, basis.data());
-        let mut sums = [(); 2].map(|()| Poly::zero(self.parameters.ring(), basis));
-        for (digit, (b, a)) in digits.0.iter().zip(&key.digits) {
-            sums[0].mul_add_assign(digit, b);
-            sums[1].mul_add_assign(digit, a);
-        }
-        sums.map(|sum| self.level(basis.data()).division.divide(sum))
+        let bodies: Vec<(&Poly<Eval>, &Poly<Eval>)> = digits.0.iter().zip(key.digits.iter().map(|(b, _)| b)).collect();
+        let seeded: Vec<(&Poly<Eval>, &Poly<Eval>)> = digits.0.iter().zip(key.digits.iter().map(|(_, a)| a)).collect();
+        let division = &self.level(basis.data()).division;
+        [bodies, seeded].map(|pairs| division.divide(Poly::inner_product(&pairs)))
     }
 
     /// The same for an element that is used once.

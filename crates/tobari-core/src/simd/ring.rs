@@ -27,6 +27,9 @@ pub(crate) struct NttTable {
     pub(crate) scale: Factor,
 }
 
+/// Two rows that are multiplied.
+pub(crate) type RowPair<'a> = (&'a [u64], &'a [u64]);
+
 /// One backend's loops over rows of residues. Slices given together have the same length (callers check it).
 pub struct RingKernels {
     /// The backend, as `tobari info` prints it.
@@ -45,6 +48,8 @@ pub struct RingKernels {
     pub(crate) mul_assign: fn(&Modulus, a: &mut [u64], b: &[u64]),
     /// `sum[i] += a[i] b[i]`.
     pub(crate) mul_add_assign: fn(&Modulus, sum: &mut [u64], a: &[u64], b: &[u64]),
+    /// `out[i] = Σ a[i] b[i]` over the pairs `(a, b)`.
+    pub(crate) inner_product: fn(&Modulus, out: &mut [u64], pairs: &[RowPair<'_>]),
     /// `a[i] *= w`.
     pub(crate) scale_assign: fn(&Modulus, a: &mut [u64], w: Factor),
     /// `a[i] = (a[i] - b[i]) w`.
@@ -72,9 +77,21 @@ static PORTABLE: RingKernels = RingKernels {
             *sum = q.add(*sum, q.mul(*a, *b));
         }
     },
+    inner_product,
     scale_assign: |q, a, w| a.iter_mut().for_each(|a| *a = q.mul_factor(*a, w)),
     sub_scale_assign: |q, a, b, w| a.iter_mut().zip(b).for_each(|(a, b)| *a = q.mul_factor(*a + q.value() - *b, w)),
 };
+
+/// Eight products a reduction.
+fn inner_product(q: &Modulus, out: &mut [u64], pairs: &[RowPair<'_>]) {
+    out.fill(0);
+    for pairs in pairs.chunks(8) {
+        for (i, out) in out.iter_mut().enumerate() {
+            let products = pairs.iter().map(|(a, b)| u128::from(a[i] << q.shift()) * u128::from(b[i]));
+            *out = q.add(*out, q.reduce_scaled(products.sum()));
+        }
+    }
+}
 
 /// The multiple of `q` that is added where `T` is taken off, for the stage after numbers below `k q`.
 const fn offset(k: u64) -> u64 {
@@ -121,15 +138,18 @@ fn ntt_forward(q: &Modulus, table: &NttTable, values: &mut [u64]) {
         let d = [offset(k) * q.value(), offset(next) * q.value()];
         for (block, values) in values.chunks_exact_mut(length).enumerate() {
             let w = [first.factor(block), second.factor(2 * block), second.factor(2 * block + 1)];
+            let last = length == 4;
             quarters(values, |[a, b, c, e]| {
                 let ((a, c), (b, e)) = (split(q, a, c, w[0], d[0]), split(q, b, e, w[0], d[0]));
                 let ((a, b), (c, e)) = (split(q, a, b, w[1], d[1]), split(q, c, e, w[2], d[1]));
-                [a, b, c, e]
+                if last { [a, b, c, e].map(|value| q.reduce(value)) } else { [a, b, c, e] }
             });
         }
         (blocks, length, k) = (4 * blocks, length / 4, next + offset(next));
     }
-    values.iter_mut().for_each(|value| *value = q.reduce(*value));
+    if values.len() == 2 {
+        values.iter_mut().for_each(|value| *value = q.reduce(*value)); // there was no such pass
+    }
 }
 
 /// Replaces the numbers at the same place in the four quarters of a block.

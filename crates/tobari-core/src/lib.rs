@@ -1,11 +1,15 @@
 //! The cryptography of Tobari.
 //!
-//! Rooms, each standing on those after it: [`wire`] → [`elgamal`] → [`curve`] → `simd`; [`params`] beside them.
+//! Rooms, each standing on those after it: [`wire`] → [`elgamal`] → [`curve`] → [`simd`], and [`wire`] → [`bgv`], [`ckks`] → [`rlwe`] →
+//! [`params`] → [`ring`] → [`simd`]. Read the latter from [`ring`] on: each head is a chapter, and `examples/1_encrypt.rs` to
+//! `6_errors.rs` are lessons.
+//!
 //! No I/O, no clock, no thread, no global state but tables of constants and the choice of a backend: randomness is an argument.
 
 #![deny(unsafe_code)]
 
 pub mod bgv;
+pub mod ckks;
 pub mod curve;
 pub mod elgamal;
 #[doc(hidden)]

@@ -177,6 +177,14 @@ impl<F: Form> Poly<F> {
         }
     }
 
+    /// Adds a residue to every place of a row: in the form of values, a constant.
+    pub(crate) fn add_to_rows(&mut self, mut residue: impl FnMut(&Modulus) -> u64) {
+        for (table, row) in self.rows_mut() {
+            let (q, term) = (table.modulus(), residue(table.modulus()));
+            row.iter_mut().for_each(|value| *value = q.add(*value, term));
+        }
+    }
+
     /// Multiplies the rows of `kept` by a residue, and makes all others zero.
     pub(crate) fn keep_rows(&mut self, kept: &std::ops::Range<usize>, residue: impl Fn(&Modulus) -> u64) {
         for (i, (table, row)) in self.rows_mut().enumerate() {

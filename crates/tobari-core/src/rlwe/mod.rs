@@ -1,8 +1,8 @@
 //! What every scheme on ring learning with errors shares.
 //!
 //! A **secret** is a ternary `s`. A **ciphertext** is a pair `(c_0, c_1)` over the first `l` data primes, `Q` their product, and
-//! its **phase** is `c_0 + c_1 s mod Q`: a message with an error in it. [`crate::bgv`] says where the message stands
-//! and how errors are kept off it, and another scheme might say otherwise; here is only
+//! its **phase** is `c_0 + c_1 s mod Q`: a message with an error in it. [`crate::bgv`] and [`crate::ckks`] say where the
+//! message stands and how errors are kept off it; here is only
 //!
 //! ```text
 //! phase = μ + f e        with f = t where messages are integers modulo t, and f = 1 where they are approximate,
@@ -23,8 +23,8 @@
 //! # Security
 //! Semantic security of ciphertexts is that of ring-LWE at the parameters' level; evaluation keys assume circular security,
 //! as everywhere. Nothing here resists who may ask for decryptions of ciphertexts of their own making (IND-CCA): no scheme that
-//! computes does. Who sees the **error** of a decrypted ciphertext learns of the secret: [`crate::bgv`] keeps it to
-//! itself as long as messages come out right.
+//! computes does. Who sees the **error** of a decrypted ciphertext learns of the secret: BGV keeps it to itself
+//! as long as messages come out right, CKKS does not: [`crate::ckks`] says what follows.
 
 mod ciphertext;
 mod keys;

@@ -1,0 +1,60 @@
+//! CKKS: approximate numbers (Cheon, Kim, Kim, Song, ASIACRYPT 2017; with residues: Cheon, Han, Kim, Kim, Song, SAC 2018).
+//!
+//! **Messages.** Let `ζ = exp(iπ/N)`. A real polynomial `m` modulo `X^N + 1` has the **slots** `m(ζ^(5^j))`, `j < N/2`: any complex
+//! numbers, and sums and products of polynomials are those of slots ([`Embedding`]). Slots `z` stand in a message as the
+//! polynomial with slots `Δ z`, coefficients rounded to integers; `Δ` is the **scale** ([`Scale`], [`Encoder`]).
+//!
+//! **Ciphertexts** have the phase `c_0 + c_1 s = m + e` modulo `Q`: the error is not removed, it is part of the number. What
+//! decrypts is right to about `|e|/Δ`, as long as `m + e` stays below `Q/2`.
+//!
+//! **Products** have the scale `Δ²`, and **rescaling** divides the phase by the last prime `q` of the level,
+//!
+//! ```text
+//! m + e  ->  (m + e)/q + r_0 + r_1 s,      |r_i| ≤ 1/2,      Δ  ->  Δ/q,
+//! ```
+//!
+//! so that scales stay near where they were if primes are about as large as the scale, and a level is what a product costs. Scales
+//! are **exact** products of powers of 2 and of primes; operations refuse ciphertexts whose scales are merely close.
+//!
+//! **Rotations.** `m(X^(5^k))` has in slot `j` what `m` has in slot `j + k`, and `m(X^(-1))` the conjugates; keys lead back from `s(X^g)`
+//! to `s`.
+//!
+//! | object | is |
+//! |---|---|
+//! | [`Encoder`] | numbers to a [`Plaintext`] and back; the same bits on every machine |
+//! | [`Ciphertext`], [`SeededCiphertext`] | a plaintext encrypted, with its scale |
+//! | [`EvaluationKeys`] | what the server needs for products, rotations and conjugations, each for a level |
+//! | [`Evaluator`] | computes; also polynomials in the least depth ([`Evaluator::polynomial`]) |
+//! | [`Decryptor`], [`FloodBudget`] | results, and who may see them |
+//! | [`Estimator`] | what errors will be, at most, before anything is computed |
+//! | [`Precision`] | what they were |
+//!
+//! # Security
+//! Ciphertexts hide their messages (IND-CPA) at the level of their parameters. **Decrypted numbers are another matter**: they hold
+//! the error, and who has them and the ciphertexts solves for the key (Li, Micciancio, EUROCRYPT 2021). For plain
+//! decryption nothing is claimed about adversaries who see results (no IND-CPA-D). There are two ways out: coarse results,
+//! which limit the damage and prove nothing, and flooded ones, with a proof and a budget of results for each key. [`Decryptor`]
+//! has all three and says who may see which.
+
+mod ciphertext;
+mod embedding;
+mod encode;
+mod evaluator;
+mod integer;
+mod keys;
+mod polynomial;
+mod precision;
+mod release;
+mod roots;
+mod scale;
+#[cfg(test)]
+mod tests;
+
+pub use ciphertext::{Ciphertext, SeededCiphertext};
+pub use embedding::{Complex, Embedding};
+pub use encode::{EncodeError, Encoder, Plaintext};
+pub use evaluator::{Evaluator, Hoisted, OperationError};
+pub use keys::EvaluationKeys;
+pub use precision::{Estimate, Estimator, Precision};
+pub use release::{Decryptor, FloodBudget, ReleaseError};
+pub use scale::Scale;

@@ -1,0 +1,444 @@
+//! Results that leave the key holder.
+//!
+//! Whoever sees a ciphertext and its decryption in full sees its error: `c_0 + c_1 s - m` is known but for the rounding of doubles,
+//! and a few such linear equations give the secret `s` (Li, Micciancio, EUROCRYPT 2021). Evaluated ciphertexts are no better than
+//! fresh ones. So there are three ways out, and **the first one is for the key holder's own eyes**:
+//!
+//! | release | gives | who may have it, if they may have seen the ciphertext |
+//! |---|---|---|
+//! | [`Decryptor::decrypt`] | all slots | nobody |
+//! | [`Decryptor::rounded`], [`label`](Decryptor::label), [`top`](Decryptor::top) | a few bits a slot | a limit on damage, **no proof**: each rounded number still says something of the error where it is close to a step |
+//! | [`Decryptor::flooded`] | all slots, less precise | anybody, as many results as the [`FloodBudget`] has |
+//!
+//! # What flooding gives
+//! The coefficients of a decrypted element are `m + e`, `m` being those of the exact result, rounded. Let `|e| ≤ 2^b` for all ciphertexts that may come
+//! (a bound for the worst of them: attacks on average estimates are known, Guo, Nabokov, Suvanto, Johansson, USENIX Security 2024),
+//! and let `u` be uniform on `[-2^f, 2^f)`. Then `m + e + u` is within statistical distance `|e| / 2^(f+1)` of `m + u`, which does not
+//! depend on `s`; over `N` coefficients and `k` results the distance is at most
+//!
+//! ```text
+//! k N 2^(b - f - 1)  ≤  2^-λ      for     f = b + λ - 1 + ⌈log2 N⌉ + ⌈log2 k⌉,
+//! ```
+//!
+//! so that no adversary who gets these `k` results of ciphertexts whose `m` it knows (IND-CPA-D) gains more than `2^-λ` over one who
+//! gets `m + u`. It is a statement for results under one key **together**: a key has one budget, wherever it is used. The slots
+//! become noisier by about `√(N/3) 2^f / Δ`. Nothing here makes decryption of ciphertexts that an adversary *made* harmless (IND-CCA).
+//!
+//! # Leakage
+//! The number of words of coefficients; [`Decryptor::label`] and [`Decryptor::top`] compare without branches.
+
+use super::{Ciphertext, Complex, Encoder, OperationError};
+use crate::params::LatticeParameters;
+use crate::ring::{Coeff, Domain, Poly, Seed};
+use crate::rlwe::SecretKey;
+use rand_core::CryptoRng;
+use zeroize::Zeroizing;
+
+/// Why nothing was released.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// Something made with other parameters.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// A slot that there is not.
+    #[error("expected slots below {most}, found {found}")]
+    Slot {
+        /// `N/2`.
+        most: usize,
+        /// The one asked for.
+        found: usize,
+    },
+    /// More labels than classes, or no class.
+    #[error("expected from 1 to {most} labels, found {found}")]
+    Labels {
+        /// The classes.
+        most: usize,
+        /// Labels asked for.
+        found: usize,
+    },
+    /// More bits than a rounded number may have.
+    #[error("expected at most {most} bits behind the point, found {found}")]
+    Bits {
+        /// The most.
+        most: u32,
+        /// The number given.
+        found: u32,
+    },
+    /// The budget is spent: no more results under this key.
+    #[error("expected a budget with a result left, found it spent")]
+    Spent,
+    /// Flooding that is wider than can be drawn.
+    #[error("expected at most {most} bits of flooding, found {found}")]
+    Flooding {
+        /// The most.
+        most: u32,
+        /// What the budget needs.
+        found: u32,
+    },
+    /// Flooding that would wrap around the modulus.
+    #[error("expected a modulus of more than {least} bits to flood, found {found}")]
+    NoRoom {
+        /// What the flooding needs.
+        least: u32,
+        /// Bits of the modulus.
+        found: u32,
+    },
+}
+
+/// Decrypts, for one of three purposes. Whoever has a ciphertext and all digits of its decryption has equations for the
+/// secret, so that [`Self::decrypt`] is for the key holder's own eyes; [`Self::rounded`], [`Self::label`] and [`Self::top`] limit the
+/// damage and prove nothing; [`Self::flooded`] may be shown, as often as its [`FloodBudget`] says.
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_core::ckks::{Decryptor, Encoder, Scale};
+/// use tobari_core::params::{LatticeParameters, Plaintext};
+/// use tobari_core::rlwe::SecretKey;
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let encoder = Encoder::new(&parameters)?;
+/// let plaintext = encoder.encode(&[1.5, 7.2501, -2.0], &Scale::power_of_two(30), 2)?;
+/// let ciphertext = plaintext.encrypt_seeded(&secret, &mut rng)?.expand();
+/// let decryptor = Decryptor::new(&secret, &encoder)?;
+/// assert_eq!(decryptor.label(&ciphertext, &[0, 1, 2])?, 1);
+/// assert_eq!(decryptor.rounded(&ciphertext, 2)?[..3], [1.5, 7.25, -2.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Decryptor<'a> {
+    secret: &'a SecretKey,
+    encoder: &'a Encoder,
+}
+
+/// The most bits behind the point of a rounded result.
+const MOST_BITS: u32 = 52;
+
+impl<'a> Decryptor<'a> {
+    /// With this secret.
+    ///
+    /// # Errors
+    /// [`OperationError::OtherParameters`] if the encoder is for others.
+    pub fn new(secret: &'a SecretKey, encoder: &'a Encoder) -> Result<Self, OperationError> {
+        if secret.parameters() != encoder.parameters() {
+            return Err(OperationError::OtherParameters);
+        }
+        Ok(Self { secret, encoder })
+    }
+
+    /// The real parts of all slots: **not to be shown to anybody who may see ciphertexts**.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext of other parameters.
+    pub fn decrypt(&self, ciphertext: &Ciphertext) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
+        Ok(Zeroizing::new(self.decrypt_complex(ciphertext)?.iter().map(|z| z.re).collect()))
+    }
+
+    /// All slots: as [`Self::decrypt`].
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext of other parameters.
+    pub fn decrypt_complex(&self, ciphertext: &Ciphertext) -> Result<Zeroizing<Vec<Complex>>, ReleaseError> {
+        let phase = ciphertext.phase(self.secret)?;
+        Ok(self.encoder.slots_of(&phase, ciphertext.scale()))
+    }
+
+    /// The real parts of all slots as multiples of `2^-bits`, half to even: as few bits as the purpose needs.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext of other parameters, or more than 52 bits.
+    pub fn rounded(&self, ciphertext: &Ciphertext, bits: u32) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
+        if bits > MOST_BITS {
+            return Err(ReleaseError::Bits { most: MOST_BITS, found: bits });
+        }
+        let unit = (1u64 << bits) as f64;
+        let mut slots = self.decrypt(ciphertext)?;
+        for slot in slots.iter_mut() {
+            // the rounding is an IEEE operation, and the unit a power of two
+            *slot = (*slot * unit).round_ties_even() / unit;
+        }
+        Ok(slots)
+    }
+
+    /// Which of these slots has the largest real part: its place among them, the first one of equals.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext of other parameters, no slots, or slots that there are not.
+    pub fn label(&self, ciphertext: &Ciphertext, slots: &[usize]) -> Result<usize, ReleaseError> {
+        Ok(self.top(ciphertext, slots, 1)?[0])
+    }
+
+    /// The places of the `count` largest, the largest first.
+    ///
+    /// # Errors
+    /// As [`Self::label`], and if there are not so many slots.
+    pub fn top(&self, ciphertext: &Ciphertext, slots: &[usize], count: usize) -> Result<Vec<usize>, ReleaseError> {
+        if !(1..=slots.len()).contains(&count) {
+            return Err(ReleaseError::Labels { most: slots.len(), found: count });
+        }
+        let most = self.encoder.slots();
+        if let Some(found) = slots.iter().find(|slot| **slot >= most) {
+            return Err(ReleaseError::Slot { most, found: *found });
+        }
+        let all = self.decrypt(ciphertext)?;
+        let mut keys: Zeroizing<Vec<u64>> = Zeroizing::new(slots.iter().map(|slot| ordered(all[*slot])).collect());
+        Ok((0..count).map(|_| take_largest(&mut keys)).collect())
+    }
+
+    /// The real parts of all slots under noise that hides the error, if the budget has a result left.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext or a budget of other parameters, a budget that is spent, or a level whose modulus is
+    /// below `2^(f+2)`: half of it is for the noise, the other half for scaled messages. Nothing is spent then.
+    pub fn flooded(
+        &self,
+        ciphertext: &Ciphertext,
+        budget: &mut FloodBudget,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
+        if *self.encoder.parameters() != budget.parameters {
+            return Err(OperationError::OtherParameters.into());
+        }
+        let least = budget.flood_bits() + 2;
+        let moduli = &self.encoder.parameters().ring().data_primes()[..ciphertext.level()];
+        let found = moduli.iter().map(|table| table.modulus().bits() - 1).sum();
+        if found < least {
+            return Err(ReleaseError::NoRoom { least, found });
+        }
+        let mut phase = ciphertext.phase(self.secret)?;
+        budget.left = budget.left.checked_sub(1).ok_or(ReleaseError::Spent)?;
+        flood(&mut phase, budget.flood_bits(), &Seed::random(rng));
+        let slots = self.encoder.slots_of(&phase, ciphertext.scale());
+        Ok(Zeroizing::new(slots.iter().map(|z| z.re).collect()))
+    }
+}
+
+/// A number whose order as an integer is that of the double, never 0.
+fn ordered(x: f64) -> u64 {
+    let bits = x.to_bits();
+    let negative = (bits as i64 >> 63) as u64;
+    (bits ^ (negative | 1 << 63)).max(1)
+}
+
+/// The place of the largest number, which becomes 0; no branch depends on them.
+fn take_largest(keys: &mut [u64]) -> usize {
+    let (mut largest, mut place) = (0, 0);
+    for (i, key) in keys.iter().enumerate() {
+        // all ones iff largest < key
+        let mask = (u128::from(largest).wrapping_sub(u128::from(*key)) >> 64) as u64;
+        largest ^= (largest ^ key) & mask;
+        place ^= (place ^ i) & mask as usize;
+    }
+    for (i, key) in keys.iter_mut().enumerate() {
+        let other = ((i ^ place) as u64).wrapping_neg() | (i ^ place) as u64;
+        *key &= ((other as i64) >> 63) as u64;
+    }
+    place
+}
+
+/// Adds uniform numbers of `[-2^bits, 2^bits)` to the coefficients.
+fn flood(phase: &mut Poly<Coeff>, bits: u32, seed: &Seed) {
+    let ring = std::sync::Arc::clone(phase.ring());
+    // u = 2^k high + low: low is uniform on 2^k numbers
+    let low_bits = bits.min(WORD);
+    let draw = |index, bits| {
+        let mut values = Zeroizing::new(vec![0; ring.degree()]);
+        seed.stream(Domain::Flood, index).uniform_bits(bits, &mut values);
+        values
+    };
+    let low = draw(0, low_bits);
+    let high = (bits > WORD).then(|| draw(1, bits - WORD - 1));
+    for (row, table) in ring.tables(phase.basis()).enumerate() {
+        let q = table.modulus();
+        let weight = q.factor(q.reduce(1 << (WORD + 1)));
+        // with a high part, the low one is moved from [-2^60, 2^60) to [0, 2^61)
+        let middle = if high.is_some() { q.reduce(1 << WORD) } else { 0 };
+        for (place, value) in phase.row_mut(row).iter_mut().enumerate() {
+            let mut noise = q.add(q.reduce_signed(low[place]), middle);
+            if let Some(high) = &high {
+                noise = q.add(noise, q.mul_factor(q.reduce_signed(high[place]), weight));
+            }
+            *value = q.add(*value, noise);
+        }
+    }
+}
+
+/// The low part of flooding is uniform on `[-2^WORD, 2^WORD)`.
+const WORD: u32 = 60;
+/// The most bits of flooding: a low and a high part.
+const MOST_FLOOD: u32 = 2 * WORD;
+
+/// How many flooded results a key may give, and how wide the noise is. There is one for a key; it cannot be copied.
+///
+/// For `k` results of `N` coefficients that are off by at most `2^b`, noise uniform on `[-2^f, 2^f)` with `f = b + λ - 1 +
+/// ⌈log2 N⌉ + ⌈log2 k⌉` makes all results together within `k N 2^(b - f - 1) ≤ 2^-λ` of independent of the secret, in
+/// statistical distance. `b` must bound the worst ciphertext that may come, not the usual one.
+///
+/// ```
+/// use tobari_core::ckks::FloodBudget;
+/// use tobari_core::params::{LatticeParameters, Plaintext};
+/// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
+/// // errors of at most 2^10, 100 results, together within 2^-40 of harmless: 10 + 40 - 1 + 12 + 7 bits
+/// let budget = FloodBudget::new(&parameters, 10, 40, 100)?;
+/// assert_eq!((budget.flood_bits(), budget.left()), (68, 100));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// ```compile_fail
+/// fn twice(budget: tobari_core::ckks::FloodBudget) -> [tobari_core::ckks::FloodBudget; 2] { [budget.clone(), budget] }
+/// ```
+pub struct FloodBudget {
+    parameters: LatticeParameters,
+    flood_bits: u32,
+    security_bits: u32,
+    left: u32,
+}
+
+impl FloodBudget {
+    /// For `results` results within a statistical distance of `2^-security_bits` together, of ciphertexts whose coefficients
+    /// are off by at most `2^error_bits`: [`Estimate::coefficient_error_bits`](super::Estimate::coefficient_error_bits), or a
+    /// larger one.
+    ///
+    /// # Errors
+    /// [`ReleaseError::Flooding`] if that takes more than 120 bits.
+    pub fn new(
+        parameters: &LatticeParameters,
+        error_bits: u32,
+        security_bits: u32,
+        results: u32,
+    ) -> Result<Self, ReleaseError> {
+        let log_degree = parameters.degree().ilog2();
+        let log_results = u64::from(results).next_power_of_two().ilog2();
+        let bits = error_bits.saturating_add(security_bits).saturating_add(log_degree + log_results).saturating_sub(1);
+        if bits > MOST_FLOOD {
+            return Err(ReleaseError::Flooding { most: MOST_FLOOD, found: bits });
+        }
+        Ok(Self { parameters: parameters.clone(), flood_bits: bits, security_bits, left: results })
+    }
+
+    /// Takes results away that were given before, as by an earlier run of the program.
+    pub fn spend(&mut self, results: u32) {
+        self.left = self.left.saturating_sub(results);
+    }
+
+    /// Results left.
+    pub fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// `f`: the noise is uniform on `[-2^f, 2^f)`.
+    pub fn flood_bits(&self) -> u32 {
+        self.flood_bits
+    }
+
+    /// `λ`: all results together are within `2^-λ` of independent of the secret.
+    pub fn security_bits(&self) -> u32 {
+        self.security_bits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Bench;
+    use super::*;
+    use crate::ring::Reconstruction;
+
+    #[test]
+    fn the_order_of_doubles_is_kept() {
+        let numbers = [f64::NEG_INFINITY, -1e300, -2.0, -1.0, -1e-300, 0.0, 1e-300, 0.5, 1.0, f64::INFINITY];
+        assert!(numbers.map(ordered).windows(2).all(|pair| 0 < pair[0] && pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn labels_are_the_largest_slots_in_their_order() {
+        let mut bench = Bench::new(&[50, 40]);
+        let numbers: Vec<f64> = (0..32).map(|j| f64::from(j * 13 % 32) - 16.0).collect();
+        let ciphertext = bench.encrypt(&numbers, 30, 2);
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        let slots: Vec<usize> = (3..23).collect();
+        let mut expected: Vec<usize> = (0..slots.len()).collect();
+        expected.sort_by(|a, b| numbers[slots[*b]].total_cmp(&numbers[slots[*a]]));
+        assert_eq!(decryptor.top(&ciphertext, &slots, 20).unwrap(), expected);
+        assert_eq!(decryptor.label(&ciphertext, &slots).unwrap(), expected[0]);
+        let errors = [
+            decryptor.top(&ciphertext, &slots, 21).unwrap_err(),
+            decryptor.label(&ciphertext, &[]).unwrap_err(),
+            decryptor.label(&ciphertext, &[1, 32]).unwrap_err(),
+            decryptor.rounded(&ciphertext, 53).unwrap_err(),
+        ];
+        let expected = [
+            ReleaseError::Labels { most: 20, found: 21 },
+            ReleaseError::Labels { most: 0, found: 1 },
+            ReleaseError::Slot { most: 32, found: 32 },
+            ReleaseError::Bits { most: 52, found: 53 },
+        ];
+        assert_eq!(errors, expected);
+    }
+
+    #[test]
+    fn rounded_results_have_no_more_bits_than_asked_for() {
+        let mut bench = Bench::new(&[50, 40]);
+        let numbers: Vec<f64> = (0..32).map(|j| f64::from(j) / 7.0 - 2.0).collect();
+        let ciphertext = bench.encrypt(&numbers, 30, 2);
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        let rounded = decryptor.rounded(&ciphertext, 3).unwrap();
+        for (found, expected) in rounded.iter().zip(&numbers) {
+            assert!((found * 8.0).fract() == 0.0 && (found - expected).abs() <= 1.0 / 16.0 + 1e-4);
+        }
+    }
+
+    #[test]
+    fn flooding_is_uniform_on_its_range_and_nothing_else() {
+        let bench = Bench::new(&[50, 40, 40, 40]);
+        let ring = bench.evaluator.parameters().ring();
+        for bits in [0, 5, 60, 61, 90, 120] {
+            let mut values = Vec::new();
+            for index in 0..40 {
+                let mut element = Poly::<Coeff>::zero(ring, ring.basis(4));
+                flood(&mut element, bits, &Seed::from_bytes([index; 32]));
+                Reconstruction::new(ring, element.basis()).for_each(&element, |_, value| {
+                    values.push(super::super::integer::to_f64(value.negative, value.words));
+                });
+            }
+            let (unit, count) = (2f64.powi(bits as i32), values.len() as f64);
+            assert!(values.iter().all(|x| -unit <= *x && *x <= unit));
+            let mean = values.iter().sum::<f64>() / count / unit;
+            let variance = values.iter().map(|x| x * x).sum::<f64>() / count / (unit * unit);
+            let step = 1.0 / unit;
+            assert!((mean + step / 2.0).abs() < 0.06, "{bits}: {mean}");
+            assert!((variance - (1.0 / 3.0 + step * step / 6.0)).abs() < 0.04, "{bits}: {variance}");
+        }
+    }
+
+    #[test]
+    fn a_budget_floods_as_wide_as_it_says_and_ends() {
+        let mut bench = Bench::new(&[50, 40, 40]);
+        let numbers = [1.0, -2.0, 3.0];
+        let ciphertext = bench.encrypt(&numbers, 80, 3);
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        let mut budget = FloodBudget::new(bench.evaluator.parameters(), 12, 40, 3).unwrap();
+        assert_eq!(budget.flood_bits(), 12 + 39 + 6 + 2);
+        budget.spend(1);
+        let results = [(); 2].map(|()| decryptor.flooded(&ciphertext, &mut budget, &mut bench.rng).unwrap());
+        assert_ne!(results[0], results[1]);
+        for result in results {
+            let worst = result.iter().zip(numbers).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            // √(N/3) 2^(59 - 80), and six times that
+            assert!(worst < 2f64.powi(-16) && worst > 2f64.powi(-23), "{worst:e}");
+        }
+        assert_eq!(decryptor.flooded(&ciphertext, &mut budget, &mut bench.rng), Err(ReleaseError::Spent));
+        assert_eq!((budget.left(), budget.security_bits()), (0, 40));
+    }
+
+    #[test]
+    fn flooding_without_room_is_refused_and_costs_nothing() {
+        let mut bench = Bench::new(&[50, 40, 40]);
+        let ciphertext = bench.encrypt(&[1.0], 30, 1);
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        let mut budget = FloodBudget::new(bench.evaluator.parameters(), 12, 40, 3).unwrap();
+        let refused = decryptor.flooded(&ciphertext, &mut budget, &mut bench.rng);
+        assert_eq!((refused, budget.left()), (Err(ReleaseError::NoRoom { least: 61, found: 49 }), 3));
+        let wide = FloodBudget::new(bench.evaluator.parameters(), 60, 60, 1000).map(|_| ());
+        assert_eq!(wide, Err(ReleaseError::Flooding { most: 120, found: 135 }));
+    }
+}

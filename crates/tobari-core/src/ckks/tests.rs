@@ -1,0 +1,309 @@
+//! Operations against what they do to slots.
+
+use super::*;
+use crate::params::{self, LatticeParameters};
+use crate::rlwe::tests::{rng, toy};
+use crate::rlwe::{PublicKey, SecretKey};
+use chacha20::ChaCha20Rng;
+
+/// Keys for everything, at a degree that is no protection.
+pub(super) struct Bench {
+    pub(super) secret: SecretKey,
+    pub(super) public: PublicKey,
+    pub(super) keys: EvaluationKeys,
+    pub(super) encoder: Encoder,
+    pub(super) evaluator: Evaluator,
+    pub(super) rng: ChaCha20Rng,
+}
+
+/// Rotations that there are keys for.
+const STEPS: [i64; 4] = [1, 3, -5, 16];
+
+impl Bench {
+    /// With data primes of these sizes, in digits of two.
+    pub(super) fn new(data: &[u32]) -> Self {
+        let (digits, level) = (data.len().div_ceil(2), data.len());
+        let of_sizes = LatticeParameters::insecure_of_sizes;
+        let parameters = of_sizes(64, data, &[50; 2], digits, params::Plaintext::Approximate).unwrap();
+        let mut rng = rng(11);
+        let secret = SecretKey::generate(&parameters, &mut rng);
+        let mut keys = EvaluationKeys::new(&parameters);
+        keys.add_relinearization(&secret, level, &mut rng).unwrap();
+        keys.add_conjugation(&secret, level, &mut rng).unwrap();
+        STEPS.iter().for_each(|step| keys.add_rotation(&secret, *step, level, &mut rng).unwrap());
+        Self {
+            public: PublicKey::generate(&secret, &mut rng),
+            encoder: Encoder::new(&parameters).unwrap(),
+            evaluator: Evaluator::new(&parameters).unwrap(),
+            secret,
+            keys,
+            rng,
+        }
+    }
+
+    pub(super) fn encrypt(&mut self, slots: &[f64], scale: u32, level: usize) -> Ciphertext {
+        let plaintext = self.encoder.encode(slots, &Scale::power_of_two(scale), level).unwrap();
+        plaintext.encrypt(&self.public, &mut self.rng).unwrap()
+    }
+
+    fn decrypt(&self, ciphertext: &Ciphertext) -> Vec<f64> {
+        Decryptor::new(&self.secret, &self.encoder).unwrap().decrypt(ciphertext).unwrap().to_vec()
+    }
+
+    fn decrypt_complex(&self, ciphertext: &Ciphertext) -> Vec<Complex> {
+        Decryptor::new(&self.secret, &self.encoder).unwrap().decrypt_complex(ciphertext).unwrap().to_vec()
+    }
+
+    /// The largest error.
+    pub(super) fn error(&self, found: &Ciphertext, expected: &[f64]) -> f64 {
+        Precision::of(&self.decrypt(found), expected).max()
+    }
+}
+
+fn bench() -> Bench {
+    Bench::new(&[50, 40, 40, 40])
+}
+
+fn numbers(seed: u32) -> Vec<f64> {
+    (0..32).map(|j| f64::from((j * 37 + seed * 11) % 101) / 50.0 - 1.0).collect()
+}
+
+fn zip(a: &[f64], b: &[f64], of: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect()
+}
+
+/// Fresh errors at scale 2^40 are about 2^-29.
+const SMALL: f64 = 1.0 / (1u64 << 24) as f64;
+
+#[test]
+fn sums_and_differences_are_those_of_slots() {
+    let mut bench = bench();
+    let (x, y) = (numbers(1), numbers(2));
+    let [a, b] = [&x, &y].map(|x| bench.encrypt(x, 40, 3));
+    let p = bench.encoder.encode(&y, &Scale::power_of_two(40), 4).unwrap();
+    let evaluator = &bench.evaluator;
+    for (found, expected) in [
+        (evaluator.add(&a, &b).unwrap(), zip(&x, &y, |x, y| x + y)),
+        (evaluator.sub(&a, &b).unwrap(), zip(&x, &y, |x, y| x - y)),
+        (evaluator.neg(&a), zip(&x, &y, |x, _| -x)),
+        (evaluator.add_plain(&a, &p).unwrap(), zip(&x, &y, |x, y| x + y)),
+        (evaluator.add_constant(&a, -0.75).unwrap(), zip(&x, &y, |x, _| x - 0.75)),
+        (evaluator.mul_integer(&a, -3), zip(&x, &y, |x, _| -3.0 * x)),
+        (evaluator.drop_to(&a, 1).unwrap(), x.clone()),
+    ] {
+        assert!(bench.error(&found, &expected) < SMALL);
+        assert_eq!(found.scale(), &Scale::power_of_two(40));
+    }
+}
+
+#[test]
+fn products_are_those_of_slots_before_and_after_rescaling() {
+    let mut bench = bench();
+    let (x, y) = (numbers(1), numbers(2));
+    let [a, b] = [&x, &y].map(|x| bench.encrypt(x, 40, 4));
+    let p = bench.encoder.encode(&y, &Scale::power_of_two(40), 4).unwrap();
+    let xy = zip(&x, &y, |x, y| x * y);
+    let (evaluator, keys) = (&bench.evaluator, &bench.keys);
+    let tensor = evaluator.tensor(&a, &b).unwrap();
+    assert!(tensor.needs_relinearization());
+    for (found, expected) in [
+        (tensor.clone(), &xy),
+        (evaluator.mul(&a, &b, keys).unwrap(), &xy),
+        (evaluator.mul_plain(&a, &p).unwrap(), &xy),
+        (evaluator.mul_constant(&a, -1.7).unwrap(), &zip(&x, &y, |x, _| -1.7 * x)),
+    ] {
+        assert!(bench.error(&found, expected) < SMALL);
+        let rescaled = evaluator.rescale(&found).unwrap();
+        assert!(bench.error(&rescaled, expected) < SMALL);
+        assert_eq!(rescaled.level(), 3);
+        assert_eq!(rescaled.scale(), &found.scale().quotient(&Scale::prime(3)).unwrap());
+    }
+    assert_eq!(evaluator.rescale(&evaluator.mul_constant(&a, 2.0).unwrap()).unwrap().scale(), a.scale());
+    // sums of products before one relinearisation
+    let twice = evaluator.add(&tensor, &tensor).unwrap();
+    let back = evaluator.sub(&evaluator.relinearize(&twice, keys).unwrap(), &tensor).unwrap();
+    assert!(bench.error(&evaluator.relinearize(&back, keys).unwrap(), &xy) < SMALL);
+    // and sums of products with plaintexts
+    let mut sum = evaluator.mul_plain(&a, &p).unwrap();
+    evaluator.mul_plain_add_assign(&mut sum, &b, &p).unwrap();
+    assert!(bench.error(&sum, &zip(&x, &y, |x, y| (x + y) * y)) < SMALL);
+}
+
+#[test]
+fn rotations_move_slots_to_the_left_and_hoisted_ones_are_the_same() {
+    let mut bench = bench();
+    let x = numbers(3);
+    let a = bench.encrypt(&x, 40, 3);
+    let (evaluator, keys) = (&bench.evaluator, &bench.keys);
+    let hoisted = evaluator.hoist(&a).unwrap();
+    for step in [0, 1, 3, -5, 16, 33, -16, 27, -64] {
+        let found = evaluator.rotate(&a, step, keys).unwrap();
+        let expected: Vec<f64> = (0..32).map(|j| x[(j + step).rem_euclid(32) as usize]).collect();
+        assert!(bench.error(&found, &expected) < SMALL, "{step}");
+        let again = evaluator.rotate_hoisted(&hoisted, step, keys).unwrap();
+        assert!(found.inner().parts() == again.inner().parts() && again.scale() == a.scale());
+    }
+}
+
+#[test]
+fn complex_slots_multiply_and_conjugate() {
+    let mut bench = bench();
+    let z: Vec<Complex> = zip_complex(&numbers(4), &numbers(5));
+    let plaintext = bench.encoder.encode_complex(&z, &Scale::power_of_two(40), 2).unwrap();
+    let a = plaintext.encrypt_seeded(&bench.secret, &mut bench.rng).unwrap().expand();
+    let conjugate = bench.evaluator.conjugate(&a, &bench.keys).unwrap();
+    let norm = bench.evaluator.mul(&a, &conjugate, &bench.keys).unwrap();
+    let square = bench.evaluator.mul(&a, &a, &bench.keys).unwrap();
+    for (found, of) in [
+        (&conjugate, (|z| z.conjugate()) as fn(Complex) -> Complex),
+        (&norm, |z| z * z.conjugate()),
+        (&square, |z| z * z),
+    ] {
+        for (found, z) in bench.decrypt_complex(found).iter().zip(&z) {
+            assert!((*found - of(*z)).abs() < SMALL);
+        }
+    }
+}
+
+fn zip_complex(re: &[f64], im: &[f64]) -> Vec<Complex> {
+    re.iter().zip(im).map(|(re, im)| Complex { re: *re, im: *im }).collect()
+}
+
+#[test]
+fn scales_are_exact_after_five_levels_by_whichever_way() {
+    let mut bench = Bench::new(&[50, 40, 40, 40, 40, 40]);
+    let x = numbers(6);
+    let mut a = bench.encrypt(&x, 40, 6);
+    let fresh = a.clone();
+    let mut power = x.clone();
+    let mut expected = Scale::power_of_two(40);
+    for level in (1..6).rev() {
+        a = bench.evaluator.rescale(&bench.evaluator.mul(&a, &a, &bench.keys).unwrap()).unwrap();
+        power = zip(&power, &power, |x, y| x * y);
+        expected = expected.product(&expected).unwrap().quotient(&Scale::prime(level)).unwrap();
+        assert!(a.scale() == &expected && a.level() == level);
+        assert!(bench.error(&a, &power) < 2f64.powi(-16), "level {level}: {:e}", bench.error(&a, &power));
+    }
+    assert_eq!(a.scale().to_string(), "2^1280 q1^-1 q2^-2 q3^-4 q4^-8 q5^-16");
+    // another circuit at the same level, refused until it is brought to the same scale
+    let other = bench.evaluator.drop_to(&fresh, 2).unwrap();
+    let refused = bench.evaluator.add(&bench.evaluator.drop_to(&other, 1).unwrap(), &a);
+    assert!(matches!(refused.map(|_| ()), Err(OperationError::Scales { .. })));
+    let adjusted = bench.evaluator.set_scale(&other, a.scale()).unwrap();
+    let sum = bench.evaluator.add(&adjusted, &a).unwrap();
+    assert!(bench.error(&sum, &zip(&x, &power, |x, y| x + y)) < 2f64.powi(-16));
+}
+
+#[test]
+fn a_rescaling_loses_a_rounding_only() {
+    let mut bench = bench();
+    let x = numbers(7);
+    let a = bench.encrypt(&x, 80, 4);
+    let rescaled = bench.evaluator.rescale(&a).unwrap();
+    // (1 + ‖s‖₁)/2 in every coefficient at worst, N of them in a slot
+    let bound = 64.0 * 65.0 / 2.0 / 2f64.powi(40);
+    let found = bench.decrypt(&rescaled);
+    assert!(Precision::of(&found, &bench.decrypt(&a)).max() < bound);
+}
+
+#[test]
+fn keys_serve_their_level_and_below() {
+    let mut bench = bench();
+    let parameters = bench.evaluator.parameters().clone();
+    let mut keys = EvaluationKeys::new(&parameters);
+    keys.add_rotation(&bench.secret, -31, 2, &mut bench.rng).unwrap();
+    keys.add_rotation(&bench.secret, 32, 2, &mut bench.rng).unwrap(); // no key is needed
+    keys.add_relinearization(&bench.secret, 3, &mut bench.rng).unwrap();
+    assert_eq!(keys.rotations().collect::<Vec<_>>(), [(1, 2)]);
+    let x = numbers(8);
+    let [high, low] = [4, 2].map(|level| bench.encrypt(&x, 30, level));
+    let evaluator = &bench.evaluator;
+    assert!(evaluator.rotate(&low, 1, &keys).is_ok() && evaluator.mul(&low, &low, &keys).is_ok());
+    let missing = |purpose: &str, level| OperationError::MissingKey { purpose: purpose.into(), level };
+    for (found, expected) in [
+        (evaluator.rotate(&high, 1, &keys), missing("rotation by 1", 4)),
+        (evaluator.rotate(&low, -2, &keys), missing("rotation by 30", 2)),
+        (evaluator.mul(&high, &high, &keys), missing("relinearisation", 4)),
+        (evaluator.conjugate(&low, &keys), missing("conjugation", 2)),
+    ] {
+        assert_eq!(found.map(|_| ()).unwrap_err(), expected);
+    }
+    for level in [0, 5] {
+        let refused = keys.add_conjugation(&bench.secret, level, &mut bench.rng);
+        assert_eq!(refused, Err(OperationError::Level { most: 4, found: level }));
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let mut bench = bench();
+    let x = numbers(9);
+    let [a, low] = [4, 3].map(|level| bench.encrypt(&x, 40, level));
+    let [finer, last] = [(41, 4), (40, 1)].map(|(scale, level)| bench.encrypt(&x, scale, level));
+    let plain = |scale, level| bench.encoder.encode(&x, &Scale::power_of_two(scale), level).unwrap();
+    let (evaluator, keys) = (&bench.evaluator, &bench.keys);
+    let tensor = evaluator.tensor(&a, &a).unwrap();
+    let levels = |left, right| OperationError::Levels { left, right };
+    let scales = |left, right| {
+        let [left, right] = [left, right].map(Scale::power_of_two);
+        OperationError::Scales { left, right }
+    };
+    let exhausted = OperationError::Exhausted { least: 2, found: 1 };
+    for (found, expected) in [
+        (evaluator.add(&a, &low), levels(4, 3)),
+        (evaluator.sub(&a, &finer), scales(40, 41)),
+        (evaluator.tensor(&low, &a), levels(3, 4)),
+        (evaluator.add_plain(&a, &plain(40, 3)), levels(4, 3)),
+        (evaluator.add_plain(&a, &plain(39, 4)), scales(40, 39)),
+        (evaluator.mul_plain(&a, &plain(40, 3)), levels(4, 3)),
+        (evaluator.mul_plain_add_assign(&mut a.clone(), &a, &plain(40, 4)).map(|()| a.clone()), scales(40, 80)),
+        (evaluator.mul_plain(&last, &plain(40, 4)), OperationError::NoRoom { level: 1 }),
+        (evaluator.tensor(&tensor, &a), OperationError::ThreeParts),
+        (evaluator.rotate(&tensor, 1, keys), OperationError::ThreeParts),
+        (evaluator.conjugate(&tensor, keys), OperationError::ThreeParts),
+        (evaluator.rescale(&last), exhausted.clone()),
+        (evaluator.mul_constant(&last, 1.0), exhausted.clone()),
+        (evaluator.set_scale(&last, a.scale()), exhausted),
+        (evaluator.drop_to(&low, 4), OperationError::Level { most: 3, found: 4 }),
+        (evaluator.drop_to(&low, 0), OperationError::Level { most: 3, found: 0 }),
+        (evaluator.drop_to(&tensor, 1), OperationError::NoRoom { level: 1 }),
+    ] {
+        assert_eq!(found.map(|_| ()).unwrap_err(), expected);
+    }
+    // a scale that would be below 1
+    let once = evaluator.rescale(&a).unwrap();
+    assert!(matches!(evaluator.rescale(&once).map(|_| ()), Err(OperationError::NoRoom { level: 2 })));
+}
+
+#[test]
+fn objects_of_other_parameters_are_refused() {
+    let (bench, mut other) = (bench(), bench());
+    let x = other.encrypt(&[1.0], 40, 4);
+    let plaintext = other.encoder.encode(&[1.0], &Scale::power_of_two(40), 4).unwrap();
+    let (evaluator, others) = (&bench.evaluator, OperationError::OtherParameters);
+    let own = other.encrypt(&[1.0], 40, 4);
+    for found in [
+        evaluator.add(&x, &x),
+        evaluator.rescale(&x),
+        evaluator.drop_to(&x, 1),
+        evaluator.mul_constant(&x, 1.0),
+        evaluator.rotate(&x, 1, &bench.keys),
+        evaluator.hoist(&x).map(|_| x.clone()),
+        other.evaluator.add_plain(&own, &bench.encoder.encode(&[1.0], &Scale::power_of_two(40), 4).unwrap()),
+        other.evaluator.rotate(&own, 1, &bench.keys),
+        plaintext.encrypt(&bench.public, &mut other.rng),
+        plaintext.encrypt_seeded(&bench.secret, &mut other.rng).map(|c| c.expand()),
+    ] {
+        assert_eq!(found.map(|_| ()).unwrap_err(), others);
+    }
+    assert_eq!(Decryptor::new(&bench.secret, &other.encoder).map(|_| ()).unwrap_err(), others);
+    let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+    assert_eq!(decryptor.decrypt(&x).unwrap_err(), ReleaseError::Operation(others.clone()));
+    let mut budget = FloodBudget::new(other.evaluator.parameters(), 10, 10, 1).unwrap();
+    let refused = decryptor.flooded(&x, &mut budget, &mut other.rng);
+    assert_eq!(refused.unwrap_err(), ReleaseError::Operation(others));
+    let integers = Evaluator::new(&toy(Some(257))).map(|_| ()).unwrap_err();
+    assert_eq!(integers, OperationError::Encode(EncodeError::Integers));
+    let bare = LatticeParameters::insecure_of_sizes(64, &[40], &[], 1, params::Plaintext::Approximate).unwrap();
+    assert_eq!(Evaluator::new(&bare).map(|_| ()).unwrap_err(), OperationError::NoSpecialPrime);
+}

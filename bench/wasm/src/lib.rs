@@ -1,6 +1,8 @@
 //! Functions without arguments that a host can time: mode `elgamal-shared` on one packet, with the shipped, constant-time
 //! code. The randomness is a fixed seed's: for timing only.
 
+mod lattice;
+
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;

@@ -82,7 +82,7 @@ impl Modulus {
     #[inline(always)]
     pub const fn reduce(&self, x: u64) -> u64 {
         // x/q - estimate < x/2^64 + 1
-        let estimate = ((x as u128 * self.word_ratio as u128) >> 64) as u64;
+        let estimate = high_product(x, self.word_ratio);
         self.subtract_once(x.wrapping_sub(estimate.wrapping_mul(self.value)))
     }
 
@@ -133,7 +133,8 @@ impl Modulus {
     #[inline(always)]
     pub const fn mul(&self, a: u64, b: u64) -> u64 {
         debug_assert!(a < self.value && b < self.value);
-        let rest = self.reduce_lazy((a << self.shift()) as u128 * b as u128);
+        let scaled = a << self.shift();
+        let rest = self.reduce_lazy(high_product(scaled, b), scaled.wrapping_mul(b));
         self.subtract_once(rest >> self.shift())
     }
 
@@ -147,15 +148,15 @@ impl Modulus {
     #[inline(always)]
     pub(crate) const fn reduce_scaled(&self, scaled: u128) -> u64 {
         debug_assert!(scaled >> 103 == 0);
-        let rest = self.reduce_lazy(scaled) >> self.shift();
+        let rest = self.reduce_lazy((scaled >> 64) as u64, scaled as u64) >> self.shift();
         self.subtract_once(self.min_sub(rest))
     }
 
-    /// `X - e Q`.
+    /// `X - e Q` for `X = 2^64 high + low`.
     #[inline(always)]
-    const fn reduce_lazy(&self, scaled: u128) -> u64 {
-        let estimate = (((scaled >> 39) as u64 as u128 * self.ratio as u128) >> 64) as u64;
-        (scaled as u64).wrapping_sub(estimate.wrapping_mul(self.value << self.shift()))
+    const fn reduce_lazy(&self, high: u64, low: u64) -> u64 {
+        let estimate = high_product((high << 25) | (low >> 39), self.ratio);
+        low.wrapping_sub(estimate.wrapping_mul(self.value << self.shift()))
     }
 
     /// `x - q` unless that is negative.
@@ -209,7 +210,7 @@ impl Modulus {
     #[inline(always)]
     pub const fn mul_factor_lazy(&self, x: u64, w: Factor) -> u64 {
         // the quotient is shifted rather than the product: a high half needs no shift
-        let quotient = ((x as u128 * (w.quotient << (64 - RADIX_BITS)) as u128) >> 64) as u64;
+        let quotient = high_product(x, w.quotient << (64 - RADIX_BITS));
         x.wrapping_mul(w.value).wrapping_sub(quotient.wrapping_mul(self.value))
     }
 
@@ -219,6 +220,25 @@ impl Modulus {
         debug_assert!(x < 2 * self.value);
         self.min_sub(x)
     }
+}
+
+/// The high half of a product. Machines without one, as WebAssembly, make it of four products of halves, which is what a product
+/// of 128 bits would call a function for.
+#[inline(always)]
+const fn high_product(a: u64, b: u64) -> u64 {
+    if cfg!(target_pointer_width = "64") {
+        return ((a as u128 * b as u128) >> 64) as u64;
+    }
+    of_halves(a, b)
+}
+
+#[inline(always)]
+const fn of_halves(a: u64, b: u64) -> u64 {
+    const LOW: u64 = u32::MAX as u64;
+    let (a0, a1, b0, b1) = (a & LOW, a >> 32, b & LOW, b >> 32);
+    let middle = a1 * b0 + ((a0 * b0) >> 32); // below 2^64
+    let other = a0 * b1 + (middle & LOW);
+    a1 * b1 + (middle >> 32) + (other >> 32)
 }
 
 #[cfg(test)]
@@ -275,6 +295,8 @@ mod tests {
             let (a, b) = (a % q, b % q);
             prop_assert_eq!(modulus.mul(a, b), plain(u128::from(a) * u128::from(b), q));
             prop_assert_eq!(modulus.reduce(x), x % q);
+            prop_assert_eq!(of_halves(a, x), ((u128::from(a) * u128::from(x)) >> 64) as u64);
+            prop_assert_eq!(of_halves(x, u64::MAX - a), high_product(x, u64::MAX - a));
             let lazy = modulus.mul_factor_lazy(x, modulus.factor(a));
             prop_assert_eq!(lazy % q, plain(u128::from(x) * u128::from(a), q));
             prop_assert!(u128::from(lazy) << 52 < ((1u128 << 52) + u128::from(x)) * u128::from(q));

@@ -16,8 +16,15 @@ struct Soak {
     run: fn(&Path, u64) -> Result<(), String>,
 }
 
-static SOAKS: &[Soak] =
-    &[Soak { name: "fuzz", about: "every fuzz target, M minutes each; needs nightly Rust and cargo-fuzz", run: fuzz }];
+static SOAKS: &[Soak] = &[
+    Soak { name: "fuzz", about: "every fuzz target, M minutes each; needs nightly Rust and cargo-fuzz", run: fuzz },
+    Soak { name: "noise", about: "10,000 random circuits of each lattice scheme against their bounds", run: noise },
+];
+
+/// Properties of which `noise` runs many cases.
+const NOISE: [&str; 2] =
+    ["random_circuits_are_exact_and_stay_within_their_bound", "no_circuit_is_less_precise_than_foretold"];
+const NOISE_CASES: u32 = 10_000;
 
 /// The names `soak` takes.
 pub(crate) fn names() -> Vec<&'static str> {
@@ -78,6 +85,34 @@ fn fuzz(root: &Path, minutes: u64) -> Result<(), String> {
     println!("\n{body}\nrecord: bench/record/fuzz-{today}.md");
     let findings: usize = runs.iter().map(|(_, fuzzed)| fuzzed.findings.len()).sum();
     if findings == 0 { Ok(()) } else { Err(format!("findings: {findings}, in fuzz/artifacts")) }
+}
+
+/// However long it takes.
+fn noise(root: &Path, _minutes: u64) -> Result<(), String> {
+    let mut rows = String::new();
+    for property in NOISE {
+        let mut command = Command::new("cargo");
+        command.args(["test", "--package", "tobari-core", "--lib", "--", property]);
+        command.current_dir(root).env("TOBARI_CASES", NOISE_CASES.to_string()).stdin(Stdio::null());
+        echo(&command);
+        let started = std::time::Instant::now();
+        let output = command.output().map_err(|error| format!("cargo could not be run: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        print!("{text}{}", String::from_utf8_lossy(&output.stderr));
+        if !output.status.success() || !text.contains("1 passed") {
+            return Err(format!("{property} ended with {}", output.status));
+        }
+        rows.push_str(&format!("| {property} | {NOISE_CASES} | {} | none |\n", started.elapsed().as_secs()));
+    }
+    let today = record::today();
+    let body = format!(
+        "- command: `cargo xtask soak noise`\n- revision: {}\n- processor: {}\n\n\
+         | property | cases | seconds, compiling included | findings |\n|---|---:|---:|---|\n{rows}",
+        record::revision(root),
+        record::cpu_model()
+    );
+    record::append(root, &format!("noise-{today}.md"), &format!("Random circuits on {today}"), &body)
+        .map_err(|error| format!("cannot write the record: {error}"))
 }
 
 fn fuzz_tools() -> Result<(), String> {

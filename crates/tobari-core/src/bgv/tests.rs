@@ -3,7 +3,7 @@
 use super::*;
 use crate::params::{LatticeParameters, Plaintext as Scheme};
 use crate::ring::{Modulus, Poly};
-use crate::rlwe::tests::rng;
+use crate::rlwe::tests::{cases, rng};
 use crate::rlwe::{PublicKey, SecretKey};
 use proptest::prelude::*;
 
@@ -243,7 +243,7 @@ fn a_product_gives_its_plaintext_away_and_a_flooded_one_does_not() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(30))]
+    #![proptest_config(cases(30))]
     /// Whatever is computed, decryption is right and the measured noise within the bound, as long as there is budget.
     #[test]
     fn random_circuits_are_exact_and_stay_within_their_bound(steps in prop::collection::vec((0usize..8, 0usize..6, 0usize..6, any::<i64>()), 1..24)) {

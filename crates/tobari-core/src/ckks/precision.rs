@@ -333,7 +333,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(50))]
+        #![proptest_config(crate::rlwe::tests::cases(50))]
         #[test]
         fn no_circuit_is_less_precise_than_foretold(
             numbers in prop::collection::vec(-1.0..1.0f64, 32),

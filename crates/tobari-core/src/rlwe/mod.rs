@@ -50,6 +50,12 @@ pub(crate) mod tests {
         LatticeParameters::insecure_of_sizes(64, &[40; 4], &[45; 2], 2, plaintext).unwrap()
     }
 
+    /// Cases of a property: so many, or as many as `TOBARI_CASES` says, for long runs.
+    pub(crate) fn cases(usual: u32) -> proptest::prelude::ProptestConfig {
+        let cases = std::env::var("TOBARI_CASES").ok().and_then(|text| text.parse().ok());
+        proptest::prelude::ProptestConfig::with_cases(cases.unwrap_or(usual))
+    }
+
     pub(crate) fn rng(seed: u8) -> ChaCha20Rng {
         ChaCha20Rng::from_seed([seed; 32])
     }

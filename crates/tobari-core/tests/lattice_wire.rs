@@ -125,6 +125,18 @@ fn every_changed_bit_is_refused_or_kept() {
     }
 }
 
+/// A fuzzer found one that was not: thousandths of a bit, rounded twice.
+#[test]
+fn every_bound_is_written_as_it_was_read() {
+    let o = objects(toy());
+    let mut bytes = wire::encode_ciphertext(&o.product);
+    let at = 49 + 2 + 8;
+    for bound in (0..70_000).chain([0x04ff_ffff, u32::MAX - 1, u32::MAX]) {
+        bytes[at..at + 4].copy_from_slice(&bound.to_be_bytes());
+        assert_eq!(again("ciphertext", &bytes, &o.parameters).as_ref(), Ok(&bytes), "{bound}");
+    }
+}
+
 #[test]
 fn residues_and_rows_have_one_form() {
     let o = objects(toy());

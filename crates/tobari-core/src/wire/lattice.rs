@@ -10,7 +10,7 @@
 //! | 11 | secret key, after `TOBARI` | seed 32, then 8 bytes drawn from it, against damage |
 //! | 12 | public key | seed 32, `b` |
 //! | 13 | evaluation keys of BGV | whether there is one for products (1), how many automorphisms (2); then for each key: `g` (4; 0 for products), level (1), seed 32, `b_0 b_1 …` |
-//! | 14 | ciphertext of BGV | level (1), parts (1), factor (8), bound on the noise in thousandths of a bit (4), the parts |
+//! | 14 | ciphertext of BGV | level (1), parts (1), factor (8), bound on the noise in 1,024ths of a bit (4), the parts |
 //! | 15 | seeded ciphertext of BGV | level (1), seed 32, `c_0` |
 //!
 //! Integers are big-endian. An element is its rows, and a row its `N` values in the order of [`crate::ring::Ntt`], each in as many
@@ -30,6 +30,8 @@ const KEY_MAGIC: &[u8; 6] = b"TOBARI";
 const CHECK: u64 = 1 << 40;
 /// Bytes of it.
 const CHECK_BYTES: usize = 8;
+/// Of a bound on noise, in a bit: a power of two, so that what is read is written again.
+const BOUND_UNITS: f64 = 1024.0;
 /// Bytes of a prime.
 const PRIME_BYTES: usize = 7;
 
@@ -273,8 +275,8 @@ pub fn encode_ciphertext(ciphertext: &Ciphertext) -> Vec<u8> {
     let mut out = head(LatticeKind::Ciphertext, ciphertext.parameters());
     out.extend_from_slice(&[ciphertext.level() as u8, parts.len() as u8]);
     out.extend_from_slice(&ciphertext.factor().to_be_bytes());
-    let thousandths = (1000.0 * ciphertext.noise_bound()).ceil().clamp(0.0, f64::from(u32::MAX));
-    out.extend_from_slice(&(thousandths as u32).to_be_bytes());
+    let fraction = (BOUND_UNITS * ciphertext.noise_bound()).ceil().clamp(0.0, f64::from(u32::MAX));
+    out.extend_from_slice(&(fraction as u32).to_be_bytes());
     parts.iter().for_each(|part| write_element(part, &mut out));
     out
 }
@@ -289,7 +291,7 @@ pub fn decode_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result
     let level = read_level(&mut reader, parameters)?;
     let parts = usize::from(reader.u8()?);
     let factor = u64::from_be_bytes(reader.array()?);
-    let bound = f64::from(reader.u32()?) / 1000.0;
+    let bound = f64::from(reader.u32()?) / BOUND_UNITS;
     let Plaintext::Integers(t) = parameters.plaintext() else { return Err(LatticeWireError::Malformed("scheme")) };
     if !(2..=3).contains(&parts) || factor >= t.value() || t.inverse(factor).is_none() {
         return Err(LatticeWireError::Malformed("ciphertext"));

@@ -394,26 +394,11 @@ impl Evaluator {
         if out.noise_budget() <= 0.0 {
             return Err(EvaluateError::Flooding { most: room, found: bits });
         }
-        out.inner.add_phase(&self.flooding(a.level(), bits, &Seed::random(rng)));
-        Ok(out)
-    }
-
-    /// `t` times uniform numbers, made of pieces of 32 bits.
-    fn flooding(&self, level: usize, bits: u32, seed: &Seed) -> Zeroizing<Poly<Eval>> {
-        const PIECE: u32 = 32;
+        let mut stream = Seed::random(rng).stream(Domain::Flood, 0);
         let ring = self.parameters.ring();
-        let basis = ring.basis(level);
-        let mut stream = seed.stream(Domain::Flood, 0);
-        let mut piece = Zeroizing::new(vec![0; ring.degree()]);
-        stream.uniform_bits(bits % PIECE, &mut piece); // the highest piece has the sign
-        let mut sum = Poly::<Coeff>::from_integers(ring, basis, &piece);
-        for _ in 0..bits / PIECE {
-            stream.uniform_bits(PIECE - 1, &mut piece);
-            piece.iter_mut().for_each(|value| *value += 1 << (PIECE - 1)); // from 0 to 2^32 - 1
-            sum.scale_assign(1 << PIECE);
-            sum.add_assign(&Poly::from_integers(ring, basis, &piece));
-        }
-        sum.scale_assign(self.t.value() as i64);
-        Zeroizing::new(sum.forward())
+        let mut flood = Poly::<Coeff>::uniform_integers(ring, ring.basis(a.level()), bits, &mut stream);
+        flood.scale_assign(self.t.value() as i64);
+        out.inner.add_phase(&Zeroizing::new(flood.forward()));
+        Ok(out)
     }
 }

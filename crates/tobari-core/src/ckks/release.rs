@@ -29,7 +29,7 @@
 
 use super::{Ciphertext, Complex, Encoder, OperationError};
 use crate::params::LatticeParameters;
-use crate::ring::{Coeff, Domain, Poly, Seed};
+use crate::ring::{Domain, Poly, Seed};
 use crate::rlwe::SecretKey;
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
@@ -207,7 +207,9 @@ impl<'a> Decryptor<'a> {
         }
         let mut phase = ciphertext.phase(self.secret)?;
         budget.left = budget.left.checked_sub(1).ok_or(ReleaseError::Spent)?;
-        flood(&mut phase, budget.flood_bits(), &Seed::random(rng));
+        let mut stream = Seed::random(rng).stream(Domain::Flood, 0);
+        let noise = Poly::uniform_integers(phase.ring(), phase.basis(), budget.flood_bits(), &mut stream);
+        phase.add_assign(&Zeroizing::new(noise));
         let slots = self.encoder.slots_of(&phase, ciphertext.scale());
         Ok(Zeroizing::new(slots.iter().map(|z| z.re).collect()))
     }
@@ -236,37 +238,8 @@ fn take_largest(keys: &mut [u64]) -> usize {
     place
 }
 
-/// Adds uniform numbers of `[-2^bits, 2^bits)` to the coefficients.
-fn flood(phase: &mut Poly<Coeff>, bits: u32, seed: &Seed) {
-    let ring = std::sync::Arc::clone(phase.ring());
-    // u = 2^k high + low: low is uniform on 2^k numbers
-    let low_bits = bits.min(WORD);
-    let draw = |index, bits| {
-        let mut values = Zeroizing::new(vec![0; ring.degree()]);
-        seed.stream(Domain::Flood, index).uniform_bits(bits, &mut values);
-        values
-    };
-    let low = draw(0, low_bits);
-    let high = (bits > WORD).then(|| draw(1, bits - WORD - 1));
-    for (row, table) in ring.tables(phase.basis()).enumerate() {
-        let q = table.modulus();
-        let weight = q.factor(q.reduce(1 << (WORD + 1)));
-        // with a high part, the low one is moved from [-2^60, 2^60) to [0, 2^61)
-        let middle = if high.is_some() { q.reduce(1 << WORD) } else { 0 };
-        for (place, value) in phase.row_mut(row).iter_mut().enumerate() {
-            let mut noise = q.add(q.reduce_signed(low[place]), middle);
-            if let Some(high) = &high {
-                noise = q.add(noise, q.mul_factor(q.reduce_signed(high[place]), weight));
-            }
-            *value = q.add(*value, noise);
-        }
-    }
-}
-
-/// The low part of flooding is uniform on `[-2^WORD, 2^WORD)`.
-const WORD: u32 = 60;
-/// The most bits of flooding: a low and a high part.
-const MOST_FLOOD: u32 = 2 * WORD;
+/// The most bits of flooding.
+const MOST_FLOOD: u32 = 120;
 
 /// How many flooded results a key may give, and how wide the noise is. There is one for a key; it cannot be copied.
 ///
@@ -391,11 +364,11 @@ mod tests {
     fn flooding_is_uniform_on_its_range_and_nothing_else() {
         let bench = Bench::new(&[50, 40, 40, 40]);
         let ring = bench.evaluator.parameters().ring();
-        for bits in [0, 5, 60, 61, 90, 120] {
+        for bits in [0, 5, 31, 32, 33, 60, 64, 90, 120] {
             let mut values = Vec::new();
             for index in 0..40 {
-                let mut element = Poly::<Coeff>::zero(ring, ring.basis(4));
-                flood(&mut element, bits, &Seed::from_bytes([index; 32]));
+                let mut stream = Seed::from_bytes([index; 32]).stream(Domain::Flood, 0);
+                let element = Poly::uniform_integers(ring, ring.basis(4), bits, &mut stream);
                 Reconstruction::new(ring, element.basis()).for_each(&element, |_, value| {
                     values.push(super::super::integer::to_f64(value.negative, value.words));
                 });

@@ -6,7 +6,7 @@ use super::{Factor, Modulus, Ring};
 use crate::simd::RingKernels;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// The form of coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,6 +261,22 @@ impl Poly<Coeff> {
             }
         }
         poly
+    }
+
+    /// The element whose coefficients are uniform on the integers from `-2^bits` to below `2^bits`, of any size: made of pieces of 32
+    /// bits, of which the highest has the sign.
+    pub fn uniform_integers(ring: &Arc<Ring>, basis: Basis, bits: u32, stream: &mut Stream) -> Self {
+        const PIECE: u32 = 32;
+        let mut piece = Zeroizing::new(vec![0; ring.degree()]);
+        stream.uniform_bits(bits % PIECE, &mut piece);
+        let mut sum = Self::from_integers(ring, basis, &piece);
+        for _ in 0..bits / PIECE {
+            stream.uniform_bits(PIECE - 1, &mut piece);
+            piece.iter_mut().for_each(|value| *value += 1 << (PIECE - 1)); // from 0 to 2^32 - 1
+            sum.scale_assign(1 << PIECE);
+            sum.add_assign(&Self::from_integers(ring, basis, &piece));
+        }
+        sum
     }
 
     /// To values: `N/2 log N` butterflies a row.

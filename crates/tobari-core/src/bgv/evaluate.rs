@@ -85,13 +85,10 @@ pub enum EvaluateError {
 }
 
 impl Evaluator {
-    /// For these parameters.
+    /// For these parameters. Without a special prime there are no keys, and whatever needs none can be computed.
     ///
     /// # Errors
     /// [`EncodeError::Approximate`] for those of another scheme.
-    ///
-    /// # Panics
-    /// If they have no special prime.
     pub fn new(parameters: &LatticeParameters) -> Result<Self, EncodeError> {
         let divisions = (0..parameters.data_primes()).map(|_| OnceLock::new()).collect();
         let (t, switcher) = (modulus(parameters)?, KeySwitcher::new(parameters));

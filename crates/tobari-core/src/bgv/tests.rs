@@ -212,6 +212,27 @@ fn what_cannot_be_computed_is_an_error() {
     assert_eq!(Evaluator::new(&approximate).map(|_| ()), Err(EncodeError::Approximate));
 }
 
+/// As a search does: a product with a plaintext, flooded, in few bits.
+#[test]
+fn without_special_primes_whatever_needs_no_key_is_computed() {
+    let t = Scheme::Integers(Modulus::new(257).unwrap());
+    let parameters = LatticeParameters::insecure_of_sizes(64, &[36, 35, 35], &[], 3, t).unwrap();
+    let secret = SecretKey::generate(&parameters, &mut rng(21));
+    let public = PublicKey::generate(&secret, &mut rng(22));
+    let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
+    let decryptor = Decryptor::new(&secret).unwrap();
+    let query = decryptor.encrypt(&encoder.encode(&[5; 64]).unwrap(), 3, &mut rng(23)).expand();
+    let keys: Vec<i64> = (0..64).collect();
+    let difference = evaluator.sub(&query, &evaluator.add_constant(&query, 5).unwrap()).unwrap();
+    assert_eq!(encoder.decode(&decryptor.decrypt(&difference))[..3], [-5, -5, -5]);
+    let product = evaluator.mul_plain(&query, &encoder.encode(&keys).unwrap()).unwrap();
+    let answer = evaluator.flood(&product, &public, 80, &mut rng(24)).unwrap();
+    let answer = evaluator.mod_switch_to(&answer, 1).unwrap();
+    let found = encoder.decode(&decryptor.decrypt(&answer));
+    assert!(found.iter().zip(&keys).all(|(found, key)| (found - 5 * key) % 257 == 0));
+    assert!(evaluator.mul(&query, &query, &EvaluationKeys::none()).is_err());
+}
+
 /// Without flooding, who knows `c_1` and gets `r c_1` back divides, and has `r`: the server's plaintext.
 #[test]
 fn a_product_gives_its_plaintext_away_and_a_flooded_one_does_not() {

@@ -147,12 +147,8 @@ impl Digits {
 }
 
 impl KeySwitcher {
-    /// For these parameters.
-    ///
-    /// # Panics
-    /// If they have no special prime.
+    /// For these parameters. Without a special prime there are no keys to switch with.
     pub fn new(parameters: &LatticeParameters) -> Self {
-        assert!(!parameters.ring().special_primes().is_empty(), "key switching needs a special prime");
         let levels = (0..=parameters.data_primes()).map(|_| OnceLock::new()).collect();
         Self { parameters: parameters.clone(), levels }
     }

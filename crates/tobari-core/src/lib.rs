@@ -4,7 +4,7 @@
 //! [`params`] → [`ring`] → [`simd`]. Read the latter from [`ring`] on: each head is a chapter, and `examples/1_encrypt.rs` to
 //! `6_errors.rs` are lessons.
 //!
-//! No I/O, no clock, no thread, no global state but tables of constants and the choice of a backend: randomness is an argument.
+//! No I/O, no clock, no thread, no global state but the choice of a backend and tables of public points: randomness is an argument.
 
 #![deny(unsafe_code)]
 

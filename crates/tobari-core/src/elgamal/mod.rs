@@ -39,6 +39,7 @@ use crate::simd::{LANES, Scratch};
 use message::MessageTable;
 use rand_core::CryptoRng;
 use std::borrow::Cow;
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// The largest absolute value of one message: a 16-bit sample, `+32768` included.
@@ -196,7 +197,7 @@ impl Encryptor {
 /// A secret key with the table that finds sums up to a bound.
 pub struct Decryptor {
     key: SecretKey,
-    logarithms: DiscreteLog,
+    logarithms: Arc<DiscreteLog>,
 }
 
 impl Decryptor {
@@ -205,7 +206,7 @@ impl Decryptor {
     /// # Panics
     /// If `bound` exceeds [`DiscreteLog::MAX_BOUND`].
     pub fn new(key: &SecretKey, bound: u32) -> Self {
-        Self { key: key.clone(), logarithms: DiscreteLog::new(key.parameters().curve(), bound) }
+        Self { key: key.clone(), logarithms: DiscreteLog::cached(key.parameters().curve(), bound) }
     }
 
     /// The parameters.

@@ -31,6 +31,7 @@ use crate::curve::{Adder, DiscreteLog, FixedBase, Mismatch, Points, Scalar, Vart
 use crate::params::Parameters;
 use chacha20::ChaCha20Rng;
 use rand_core::{CryptoRng, SeedableRng};
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// The secret that the members of a call hold, of which the keys of all places are the expansion. Zeroed on drop; neither
@@ -276,7 +277,7 @@ impl VartimeSharedEncryptor {
 /// A key with the table that finds sums up to a bound.
 pub struct SharedDecryptor {
     key: SharedKey,
-    logarithms: DiscreteLog,
+    logarithms: Arc<DiscreteLog>,
 }
 
 impl SharedDecryptor {
@@ -285,7 +286,7 @@ impl SharedDecryptor {
     /// # Panics
     /// If `bound` exceeds [`DiscreteLog::MAX_BOUND`].
     pub fn new(key: &SharedKey, bound: u32) -> Self {
-        Self { key: key.clone(), logarithms: DiscreteLog::new(key.parameters.curve(), bound) }
+        Self { key: key.clone(), logarithms: DiscreteLog::cached(key.parameters.curve(), bound) }
     }
 
     /// The parameters.

@@ -122,7 +122,7 @@ impl Evaluator {
         let division =
             self.divisions[level - 1].get_or_init(|| Division::by_last(ring, level, Rounding::Congruent(self.t)));
         let last = ring.data_primes()[level - 1].modulus().value();
-        let parts: Vec<_> = inner.into_parts().into_iter().map(|part| division.divide(part)).collect();
+        let parts: Vec<_> = inner.parts().iter().map(|part| division.divide(part)).collect();
         let rounding = norms::rounding(&self.parameters, parts.len());
         let inverse = self.t.inverse(last).unwrap_or_else(|| unreachable!("primes are prime to t"));
         Ciphertext {

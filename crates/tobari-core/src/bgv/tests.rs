@@ -246,7 +246,7 @@ fn a_product_gives_its_plaintext_away_and_a_flooded_one_does_not() {
         let [with, without] = [product, &x].map(|ciphertext| ciphertext.inner.parts()[1].row(0).to_vec());
         let quotient = with.iter().zip(&without).map(|(p, c)| q.mul(*p, q.inverse(*c).unwrap()));
         let ring = s.secret.parameters().ring();
-        let element = Poly::from_values(ring, ring.basis(1), quotient.collect()).inverse();
+        let element = Poly::from_values(ring, ring.basis(1), &quotient.collect::<Vec<_>>()).inverse();
         element.row(0).iter().map(|residue| q.centred(*residue)).collect::<Vec<_>>()
     };
     assert_eq!(quotient_of(&product), mask.coefficients(), "the attack works");

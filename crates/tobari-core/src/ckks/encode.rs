@@ -196,13 +196,12 @@ impl Encoder {
     /// [`EncodeError`] for what does not fit.
     pub fn encode_constant(&self, value: f64, scale: &Scale, level: usize) -> Result<Plaintext, EncodeError> {
         let integer = constant(&self.parameters, value, scale, level)?;
-        let (ring, degree) = (self.parameters.ring(), self.parameters.degree());
+        let ring = self.parameters.ring();
         let basis = ring.basis(level);
-        let mut values = Vec::with_capacity(level * degree);
-        for table in ring.tables(basis) {
-            values.resize(values.len() + degree, integer.modulo(table.modulus()));
+        let mut element = Poly::any(ring, basis);
+        for (row, table) in ring.tables(basis).enumerate() {
+            element.row_mut(row).fill(integer.modulo(table.modulus()));
         }
-        let element = Poly::from_values(ring, basis, values);
         Ok(Plaintext { parameters: self.parameters.clone(), element, scale: scale.clone() })
     }
 

@@ -358,7 +358,7 @@ impl Evaluator {
         self.check_room(&scale, level - 1)?;
         let division =
             self.divisions[level].get_or_init(|| Division::by_last(self.parameters.ring(), level, Rounding::Nearest));
-        let parts = a.inner().parts().iter().map(|part| division.divide(part.clone())).collect();
+        let parts = a.inner().parts().iter().map(|part| division.divide(part)).collect();
         Ok(self.of_parts(parts, &scale))
     }
 

@@ -52,12 +52,14 @@ pub(super) fn lift(ring: &Arc<Ring>, basis: Basis, coefficients: &[f64]) -> Poly
     let integers: Vec<Integer> = coefficients.iter().map(|x| Integer::round(*x)).collect();
     let integers = Zeroizing::new(Wiped(integers));
     let most = integers.0.iter().map(|integer| integer.shift).max().unwrap_or(0);
-    let mut values = Vec::with_capacity(basis.rows() * coefficients.len());
-    for table in ring.tables(basis) {
+    let mut element = Poly::any(ring, basis);
+    for (row, table) in ring.tables(basis).enumerate() {
         let (q, powers) = (table.modulus(), powers(table.modulus(), most));
-        values.extend(integers.0.iter().map(|integer| integer.residue(q, &powers)));
+        for (residue, integer) in element.row_mut(row).iter_mut().zip(&integers.0) {
+            *residue = integer.residue(q, &powers);
+        }
     }
-    Poly::from_values(ring, basis, values)
+    element
 }
 
 /// Integers that are wiped.

@@ -22,13 +22,11 @@
 //! # Leakage
 //! Constant time.
 
-use super::modulus::{Factor, MAX_BITS, Modulus, RADIX_BITS};
+use super::modulus::Modulus;
+use crate::simd::{Combination, RingKernels, Term};
 
 /// Coefficients worked at once, so that what is between fits the first-level cache.
 const BLOCK: usize = 128;
-
-/// Products that are summed before they are reduced.
-const LAZY: usize = 8;
 
 /// Most primes of either side.
 const MOST: usize = 128;
@@ -46,14 +44,9 @@ const MOST: usize = 128;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Conversion {
-    from: Vec<Modulus>,
-    to: Vec<Modulus>,
-    /// `(Q/q_i)^-1 mod q_i`.
-    inverses: Vec<Factor>,
-    /// `s_i`, and `⌊2^101 / (2^(s_i) q_i)⌋`, moved to the top of a word.
-    reciprocals: Vec<(u32, u64)>,
-    /// `Q/q_i mod p_j` by `j` and `i`, then `-Q mod p_j`, shifted as [`Modulus::reduce_scaled`] wants it.
-    products: Vec<Vec<u64>>,
+    terms: Vec<Term>,
+    /// By prime of the target, for the terms and their quotient.
+    sums: Vec<Combination>,
 }
 
 impl Conversion {
@@ -71,26 +64,24 @@ impl Conversion {
             Some(inverse) => q.factor(inverse),
             None => panic!("{} is not prime to the other moduli", q.value()),
         };
-        let reciprocal = |q: &Modulus| {
-            let shift = MAX_BITS - q.bits();
-            (shift, (((1u128 << 101) / (u128::from(q.value()) << shift)) as u64) << (64 - RADIX_BITS))
-        };
-        let row = |p: &Modulus| {
-            let products = (0..from.len()).map(|i| others(i, p));
-            products.chain([p.neg(others(from.len(), p))]).map(|product| product << p.shift()).collect()
+        let sum = |p: &Modulus| {
+            let products = (0..from.len()).map(|i| others(i, p)).chain([p.neg(others(from.len(), p))]);
+            Combination { modulus: *p, products: products.collect(), offset: 0 }
         };
         Self {
-            inverses: from.iter().enumerate().map(inverse).collect(),
-            reciprocals: from.iter().map(reciprocal).collect(),
-            products: to.iter().map(row).collect(),
-            from: from.to_vec(),
-            to: to.to_vec(),
+            terms: from.iter().enumerate().map(|(i, q)| Term::new(*q, inverse((i, q)))).collect(),
+            sums: to.iter().map(sum).collect(),
         }
     }
 
-    /// Rows that come out.
-    pub(crate) fn targets(&self) -> usize {
-        self.to.len()
+    /// The terms.
+    pub(crate) fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    /// The sums of terms and their quotient, by target.
+    pub(crate) fn sums(&self) -> &[Combination] {
+        &self.sums
     }
 
     /// Converts rows of coefficients.
@@ -98,44 +89,24 @@ impl Conversion {
     /// # Panics
     /// If there are not as many rows as moduli, or their lengths differ.
     pub fn apply(&self, rows: &[&[u64]], out: &mut [&mut [u64]]) {
-        assert!(rows.len() == self.from.len() && out.len() == self.to.len(), "one row for each modulus");
+        assert!(rows.len() == self.terms.len() && out.len() == self.sums.len(), "one row for each modulus");
         let length = rows[0].len();
         assert!(rows.iter().all(|row| row.len() == length) && out.iter().all(|row| row.len() == length));
+        let kernels = RingKernels::best();
         let mut terms = vec![[0; BLOCK]; rows.len() + 1];
+        let mut sums = [0; BLOCK];
         for start in (0..length).step_by(BLOCK) {
             let places = start..length.min(start + BLOCK);
-            self.terms(rows, places.clone(), &mut terms);
-            for (j, out) in out.iter_mut().enumerate() {
-                self.sums(j, &terms, &mut out[places.clone()]);
+            for (term, row) in terms.iter_mut().zip(rows) {
+                term[..places.len()].copy_from_slice(&row[places.clone()]);
             }
-        }
-    }
-
-    /// `y_1 … y_n` and `v`.
-    fn terms(&self, rows: &[&[u64]], places: std::ops::Range<usize>, terms: &mut [[u64; BLOCK]]) {
-        let (terms, quotients) = terms.split_at_mut(rows.len());
-        let mut sums = [1u64 << 48; BLOCK];
-        for (i, (row, term)) in rows.iter().zip(terms).enumerate() {
-            let (shift, reciprocal) = self.reciprocals[i];
-            for ((x, y), sum) in row[places.clone()].iter().zip(term).zip(&mut sums) {
-                *y = self.from[i].mul_factor(*x, self.inverses[i]);
-                *sum += ((u128::from(*y << shift) * u128::from(reciprocal)) >> 64) as u64;
-            }
-        }
-        for (quotient, sum) in quotients[0].iter_mut().zip(sums) {
-            *quotient = sum >> 49;
-        }
-    }
-
-    /// `Σ y_i (Q/q_i) - v Q` modulo `to[j]`.
-    fn sums(&self, j: usize, terms: &[[u64; BLOCK]], out: &mut [u64]) {
-        let p = &self.to[j];
-        for (pass, (terms, products)) in terms.chunks(LAZY).zip(self.products[j].chunks(LAZY)).enumerate() {
-            for (place, out) in out.iter_mut().enumerate() {
-                let products = terms.iter().zip(products);
-                let sum = products.map(|(term, product)| u128::from(term[place]) * u128::from(*product)).sum();
-                let sum = p.reduce_scaled(sum);
-                *out = if pass == 0 { sum } else { p.add(*out, sum) };
+            let (quotients, rest) = terms.split_last_mut().unwrap_or_else(|| unreachable!("one more than rows"));
+            let mut rest: Vec<&mut [u64]> = rest.iter_mut().map(|row| &mut row[..]).collect();
+            (kernels.terms_assign)(&self.terms, &mut rest, quotients);
+            let terms: Vec<&[u64]> = terms.iter().map(|row| &row[..]).collect();
+            for (sum, out) in self.sums.iter().zip(out.iter_mut()) {
+                (kernels.combine)(sum, &terms, &mut sums);
+                out[places.clone()].copy_from_slice(&sums[..places.len()]);
             }
         }
     }

@@ -8,12 +8,16 @@
 //! * `δ = r + D k` with `k = [-r D^-1]_t`, centred: `δ ≡ 0 (mod t)`, so the quotient is `x D^-1` modulo `t`, and off by at most
 //!   `(1 + t)/2`. So BGV keeps its messages, times a known factor.
 //!
+//! With `r = Σ y_i D/d_i - v D` ([`Conversion`]) both are one sum of products: `k + ⌊t/2⌋` is `(-r D^-1 mod t) + ⌊t/2⌋ mod t`, at least 0, and
+//! another term, with the factor `D`.
+//!
 //! Of an element in the form of values only the rows that go are transformed back, and `δ` forward again.
 
 use super::Ring;
 use super::conversion::Conversion;
 use super::modulus::{Factor, Modulus};
 use super::poly::{Basis, Coeff, Eval, Poly};
+use crate::simd::{Combination, RingKernels, Term};
 use std::sync::Arc;
 
 /// How a quotient is rounded.
@@ -32,20 +36,13 @@ pub struct Division {
     /// Before and after.
     from: Basis,
     to: Basis,
-    conversion: Conversion,
-    congruent: Option<Congruent>,
+    terms: Vec<Term>,
+    /// For the second choice of `δ`: `k + ⌊t/2⌋`, at least 0, from the terms of `r`.
+    congruent: Option<Combination>,
+    /// `δ` by row, from the terms, and from `k + ⌊t/2⌋` if there is one.
+    corrections: Vec<Combination>,
     /// `D^-1` by row.
     inverses: Vec<Factor>,
-}
-
-/// What the second choice of `δ` needs.
-#[derive(Clone, Debug)]
-struct Congruent {
-    t: Modulus,
-    /// `-D^-1 mod t`.
-    negated_inverse: Factor,
-    /// `D` by row.
-    divisors: Vec<Factor>,
 }
 
 impl Division {
@@ -66,6 +63,15 @@ impl Division {
         Self::new(ring, ring.key_basis(data), ring.basis(data), rounding)
     }
 
+    /// By all special primes and the last data prime at once: what both divisions in turn would give, rounded once.
+    ///
+    /// # Panics
+    /// As [`Self::by_last`] and [`Self::by_special`].
+    pub fn by_special_and_last(ring: &Arc<Ring>, data: usize, rounding: Rounding) -> Self {
+        assert!(data >= 2, "the last prime stays");
+        Self::new(ring, ring.key_basis(data), ring.basis(data - 1), rounding)
+    }
+
     fn new(ring: &Arc<Ring>, from: Basis, to: Basis, rounding: Rounding) -> Self {
         let moduli: Vec<Modulus> = ring.tables(from).map(|table| *table.modulus()).collect();
         let (stay, go) = moduli.split_at(to.rows());
@@ -74,20 +80,28 @@ impl Division {
             Some(inverse) => inverse,
             None => panic!("{} is not prime to the divisor", q.value()),
         };
-        let (congruent, target) = match rounding {
-            Rounding::Nearest => (None, stay.to_vec()),
+        let conversion = Conversion::new(go, stay);
+        let mut corrections = conversion.sums().to_vec();
+        let congruent = match rounding {
+            Rounding::Nearest => None,
             Rounding::Congruent(t) => {
-                let negated_inverse = t.factor(t.neg(inverse(&t)));
-                let divisors = stay.iter().map(|q| q.factor(divisor(q))).collect();
-                (Some(Congruent { t, negated_inverse, divisors }), [stay, &[t]].concat())
+                let half = t.value() / 2;
+                for (q, correction) in stay.iter().zip(&mut corrections) {
+                    correction.products.push(divisor(q));
+                    correction.offset = q.neg(q.mul(divisor(q), q.reduce(half)));
+                }
+                let (negated_inverse, mut k) = (t.neg(inverse(&t)), Conversion::new(go, &[t]).sums()[0].clone());
+                k.products.iter_mut().for_each(|product| *product = t.mul(*product, negated_inverse));
+                Some(Combination { offset: half, ..k })
             }
         };
         Self {
             ring: Arc::clone(ring),
             from,
             to,
-            conversion: Conversion::new(go, &target),
+            terms: conversion.terms().to_vec(),
             congruent,
+            corrections,
             inverses: stay.iter().map(|q| q.factor(inverse(q))).collect(),
         }
     }
@@ -96,62 +110,54 @@ impl Division {
     ///
     /// # Panics
     /// If the element is of another ring or basis.
-    pub fn divide(&self, mut dividend: Poly<Eval>) -> Poly<Eval> {
-        self.check(dividend.basis(), dividend.ring());
-        let stay = self.to.rows();
-        for row in stay..self.from.rows() {
-            self.ring.table(self.from, row).inverse(dividend.row_mut(row));
-        }
-        let correction = self.correction(&dividend.values()[stay * self.ring.degree()..]).forward();
-        self.finish(dividend, &correction)
+    pub fn divide(&self, dividend: &Poly<Eval>) -> Poly<Eval> {
+        self.divide_rows(
+            dividend,
+            |row, values| self.ring.table(self.from, row).inverse(values),
+            |row, correction| self.ring.table(self.to, row).forward(correction),
+        )
     }
 
     /// The quotient, of coefficients.
     ///
     /// # Panics
     /// If the element is of another ring or basis.
-    pub fn divide_coefficients(&self, dividend: Poly<Coeff>) -> Poly<Coeff> {
-        self.check(dividend.basis(), dividend.ring());
-        let correction = self.correction(&dividend.values()[self.to.rows() * self.ring.degree()..]);
-        self.finish(dividend, &correction)
+    pub fn divide_coefficients(&self, dividend: &Poly<Coeff>) -> Poly<Coeff> {
+        self.divide_rows(dividend, |_, _| {}, |_, _| {})
     }
 
-    fn check(&self, basis: Basis, ring: &Arc<Ring>) {
-        assert!(Arc::ptr_eq(&self.ring, ring), "an element of another ring");
-        assert_eq!(self.from, basis, "an element over another basis");
-    }
-
-    /// `δ`, from the coefficients modulo the primes that go.
-    fn correction(&self, go: &[u64]) -> Poly<Coeff> {
-        let degree = self.ring.degree();
-        let mut values = vec![0; self.conversion.targets() * degree];
-        let rows: Vec<&[u64]> = go.chunks_exact(degree).collect();
-        let mut out: Vec<&mut [u64]> = values.chunks_exact_mut(degree).collect();
-        self.conversion.apply(&rows, &mut out);
-        if let (Some(congruent), Some((r, out))) = (&self.congruent, out.split_last_mut()) {
-            congruent.correct(&self.ring, self.to, r, out);
+    /// The quotient, row by row; `coefficients` makes a row coefficients, and `form` gives `δ` the form of the element.
+    fn divide_rows<F: super::Form>(
+        &self,
+        dividend: &Poly<F>,
+        coefficients: impl Fn(usize, &mut [u64]),
+        form: impl Fn(usize, &mut [u64]),
+    ) -> Poly<F> {
+        assert!(Arc::ptr_eq(&self.ring, dividend.ring()), "an element of another ring");
+        assert_eq!(self.from, dividend.basis(), "an element over another basis");
+        let (kernels, degree, stay) = (RingKernels::best(), self.ring.degree(), self.to.rows());
+        let mut scratch = self.ring.scratch(self.from.rows() - stay + 3);
+        let (go, rest) = scratch.split_at_mut((self.from.rows() - stay) * degree);
+        let (quotients, rest) = rest.split_at_mut(degree);
+        let (k, correction) = rest.split_at_mut(degree);
+        let mut rows: Vec<&mut [u64]> = go.chunks_exact_mut(degree).collect();
+        for (row, values) in (stay..).zip(&mut rows) {
+            values.copy_from_slice(dividend.row(row));
+            coefficients(row, values);
         }
-        values.truncate(self.to.rows() * degree);
-        Poly::from_values(&self.ring, self.to, values)
-    }
-
-    fn finish<F: super::Form>(&self, mut dividend: Poly<F>, correction: &Poly<F>) -> Poly<F> {
-        dividend.truncate(self.to);
-        dividend.sub_scale_rows(correction, |row, _| self.inverses[row]);
-        dividend
-    }
-}
-
-impl Congruent {
-    /// Adds `D k` to the rows, given `r mod t`.
-    fn correct(&self, ring: &Ring, basis: Basis, r: &[u64], rows: &mut [&mut [u64]]) {
-        for (place, r) in r.iter().enumerate() {
-            let k = self.t.centred(self.t.mul_factor(*r, self.negated_inverse));
-            for ((table, row), divisor) in ring.tables(basis).zip(rows.iter_mut()).zip(&self.divisors) {
-                let q = table.modulus();
-                row[place] = q.add(row[place], q.mul_factor(q.reduce_signed(k), *divisor));
-            }
+        (kernels.terms_assign)(&self.terms, &mut rows, quotients);
+        let mut terms: Vec<&[u64]> = rows.into_iter().map(|row| &*row).chain([&*quotients]).collect();
+        if let Some(congruent) = &self.congruent {
+            (kernels.combine)(congruent, &terms, k);
+            terms.push(k);
         }
+        let mut quotient = Poly::any(&self.ring, self.to);
+        for (row, (sum, inverse)) in self.corrections.iter().zip(&self.inverses).enumerate() {
+            (kernels.combine)(sum, &terms, correction);
+            form(row, correction);
+            (kernels.sub_scale)(&sum.modulus, quotient.row_mut(row), dividend.row(row), correction, *inverse);
+        }
+        quotient
     }
 }
 
@@ -201,12 +207,12 @@ mod tests {
         {
             let x = random(&ring, division.from);
             let d = divisor(&ring, division.from, division.to);
-            let quotient = division.divide_coefficients(x.clone());
+            let quotient = division.divide_coefficients(&x);
             for (x, y) in coefficients(&x).iter().zip(coefficients(&quotient)) {
                 let error: BigInt = x * 2 - y * &d * 2;
                 assert!(error.magnitude() <= d.magnitude(), "off by more than a half");
             }
-            assert!(division.divide(x.forward()).inverse() == quotient);
+            assert!(division.divide(&x.forward()).inverse() == quotient);
         }
     }
 
@@ -218,14 +224,14 @@ mod tests {
             for division in [Division::by_last(&ring, 3, rounding), Division::by_special(&ring, 2, rounding)] {
                 let x = random(&ring, division.from);
                 let (d, t) = (divisor(&ring, division.from, division.to), BigInt::from(t));
-                let quotient = division.divide_coefficients(x.clone());
+                let quotient = division.divide_coefficients(&x);
                 for (x, y) in coefficients(&x).iter().zip(coefficients(&quotient)) {
                     let error: BigInt = x - &y * &d;
                     assert_eq!((&error % &t).sign(), Sign::NoSign, "not congruent modulo {t}");
                     let (twice, most): (BigInt, BigInt) = (error * 2, &d * (&t + 1));
                     assert!(twice.magnitude() <= most.magnitude(), "off by more than (1 + t)/2");
                 }
-                assert!(division.divide(x.forward()).inverse() == quotient);
+                assert!(division.divide(&x.forward()).inverse() == quotient);
             }
         }
     }

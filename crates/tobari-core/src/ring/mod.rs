@@ -38,6 +38,7 @@ pub use prime::{is_prime, primes_below};
 pub use reconstruction::{Reconstruction, Signed};
 pub use sample::{Domain, SEED_BYTES, Seed, Stream};
 
+use crate::simd::{Buffer, Pool};
 use std::sync::Arc;
 
 /// The largest degree.
@@ -62,6 +63,8 @@ pub struct Ring {
     data: usize,
     /// Data primes, then special ones.
     rows: Vec<Ntt>,
+    /// Memory of elements that are gone, for those to come.
+    pool: Arc<Pool>,
 }
 
 /// Why numbers make no ring.
@@ -117,7 +120,7 @@ impl Ring {
             prime.and_then(|q| Ntt::new(q, degree)).ok_or(RingError::Prime { value, step: 2 * degree as u64 })
         };
         let rows = all.iter().map(table).collect::<Result<_, _>>()?;
-        Ok(Arc::new(Self { degree, data: data.len(), rows }))
+        Ok(Arc::new(Self { degree, data: data.len(), rows, pool: Arc::default() }))
     }
 
     /// `N`.
@@ -155,6 +158,11 @@ impl Ring {
     /// The tables of a basis, row by row.
     pub(crate) fn tables(&self, basis: Basis) -> impl Iterator<Item = &Ntt> {
         self.rows[..basis.data].iter().chain(&self.rows[self.data..][..basis.special])
+    }
+
+    /// `rows` rows of any content.
+    pub(crate) fn scratch(&self, rows: usize) -> Buffer {
+        Buffer::any(&self.pool, rows * self.degree)
     }
 
     /// The table of row `row` of a basis.

@@ -13,7 +13,7 @@
 
 use super::modulus::{Factor, Modulus};
 use super::prime::root_of_unity;
-use crate::simd::{NttTable, RingKernels};
+use crate::simd::{NttTable, RingKernels, Roots};
 
 /// The tables of one prime and one length.
 #[derive(Clone, Debug)]
@@ -32,13 +32,22 @@ impl Ntt {
         let psi = root_of_unity(&modulus, 2 * degree as u64)?;
         let forward = powers(&modulus, psi, degree);
         let inverse = powers(&modulus, modulus.inverse(psi)?, degree);
-        let scale = modulus.factor(modulus.inverse(degree as u64)?);
-        Some(Self { modulus, table: NttTable { forward: split(&forward), inverse: split(&inverse), scale } })
+        let scale = modulus.inverse(degree as u64)?;
+        let scaled_root = modulus.factor(modulus.mul_factor(scale, inverse[1]));
+        let scale = modulus.factor(scale);
+        let table = NttTable { forward: Roots::new(&forward), inverse: Roots::new(&inverse), scale, scaled_root };
+        Some(Self { modulus, table })
     }
 
     /// `N`.
     pub fn degree(&self) -> usize {
-        self.table.forward[0].len()
+        self.table.forward.values.len()
+    }
+
+    /// What the loops read.
+    #[cfg(test)]
+    pub(crate) fn table(&self) -> &NttTable {
+        &self.table
     }
 
     /// The prime.
@@ -80,11 +89,6 @@ fn powers(modulus: &Modulus, root: u64, degree: usize) -> Vec<Factor> {
 /// `log2(length)` bits, reversed.
 pub(crate) fn reverse(index: usize, length: usize) -> usize {
     index.reverse_bits() >> (usize::BITS - length.trailing_zeros())
-}
-
-/// Values and quotients apart, as vectors read them.
-fn split(factors: &[Factor]) -> [Vec<u64>; 2] {
-    [factors.iter().map(|factor| factor.value).collect(), factors.iter().map(|factor| factor.quotient).collect()]
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use super::ntt::{Ntt, reverse};
 use super::sample::Stream;
-use super::{Factor, Modulus, Ring};
-use crate::simd::RingKernels;
+use super::{Modulus, Ring};
+use crate::simd::{Buffer, Permutation, RingKernels};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
@@ -69,26 +69,34 @@ impl Basis {
 pub struct Poly<F: Form> {
     ring: Arc<Ring>,
     basis: Basis,
-    values: Vec<u64>,
+    values: Buffer,
     form: PhantomData<F>,
 }
 
 impl<F: Form> Poly<F> {
     /// Zero.
     pub fn zero(ring: &Arc<Ring>, basis: Basis) -> Self {
-        Self::from_values(ring, basis, vec![0; basis.rows() * ring.degree()])
+        let mut poly = Self::any(ring, basis);
+        poly.values.fill(0);
+        poly
+    }
+
+    /// Any numbers, all of which the caller replaces by residues.
+    pub(crate) fn any(ring: &Arc<Ring>, basis: Basis) -> Self {
+        Self { ring: Arc::clone(ring), basis, values: ring.scratch(basis.rows()), form: PhantomData }
     }
 
     /// Rows one after another; the caller knows that the residues are canonical.
-    pub(crate) fn from_values(ring: &Arc<Ring>, basis: Basis, values: Vec<u64>) -> Self {
-        assert_eq!(values.len(), basis.rows() * ring.degree());
-        Self { ring: Arc::clone(ring), basis, values, form: PhantomData }
+    pub(crate) fn from_values(ring: &Arc<Ring>, basis: Basis, values: &[u64]) -> Self {
+        let mut poly = Self::any(ring, basis);
+        poly.values.copy_from_slice(values);
+        poly
     }
 
     /// Uniform on all elements: row after row from the streams that `stream` gives to the primes by their place in the
     /// ring, so that a row does not depend on which others there are.
     pub fn uniform(ring: &Arc<Ring>, basis: Basis, mut stream: impl FnMut(usize) -> Stream) -> Self {
-        let mut poly = Self::zero(ring, basis);
+        let mut poly = Self::any(ring, basis);
         for (row, values) in poly.values.chunks_exact_mut(ring.degree()).enumerate() {
             let place = if row < basis.data { row } else { ring.data_primes().len() + row - basis.data };
             stream(place).uniform(ring.table(basis, row).modulus(), values);
@@ -117,6 +125,11 @@ impl<F: Form> Poly<F> {
     /// All rows, one after another.
     pub(crate) fn values(&self) -> &[u64] {
         &self.values
+    }
+
+    /// All rows, one after another.
+    pub(crate) fn values_mut(&mut self) -> &mut [u64] {
+        &mut self.values
     }
 
     pub(crate) fn row_mut(&mut self, row: usize) -> &mut [u64] {
@@ -194,23 +207,15 @@ impl<F: Form> Poly<F> {
         }
     }
 
-    /// `(self - other) w` in each row, `w` by its number.
-    pub(crate) fn sub_scale_rows(&mut self, other: &Self, mut factor: impl FnMut(usize, &Modulus) -> Factor) {
-        self.check(other);
-        let rows = other.values.chunks_exact(other.ring.degree());
-        for (i, ((table, row), other)) in self.rows_mut().zip(rows).enumerate() {
-            (RingKernels::best().sub_scale_assign)(table.modulus(), row, other, factor(i, table.modulus()));
-        }
-    }
-
     /// The rows of a smaller basis only.
     ///
     /// # Panics
     /// If it is not smaller.
     pub fn restrict(&self, basis: Basis) -> Self {
-        let mut values = Vec::with_capacity(basis.rows() * self.ring.degree());
-        self.rows_of(basis).for_each(|row| values.extend_from_slice(row));
-        Self::from_values(&self.ring, basis, values)
+        let mut smaller = Self::any(&self.ring, basis);
+        let rows = smaller.values.chunks_exact_mut(self.ring.degree());
+        rows.zip(self.rows_of(basis)).for_each(|(row, values)| row.copy_from_slice(values));
+        smaller
     }
 
     /// The rows of a smaller basis.
@@ -239,7 +244,7 @@ impl Poly<Coeff> {
     /// If there are not `N` coefficients.
     pub fn from_signed(ring: &Arc<Ring>, basis: Basis, coefficients: &[i64]) -> Self {
         assert_eq!(coefficients.len(), ring.degree());
-        let mut poly = Self::zero(ring, basis);
+        let mut poly = Self::any(ring, basis);
         for (table, row) in poly.rows_mut() {
             for (residue, coefficient) in row.iter_mut().zip(coefficients) {
                 *residue = table.modulus().of_signed(*coefficient);
@@ -254,7 +259,7 @@ impl Poly<Coeff> {
     /// If there are not `N` coefficients.
     pub fn from_integers(ring: &Arc<Ring>, basis: Basis, coefficients: &[i64]) -> Self {
         assert_eq!(coefficients.len(), ring.degree());
-        let mut poly = Self::zero(ring, basis);
+        let mut poly = Self::any(ring, basis);
         for (table, row) in poly.rows_mut() {
             for (residue, coefficient) in row.iter_mut().zip(coefficients) {
                 *residue = table.modulus().reduce_signed(*coefficient);
@@ -289,7 +294,7 @@ impl Poly<Coeff> {
 
     /// `f(X^g)`: coefficient `i` goes to place `g i mod 2N`, with the sign that `X^N = -1` gives it.
     pub fn automorphism(&self, automorphism: &Automorphism) -> Self {
-        let mut out = Self::zero(&self.ring, self.basis);
+        let mut out = Self::any(&self.ring, self.basis);
         let mask = 2 * self.ring.degree() - 1;
         for ((table, out), row) in out.rows_mut().zip(self.values.chunks_exact(self.ring.degree())) {
             for (i, residue) in row.iter().enumerate() {
@@ -339,7 +344,7 @@ impl Poly<Eval> {
     pub fn inner_product(pairs: &[(&Self, &Self)]) -> Self {
         let first = pairs[0].0;
         pairs.iter().for_each(|(a, _)| first.check(a));
-        let mut out = Self::zero(&first.ring, first.basis);
+        let mut out = Self::any(&first.ring, first.basis);
         let place = |b: &Self, row: usize| {
             if row < first.basis.data { row } else { row - first.basis.data + b.basis.data }
         };
@@ -352,24 +357,25 @@ impl Poly<Eval> {
 
     /// `f(X^g)`: the value at `ψ^e` becomes that at `ψ^(g e)`, so values change places only.
     pub fn automorphism(&self, automorphism: &Automorphism) -> Self {
-        let mut values = Vec::with_capacity(self.values.len());
-        for row in self.values.chunks_exact(self.ring.degree()) {
-            values.extend(automorphism.sources.iter().map(|source| row[*source as usize]));
+        let mut out = Self::any(&self.ring, self.basis);
+        let degree = self.ring.degree();
+        for (out, row) in out.values.chunks_exact_mut(degree).zip(self.values.chunks_exact(degree)) {
+            (RingKernels::best().permute)(&automorphism.permutation, row, out);
         }
-        Self::from_values(&self.ring, self.basis, values)
+        out
     }
 }
 
 impl<F: Form> Zeroize for Poly<F> {
     fn zeroize(&mut self) {
-        self.values.zeroize();
+        self.values.wipe();
     }
 }
 
 /// Equality of public elements; variable time.
 impl<F: Form> PartialEq for Poly<F> {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.ring, &other.ring) && self.basis == other.basis && self.values == other.values
+        Arc::ptr_eq(&self.ring, &other.ring) && self.basis == other.basis && *self.values == *other.values
     }
 }
 
@@ -377,8 +383,8 @@ impl<F: Form> PartialEq for Poly<F> {
 #[derive(Clone, Debug)]
 pub struct Automorphism {
     element: usize,
-    /// Where the value for each place comes from.
-    sources: Vec<u32>,
+    /// What it does to values.
+    permutation: Permutation,
 }
 
 impl Automorphism {
@@ -389,8 +395,8 @@ impl Automorphism {
     pub fn new(degree: usize, element: usize) -> Self {
         assert!(element % 2 == 1 && element < 2 * degree, "an odd number below {}, not {element}", 2 * degree);
         let exponent = |place: usize| (2 * reverse(place, degree) + 1) * element % (2 * degree);
-        let sources = (0..degree).map(|place| reverse((exponent(place) - 1) / 2, degree) as u32).collect();
-        Self { element, sources }
+        let permutation = Permutation::new(degree, |place| reverse((exponent(place) - 1) / 2, degree));
+        Self { element, permutation }
     }
 
     /// `g`.

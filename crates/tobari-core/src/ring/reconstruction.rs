@@ -129,7 +129,7 @@ mod tests {
         let residues = |x: u128| primes[..2].iter().map(move |q| (x % u128::from(*q)) as u64);
         let ends = [half, half + 1];
         let rows = (0..2).flat_map(|row| (0..8).map(move |i| residues(ends[i % 2]).nth(row).unwrap()));
-        let element = Poly::from_values(&ring, ring.basis(2), rows.collect());
+        let element = Poly::from_values(&ring, ring.basis(2), &rows.collect::<Vec<_>>());
         Reconstruction::new(&ring, ring.basis(2)).for_each(&element, |place, found| {
             let value = u128::from(found.words[1]) << 64 | u128::from(found.words[0]);
             assert_eq!((found.negative, value), (place % 2 == 1, half));

@@ -32,10 +32,6 @@ impl Ciphertext {
         &mut self.parts
     }
 
-    pub(crate) fn into_parts(self) -> Vec<Poly<Eval>> {
-        self.parts
-    }
-
     /// Data primes left.
     pub fn level(&self) -> usize {
         self.parts[0].basis().data()

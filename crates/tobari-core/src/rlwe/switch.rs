@@ -29,7 +29,8 @@
 
 use super::keys::{SecretKey, uniform};
 use crate::params::{LatticeParameters, Plaintext};
-use crate::ring::{Automorphism, Conversion, Division, Eval, Modulus, Poly, Rounding, Seed};
+use crate::ring::{Automorphism, Basis, Conversion, Division, Eval, Modulus, Poly, Ring, Rounding, Seed};
+use crate::simd::{Buffer, LANES, Line, RingKernels, words};
 use rand_core::CryptoRng;
 use std::sync::{Arc, OnceLock};
 use zeroize::Zeroizing;
@@ -40,8 +41,8 @@ pub struct EvaluationKey {
     parameters: LatticeParameters,
     level: usize,
     seed: Seed,
-    /// `(b_d, a_d)`.
-    digits: Vec<(Poly<Eval>, Poly<Eval>)>,
+    /// Row after row; in a row for each eight values those of `b_0, a_0, b_1, a_1, …`: in the order of reading.
+    lines: Vec<Line>,
 }
 
 impl EvaluationKey {
@@ -68,19 +69,23 @@ impl EvaluationKey {
             b
         };
         let bodies: Vec<_> = (0..groups(parameters, level)).map(body).collect();
-        Self::from_parts(parameters, level, bodies, seed)
+        Self::from_parts(parameters, level, &bodies, seed)
     }
 
     /// From the `b_d` and the seed of the `a_d`.
-    pub(crate) fn from_parts(
-        parameters: &LatticeParameters,
-        level: usize,
-        bodies: Vec<Poly<Eval>>,
-        seed: Seed,
-    ) -> Self {
-        let a = |digit: usize, b: &Poly<Eval>| uniform(parameters.ring(), b.basis(), &seed, digit as u64);
-        let digits = bodies.into_iter().enumerate().map(|(digit, b)| (a(digit, &b), b)).map(|(a, b)| (b, a)).collect();
-        Self { parameters: parameters.clone(), level, seed, digits }
+    pub(crate) fn from_parts(parameters: &LatticeParameters, level: usize, bodies: &[Poly<Eval>], seed: Seed) -> Self {
+        let (ring, count) = (parameters.ring(), groups(parameters, level));
+        let row_lines = ring.degree() / LANES;
+        let mut lines = vec![Line::ZERO; ring.key_basis(level).rows() * row_lines * 2 * count];
+        for (digit, b) in bodies.iter().enumerate() {
+            let a = uniform(ring, b.basis(), &seed, digit as u64);
+            for (half, element) in [b, &a].into_iter().enumerate() {
+                let places = lines.iter_mut().skip(2 * digit + half).step_by(2 * count);
+                let eights = element.values().as_chunks().0;
+                places.zip(eights).for_each(|(line, eight)| line.0 = *eight);
+            }
+        }
+        Self { parameters: parameters.clone(), level, seed, lines }
     }
 
     /// The parameters.
@@ -89,8 +94,15 @@ impl EvaluationKey {
     }
 
     /// The `b_d`.
-    pub(crate) fn bodies(&self) -> impl Iterator<Item = &Poly<Eval>> {
-        self.digits.iter().map(|(b, _)| b)
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = Poly<Eval>> {
+        let (ring, count) = (self.parameters.ring(), groups(&self.parameters, self.level));
+        (0..count).map(move |digit| {
+            let mut body = Poly::any(ring, ring.key_basis(self.level));
+            let places = self.lines.iter().skip(2 * digit).step_by(2 * count);
+            let eights = body.values_mut().as_chunks_mut().0;
+            places.zip(eights).for_each(|(line, eight)| *eight = line.0);
+            body
+        })
     }
 
     /// How many pairs a key for this level has.
@@ -106,6 +118,14 @@ impl EvaluationKey {
     /// The highest level that it serves.
     pub fn level(&self) -> usize {
         self.level
+    }
+
+    /// Row `row` of the basis of keys at `level`: values in the order of reading, and how many digits there are.
+    fn row(&self, level: usize, row: usize) -> (&[u64], usize) {
+        let row = if row < level { row } else { row - level + self.level };
+        let count = groups(&self.parameters, self.level);
+        let length = 2 * count * self.parameters.degree() / LANES;
+        (words(&self.lines[row * length..(row + 1) * length]), count)
     }
 }
 
@@ -183,29 +203,59 @@ impl KeySwitcher {
     /// # Panics
     /// If it is of other parameters, or has special primes.
     pub fn digits(&self, element: &Poly<Eval>) -> Digits {
-        assert!(Arc::ptr_eq(element.ring(), self.parameters.ring()), "an element of another ring");
-        let (ring, level) = (self.parameters.ring(), element.basis().data());
-        assert_eq!(element.basis(), ring.basis(level), "an element over data primes");
-        let (degree, basis) = (ring.degree(), ring.key_basis(level));
-        let coefficients = element.clone().inverse();
-        let cut = |(digit, lift): (usize, &Conversion)| {
-            let group = group(&self.parameters, digit, level);
-            let mut values = vec![0; basis.rows() * degree];
-            let rows: Vec<&[u64]> = group.clone().map(|row| coefficients.row(row)).collect();
-            let mut others: Vec<&mut [u64]> = Vec::with_capacity(basis.rows() - rows.len());
-            for (row, out) in values.chunks_exact_mut(degree).enumerate() {
-                if group.contains(&row) {
-                    out.copy_from_slice(element.row(row));
-                } else {
-                    others.push(out);
+        let cut = Cut::new(self, element);
+        let (ring, rows) = (self.parameters.ring(), cut.basis.rows());
+        let count = cut.level.lifts.len();
+        let mut digits: Vec<_> = (0..count).map(|_| Poly::any(ring, cut.basis)).collect();
+        for row in 0..rows {
+            for (digit, lifted) in digits.iter_mut().enumerate() {
+                match cut.own(digit, row) {
+                    Some(own) => lifted.row_mut(row).copy_from_slice(own),
+                    None => cut.lift(digit, row, lifted.row_mut(row)),
                 }
             }
-            lift.apply(&rows, &mut others);
-            let tables = (0..basis.rows()).filter(|row| !group.contains(row)).map(|row| ring.table(basis, row));
-            tables.zip(others).for_each(|(table, row)| table.forward(row));
-            Poly::from_values(ring, basis, values)
-        };
-        Digits(self.level(level).lifts.iter().enumerate().map(cut).collect())
+        }
+        Digits(digits)
+    }
+
+    /// `P (u_0, u_1)` modulo `Q P` for digits: what [`Self::switch_digits`] divides.
+    pub(crate) fn product(&self, digits: &Digits, key: &EvaluationKey) -> [Poly<Eval>; 2] {
+        let basis = digits.0[0].basis();
+        let mut out = [(); 2].map(|()| Poly::any(self.parameters.ring(), basis));
+        for row in 0..basis.rows() {
+            let rows: Vec<&[u64]> = digits.0.iter().map(|digit| digit.row(row)).collect();
+            self.product_row(basis, row, &rows, key, &mut out);
+        }
+        out
+    }
+
+    /// The same for an element that is used once: digits are made row by row, and used while they are near.
+    pub(crate) fn product_once(&self, element: &Poly<Eval>, key: &EvaluationKey) -> [Poly<Eval>; 2] {
+        let (ring, cut) = (self.parameters.ring(), Cut::new(self, element));
+        let mut out = [(); 2].map(|()| Poly::any(ring, cut.basis));
+        let mut scratch = ring.scratch(cut.level.lifts.len());
+        for row in 0..cut.basis.rows() {
+            let lifted = scratch.chunks_exact_mut(ring.degree()).enumerate();
+            let rows: Vec<&[u64]> = lifted.map(|(digit, lifted)| cut.row(digit, row, lifted)).collect();
+            self.product_row(cut.basis, row, &rows, key, &mut out);
+        }
+        out
+    }
+
+    /// One row of [`Self::product`].
+    fn product_row(&self, basis: Basis, row: usize, digits: &[&[u64]], key: &EvaluationKey, out: &mut [Poly<Eval>; 2]) {
+        assert!(key.parameters == self.parameters, "a key of other parameters");
+        assert!(basis.data() <= key.level, "a key for level {} at level {}", key.level, basis.data());
+        let (values, count) = key.row(basis.data(), row);
+        let q = self.parameters.ring().table(basis, row).modulus();
+        let out = out.each_mut().map(|part| part.row_mut(row));
+        (RingKernels::best().key_product)(q, out, digits, values, count);
+    }
+
+    /// Divides by `P`.
+    pub(crate) fn divide(&self, product: [Poly<Eval>; 2]) -> [Poly<Eval>; 2] {
+        let level = self.level(product[0].basis().data());
+        product.map(|part| level.division.divide(&part))
     }
 
     /// `(u_0, u_1)` with the phase of the element that was cut times the key's source.
@@ -213,13 +263,7 @@ impl KeySwitcher {
     /// # Panics
     /// If the key is of other parameters, or of a lower level.
     pub fn switch_digits(&self, digits: &Digits, key: &EvaluationKey) -> [Poly<Eval>; 2] {
-        assert!(key.parameters == self.parameters, "a key of other parameters");
-        let basis = digits.0[0].basis();
-        assert!(basis.data() <= key.level, "a key for level {} at level {}", key.level, basis.data());
-        let bodies: Vec<(&Poly<Eval>, &Poly<Eval>)> = digits.0.iter().zip(key.digits.iter().map(|(b, _)| b)).collect();
-        let seeded: Vec<(&Poly<Eval>, &Poly<Eval>)> = digits.0.iter().zip(key.digits.iter().map(|(_, a)| a)).collect();
-        let division = &self.level(basis.data()).division;
-        [bodies, seeded].map(|pairs| division.divide(Poly::inner_product(&pairs)))
+        self.divide(self.product(digits, key))
     }
 
     /// The same for an element that is used once.
@@ -227,7 +271,66 @@ impl KeySwitcher {
     /// # Panics
     /// As [`Self::digits`] and [`Self::switch_digits`].
     pub fn switch(&self, element: &Poly<Eval>, key: &EvaluationKey) -> [Poly<Eval>; 2] {
-        self.switch_digits(&self.digits(element), key)
+        self.divide(self.product_once(element, key))
+    }
+}
+
+/// An element made ready to be cut: the terms of its digits, and their quotients.
+struct Cut<'a> {
+    ring: &'a Ring,
+    basis: Basis,
+    digit_size: usize,
+    level: &'a Level,
+    element: &'a Poly<Eval>,
+    /// A row for each data prime, then one for each digit.
+    terms: Buffer,
+}
+
+impl<'a> Cut<'a> {
+    fn new(switcher: &'a KeySwitcher, element: &'a Poly<Eval>) -> Self {
+        assert!(Arc::ptr_eq(element.ring(), switcher.parameters.ring()), "an element of another ring");
+        let (ring, data) = (&**element.ring(), element.basis().data());
+        assert_eq!(element.basis(), ring.basis(data), "an element over data primes");
+        let (level, digit_size, degree) = (switcher.level(data), switcher.parameters.digit_size(), ring.degree());
+        let mut terms = ring.scratch(data + level.lifts.len());
+        let (rows, quotients) = terms.split_at_mut(data * degree);
+        for (row, out) in rows.chunks_exact_mut(degree).enumerate() {
+            out.copy_from_slice(element.row(row));
+            ring.table(element.basis(), row).inverse(out);
+        }
+        let groups = rows.chunks_mut(digit_size * degree).zip(quotients.chunks_exact_mut(degree));
+        for (lift, (rows, quotients)) in level.lifts.iter().zip(groups) {
+            let mut rows: Vec<&mut [u64]> = rows.chunks_exact_mut(degree).collect();
+            (RingKernels::best().terms_assign)(lift.terms(), &mut rows, quotients);
+        }
+        Self { ring, basis: ring.key_basis(data), digit_size, level, element, terms }
+    }
+
+    /// Values of a digit: the element's own where the row is of the digit, otherwise made in `out`.
+    fn row<'b>(&'b self, digit: usize, row: usize, out: &'b mut [u64]) -> &'b [u64] {
+        match self.own(digit, row) {
+            Some(own) => own,
+            None => {
+                self.lift(digit, row, out);
+                out
+            }
+        }
+    }
+
+    fn own(&self, digit: usize, row: usize) -> Option<&[u64]> {
+        (row < self.basis.data() && row / self.digit_size == digit).then(|| self.element.row(row))
+    }
+
+    fn lift(&self, digit: usize, row: usize, out: &mut [u64]) {
+        let (data, degree) = (self.basis.data(), self.ring.degree());
+        let first = digit * self.digit_size;
+        let last = (first + self.digit_size).min(data);
+        let rows = (first..last).chain([data + digit]);
+        let rows: Vec<&[u64]> = rows.map(|row| &self.terms[row * degree..(row + 1) * degree]).collect();
+        // a lift has no sums for rows of its own
+        let sum = if row < first { row } else { row - (last - first) };
+        (RingKernels::best().combine)(&self.level.lifts[digit].sums()[sum], &rows, out);
+        self.ring.table(self.basis, row).forward(out);
     }
 }
 

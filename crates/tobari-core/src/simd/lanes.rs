@@ -1,8 +1,7 @@
-//! Eight 64-bit lanes and the dozen operations that the field arithmetic of [`super::field52`] is written in.
+//! Eight 64-bit lanes and the dozen operations that the field arithmetic of [`super::field52`] and the loops over residues
+//! ([`super::ring`]) are written in.
 
-#[cfg(test)]
-use super::lines::LANES;
-use super::lines::Line;
+use super::lines::{LANES, Line};
 
 /// A set of vector operations. A value of the type is proof that this machine has them.
 ///
@@ -16,6 +15,11 @@ pub(super) trait Simd: Copy {
     fn view(self, lines: &[Line]) -> &[Self::V];
     fn load(self, line: &Line) -> Self::V;
     fn store(self, v: Self::V, line: &mut Line);
+    /// Eight words, wherever they stand.
+    fn load_words(self, words: &[u64; LANES]) -> Self::V;
+    fn store_words(self, v: Self::V, words: &mut [u64; LANES]);
+    /// The smaller, unsigned.
+    fn min(self, a: Self::V, b: Self::V) -> Self::V;
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
     fn and(self, a: Self::V, b: Self::V) -> Self::V;
@@ -76,6 +80,18 @@ impl Simd for Emulated {
 
     fn splat(self, value: u64) -> Line {
         Line([value; LANES])
+    }
+
+    fn load_words(self, words: &[u64; LANES]) -> Line {
+        Line(*words)
+    }
+
+    fn store_words(self, v: Line, words: &mut [u64; LANES]) {
+        *words = v.0;
+    }
+
+    fn min(self, a: Line, b: Line) -> Line {
+        lanewise(|i| a.0[i].min(b.0[i]))
     }
 
     #[inline(never)]

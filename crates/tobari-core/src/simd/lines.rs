@@ -1,4 +1,8 @@
-//! Eight lanes in memory, and memory that is wiped.
+//! Eight lanes in memory, memory that is wiped, and memory that is used again.
+
+#![allow(unsafe_code, reason = "lines are words")]
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Eight lanes in memory: one cache line.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,5 +50,116 @@ impl std::ops::Deref for Lines {
 impl std::ops::DerefMut for Lines {
     fn deref_mut(&mut self) -> &mut [Line] {
         &mut self.0
+    }
+}
+
+/// Lines as words.
+pub(crate) fn words(lines: &[Line]) -> &[u64] {
+    // SAFETY: a line is eight words and nothing else
+    unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LANES) }
+}
+
+/// Lines as words.
+pub(crate) fn words_mut(lines: &mut [Line]) -> &mut [u64] {
+    // SAFETY: as above
+    unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES) }
+}
+
+/// Memory that was given back, for whoever needs as much next: large pieces that come from the system and go back there cost more
+/// than what is done in them.
+#[derive(Default)]
+pub(crate) struct Pool(Mutex<Vec<Vec<Line>>>);
+
+/// Lines that a pool keeps at most: 64 MiB.
+const MOST: usize = 1 << 20;
+
+impl Pool {
+    /// `count` lines of any content.
+    fn take(&self, count: usize) -> Vec<Line> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match kept.iter().rposition(|lines| lines.len() == count) {
+            Some(place) => kept.swap_remove(place),
+            None => {
+                drop(kept);
+                vec![Line::ZERO; count]
+            }
+        }
+    }
+
+    fn give(&self, lines: Vec<Line>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.iter().map(Vec::len).sum::<usize>() + lines.len() <= MOST {
+            kept.push(lines);
+        }
+    }
+}
+
+/// Words in whole lines, from a pool, to which they go back. Whoever puts a secret there wipes it.
+pub(crate) struct Buffer {
+    lines: Vec<Line>,
+    pool: Arc<Pool>,
+}
+
+impl Buffer {
+    /// `count` words of any content, `count` being a multiple of eight.
+    pub(crate) fn any(pool: &Arc<Pool>, count: usize) -> Self {
+        assert_eq!(count % LANES, 0, "whole lines");
+        Self { lines: pool.take(count / LANES), pool: Arc::clone(pool) }
+    }
+
+    /// The first `count` words only.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        let mut shorter = Self::any(&self.pool, count);
+        shorter.copy_from_slice(&self[..count]);
+        *self = shorter;
+    }
+
+    /// Makes it zero for good.
+    pub(crate) fn wipe(&mut self) {
+        self.fill(0);
+        // the compiler may not take the memory for dead
+        std::hint::black_box(self.lines.as_ptr());
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pool")
+    }
+}
+
+/// How long it is; what it holds may be secret.
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} words", self.len())
+    }
+}
+
+impl Clone for Buffer {
+    fn clone(&self) -> Self {
+        let mut copy = Self::any(&self.pool, self.len());
+        copy.copy_from_slice(self);
+        copy
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.pool.give(std::mem::take(&mut self.lines));
+    }
+}
+
+impl std::ops::Deref for Buffer {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        words(&self.lines)
+    }
+}
+
+impl std::ops::DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u64] {
+        words_mut(&mut self.lines)
     }
 }

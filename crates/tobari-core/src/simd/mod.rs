@@ -57,12 +57,12 @@ pub(crate) use choice::chosen;
 pub use choice::{Backend, BackendInUse, choose_backend};
 pub(crate) use coordinate::Coordinate;
 pub(crate) use field::{Element, Form, Prime};
-pub(crate) use lines::{LANES, Line, Lines};
+pub(crate) use lines::{Buffer, LANES, Line, Lines, Pool, words};
 #[cfg(any(target_pointer_width = "32", test))]
 pub(crate) use narrow::{Narrow, limbs29};
 pub(crate) use portable::Portable;
-pub(crate) use ring::NttTable;
 pub use ring::RingKernels;
+pub(crate) use ring::{Combination, NttTable, Permutation, Roots, Term};
 
 #[cfg(any(target_pointer_width = "32", test))]
 /// Repeats a block for every `$i` below `$n`, at most 16, in the source: the engines of browsers do not unroll loops, and the

@@ -220,7 +220,7 @@ pub fn encode_evaluation_keys(keys: &EvaluationKeys, parameters: &LatticeParamet
         out.extend_from_slice(&(element as u32).to_be_bytes());
         out.push(key.level() as u8);
         out.extend_from_slice(&key.seed().to_bytes());
-        key.bodies().for_each(|body| write_element(body, &mut out));
+        key.bodies().for_each(|body| write_element(&body, &mut out));
     }
     out
 }
@@ -261,7 +261,7 @@ fn read_key(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result<E
     let basis = parameters.ring().key_basis(level);
     let seed = Seed::from_bytes(reader.array()?);
     let bodies = (0..EvaluationKey::digits_at(parameters, level)).map(|_| read_element(reader, parameters, basis));
-    Ok(EvaluationKey::from_parts(parameters, level, bodies.collect::<Result<_, _>>()?, seed))
+    Ok(EvaluationKey::from_parts(parameters, level, &bodies.collect::<Result<Vec<_>, _>>()?, seed))
 }
 
 fn read_level(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result<usize, LatticeWireError> {
@@ -392,5 +392,5 @@ fn read_element(
             return Err(LatticeWireError::Malformed("row"));
         }
     }
-    Ok(Poly::from_values(ring, basis, values))
+    Ok(Poly::from_values(ring, basis, &values))
 }

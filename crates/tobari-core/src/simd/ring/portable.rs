@@ -1,70 +1,18 @@
-//! The loops over residues: transforms, and operations on every residue of a row.
+//! On words of 64 bits.
 //!
-//! A backend is a table of functions ([`RingKernels`]). Rows are plain slices of canonical residues in `[0, q)`, going in and
-//! coming out; what happens in between is a backend's own affair.
-//!
-//! # The portable forward transform reduces nothing
+//! # The forward transform reduces nothing
 //! With Shoup's product `T = Y w` below `(1 + Y / 2^52) q` and `q < 2^50`, a butterfly on numbers below `k q` gives
 //! `X + T` and `X - T + d q` below `(k + d) q`, `d = ⌈1 + k/4⌉`. From `k = 1`, seventeen stages lead to `k = 286`, below 2^59: all
 //! of them fit a word, and one reduction ends them.
 //!
-//! # The portable inverse transform
+//! # The inverse transform
 //! keeps numbers below `2q`: `X + Y` with one conditional subtraction, `(X - Y + 2q) w` with `X - Y + 2q < 4q < 2^52`.
-//!
-//! # Leakage
-//! Constant time.
 
+use super::{Combination, NttTable, Permutation, RingKernels, Roots, RowPair, Term};
 use crate::ring::{Factor, Modulus};
 
-/// What the transforms of one prime and one length read.
-#[derive(Clone, Debug)]
-pub(crate) struct NttTable {
-    /// `ψ^rev(i)`, and their quotients.
-    pub(crate) forward: [Vec<u64>; 2],
-    /// `ψ^(-rev(i))`, and their quotients.
-    pub(crate) inverse: [Vec<u64>; 2],
-    /// `1/N`.
-    pub(crate) scale: Factor,
-}
-
-/// Two rows that are multiplied.
-pub(crate) type RowPair<'a> = (&'a [u64], &'a [u64]);
-
-/// One backend's loops over rows of residues. Slices given together have the same length (callers check it).
-pub struct RingKernels {
-    /// The backend, as `tobari info` prints it.
-    pub name: &'static str,
-    /// Coefficients to values; see [`crate::ring`].
-    pub(crate) ntt_forward: fn(&Modulus, &NttTable, &mut [u64]),
-    /// Values to coefficients.
-    pub(crate) ntt_inverse: fn(&Modulus, &NttTable, &mut [u64]),
-    /// `a[i] += b[i]`.
-    pub(crate) add_assign: fn(&Modulus, a: &mut [u64], b: &[u64]),
-    /// `a[i] -= b[i]`.
-    pub(crate) sub_assign: fn(&Modulus, a: &mut [u64], b: &[u64]),
-    /// `a[i] = -a[i]`.
-    pub(crate) neg_assign: fn(&Modulus, a: &mut [u64]),
-    /// `a[i] *= b[i]`.
-    pub(crate) mul_assign: fn(&Modulus, a: &mut [u64], b: &[u64]),
-    /// `sum[i] += a[i] b[i]`.
-    pub(crate) mul_add_assign: fn(&Modulus, sum: &mut [u64], a: &[u64], b: &[u64]),
-    /// `out[i] = Σ a[i] b[i]` over the pairs `(a, b)`.
-    pub(crate) inner_product: fn(&Modulus, out: &mut [u64], pairs: &[RowPair<'_>]),
-    /// `a[i] *= w`.
-    pub(crate) scale_assign: fn(&Modulus, a: &mut [u64], w: Factor),
-    /// `a[i] = (a[i] - b[i]) w`.
-    pub(crate) sub_scale_assign: fn(&Modulus, a: &mut [u64], b: &[u64], w: Factor),
-}
-
-impl RingKernels {
-    /// The fastest loops that this machine has.
-    pub fn best() -> &'static RingKernels {
-        &PORTABLE
-    }
-}
-
-/// The portable loops, which define what all others must return.
-static PORTABLE: RingKernels = RingKernels {
+/// The loops.
+pub(super) static KERNELS: RingKernels = RingKernels {
     name: "portable",
     ntt_forward,
     ntt_inverse,
@@ -78,18 +26,85 @@ static PORTABLE: RingKernels = RingKernels {
         }
     },
     inner_product,
+    key_product,
     scale_assign: |q, a, w| a.iter_mut().for_each(|a| *a = q.mul_factor(*a, w)),
-    sub_scale_assign: |q, a, b, w| a.iter_mut().zip(b).for_each(|(a, b)| *a = q.mul_factor(*a + q.value() - *b, w)),
+    sub_scale: |q, out, a, b, w| {
+        for (out, (a, b)) in out.iter_mut().zip(a.iter().zip(b)) {
+            *out = q.mul_factor(*a + q.value() - *b, w);
+        }
+    },
+    terms_assign,
+    combine,
+    permute,
 };
+
+/// Products that are summed before they are reduced.
+const LAZY: usize = 8;
 
 /// Eight products a reduction.
 fn inner_product(q: &Modulus, out: &mut [u64], pairs: &[RowPair<'_>]) {
     out.fill(0);
-    for pairs in pairs.chunks(8) {
+    for pairs in pairs.chunks(LAZY) {
         for (i, out) in out.iter_mut().enumerate() {
             let products = pairs.iter().map(|(a, b)| u128::from(a[i] << q.shift()) * u128::from(b[i]));
             *out = q.add(*out, q.reduce_scaled(products.sum()));
         }
+    }
+}
+
+/// Eight products a reduction, for both halves of a key.
+fn key_product(q: &Modulus, out: [&mut [u64]; 2], digits: &[&[u64]], key: &[u64], count: usize) {
+    let [out0, out1] = out;
+    for (block, (out0, out1)) in out0.as_chunks_mut::<8>().0.iter_mut().zip(out1.as_chunks_mut::<8>().0).enumerate() {
+        let key = &key[16 * count * block..][..16 * digits.len()];
+        for (pass, (digits, key)) in digits.chunks(LAZY).zip(key.chunks(16 * LAZY)).enumerate() {
+            for i in 0..8 {
+                let mut sums = [0u128; 2];
+                for (digit, key) in digits.iter().zip(key.as_chunks::<16>().0) {
+                    let digit = u128::from(digit[8 * block + i] << q.shift());
+                    sums[0] += digit * u128::from(key[i]);
+                    sums[1] += digit * u128::from(key[8 + i]);
+                }
+                let sums = sums.map(|sum| q.reduce_scaled(sum));
+                (out0[i], out1[i]) =
+                    if pass == 0 { (sums[0], sums[1]) } else { (q.add(out0[i], sums[0]), q.add(out1[i], sums[1])) };
+            }
+        }
+    }
+}
+
+/// `y = x (Q/q)^-1`, and the sum of `y/q` in units of 2^-49, rounded.
+fn terms_assign(terms: &[Term], rows: &mut [&mut [u64]], quotients: &mut [u64]) {
+    quotients.fill(1 << 48);
+    for (term, row) in terms.iter().zip(rows) {
+        let (shift, reciprocal) = (term.modulus.shift(), term.reciprocal << 12);
+        for (x, sum) in row.iter_mut().zip(quotients.iter_mut()) {
+            *x = term.modulus.mul_factor(*x, term.inverse);
+            *sum += ((u128::from(*x << shift) * u128::from(reciprocal)) >> 64) as u64;
+        }
+    }
+    quotients.iter_mut().for_each(|sum| *sum >>= 49);
+}
+
+/// Eight products a reduction.
+fn combine(combination: &Combination, rows: &[&[u64]], out: &mut [u64]) {
+    let p = &combination.modulus;
+    out.fill(combination.offset);
+    for (rows, products) in rows.chunks(LAZY).zip(combination.products.chunks(LAZY)) {
+        let mut shifted = [0; LAZY];
+        shifted.iter_mut().zip(products).for_each(|(shifted, product)| *shifted = product << p.shift());
+        for (i, out) in out.iter_mut().enumerate() {
+            let products = rows.iter().zip(&shifted);
+            let sum = products.map(|(row, product)| u128::from(row[i]) * u128::from(*product)).sum();
+            *out = p.add(*out, p.reduce_scaled(sum));
+        }
+    }
+}
+
+fn permute(permutation: &Permutation, from: &[u64], to: &mut [u64]) {
+    let from = from.as_chunks::<8>().0;
+    for (to, (block, pattern)) in to.as_chunks_mut::<8>().0.iter_mut().zip(permutation.blocks()) {
+        *to = pattern.map(|place| from[block][place as usize & 7]);
     }
 }
 
@@ -104,8 +119,8 @@ struct Stage<'a>([&'a [u64]; 2]);
 
 impl<'a> Stage<'a> {
     /// The stage that cuts `blocks` blocks in two.
-    fn new([roots, quotients]: &'a [Vec<u64>; 2], blocks: usize) -> Self {
-        Self([&roots[blocks..2 * blocks], &quotients[blocks..2 * blocks]])
+    fn new(roots: &'a Roots, blocks: usize) -> Self {
+        Self([&roots.values[blocks..2 * blocks], &roots.quotients[blocks..2 * blocks]])
     }
 
     #[inline(always)]

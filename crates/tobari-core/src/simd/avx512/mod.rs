@@ -1,13 +1,17 @@
-//! AVX-512 with IFMA: eight lanes in one register, 52-bit multiply-add in one instruction.
+//! AVX-512 with IFMA: eight lanes in one register, 52-bit multiply-add in one instruction. The loops are those of the shared
+//! rooms, compiled for these instructions.
 
 #![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
 
-use super::batch52::Batch52;
+mod curve;
+mod ring;
+
+pub(crate) use curve::Avx512Kernels;
+pub(super) use ring::ring_kernels;
+
 use super::lanes::{Simd, Task};
-use super::lines::Line;
-use super::{CurveConstants, CurveKernels, Scratch};
+use super::lines::{LANES, Line};
 use std::arch::x86_64::*;
-use std::marker::PhantomData;
 
 /// Proof that this machine has AVX-512 F, VL, DQ and IFMA.
 #[derive(Clone, Copy)]
@@ -56,6 +60,23 @@ impl Simd for Avx512 {
     fn store(self, v: __m512i, line: &mut Line) {
         // SAFETY: as above, and a line is 64 bytes on a boundary of 64
         unsafe { _mm512_store_si512(std::ptr::from_mut(line).cast(), v) }
+    }
+
+    #[inline(always)]
+    fn load_words(self, words: &[u64; LANES]) -> __m512i {
+        // SAFETY: as above, and eight words are 64 bytes
+        unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn store_words(self, v: __m512i, words: &mut [u64; LANES]) {
+        // SAFETY: as above, and eight words are 64 bytes
+        unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), v) }
+    }
+
+    #[inline(always)]
+    fn min(self, a: __m512i, b: __m512i) -> __m512i {
+        instruction!(_mm512_min_epu64(a, b))
     }
 
     #[inline(always)]
@@ -167,62 +188,5 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn inline<T: Task>(self, task: T) -> T::Output {
         task.run()
-    }
-}
-
-/// The loops of this backend for curve `C`.
-pub(crate) struct Avx512Kernels<C, const L: usize, const N: usize>(PhantomData<C>);
-
-/// A kernel: the loop of the same name, compiled for these instructions.
-macro_rules! kernel {
-    ($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?) => {{
-        fn kernel<C: CurveConstants<L>, const L: usize, const N: usize>($($argument: $type),*) $(-> $result)? {
-            #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
-            fn run<C: CurveConstants<L>, const L: usize, const N: usize>($($argument: $type),*) $(-> $result)? {
-                Batch52::<Avx512, C, L, N>::new(Avx512(())).$name($($argument),*)
-            }
-            // SAFETY: `Avx512Kernels::detect` gives this function only to machines that have the instructions
-            unsafe { run::<C, L, N>($($argument),*) }
-        }
-        kernel::<C, L, N>
-    }};
-}
-
-impl<C: CurveConstants<L>, const L: usize, const N: usize> Avx512Kernels<C, L, N> {
-    const KERNELS: CurveKernels = CurveKernels {
-        backend: "avx512ifma",
-        limbs: N,
-        window: 6,
-        packet_window: 7,
-        add_assign: kernel!(add_assign(a: &mut [Line], b: &[Line], scratch: &mut Scratch)),
-        double_assign: kernel!(double_assign(a: &mut [Line], scratch: &mut Scratch)),
-        negate_masked: kernel!(negate_masked(a: &mut [Line], mask: &[Line])),
-        canonicalise: kernel!(canonicalise(a: &mut [Line])),
-        pack: kernel!(pack(a: &[Line], out: &mut [Line])),
-        select: kernel!(select(table: &[Line], index: &[Line], negate: &[Line], out: &mut [Line])),
-        arrange: |_| {},
-        vartime_select: kernel!(vartime_select(table: &[Line], index: &[Line], negate: &[Line], out: &mut [Line])),
-        multiply: kernel!(multiply(
-            multiples: &[Line],
-            windows: &[u8],
-            terms: usize,
-            out: &mut [Line],
-            scratch: &mut Scratch
-        )),
-        fingerprints: kernel!(fingerprints(points: &[Line], out: &mut [Line])),
-        vartime_pair_x: kernel!(vartime_pair_x(
-            points: &[Line],
-            steps: &[Line],
-            out: &mut [Line],
-            scratch: &mut Scratch
-        ) -> bool),
-        import: kernel!(import(integers: &[u64], points: &mut [Line]) -> Result<(), usize>),
-        export: kernel!(export(points: &[Line], out: &mut [u64])),
-        decompress: kernel!(decompress(integers: &mut [u64], points: &mut [Line]) -> Result<(), usize>),
-    };
-
-    /// The loops, if the machine has the instructions: the only way to them, so that they run on no other.
-    pub(crate) fn detect() -> Option<&'static CurveKernels> {
-        Avx512::detect().map(|_| &Self::KERNELS)
     }
 }

@@ -1,0 +1,199 @@
+//! The loops over residues: transforms, and operations on every residue of a row.
+//!
+//! A backend is a table of functions ([`RingKernels`]). Rows are plain slices of canonical residues in `[0, q)`, going in and
+//! coming out; what happens in between is a backend's own affair: `portable` works on words, `vector` and `transform` on
+//! eight lanes with 52-bit products. The portable loops define what all others must return.
+//!
+//! # Leakage
+//! Constant time.
+
+mod portable;
+#[cfg(test)]
+mod tests;
+#[cfg(any(target_arch = "x86_64", test))]
+mod transform;
+#[cfg(any(target_arch = "x86_64", test))]
+mod vector;
+
+#[cfg(any(target_arch = "x86_64", test))]
+pub(super) use transform::Transform;
+#[cfg(any(target_arch = "x86_64", test))]
+pub(super) use vector::Residues;
+
+use crate::ring::{Factor, Modulus};
+
+/// What the transforms of one prime and one length read.
+#[derive(Clone, Debug)]
+pub(crate) struct NttTable {
+    /// `ψ^rev(i)`.
+    pub(crate) forward: Roots,
+    /// `ψ^(-rev(i))`.
+    pub(crate) inverse: Roots,
+    /// `1/N`.
+    pub(crate) scale: Factor,
+    /// `1/N` times the root of the last stage back.
+    pub(crate) scaled_root: Factor,
+}
+
+/// Powers of a root by reversed exponents, with their quotients.
+#[derive(Clone, Debug)]
+pub(crate) struct Roots {
+    pub(crate) values: Vec<u64>,
+    pub(crate) quotients: Vec<u64>,
+    /// For each 64 coefficients the quotients of the last three stages in the order of vectors: see [`lane_quotients`].
+    pub(crate) lanes: Vec<u64>,
+}
+
+impl Roots {
+    /// From `root^rev(i)`, `i < N`.
+    pub(crate) fn new(factors: &[Factor]) -> Self {
+        let quotients: Vec<u64> = factors.iter().map(|factor| factor.quotient).collect();
+        let lanes = lane_quotients(&quotients);
+        Self { values: factors.iter().map(|factor| factor.value).collect(), quotients, lanes }
+    }
+
+    /// The factor at `index`: block `b` of the stage that cuts `m` blocks has number `m + b`.
+    #[inline(always)]
+    fn factor(&self, index: usize) -> Factor {
+        Factor { value: self.values[index], quotient: self.quotients[index] }
+    }
+}
+
+/// Quotients for the stages inside of vectors. Of 64 coefficients in eight vectors, transposed so that lane `j` has what stood in
+/// vector `j`, the first stage needs one factor a lane, the second two, the third four: seven vectors.
+fn lane_quotients(quotients: &[u64]) -> Vec<u64> {
+    let (degree, mut lanes) = (quotients.len(), Vec::new());
+    for block in 0..degree / 64 {
+        for (first, count) in [(degree / 8, 1), (degree / 4, 2), (degree / 2, 4)] {
+            for i in 0..count {
+                lanes.extend((0..8).map(|lane| quotients[first + (8 * block + lane) * count + i]));
+            }
+        }
+    }
+    lanes
+}
+
+/// Two rows that are multiplied.
+pub(crate) type RowPair<'a> = (&'a [u64], &'a [u64]);
+
+/// Two rows that are written.
+pub(crate) type Halves<'a> = [&'a mut [u64]; 2];
+
+/// One of the residues that a number is put together from: see [`crate::ring::Conversion`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    pub(crate) modulus: Modulus,
+    /// `(Q/q)^-1 mod q`.
+    pub(crate) inverse: Factor,
+    /// `⌊2^101 / (2^s q)⌋`, below 2^52.
+    pub(crate) reciprocal: u64,
+}
+
+impl Term {
+    /// `(Q/q)^-1` given.
+    pub(crate) fn new(modulus: Modulus, inverse: Factor) -> Self {
+        let reciprocal = ((1u128 << 101) / (u128::from(modulus.value()) << modulus.shift())) as u64;
+        Self { modulus, inverse, reciprocal }
+    }
+}
+
+/// `Σ products[i] x[i] + offset` modulo a number, for `x[i] < 2^50`.
+#[derive(Clone, Debug)]
+pub(crate) struct Combination {
+    pub(crate) modulus: Modulus,
+    /// Residues.
+    pub(crate) products: Vec<u64>,
+    pub(crate) offset: u64,
+}
+
+/// How an automorphism moves the values of a row. Eight values that stand together come from eight that stand together: their
+/// exponents differ by multiples of `N/4`, before as after.
+#[derive(Clone, Debug)]
+pub(crate) struct Permutation {
+    /// Where the first of each eight comes from.
+    firsts: Vec<u32>,
+    /// By the place of the first among its eight: the places of all.
+    patterns: [[u64; 8]; 8],
+}
+
+impl Permutation {
+    /// Place `i` gets what stands at place `source(i)`.
+    ///
+    /// # Panics
+    /// If eights do not come from eights.
+    pub(crate) fn new(degree: usize, source: impl Fn(usize) -> usize) -> Self {
+        let mut patterns = [[0; 8]; 8];
+        let mut firsts = Vec::with_capacity(degree / 8);
+        for block in (0..degree).step_by(8) {
+            let first = source(block);
+            let pattern: [u64; 8] = std::array::from_fn(|i| source(block + i) as u64 ^ (first & !7) as u64);
+            assert!(pattern.iter().all(|place| *place < 8), "eights come from eights");
+            patterns[first & 7] = pattern;
+            firsts.push(first as u32);
+        }
+        Self { firsts, patterns }
+    }
+
+    /// For each eight places: which eight, and the places in it.
+    fn blocks(&self) -> impl Iterator<Item = (usize, &[u64; 8])> {
+        self.firsts.iter().map(|first| ((first >> 3) as usize, &self.patterns[(first & 7) as usize]))
+    }
+}
+
+/// One backend's loops over rows of residues. Slices given together have the same length, a multiple of eight, but for the
+/// transforms, which take two values and four also (callers check it).
+pub struct RingKernels {
+    /// The backend, as `tobari info` prints it.
+    pub name: &'static str,
+    /// Coefficients to values; see [`crate::ring`].
+    pub(crate) ntt_forward: fn(&Modulus, &NttTable, &mut [u64]),
+    /// Values to coefficients.
+    pub(crate) ntt_inverse: fn(&Modulus, &NttTable, &mut [u64]),
+    /// `a[i] += b[i]`.
+    pub(crate) add_assign: fn(&Modulus, a: &mut [u64], b: &[u64]),
+    /// `a[i] -= b[i]`.
+    pub(crate) sub_assign: fn(&Modulus, a: &mut [u64], b: &[u64]),
+    /// `a[i] = -a[i]`.
+    pub(crate) neg_assign: fn(&Modulus, a: &mut [u64]),
+    /// `a[i] *= b[i]`.
+    pub(crate) mul_assign: fn(&Modulus, a: &mut [u64], b: &[u64]),
+    /// `sum[i] += a[i] b[i]`.
+    pub(crate) mul_add_assign: fn(&Modulus, sum: &mut [u64], a: &[u64], b: &[u64]),
+    /// `out[i] = Σ a[i] b[i]` over the pairs `(a, b)`.
+    pub(crate) inner_product: fn(&Modulus, out: &mut [u64], pairs: &[RowPair<'_>]),
+    /// `out[h][i] = Σ digits[d][i] key[…]`: a key has for each eight `i` the eight values of `h = 0` and those of `h = 1` for each
+    /// of `count` digits, of which the first ones are used.
+    pub(crate) key_product: fn(&Modulus, out: Halves<'_>, digits: &[&[u64]], key: &[u64], count: usize),
+    /// `a[i] *= w`.
+    pub(crate) scale_assign: fn(&Modulus, a: &mut [u64], w: Factor),
+    /// `out[i] = (a[i] - b[i]) w`.
+    pub(crate) sub_scale: fn(&Modulus, out: &mut [u64], a: &[u64], b: &[u64], w: Factor),
+    /// Makes rows of residues terms `y`, and writes the quotients `v`: see [`crate::ring::Conversion`].
+    pub(crate) terms_assign: fn(&[Term], rows: &mut [&mut [u64]], quotients: &mut [u64]),
+    /// `out[i] = Σ products[j] rows[j][i] + offset`.
+    pub(crate) combine: fn(&Combination, rows: &[&[u64]], out: &mut [u64]),
+    /// Moves values.
+    pub(crate) permute: fn(&Permutation, from: &[u64], to: &mut [u64]),
+}
+
+impl RingKernels {
+    /// The loops in use: the fastest that this machine has, unless [`choose_backend`](super::choose_backend) said otherwise.
+    pub fn best() -> &'static RingKernels {
+        #[cfg(target_arch = "x86_64")]
+        if super::chosen() == super::Backend::Fastest
+            && let Some(kernels) = super::avx512::ring_kernels()
+        {
+            return kernels;
+        }
+        &portable::KERNELS
+    }
+
+    /// All loops that run here.
+    pub fn available() -> impl Iterator<Item = &'static RingKernels> {
+        #[cfg(target_arch = "x86_64")]
+        let vectors = super::avx512::ring_kernels();
+        #[cfg(not(target_arch = "x86_64"))]
+        let vectors = None;
+        std::iter::once(&portable::KERNELS).chain(vectors)
+    }
+}

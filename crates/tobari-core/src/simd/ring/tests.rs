@@ -1,0 +1,171 @@
+//! Every backend against the portable one, on random residues and on extreme ones.
+
+use super::super::lanes::Emulated;
+use super::*;
+use crate::ring::{Ntt, primes_below};
+
+/// Residues from a generator that is not worth a name; every eighth row is all `q - 1`, every ninth all zero.
+struct Rows(u64);
+
+impl Rows {
+    fn row(&mut self, q: &Modulus, length: usize) -> Vec<u64> {
+        self.0 += 1;
+        let (extreme, mut state) = (self.0 % 8, self.0);
+        let mut next = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            q.reduce(state ^ state >> 29)
+        };
+        match extreme {
+            0 => vec![q.value() - 1; length],
+            1 => vec![0; length],
+            2 => (0..length).map(|i| if i % 3 == 0 { q.value() - 1 } else { next() }).collect(),
+            _ => (0..length).map(|_| next()).collect(),
+        }
+    }
+}
+
+/// The loops of the vector rooms on plain arrays.
+static EMULATED: RingKernels = RingKernels {
+    name: "emulated",
+    ntt_forward: |q, table, values| Transform(Emulated).forward(q, table, values),
+    ntt_inverse: |q, table, values| Transform(Emulated).inverse(q, table, values),
+    add_assign: |q, a, b| Residues(Emulated).add_assign(q, a, b),
+    sub_assign: |q, a, b| Residues(Emulated).sub_assign(q, a, b),
+    neg_assign: |q, a| Residues(Emulated).neg_assign(q, a),
+    mul_assign: |q, a, b| Residues(Emulated).mul_assign(q, a, b),
+    mul_add_assign: |q, sum, a, b| Residues(Emulated).mul_add_assign(q, sum, a, b),
+    inner_product: |q, out, pairs| Residues(Emulated).inner_product(q, out, pairs),
+    key_product: |q, out, digits, key, count| Residues(Emulated).key_product(q, out, digits, key, count),
+    scale_assign: |q, a, w| Residues(Emulated).scale_assign(q, a, w),
+    sub_scale: |q, out, a, b, w| Residues(Emulated).sub_scale(q, out, a, b, w),
+    terms_assign: |terms, rows, quotients| Residues(Emulated).terms_assign(terms, rows, quotients),
+    combine: |combination, rows, out| Residues(Emulated).combine(combination, rows, out),
+    permute: |permutation, from, to| Residues(Emulated).permute(permutation, from, to),
+};
+
+fn others() -> impl Iterator<Item = &'static RingKernels> {
+    RingKernels::available().filter(|kernels| kernels.name != "portable").chain([&EMULATED])
+}
+
+/// Primes of all sizes, and moduli that are none: the largest, and powers of two.
+fn moduli() -> Vec<Modulus> {
+    let primes = [20, 30, 37, 46, 47, 49, 50].map(|bits| primes_below(bits, 1 << 9).next().unwrap());
+    let others = [2, 3, 257, 1 << 20, 1 << 49, (1 << 50) - 1];
+    primes.into_iter().chain(others).map(|q| Modulus::new(q).unwrap()).collect()
+}
+
+#[test]
+fn transforms_of_every_backend_are_the_portable_ones() {
+    let mut rows = Rows(0);
+    for log in 1..=17 {
+        for bits in [23, 30, 34, 35, 45, 46, 47, 48, 49, 50] {
+            let degree = 1 << log;
+            let prime = primes_below(bits, 2 * degree as u64).next().unwrap();
+            let (q, table) = (Modulus::new(prime).unwrap(), Ntt::new(Modulus::new(prime).unwrap(), degree).unwrap());
+            for other in others().filter(|other| log < 13 || other.name != "emulated") {
+                for _ in 0..if log < 12 { 16 } else { 3 } {
+                    let row = rows.row(&q, degree);
+                    for (a, b) in [
+                        (portable::KERNELS.ntt_forward, other.ntt_forward),
+                        (portable::KERNELS.ntt_inverse, other.ntt_inverse),
+                    ] {
+                        let (mut expected, mut found) = (row.clone(), row.clone());
+                        a(&q, table.table(), &mut expected);
+                        b(&q, table.table(), &mut found);
+                        assert!(expected == found, "{} at 2^{log}, {bits} bits", other.name);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn row_by_row_every_backend_does_what_portable_does() {
+    let mut rows = Rows(1);
+    for (q, other) in moduli().iter().flat_map(|q| others().map(move |other| (*q, other))) {
+        for _ in 0..16 {
+            let [a, b, c] = [(); 3].map(|()| rows.row(&q, 64));
+            let w = q.factor(rows.row(&q, 1)[0]);
+            let all = |kernels: &RingKernels| {
+                let run = |work: &dyn Fn(&mut [u64])| {
+                    let mut out = a.clone();
+                    work(&mut out);
+                    out
+                };
+                [
+                    run(&|out| (kernels.add_assign)(&q, out, &b)),
+                    run(&|out| (kernels.sub_assign)(&q, out, &b)),
+                    run(&|out| (kernels.neg_assign)(&q, out)),
+                    run(&|out| (kernels.mul_assign)(&q, out, &b)),
+                    run(&|out| (kernels.mul_add_assign)(&q, out, &b, &c)),
+                    run(&|out| (kernels.scale_assign)(&q, out, w)),
+                    run(&|out| (kernels.sub_scale)(&q, out, &b, &c, w)),
+                ]
+            };
+            assert_eq!(all(other), all(&portable::KERNELS), "{} modulo {}", other.name, q.value());
+        }
+    }
+}
+
+#[test]
+fn sums_of_products_of_every_backend_are_the_portable_ones() {
+    let mut rows = Rows(2);
+    for (q, other) in moduli().iter().flat_map(|q| others().map(move |other| (*q, other))) {
+        for count in [1, 2, 3, 8, 9, 15, 16, 17, 31, 40] {
+            let (all, key) = (rows.row(&q, 64 * 2 * count), rows.row(&q, 64 * 2 * count));
+            let rows: Vec<&[u64]> = all.chunks_exact(64).collect();
+            let pairs: Vec<RowPair<'_>> = rows.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+            let run = |kernels: &RingKernels, used: usize| {
+                let mut out = [[7; 64]; 3];
+                let [sum, b, a] = out.each_mut();
+                (kernels.inner_product)(&q, sum, &pairs);
+                (kernels.key_product)(&q, [b, a], &rows[..used], &key, count);
+                out
+            };
+            for used in [1, count.div_ceil(2), count] {
+                assert_eq!(run(other, used), run(&portable::KERNELS, used), "{} modulo {}", other.name, q.value());
+            }
+        }
+    }
+}
+
+#[test]
+fn conversions_of_every_backend_are_the_portable_ones() {
+    let mut rows = Rows(3);
+    let primes: Vec<Modulus> = moduli().into_iter().take(7).collect();
+    for count in [1, 2, 3, 7, 16, 35] {
+        let from: Vec<Modulus> = (0..count).map(|i| primes[i % 7]).collect();
+        let terms: Vec<Term> = from.iter().map(|q| Term::new(*q, q.factor(rows.row(q, 1)[0]))).collect();
+        let all: Vec<Vec<u64>> = from.iter().map(|q| rows.row(q, 64)).collect();
+        for p in moduli() {
+            let combination = Combination { modulus: p, products: rows.row(&p, count + 1), offset: rows.row(&p, 1)[0] };
+            let run = |kernels: &RingKernels| {
+                let (mut terms_of, mut quotients, mut out) = (all.clone(), vec![1; 64], vec![1; 64]);
+                let mut slices: Vec<&mut [u64]> = terms_of.iter_mut().map(Vec::as_mut_slice).collect();
+                (kernels.terms_assign)(&terms, &mut slices, &mut quotients);
+                let slices: Vec<&[u64]> = terms_of.iter().chain([&quotients]).map(Vec::as_slice).collect();
+                (kernels.combine)(&combination, &slices, &mut out);
+                (terms_of, quotients, out)
+            };
+            others().for_each(|other| assert!(run(other) == run(&portable::KERNELS), "{} of {count}", other.name));
+        }
+    }
+}
+
+#[test]
+fn permutations_of_every_backend_are_the_portable_ones() {
+    for (degree, element) in [(8, 5), (16, 31), (64, 3), (1024, 2047), (1024, 125)] {
+        let permutation = Permutation::new(degree, |place| {
+            let reverse = |index: usize| index.reverse_bits() >> (usize::BITS - degree.trailing_zeros());
+            reverse((((2 * reverse(place) + 1) * element) % (2 * degree) - 1) / 2)
+        });
+        let from: Vec<u64> = (0..degree as u64).collect();
+        let run = |kernels: &RingKernels| {
+            let mut to = vec![0; degree];
+            (kernels.permute)(&permutation, &from, &mut to);
+            to
+        };
+        others().for_each(|other| assert_eq!(run(other), run(&portable::KERNELS), "{} at {degree}", other.name));
+    }
+}

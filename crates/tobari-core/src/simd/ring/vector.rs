@@ -1,0 +1,305 @@
+//! On eight lanes with 52-bit products.
+//!
+//! A lane is a word, but products read its low 52 bits only: sums are right modulo 2^52, whatever stands above. The number that is
+//! meant is below 2^52 always, and where it is compared ([`Lanes::once`]) the rest is cut off first ([`Lanes::clean`]).
+//!
+//! * **By a known factor** ([`Lanes::product`], Shoup): three multiply-adds, `Y w - ⌊Y w'/2^52⌋ q < 2q` for any `Y < 2^52`.
+//! * **Of two numbers, or a sum of such** ([`Lanes::reduce`]): with `H 2^52 + L` the sum, `H, L < 2^52`, and `c = 2^52 mod q`,
+//!   `e = ⌊H c'/2^52⌋ + ⌊L ⌊2^52/q⌋ / 2^52⌋` falls short of `(H c + L)/q` by less than 4, so `H c + L - e q < 4q`: four multiply-adds
+//!   for sums of up to sixteen products, `H < 2^4 2^(100 - 52)`.
+//!
+//! Cost for eight residues, in operations of one register: `add` and `sub` 3, `scale` 6, `mul` 13; they wait for memory.
+
+use super::super::lanes::Simd;
+use super::{Combination, Permutation, RowPair, Term};
+use crate::ring::{Factor, Modulus};
+
+/// Most products of a sum that [`Lanes::reduce`] takes.
+const LAZY: usize = 16;
+
+/// The loops on the lanes of `S`.
+#[derive(Clone, Copy)]
+pub(in crate::simd) struct Residues<S: Simd>(pub(in crate::simd) S);
+
+/// A factor and its quotient in all lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Multiplier<V> {
+    pub(super) value: V,
+    pub(super) quotient: V,
+}
+
+/// One modulus in all lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Lanes<S: Simd> {
+    pub(super) simd: S,
+    pub(super) zero: S::V,
+    pub(super) q: S::V,
+    pub(super) twice: S::V,
+    /// `2^52 - q`.
+    pub(super) negated: S::V,
+    mask: S::V,
+}
+
+/// What [`Lanes::reduce`] needs besides.
+#[derive(Clone, Copy)]
+pub(super) struct Carry<V> {
+    /// `2^52 mod q`.
+    carry: Multiplier<V>,
+    /// `⌊2^52 / q⌋`.
+    ratio: V,
+}
+
+impl<S: Simd> Lanes<S> {
+    #[inline(always)]
+    pub(super) fn new(simd: S, q: &Modulus) -> Self {
+        Self {
+            simd,
+            zero: simd.splat(0),
+            q: simd.splat(q.value()),
+            twice: simd.splat(2 * q.value()),
+            negated: simd.splat((1 << 52) - q.value()),
+            mask: simd.splat((1 << 52) - 1),
+        }
+    }
+
+    #[inline(always)]
+    fn carry(self, q: &Modulus) -> Carry<S::V> {
+        let carry = q.factor(q.reduce(1 << 52));
+        Carry { carry: self.multiplier(carry), ratio: self.simd.splat((1 << 52) / q.value()) }
+    }
+
+    #[inline(always)]
+    pub(super) fn multiplier(self, w: Factor) -> Multiplier<S::V> {
+        Multiplier { value: self.simd.splat(w.value), quotient: self.simd.splat(w.quotient) }
+    }
+
+    /// The low 52 bits.
+    #[inline(always)]
+    pub(super) fn clean(self, x: S::V) -> S::V {
+        self.simd.and(x, self.mask)
+    }
+
+    /// `x - m` unless that is negative, for a clean `x`.
+    #[inline(always)]
+    pub(super) fn once(self, x: S::V, m: S::V) -> S::V {
+        self.simd.min(x, self.simd.sub(x, m))
+    }
+
+    /// `sum + y w` modulo `q`: the product is below `2q`; not clean.
+    #[inline(always)]
+    pub(super) fn product(self, sum: S::V, y: S::V, w: Multiplier<S::V>) -> S::V {
+        let quotient = self.simd.multiply_add_high(self.zero, y, w.quotient);
+        self.simd.multiply_add_low(self.simd.multiply_add_low(sum, y, w.value), quotient, self.negated)
+    }
+
+    /// `y w`, canonical.
+    #[inline(always)]
+    pub(super) fn scale(self, y: S::V, w: Multiplier<S::V>) -> S::V {
+        self.once(self.clean(self.product(self.zero, y, w)), self.q)
+    }
+
+    /// `high 2^52 + low`, canonical, for a sum of at most sixteen products of numbers below 2^50 and numbers below 2^52.
+    #[inline(always)]
+    fn reduce(self, [low, high]: [S::V; 2], c: Carry<S::V>) -> S::V {
+        let s = self.simd;
+        let high = s.add(high, s.shr(low, 52));
+        let quotient = s.multiply_add_high(s.multiply_add_high(self.zero, high, c.carry.quotient), low, c.ratio);
+        let sum = s.multiply_add_low(s.multiply_add_low(low, high, c.carry.value), quotient, self.negated);
+        self.once(self.once(self.clean(sum), self.twice), self.q)
+    }
+
+    /// Adds a product to a sum.
+    #[inline(always)]
+    fn add_product(self, [low, high]: [S::V; 2], a: S::V, b: S::V) -> [S::V; 2] {
+        [self.simd.multiply_add_low(low, a, b), self.simd.multiply_add_high(high, a, b)]
+    }
+
+    #[inline(always)]
+    fn add(self, a: S::V, b: S::V) -> S::V {
+        self.once(self.simd.add(a, b), self.q)
+    }
+}
+
+/// A row in eights.
+#[inline(always)]
+pub(super) fn eights(row: &[u64]) -> &[[u64; 8]] {
+    row.as_chunks().0
+}
+
+/// A row in eights.
+#[inline(always)]
+pub(super) fn eights_mut(row: &mut [u64]) -> &mut [[u64; 8]] {
+    row.as_chunks_mut().0
+}
+
+impl<S: Simd> Residues<S> {
+    /// Replaces every eight.
+    #[inline(always)]
+    fn map(self, a: &mut [u64], work: impl Fn(S::V) -> S::V) {
+        for a in eights_mut(a) {
+            self.0.store_words(work(self.0.load_words(a)), a);
+        }
+    }
+
+    /// Replaces every eight of `a`, given those of `b`.
+    #[inline(always)]
+    fn zip(self, a: &mut [u64], b: &[u64], work: impl Fn(S::V, S::V) -> S::V) {
+        for (a, b) in eights_mut(a).iter_mut().zip(eights(b)) {
+            self.0.store_words(work(self.0.load_words(a), self.0.load_words(b)), a);
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn add_assign(self, q: &Modulus, a: &mut [u64], b: &[u64]) {
+        let lanes = Lanes::new(self.0, q);
+        self.zip(a, b, |a, b| lanes.add(a, b));
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn sub_assign(self, q: &Modulus, a: &mut [u64], b: &[u64]) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, q));
+        self.zip(a, b, |a, b| {
+            let difference = s.sub(a, b);
+            s.min(difference, s.add(difference, lanes.q))
+        });
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn neg_assign(self, q: &Modulus, a: &mut [u64]) {
+        let lanes = Lanes::new(self.0, q);
+        self.map(a, |a| lanes.once(self.0.sub(lanes.q, a), lanes.q));
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn mul_assign(self, q: &Modulus, a: &mut [u64], b: &[u64]) {
+        let lanes = Lanes::new(self.0, q);
+        let carry = lanes.carry(q);
+        self.zip(a, b, |a, b| lanes.reduce(lanes.add_product([lanes.zero; 2], a, b), carry));
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn mul_add_assign(self, q: &Modulus, sum: &mut [u64], a: &[u64], b: &[u64]) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, q));
+        let carry = lanes.carry(q);
+        for (sum, (a, b)) in eights_mut(sum).iter_mut().zip(eights(a).iter().zip(eights(b))) {
+            let product = lanes.add_product([s.load_words(sum), lanes.zero], s.load_words(a), s.load_words(b));
+            s.store_words(lanes.reduce(product, carry), sum);
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn inner_product(self, q: &Modulus, out: &mut [u64], pairs: &[RowPair<'_>]) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, q));
+        let carry = lanes.carry(q);
+        let mut before = lanes.zero;
+        for (pass, pairs) in pairs.chunks(LAZY - 1).enumerate() {
+            for (i, out) in eights_mut(out).iter_mut().enumerate() {
+                if pass > 0 {
+                    before = s.load_words(out);
+                }
+                let mut sum = [before, lanes.zero];
+                for (a, b) in pairs {
+                    sum = lanes.add_product(sum, s.load_words(&eights(a)[i]), s.load_words(&eights(b)[i]));
+                }
+                s.store_words(lanes.reduce(sum, carry), out);
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn key_product(
+        self,
+        q: &Modulus,
+        out: [&mut [u64]; 2],
+        digits: &[&[u64]],
+        key: &[u64],
+        count: usize,
+    ) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, q));
+        let carry = lanes.carry(q);
+        let ([out0, out1], key) = (out, eights(key));
+        let (out0, out1) = (eights_mut(out0), eights_mut(out1));
+        let mut before = [lanes.zero; 2];
+        for first in (0..digits.len()).step_by(LAZY - 1) {
+            let digits = &digits[first..digits.len().min(first + LAZY - 1)];
+            for (i, (out0, out1)) in out0.iter_mut().zip(out1.iter_mut()).enumerate() {
+                if first > 0 {
+                    before = [s.load_words(out0), s.load_words(out1)];
+                }
+                let mut sums = [[before[0], lanes.zero], [before[1], lanes.zero]];
+                let key = &key[2 * (count * i + first)..][..2 * digits.len()];
+                for (digit, key) in digits.iter().zip(key.as_chunks::<2>().0) {
+                    let digit = s.load_words(&eights(digit)[i]);
+                    sums[0] = lanes.add_product(sums[0], digit, s.load_words(&key[0]));
+                    sums[1] = lanes.add_product(sums[1], digit, s.load_words(&key[1]));
+                }
+                s.store_words(lanes.reduce(sums[0], carry), out0);
+                s.store_words(lanes.reduce(sums[1], carry), out1);
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn scale_assign(self, q: &Modulus, a: &mut [u64], w: Factor) {
+        let lanes = Lanes::new(self.0, q);
+        let w = lanes.multiplier(w);
+        self.map(a, |a| lanes.scale(a, w));
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn sub_scale(self, q: &Modulus, out: &mut [u64], a: &[u64], b: &[u64], w: Factor) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, q));
+        let w = lanes.multiplier(w);
+        for (out, (a, b)) in eights_mut(out).iter_mut().zip(eights(a).iter().zip(eights(b))) {
+            let difference = s.sub(s.add(s.load_words(a), lanes.q), s.load_words(b));
+            s.store_words(lanes.scale(difference, w), out);
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn terms_assign(self, terms: &[Term], rows: &mut [&mut [u64]], quotients: &mut [u64]) {
+        let s = self.0;
+        quotients.fill(1 << 48);
+        for (i, (term, row)) in terms.iter().zip(rows.iter_mut()).enumerate() {
+            let (lanes, last) = (Lanes::new(s, &term.modulus), i + 1 == terms.len());
+            let (inverse, reciprocal) = (lanes.multiplier(term.inverse), s.splat(term.reciprocal));
+            for (row, sum) in eights_mut(row).iter_mut().zip(eights_mut(quotients)) {
+                let y = lanes.scale(s.load_words(row), inverse);
+                s.store_words(y, row);
+                let y = s.shl(y, term.modulus.shift());
+                let fraction = s.multiply_add_high(s.load_words(sum), y, reciprocal);
+                s.store_words(if last { s.shr(fraction, 49) } else { fraction }, sum);
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn combine(self, combination: &Combination, rows: &[&[u64]], out: &mut [u64]) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, &combination.modulus));
+        let carry = lanes.carry(&combination.modulus);
+        let mut before = s.splat(combination.offset);
+        for first in (0..rows.len()).step_by(LAZY - 1) {
+            let rows = &rows[first..rows.len().min(first + LAZY - 1)];
+            let products = &combination.products[first..][..rows.len()];
+            for (i, out) in eights_mut(out).iter_mut().enumerate() {
+                if first > 0 {
+                    before = s.load_words(out);
+                }
+                let mut sum = [before, lanes.zero];
+                for (row, product) in rows.iter().zip(products) {
+                    sum = lanes.add_product(sum, s.load_words(&eights(row)[i]), s.splat(*product));
+                }
+                s.store_words(lanes.reduce(sum, carry), out);
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn permute(self, permutation: &Permutation, from: &[u64], to: &mut [u64]) {
+        let (s, from) = (self.0, eights(from));
+        for (to, (block, pattern)) in eights_mut(to).iter_mut().zip(permutation.blocks()) {
+            let values = s.load_words(&from[block]);
+            s.store_words(s.look_up(s.load_words(pattern), values, values), to);
+        }
+    }
+}

@@ -55,24 +55,43 @@ pub fn lattice_wire(data: &[u8]) {
         assert_eq!(wire::encode_parameters(&parameters), data);
     }
     let Some(t) = Modulus::new(257) else { return };
-    let Ok(parameters) = LatticeParameters::insecure_of_sizes(8, &[33, 30, 31], &[37, 36], 2, Plaintext::Integers(t))
-    else {
-        return;
-    };
-    if let Ok(key) = wire::decode_ring_secret_key(data, &parameters) {
+    for plaintext in [Plaintext::Integers(t), Plaintext::Approximate] {
+        let of_sizes = LatticeParameters::insecure_of_sizes;
+        let Ok(parameters) = of_sizes(8, &[33, 30, 31], &[37, 36], 2, plaintext) else { continue };
+        lattice_objects(data, &parameters);
+        approximate_objects(data, &parameters);
+    }
+}
+
+/// Of both schemes, and of BGV.
+fn lattice_objects(data: &[u8], parameters: &LatticeParameters) {
+    if let Ok(key) = wire::decode_ring_secret_key(data, parameters) {
         assert_eq!(*wire::encode_ring_secret_key(&key), data);
     }
-    if let Ok(key) = wire::decode_ring_public_key(data, &parameters) {
+    if let Ok(key) = wire::decode_ring_public_key(data, parameters) {
         assert_eq!(wire::encode_ring_public_key(&key), data);
     }
-    if let Ok(keys) = wire::decode_evaluation_keys(data, &parameters) {
-        assert_eq!(wire::encode_evaluation_keys(&keys, &parameters), data);
+    if let Ok(keys) = wire::decode_evaluation_keys(data, parameters) {
+        assert_eq!(wire::encode_evaluation_keys(&keys, parameters), data);
     }
-    if let Ok(ciphertext) = wire::decode_ciphertext(data, &parameters) {
+    if let Ok(ciphertext) = wire::decode_ciphertext(data, parameters) {
         assert_eq!(wire::encode_ciphertext(&ciphertext), data);
     }
-    if let Ok(ciphertext) = wire::decode_seeded_ciphertext(data, &parameters) {
+    if let Ok(ciphertext) = wire::decode_seeded_ciphertext(data, parameters) {
         assert_eq!(wire::encode_seeded_ciphertext(&ciphertext), data);
+    }
+}
+
+/// Of CKKS.
+fn approximate_objects(data: &[u8], parameters: &LatticeParameters) {
+    if let Ok(keys) = wire::decode_ckks_evaluation_keys(data, parameters) {
+        assert_eq!(wire::encode_ckks_evaluation_keys(&keys), data);
+    }
+    if let Ok(ciphertext) = wire::decode_ckks_ciphertext(data, parameters) {
+        assert_eq!(wire::encode_ckks_ciphertext(&ciphertext), data);
+    }
+    if let Ok(ciphertext) = wire::decode_ckks_seeded_ciphertext(data, parameters) {
+        assert_eq!(wire::encode_ckks_seeded_ciphertext(&ciphertext), data);
     }
 }
 

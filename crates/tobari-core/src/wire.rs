@@ -30,10 +30,11 @@ pub use keys::{
     encode_secret_key, mode_of_secret_key,
 };
 pub use lattice::{
-    LatticeKind, LatticeWireError, decode_ciphertext, decode_evaluation_keys, decode_parameters,
-    decode_ring_public_key, decode_ring_secret_key, decode_seeded_ciphertext, encode_ciphertext,
-    encode_evaluation_keys, encode_parameters, encode_ring_public_key, encode_ring_secret_key,
-    encode_seeded_ciphertext,
+    LatticeKind, LatticeWireError, decode_ciphertext, decode_ckks_ciphertext, decode_ckks_evaluation_keys,
+    decode_ckks_seeded_ciphertext, decode_evaluation_keys, decode_parameters, decode_ring_public_key,
+    decode_ring_secret_key, decode_seeded_ciphertext, encode_ciphertext, encode_ckks_ciphertext,
+    encode_ckks_evaluation_keys, encode_ckks_seeded_ciphertext, encode_evaluation_keys, encode_parameters,
+    encode_ring_public_key, encode_ring_secret_key, encode_seeded_ciphertext,
 };
 pub use payload::Payload;
 

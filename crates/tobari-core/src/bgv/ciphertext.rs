@@ -1,7 +1,6 @@
 //! Ciphertexts with their factor and a bound on their noise.
 
 use crate::params::LatticeParameters;
-use crate::ring::{Eval, Poly, Seed};
 use crate::rlwe::{self, norms};
 
 /// A ciphertext of a polynomial modulo `t`.
@@ -20,9 +19,9 @@ impl Ciphertext {
         self.inner.parameters()
     }
 
-    /// From parts of one level, a factor that is prime to `t`, and a bound.
-    pub(crate) fn from_parts(parameters: &LatticeParameters, parts: Vec<Poly<Eval>>, factor: u64, norm: f64) -> Self {
-        Self { inner: rlwe::Ciphertext::new(parameters, parts), factor, norm }
+    /// With a factor that is prime to `t`, and a bound.
+    pub(crate) fn new(inner: rlwe::Ciphertext, factor: u64, norm: f64) -> Self {
+        Self { inner, factor, norm }
     }
 
     pub(crate) fn inner(&self) -> &rlwe::Ciphertext {
@@ -64,12 +63,8 @@ pub struct SeededCiphertext {
 }
 
 impl SeededCiphertext {
-    /// From `c_0` and the seed of `c_1`; the bound is that of a fresh one.
-    pub(crate) fn from_parts(parameters: &LatticeParameters, body: Poly<Eval>, seed: Seed) -> Self {
-        Self::new(rlwe::SeededCiphertext::new(parameters, body, seed))
-    }
-
-    pub(super) fn new(inner: rlwe::SeededCiphertext) -> Self {
+    /// The bound is that of a fresh one.
+    pub(crate) fn new(inner: rlwe::SeededCiphertext) -> Self {
         let parameters = inner.parameters();
         let norm = norms::sum([norms::secret_error(parameters), norms::message(parameters)]);
         Self { inner, norm }

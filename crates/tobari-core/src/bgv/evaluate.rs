@@ -2,10 +2,10 @@
 
 use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Plaintext, modulus};
-use super::keys::{EvaluationKeys, rotation};
+use super::keys::EvaluationKeys;
 use crate::params::LatticeParameters;
-use crate::ring::{Automorphism, Coeff, Division, Domain, Eval, Modulus, Poly, Rounding, Seed};
-use crate::rlwe::{self, EvaluationKey, KeySwitcher, PublicKey, norms};
+use crate::ring::{Coeff, Division, Domain, Eval, Modulus, Poly, Rounding, Seed};
+use crate::rlwe::{self, EvaluationKey, GaloisKey, KeySwitcher, PublicKey, norms};
 use rand_core::CryptoRng;
 use std::sync::OnceLock;
 use zeroize::Zeroizing;
@@ -266,7 +266,7 @@ impl Evaluator {
         if !a.needs_relinearization() {
             return Ok(a.clone());
         }
-        let key = self.key(keys.relinearization.as_ref(), a.level(), || "relinearisation".to_owned())?;
+        let key = self.key(keys.inner().for_products(), a.level(), || "relinearisation".to_owned())?;
         let mut parts = a.inner.parts().to_vec();
         let switched = parts.pop().map(|third| self.switcher.switch(&third, key));
         for (part, switched) in parts.iter_mut().zip(switched.iter().flatten()) {
@@ -288,7 +288,7 @@ impl Evaluator {
     /// # Errors
     /// As [`Self::relinearize`], or for a product that was not relinearised.
     pub fn rotate(&self, a: &Ciphertext, steps: i64, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
-        let [out] = self.automorphisms(a, [rotation(&self.parameters, steps)], keys)?;
+        let [out] = self.automorphisms(a, [rlwe::rotation(self.parameters.degree(), steps)], keys)?;
         Ok(out)
     }
 
@@ -302,7 +302,7 @@ impl Evaluator {
         steps: [i64; R],
         keys: &EvaluationKeys,
     ) -> Result<[Ciphertext; R], EvaluateError> {
-        self.automorphisms(a, steps.map(|steps| rotation(&self.parameters, steps)), keys)
+        self.automorphisms(a, steps.map(|steps| rlwe::rotation(self.parameters.degree(), steps)), keys)
     }
 
     /// The rows swapped.
@@ -310,7 +310,7 @@ impl Evaluator {
     /// # Errors
     /// As [`Self::rotate`].
     pub fn swap_rows(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
-        let [out] = self.automorphisms(a, [2 * self.parameters.degree() - 1], keys)?;
+        let [out] = self.automorphisms(a, [rlwe::conjugation(self.parameters.degree())], keys)?;
         Ok(out)
     }
 
@@ -322,18 +322,18 @@ impl Evaluator {
     ) -> Result<[Ciphertext; R], EvaluateError> {
         self.check(a)?;
         let [c0, c1] = a.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
-        let mut chosen: Vec<Option<&(Automorphism, EvaluationKey)>> = Vec::with_capacity(R);
+        let mut chosen: Vec<Option<&GaloisKey>> = Vec::with_capacity(R);
         for element in elements {
-            let entry = keys.galois.get(&element).filter(|_| element != 1);
+            let entry = keys.inner().for_automorphism(element).filter(|_| element != 1);
             if element != 1 {
-                self.key(entry.map(|(_, key)| key), a.level(), || format!("X -> X^{element}"))?;
+                self.key(entry.map(|galois| &galois.key), a.level(), || format!("X -> X^{element}"))?;
             }
             chosen.push(entry);
         }
         let digits = chosen.iter().any(Option::is_some).then(|| self.switcher.digits(c1));
         let mut chosen = chosen.into_iter();
         Ok(elements.map(|_| match (chosen.next().flatten(), &digits) {
-            (Some((automorphism, key)), Some(digits)) => {
+            (Some(GaloisKey { automorphism, key }), Some(digits)) => {
                 let [mut first, second] = self.switcher.switch_digits(&digits.automorphism(automorphism), key);
                 first.add_assign(&c0.automorphism(automorphism));
                 self.switched(vec![first, second], a)

@@ -2,11 +2,9 @@
 
 use super::ciphertext::{Ciphertext, SeededCiphertext};
 use super::encode::{EncodeError, Plaintext, modulus};
-use crate::params::LatticeParameters;
-use crate::ring::{Automorphism, Conversion, Modulus};
-use crate::rlwe::{EvaluationKey, PublicKey, SecretKey, norms};
+use crate::ring::{Conversion, Modulus};
+use crate::rlwe::{self, PublicKey, SecretKey, norms};
 use rand_core::CryptoRng;
-use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
 /// Encrypts under a public key.
@@ -105,66 +103,43 @@ impl<'a> Decryptor<'a> {
 /// What a server needs besides ciphertexts: public.
 #[derive(Clone)]
 pub struct EvaluationKeys {
-    pub(super) relinearization: Option<EvaluationKey>,
-    /// By the `g` of `X -> X^g`.
-    pub(super) galois: BTreeMap<usize, (Automorphism, EvaluationKey)>,
+    inner: rlwe::EvaluationKeys,
 }
 
 impl EvaluationKeys {
     /// No key at all.
     pub fn none() -> Self {
-        Self { relinearization: None, galois: BTreeMap::new() }
+        Self::from_inner(rlwe::EvaluationKeys::default())
+    }
+
+    pub(crate) fn from_inner(inner: rlwe::EvaluationKeys) -> Self {
+        Self { inner }
+    }
+
+    pub(crate) fn inner(&self) -> &rlwe::EvaluationKeys {
+        &self.inner
     }
 
     /// With one for products, at `level` and below.
     #[must_use]
     pub fn with_relinearization(mut self, secret: &SecretKey, level: usize, rng: &mut impl CryptoRng) -> Self {
-        self.relinearization = Some(EvaluationKey::generate(secret, &secret.square(), level, rng));
+        self.inner.generate_for_products(secret, level, rng);
         self
     }
 
     /// With one for rotations by `steps`, at `level` and below.
     #[must_use]
-    pub fn with_rotation(self, secret: &SecretKey, steps: i64, level: usize, rng: &mut impl CryptoRng) -> Self {
-        let element = rotation(secret.parameters(), steps);
-        self.with_automorphism(secret, element, level, rng)
+    pub fn with_rotation(mut self, secret: &SecretKey, steps: i64, level: usize, rng: &mut impl CryptoRng) -> Self {
+        let element = rlwe::rotation(secret.parameters().degree(), steps);
+        self.inner.generate_for_automorphism(secret, element, level, rng);
+        self
     }
 
     /// With one for swapping the rows, at `level` and below.
     #[must_use]
-    pub fn with_swap(self, secret: &SecretKey, level: usize, rng: &mut impl CryptoRng) -> Self {
-        let element = 2 * secret.parameters().degree() - 1;
-        self.with_automorphism(secret, element, level, rng)
-    }
-
-    pub(crate) fn for_products(&self) -> Option<&EvaluationKey> {
-        self.relinearization.as_ref()
-    }
-
-    /// By the `g` of `X -> X^g`, ascending.
-    pub(crate) fn automorphisms(&self) -> impl Iterator<Item = (usize, &EvaluationKey)> {
-        self.galois.iter().map(|(element, (_, key))| (*element, key))
-    }
-
-    pub(crate) fn and_products(self, key: EvaluationKey) -> Self {
-        Self { relinearization: Some(key), ..self }
-    }
-
-    pub(crate) fn and_automorphism(mut self, element: usize, key: EvaluationKey) -> Self {
-        let automorphism = Automorphism::new(key.parameters().degree(), element);
-        self.galois.insert(element, (automorphism, key));
+    pub fn with_swap(mut self, secret: &SecretKey, level: usize, rng: &mut impl CryptoRng) -> Self {
+        let element = rlwe::conjugation(secret.parameters().degree());
+        self.inner.generate_for_automorphism(secret, element, level, rng);
         self
     }
-
-    fn with_automorphism(self, secret: &SecretKey, element: usize, level: usize, rng: &mut impl CryptoRng) -> Self {
-        let automorphism = Automorphism::new(secret.parameters().degree(), element);
-        self.and_automorphism(element, EvaluationKey::generate(secret, &secret.rotated(&automorphism), level, rng))
-    }
-}
-
-/// `5^steps mod 2N`: the automorphism that moves slot `j + steps` to slot `j`.
-pub(super) fn rotation(parameters: &LatticeParameters, steps: i64) -> usize {
-    let degree = parameters.degree();
-    let steps = steps.rem_euclid((degree / 2) as i64) as usize;
-    (0..steps).fold(1, |power, _| power * 5 % (2 * degree))
 }

@@ -99,6 +99,14 @@ pub struct SeededCiphertext {
 }
 
 impl SeededCiphertext {
+    pub(crate) fn new(inner: rlwe::SeededCiphertext, scale: Scale) -> Self {
+        Self { inner, scale }
+    }
+
+    pub(crate) fn inner(&self) -> &rlwe::SeededCiphertext {
+        &self.inner
+    }
+
     /// The parameters.
     pub fn parameters(&self) -> &LatticeParameters {
         self.inner.parameters()

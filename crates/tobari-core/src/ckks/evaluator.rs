@@ -14,11 +14,11 @@
 
 use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Plaintext, constant};
-use super::keys::{EvaluationKeys, GaloisKey};
+use super::keys::EvaluationKeys;
 use super::scale::{Magnitude, Scale};
 use crate::params::{self, LatticeParameters};
 use crate::ring::{Division, Eval, Poly, Rounding};
-use crate::rlwe::{self, Digits, KeySwitcher};
+use crate::rlwe::{self, Digits, GaloisKey, KeySwitcher};
 use std::sync::OnceLock;
 
 /// Why an operation was refused.

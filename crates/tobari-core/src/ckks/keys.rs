@@ -2,10 +2,8 @@
 
 use super::OperationError;
 use crate::params::LatticeParameters;
-use crate::ring::Automorphism;
-use crate::rlwe::{EvaluationKey, SecretKey};
+use crate::rlwe::{self, EvaluationKey, GaloisKey, SecretKey};
 use rand_core::CryptoRng;
-use std::collections::BTreeMap;
 
 /// A relinearisation key and Galois keys, each made for a level: it serves that level and all lower ones, and a key for
 /// few primes is small. Public, under the assumption of circular security.
@@ -29,23 +27,22 @@ use std::collections::BTreeMap;
 #[derive(Clone)]
 pub struct EvaluationKeys {
     parameters: LatticeParameters,
-    relinearization: Option<EvaluationKey>,
-    /// By step, from 1 to `N/2 - 1`.
-    rotations: BTreeMap<usize, GaloisKey>,
-    conjugation: Option<GaloisKey>,
-}
-
-/// A key from `s(X^g)` to `s`, and `X -> X^g`.
-#[derive(Clone)]
-pub(super) struct GaloisKey {
-    pub(super) automorphism: Automorphism,
-    pub(super) key: EvaluationKey,
+    inner: rlwe::EvaluationKeys,
 }
 
 impl EvaluationKeys {
     /// No keys.
     pub fn new(parameters: &LatticeParameters) -> Self {
-        Self { parameters: parameters.clone(), relinearization: None, rotations: BTreeMap::new(), conjugation: None }
+        Self::from_inner(parameters, rlwe::EvaluationKeys::default())
+    }
+
+    /// With keys for products, rotations and the conjugation only.
+    pub(crate) fn from_inner(parameters: &LatticeParameters, inner: rlwe::EvaluationKeys) -> Self {
+        Self { parameters: parameters.clone(), inner }
+    }
+
+    pub(crate) fn inner(&self) -> &rlwe::EvaluationKeys {
+        &self.inner
     }
 
     /// Adds the key for products of ciphertexts of at most this level.
@@ -59,7 +56,7 @@ impl EvaluationKeys {
         rng: &mut impl CryptoRng,
     ) -> Result<(), OperationError> {
         self.check(secret, level)?;
-        self.relinearization = Some(EvaluationKey::generate(secret, &secret.square(), level, rng));
+        self.inner.generate_for_products(secret, level, rng);
         Ok(())
     }
 
@@ -75,10 +72,9 @@ impl EvaluationKeys {
         rng: &mut impl CryptoRng,
     ) -> Result<(), OperationError> {
         self.check(secret, level)?;
-        let (step, degree) = (self.step(step), self.parameters.degree());
-        if step > 0 {
-            let element = (0..step).fold(1, |power, _| power * 5 % (2 * degree));
-            self.rotations.insert(step, GaloisKey::generate(secret, element, level, rng));
+        if self.step(step) > 0 {
+            let element = rlwe::rotation(self.parameters.degree(), step);
+            self.inner.generate_for_automorphism(secret, element, level, rng);
         }
         Ok(())
     }
@@ -94,8 +90,8 @@ impl EvaluationKeys {
         rng: &mut impl CryptoRng,
     ) -> Result<(), OperationError> {
         self.check(secret, level)?;
-        let element = 2 * self.parameters.degree() - 1;
-        self.conjugation = Some(GaloisKey::generate(secret, element, level, rng));
+        let element = rlwe::conjugation(self.parameters.degree());
+        self.inner.generate_for_automorphism(secret, element, level, rng);
         Ok(())
     }
 
@@ -106,7 +102,8 @@ impl EvaluationKeys {
 
     /// The steps from 1 to `N/2 - 1` that have keys, each with its level.
     pub fn rotations(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.rotations.iter().map(|(step, galois)| (*step, galois.key.level()))
+        let with_key = |step| Some((step, self.by_step(step)?.key.level()));
+        (1..self.parameters.degree() / 2).filter_map(with_key)
     }
 
     /// A step from 0 to `N/2 - 1`.
@@ -115,19 +112,24 @@ impl EvaluationKeys {
         step as usize & (self.parameters.degree() / 2 - 1)
     }
 
+    fn by_step(&self, step: usize) -> Option<&GaloisKey> {
+        self.inner.for_automorphism(rlwe::rotation(self.parameters.degree(), step as i64))
+    }
+
     pub(super) fn relinearization(&self, level: usize) -> Result<&EvaluationKey, OperationError> {
-        let key = self.relinearization.as_ref().filter(|key| key.level() >= level);
+        let key = self.inner.for_products().filter(|key| key.level() >= level);
         key.ok_or(OperationError::MissingKey { purpose: "relinearisation".into(), level })
     }
 
     /// For a step from 1 to `N/2 - 1`.
     pub(super) fn rotation(&self, step: usize, level: usize) -> Result<&GaloisKey, OperationError> {
-        let galois = self.rotations.get(&step).filter(|galois| galois.key.level() >= level);
+        let galois = self.by_step(step).filter(|galois| galois.key.level() >= level);
         galois.ok_or_else(|| OperationError::MissingKey { purpose: format!("rotation by {step}"), level })
     }
 
     pub(super) fn conjugation(&self, level: usize) -> Result<&GaloisKey, OperationError> {
-        let galois = self.conjugation.as_ref().filter(|galois| galois.key.level() >= level);
+        let galois = self.inner.for_automorphism(rlwe::conjugation(self.parameters.degree()));
+        let galois = galois.filter(|galois| galois.key.level() >= level);
         galois.ok_or(OperationError::MissingKey { purpose: "conjugation".into(), level })
     }
 
@@ -142,13 +144,5 @@ impl EvaluationKeys {
         } else {
             Ok(())
         }
-    }
-}
-
-impl GaloisKey {
-    fn generate(secret: &SecretKey, element: usize, level: usize, rng: &mut impl CryptoRng) -> Self {
-        let automorphism = Automorphism::new(secret.parameters().degree(), element);
-        let key = EvaluationKey::generate(secret, &secret.rotated(&automorphism), level, rng);
-        Self { automorphism, key }
     }
 }

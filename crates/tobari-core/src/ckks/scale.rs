@@ -65,11 +65,35 @@ impl Scale {
         let sum = |a: i64, b: i64| Some(a + sign * b).filter(|sum| sum.abs() < MAX_EXPONENT);
         let of = |scale: &Self, i: usize| scale.primes.get(i).copied().unwrap_or(0);
         let length = self.primes.len().max(other.primes.len());
-        let mut primes = (0..length).map(|i| sum(of(self, i), of(other, i))).collect::<Option<Vec<_>>>()?;
+        let primes = (0..length).map(|i| sum(of(self, i), of(other, i))).collect::<Option<_>>()?;
+        Some(Self::from_sums(sum(self.log2, other.log2)?, primes))
+    }
+
+    fn from_sums(log2: i64, mut primes: Vec<i64>) -> Self {
         while primes.last() == Some(&0) {
             primes.pop();
         }
-        Some(Self { log2: sum(self.log2, other.log2)?, primes })
+        Self { log2, primes }
+    }
+
+    /// From the exponent of 2 and those of the data primes; none if one is `2^40` or more.
+    pub(crate) fn from_exponents(log2: i64, primes: Vec<i64>) -> Option<Self> {
+        let small = |exponent: &i64| exponent.unsigned_abs() < MAX_EXPONENT.unsigned_abs();
+        (small(&log2) && primes.iter().all(small)).then(|| Self::from_sums(log2, primes))
+    }
+
+    /// The exponent of 2, then those of the first data primes.
+    pub(crate) fn exponents(&self, primes: usize) -> impl Iterator<Item = i64> {
+        std::iter::once(self.log2).chain(self.primes.iter().copied().chain(std::iter::repeat(0)).take(primes))
+    }
+
+    /// Whether a message over the first `level` data primes may have this scale: in the range of the encoder, up to the
+    /// largest double, or in that of the evaluator, up to the modulus.
+    pub(crate) fn is_possible(&self, parameters: &LatticeParameters, level: usize) -> bool {
+        self.magnitude(parameters).is_some_and(|magnitude| {
+            let room = Magnitude::of(1)..Magnitude::modulus(parameters, level);
+            room.contains(&magnitude) || (1.0..f64::INFINITY).contains(&magnitude.to_f64())
+        })
     }
 
     /// The number, rounded: off by at most `2^-53` of itself while exponents are below 2^7, and in proportion to them beyond.
@@ -220,6 +244,40 @@ mod tests {
         assert_eq!(scale.to_f64(&toy(None)), Some(f64::INFINITY));
         assert_eq!(Scale::power_of_two(0).quotient(&scale).unwrap().to_f64(&toy(None)), Some(0.0));
         assert_eq!(Scale::prime(4).to_f64(&toy(None)), None);
+    }
+
+    #[test]
+    fn a_message_has_a_scale_from_one_to_the_largest_double_or_to_the_modulus() {
+        let approximate = crate::params::Plaintext::Approximate;
+        let wide = LatticeParameters::insecure_of_sizes(8, &[50; 22], &[], 1, approximate).unwrap();
+        let of = |log2, primes: &[i64]| Scale::from_exponents(log2, primes.to_vec()).unwrap();
+        for (scale, level, possible) in [
+            (of(0, &[]), 1, true),
+            (of(-1, &[]), 1, false),
+            (of(-49, &[0, 1]), 1, true),
+            (of(-50, &[0, 1]), 1, false),
+            (of(1023, &[]), 1, true),
+            (of(1024, &[]), 20, false),
+            (of(1024, &[]), 21, true),
+            (of(1 << 39, &[]), 22, false),
+            (of(0, &[1; 22]), 1, false),
+            (of(0, &[1; 22]), 22, false),
+            (of(-1, &[1; 22]), 22, true),
+            (of(0, &[-1, 0, 0, 1]), 1, false),
+            (of(0, &[1, 0, 0, -1]), 1, true),
+        ] {
+            assert_eq!(scale.is_possible(&wide, level), possible, "{scale} at level {level}");
+        }
+        assert!(!Scale::prime(22).is_possible(&wide, 22));
+        for exponent in [1 << 40, -(1 << 40), i64::MAX, i64::MIN] {
+            assert_eq!(
+                (Scale::from_exponents(exponent, vec![]), Scale::from_exponents(0, vec![exponent])),
+                (None, None)
+            );
+        }
+        let scale = of(-7, &[0, 3, 0, 0]);
+        assert_eq!(scale, Scale::from_exponents(-7, vec![0, 3]).unwrap());
+        assert_eq!(scale.exponents(4).collect::<Vec<_>>(), [-7, 0, 3, 0, 0]);
     }
 
     #[test]

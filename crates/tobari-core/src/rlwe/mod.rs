@@ -27,12 +27,14 @@
 //! as long as messages come out right, CKKS does not: [`crate::ckks`] says what follows.
 
 mod ciphertext;
+mod evaluation_keys;
 mod keys;
 mod noise;
 pub(crate) mod norms;
 mod switch;
 
 pub use ciphertext::{Ciphertext, SeededCiphertext};
+pub(crate) use evaluation_keys::{EvaluationKeys, GaloisKey, conjugation, rotation};
 pub use keys::{PublicKey, SecretKey};
 pub use noise::Noise;
 pub use switch::{Digits, EvaluationKey, KeySwitcher};

@@ -12,16 +12,25 @@
 //! | 13 | evaluation keys of BGV | whether there is one for products (1), how many automorphisms (2); then for each key: `g` (4; 0 for products), level (1), seed 32, `b_0 b_1 …` |
 //! | 14 | ciphertext of BGV | level (1), parts (1), factor (8), bound on the noise in 1,024ths of a bit (4), the parts |
 //! | 15 | seeded ciphertext of BGV | level (1), seed 32, `c_0` |
+//! | 16 | evaluation keys of CKKS | as 13; each `g` is that of a rotation, 1 modulo 4 and not 1, or `2N - 1` |
+//! | 17 | ciphertext of CKKS | level (1), parts (1), scale, the parts |
+//! | 18 | seeded ciphertext of CKKS | level (1), scale, seed 32, `c_0` |
+//!
+//! A scale is the exponent of 2 (8) and then that of each data prime (8), in two's complement and below 2^40 in absolute value.
+//! Plaintexts have no bytes: who has the numbers encodes them, to the same plaintext on every machine.
 //!
 //! Integers are big-endian. An element is its rows, and a row its `N` values in the order of [`crate::ring::Ntt`], each in as many
 //! bits as its prime has, lowest bits first, filled up with zero bits to a byte. Uniform halves are seeds: [`crate::ring::Seed`].
 //! So an object is its coefficients and less than one per cent more, and there is one byte string for each.
 
+mod element;
+
+use self::element::{element_bytes, read_element, write_element};
 use super::{Reader, VERSION, WireError};
-use crate::bgv::{Ciphertext, EvaluationKeys, SeededCiphertext};
 use crate::params::{LatticeError, LatticeParameters, Plaintext};
-use crate::ring::{Basis, Eval, Modulus, Poly, SEED_BYTES, Seed};
-use crate::rlwe::{EvaluationKey, PublicKey, SecretKey};
+use crate::ring::{Modulus, SEED_BYTES, Seed};
+use crate::rlwe::{self, EvaluationKey, PublicKey, SecretKey};
+use crate::{bgv, ckks};
 use zeroize::{Zeroize, Zeroizing};
 
 /// The first bytes of a key file.
@@ -44,12 +53,18 @@ pub enum LatticeKind {
     SecretKey = 0x11,
     /// A public key.
     PublicKey = 0x12,
-    /// What a server computes with.
+    /// What a server computes with, in BGV.
     EvaluationKeys = 0x13,
-    /// A ciphertext.
+    /// A ciphertext of BGV.
     Ciphertext = 0x14,
-    /// A fresh ciphertext, half of it a seed.
+    /// A fresh ciphertext of BGV, half of it a seed.
     SeededCiphertext = 0x15,
+    /// What a server computes with, in CKKS.
+    CkksEvaluationKeys = 0x16,
+    /// A ciphertext of CKKS.
+    CkksCiphertext = 0x17,
+    /// A fresh ciphertext of CKKS, half of it a seed.
+    CkksSeededCiphertext = 0x18,
 }
 
 /// Bytes that are not the object expected.
@@ -112,6 +127,25 @@ fn read_head(
         return Err(LatticeWireError::Parameters { expected: format!("{parameters:?}") });
     }
     Ok(())
+}
+
+/// Begins to read an object of one scheme, after its parameters.
+fn open<'a>(
+    expected: LatticeKind,
+    bytes: &'a [u8],
+    parameters: &LatticeParameters,
+) -> Result<Reader<'a>, LatticeWireError> {
+    let mut reader = Reader::new(bytes);
+    read_head(&mut reader, expected, parameters)?;
+    let of_ckks = matches!(
+        expected,
+        LatticeKind::CkksEvaluationKeys | LatticeKind::CkksCiphertext | LatticeKind::CkksSeededCiphertext
+    );
+    if of_ckks == (parameters.plaintext() == Plaintext::Approximate) {
+        Ok(reader)
+    } else {
+        Err(LatticeWireError::Malformed("scheme"))
+    }
 }
 
 /// Parameters alone.
@@ -211,11 +245,46 @@ pub fn decode_ring_public_key(bytes: &[u8], parameters: &LatticeParameters) -> R
     Ok(PublicKey::from_parts(parameters, read_element(&mut reader, parameters, basis)?, seed))
 }
 
-/// What a server computes with.
-pub fn encode_evaluation_keys(keys: &EvaluationKeys, parameters: &LatticeParameters) -> Vec<u8> {
-    let mut out = head(LatticeKind::EvaluationKeys, parameters);
+/// What a server computes with, in BGV.
+pub fn encode_evaluation_keys(keys: &bgv::EvaluationKeys, parameters: &LatticeParameters) -> Vec<u8> {
+    write_keys(LatticeKind::EvaluationKeys, keys.inner(), parameters)
+}
+
+/// Reads what a server computes with, in BGV.
+///
+/// # Errors
+/// [`LatticeWireError`] that names what was expected and found.
+pub fn decode_evaluation_keys(
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+) -> Result<bgv::EvaluationKeys, LatticeWireError> {
+    let keys = read_keys(LatticeKind::EvaluationKeys, bytes, parameters, |_| true)?;
+    Ok(bgv::EvaluationKeys::from_inner(keys))
+}
+
+/// What a server computes with, in CKKS.
+pub fn encode_ckks_evaluation_keys(keys: &ckks::EvaluationKeys) -> Vec<u8> {
+    write_keys(LatticeKind::CkksEvaluationKeys, keys.inner(), keys.parameters())
+}
+
+/// Reads what a server computes with, in CKKS.
+///
+/// # Errors
+/// [`LatticeWireError`] that names what was expected and found.
+pub fn decode_ckks_evaluation_keys(
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+) -> Result<ckks::EvaluationKeys, LatticeWireError> {
+    let conjugation = rlwe::conjugation(parameters.degree());
+    let has_use = |element| element == conjugation || element % 4 == 1 && element != 1;
+    let keys = read_keys(LatticeKind::CkksEvaluationKeys, bytes, parameters, has_use)?;
+    Ok(ckks::EvaluationKeys::from_inner(parameters, keys))
+}
+
+fn write_keys(kind: LatticeKind, keys: &rlwe::EvaluationKeys, parameters: &LatticeParameters) -> Vec<u8> {
+    let mut out = head(kind, parameters);
     out.push(u8::from(keys.for_products().is_some()));
-    out.extend_from_slice(&(keys.automorphisms().count() as u16).to_be_bytes());
+    out.extend_from_slice(&(keys.automorphisms().len() as u16).to_be_bytes());
     for (element, key) in keys.for_products().map(|key| (0, key)).into_iter().chain(keys.automorphisms()) {
         out.extend_from_slice(&(element as u32).to_be_bytes());
         out.push(key.level() as u8);
@@ -225,31 +294,34 @@ pub fn encode_evaluation_keys(keys: &EvaluationKeys, parameters: &LatticeParamet
     out
 }
 
-/// Reads what a server computes with.
-///
-/// # Errors
-/// [`LatticeWireError`] that names what was expected and found.
-pub fn decode_evaluation_keys(
+/// Keys for the automorphisms that `has_use` lets through.
+fn read_keys(
+    kind: LatticeKind,
     bytes: &[u8],
     parameters: &LatticeParameters,
-) -> Result<EvaluationKeys, LatticeWireError> {
-    let mut reader = Reader::new(bytes);
-    read_head(&mut reader, LatticeKind::EvaluationKeys, parameters)?;
+    has_use: impl Fn(usize) -> bool,
+) -> Result<rlwe::EvaluationKeys, LatticeWireError> {
+    let mut reader = open(kind, bytes, parameters)?;
     let (products, count) = (reader.u8()?, reader.u16()?);
-    if products > 1 || parameters.ring().special_primes().is_empty() {
+    let places = u32::from(products) + u32::from(count);
+    if products > 1 || places > 0 && parameters.ring().special_primes().is_empty() {
         return Err(LatticeWireError::Malformed("evaluation keys"));
     }
-    let mut keys = EvaluationKeys::none();
+    let mut keys = rlwe::EvaluationKeys::default();
     let mut last = 0;
-    for place in 0..u32::from(products) + u32::from(count) {
+    for place in 0..places {
         let element = reader.u32()? as usize;
         let for_products = place == 0 && products == 1;
-        let legal = element % 2 == 1 && element > last && element < 2 * parameters.degree();
+        let legal = element % 2 == 1 && element > last && element < 2 * parameters.degree() && has_use(element);
         if if for_products { element != 0 } else { !legal } {
             return Err(LatticeWireError::Malformed("automorphism"));
         }
         let key = read_key(&mut reader, parameters)?;
-        keys = if for_products { keys.and_products(key) } else { keys.and_automorphism(element, key) };
+        if for_products {
+            keys.set_for_products(key);
+        } else {
+            keys.set_for_automorphism(element, key);
+        }
         last = element;
     }
     reader.expect_rest(0)?;
@@ -270,46 +342,82 @@ fn read_level(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result
 }
 
 /// A ciphertext of BGV. The bound on its noise is for information: whoever sends it may write any.
-pub fn encode_ciphertext(ciphertext: &Ciphertext) -> Vec<u8> {
-    let parts = ciphertext.inner().parts();
-    let mut out = head(LatticeKind::Ciphertext, ciphertext.parameters());
-    out.extend_from_slice(&[ciphertext.level() as u8, parts.len() as u8]);
-    out.extend_from_slice(&ciphertext.factor().to_be_bytes());
-    let fraction = (BOUND_UNITS * ciphertext.noise_bound()).ceil().clamp(0.0, f64::from(u32::MAX));
-    out.extend_from_slice(&(fraction as u32).to_be_bytes());
-    parts.iter().for_each(|part| write_element(part, &mut out));
-    out
+pub fn encode_ciphertext(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
+    write_ciphertext(LatticeKind::Ciphertext, ciphertext.inner(), |out| {
+        out.extend_from_slice(&ciphertext.factor().to_be_bytes());
+        let fraction = (BOUND_UNITS * ciphertext.noise_bound()).ceil().clamp(0.0, f64::from(u32::MAX));
+        out.extend_from_slice(&(fraction as u32).to_be_bytes());
+    })
 }
 
 /// Reads a ciphertext of BGV.
 ///
 /// # Errors
 /// [`LatticeWireError`] that names what was expected and found.
-pub fn decode_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result<Ciphertext, LatticeWireError> {
-    let mut reader = Reader::new(bytes);
-    read_head(&mut reader, LatticeKind::Ciphertext, parameters)?;
+pub fn decode_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result<bgv::Ciphertext, LatticeWireError> {
+    let (inner, (factor, bound)) = read_ciphertext(LatticeKind::Ciphertext, bytes, parameters, |reader, _| {
+        let factor = u64::from_be_bytes(reader.array()?);
+        let bound = f64::from(reader.u32()?) / BOUND_UNITS;
+        let unit = |t: Modulus| factor < t.value() && t.inverse(factor).is_some();
+        let legal = matches!(parameters.plaintext(), Plaintext::Integers(t) if unit(t));
+        if legal { Ok((factor, bound)) } else { Err(LatticeWireError::Malformed("factor")) }
+    })?;
+    Ok(bgv::Ciphertext::new(inner, factor, bound))
+}
+
+/// A ciphertext of CKKS.
+pub fn encode_ckks_ciphertext(ciphertext: &ckks::Ciphertext) -> Vec<u8> {
+    write_ciphertext(LatticeKind::CkksCiphertext, ciphertext.inner(), |out| {
+        write_scale(ciphertext.scale(), ciphertext.parameters(), out);
+    })
+}
+
+/// Reads a ciphertext of CKKS.
+///
+/// # Errors
+/// [`LatticeWireError`] that names what was expected and found.
+pub fn decode_ckks_ciphertext(
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+) -> Result<ckks::Ciphertext, LatticeWireError> {
+    let (inner, scale) = read_ciphertext(LatticeKind::CkksCiphertext, bytes, parameters, |reader, level| {
+        read_scale(reader, parameters, level)
+    })?;
+    Ok(ckks::Ciphertext::new(inner, scale))
+}
+
+/// Level and parts, with what `of_scheme` writes before the parts themselves.
+fn write_ciphertext(kind: LatticeKind, ciphertext: &rlwe::Ciphertext, of_scheme: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = head(kind, ciphertext.parameters());
+    out.extend_from_slice(&[ciphertext.level() as u8, ciphertext.parts().len() as u8]);
+    of_scheme(&mut out);
+    ciphertext.parts().iter().for_each(|part| write_element(part, &mut out));
+    out
+}
+
+/// Level and parts, with what `of_scheme` reads before the parts themselves; it is told the level.
+fn read_ciphertext<T>(
+    kind: LatticeKind,
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+    of_scheme: impl FnOnce(&mut Reader<'_>, usize) -> Result<T, LatticeWireError>,
+) -> Result<(rlwe::Ciphertext, T), LatticeWireError> {
+    let mut reader = open(kind, bytes, parameters)?;
     let level = read_level(&mut reader, parameters)?;
     let parts = usize::from(reader.u8()?);
-    let factor = u64::from_be_bytes(reader.array()?);
-    let bound = f64::from(reader.u32()?) / BOUND_UNITS;
-    let Plaintext::Integers(t) = parameters.plaintext() else { return Err(LatticeWireError::Malformed("scheme")) };
-    if !(2..=3).contains(&parts) || factor >= t.value() || t.inverse(factor).is_none() {
-        return Err(LatticeWireError::Malformed("ciphertext"));
+    if !(2..=3).contains(&parts) {
+        return Err(LatticeWireError::Malformed("number of parts"));
     }
+    let of_scheme = of_scheme(&mut reader, level)?;
     let basis = parameters.ring().basis(level);
     reader.expect_rest(parts * element_bytes(parameters, basis))?;
     let parts = (0..parts).map(|_| read_element(&mut reader, parameters, basis)).collect::<Result<_, _>>()?;
-    Ok(Ciphertext::from_parts(parameters, parts, factor, bound))
+    Ok((rlwe::Ciphertext::new(parameters, parts), of_scheme))
 }
 
 /// A fresh ciphertext of BGV, half of it a seed.
-pub fn encode_seeded_ciphertext(ciphertext: &SeededCiphertext) -> Vec<u8> {
-    let inner = ciphertext.inner();
-    let mut out = head(LatticeKind::SeededCiphertext, inner.parameters());
-    out.push(ciphertext.level() as u8);
-    out.extend_from_slice(&inner.seed.to_bytes());
-    write_element(&inner.body, &mut out);
-    out
+pub fn encode_seeded_ciphertext(ciphertext: &bgv::SeededCiphertext) -> Vec<u8> {
+    write_seeded(LatticeKind::SeededCiphertext, ciphertext.inner(), |_| ())
 }
 
 /// Reads a fresh ciphertext of BGV.
@@ -319,78 +427,76 @@ pub fn encode_seeded_ciphertext(ciphertext: &SeededCiphertext) -> Vec<u8> {
 pub fn decode_seeded_ciphertext(
     bytes: &[u8],
     parameters: &LatticeParameters,
-) -> Result<SeededCiphertext, LatticeWireError> {
-    let mut reader = Reader::new(bytes);
-    read_head(&mut reader, LatticeKind::SeededCiphertext, parameters)?;
+) -> Result<bgv::SeededCiphertext, LatticeWireError> {
+    let (inner, ()) = read_seeded(LatticeKind::SeededCiphertext, bytes, parameters, |_, _| Ok(()))?;
+    Ok(bgv::SeededCiphertext::new(inner))
+}
+
+/// A fresh ciphertext of CKKS, half of it a seed.
+pub fn encode_ckks_seeded_ciphertext(ciphertext: &ckks::SeededCiphertext) -> Vec<u8> {
+    write_seeded(LatticeKind::CkksSeededCiphertext, ciphertext.inner(), |out| {
+        write_scale(ciphertext.scale(), ciphertext.parameters(), out);
+    })
+}
+
+/// Reads a fresh ciphertext of CKKS.
+///
+/// # Errors
+/// [`LatticeWireError`] that names what was expected and found.
+pub fn decode_ckks_seeded_ciphertext(
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+) -> Result<ckks::SeededCiphertext, LatticeWireError> {
+    let (inner, scale) = read_seeded(LatticeKind::CkksSeededCiphertext, bytes, parameters, |reader, level| {
+        read_scale(reader, parameters, level)
+    })?;
+    Ok(ckks::SeededCiphertext::new(inner, scale))
+}
+
+/// Level, what `of_scheme` writes, seed and `c_0`.
+fn write_seeded(
+    kind: LatticeKind,
+    ciphertext: &rlwe::SeededCiphertext,
+    of_scheme: impl FnOnce(&mut Vec<u8>),
+) -> Vec<u8> {
+    let mut out = head(kind, ciphertext.parameters());
+    out.push(ciphertext.level() as u8);
+    of_scheme(&mut out);
+    out.extend_from_slice(&ciphertext.seed.to_bytes());
+    write_element(&ciphertext.body, &mut out);
+    out
+}
+
+/// Level, what `of_scheme` reads, seed and `c_0`; it is told the level.
+fn read_seeded<T>(
+    kind: LatticeKind,
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+    of_scheme: impl FnOnce(&mut Reader<'_>, usize) -> Result<T, LatticeWireError>,
+) -> Result<(rlwe::SeededCiphertext, T), LatticeWireError> {
+    let mut reader = open(kind, bytes, parameters)?;
     let level = read_level(&mut reader, parameters)?;
-    if parameters.plaintext() == Plaintext::Approximate {
-        return Err(LatticeWireError::Malformed("scheme"));
-    }
+    let of_scheme = of_scheme(&mut reader, level)?;
     let basis = parameters.ring().basis(level);
     reader.expect_rest(SEED_BYTES + element_bytes(parameters, basis))?;
     let seed = Seed::from_bytes(reader.array()?);
-    Ok(SeededCiphertext::from_parts(parameters, read_element(&mut reader, parameters, basis)?, seed))
+    let body = read_element(&mut reader, parameters, basis)?;
+    Ok((rlwe::SeededCiphertext::new(parameters, body, seed), of_scheme))
 }
 
-/// Bytes of a row modulo `q`.
-fn row_bytes(degree: usize, q: &Modulus) -> usize {
-    (degree * q.bits() as usize).div_ceil(8)
+fn write_scale(scale: &ckks::Scale, parameters: &LatticeParameters, out: &mut Vec<u8>) {
+    scale.exponents(parameters.data_primes()).for_each(|exponent| out.extend_from_slice(&exponent.to_be_bytes()));
 }
 
-fn element_bytes(parameters: &LatticeParameters, basis: Basis) -> usize {
-    let ring = parameters.ring();
-    ring.tables(basis).map(|table| row_bytes(ring.degree(), table.modulus())).sum()
-}
-
-fn write_element(element: &Poly<Eval>, out: &mut Vec<u8>) {
-    let ring = element.ring();
-    for (row, table) in ring.tables(element.basis()).enumerate() {
-        let bits = table.modulus().bits();
-        let (mut buffer, mut held) = (0u128, 0);
-        for residue in element.row(row) {
-            buffer |= u128::from(*residue) << held;
-            held += bits;
-            if held >= 64 {
-                out.extend_from_slice(&(buffer as u64).to_le_bytes());
-                (buffer, held) = (buffer >> 64, held - 64);
-            }
-        }
-        out.extend_from_slice(&(buffer as u64).to_le_bytes()[..held.div_ceil(8) as usize]);
-    }
-}
-
-fn read_element(
+/// The scale of a message over the first `level` data primes.
+fn read_scale(
     reader: &mut Reader<'_>,
     parameters: &LatticeParameters,
-    basis: Basis,
-) -> Result<Poly<Eval>, LatticeWireError> {
-    let ring = parameters.ring();
-    // all of it is there before there is memory for it
-    let mut bytes = reader.take(element_bytes(parameters, basis))?;
-    let mut values = Vec::with_capacity(basis.rows() * ring.degree());
-    for table in ring.tables(basis) {
-        let q = table.modulus();
-        let row;
-        (row, bytes) = bytes.split_at(row_bytes(ring.degree(), q));
-        let (mut buffer, mut held, mut words) = (0u128, 0, row.chunks(8));
-        for _ in 0..ring.degree() {
-            if held < q.bits() {
-                let word = words.next().unwrap_or_default();
-                let mut padded = [0; 8];
-                padded[..word.len()].copy_from_slice(word);
-                buffer |= u128::from(u64::from_le_bytes(padded)) << held;
-                held += 64;
-            }
-            let residue = buffer as u64 & (u64::MAX >> (64 - q.bits()));
-            if residue >= q.value() {
-                return Err(LatticeWireError::Malformed("residue"));
-            }
-            values.push(residue);
-            (buffer, held) = (buffer >> q.bits(), held - q.bits());
-        }
-        if buffer != 0 {
-            return Err(LatticeWireError::Malformed("row"));
-        }
-    }
-    Ok(Poly::from_values(ring, basis, &values))
+    level: usize,
+) -> Result<ckks::Scale, LatticeWireError> {
+    let mut exponent = || Ok(i64::from_be_bytes(reader.array()?));
+    let log2 = exponent()?;
+    let primes = (0..parameters.data_primes()).map(|_| exponent()).collect::<Result<_, WireError>>()?;
+    let scale = ckks::Scale::from_exponents(log2, primes).filter(|scale| scale.is_possible(parameters, level));
+    scale.ok_or(LatticeWireError::Malformed("scale"))
 }

@@ -76,8 +76,8 @@ fn lane_quotients(quotients: &[u64]) -> Vec<u64> {
 /// Two rows that are multiplied.
 pub(crate) type RowPair<'a> = (&'a [u64], &'a [u64]);
 
-/// Two rows that are written.
-pub(crate) type Halves<'a> = [&'a mut [u64]; 2];
+/// `key_product(q, out, digits, key, count)`.
+pub(crate) type KeyProduct = fn(&Modulus, [&mut [u64]; 2], &[&[u64]], &[u64], usize);
 
 /// One of the residues that a number is put together from: see [`crate::ring::Conversion`].
 #[derive(Clone, Copy, Debug)]
@@ -163,7 +163,7 @@ pub struct RingKernels {
     pub(crate) inner_product: fn(&Modulus, out: &mut [u64], pairs: &[RowPair<'_>]),
     /// `out[h][i] = Σ digits[d][i] key[…]`: a key has for each eight `i` the eight values of `h = 0` and those of `h = 1` for each
     /// of `count` digits, of which the first ones are used.
-    pub(crate) key_product: fn(&Modulus, out: Halves<'_>, digits: &[&[u64]], key: &[u64], count: usize),
+    pub(crate) key_product: KeyProduct,
     /// `a[i] *= w`.
     pub(crate) scale_assign: fn(&Modulus, a: &mut [u64], w: Factor),
     /// `out[i] = (a[i] - b[i]) w`.

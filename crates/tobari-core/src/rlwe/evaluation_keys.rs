@@ -1,0 +1,96 @@
+//! The keys that a server holds, whatever the scheme.
+
+use super::keys::SecretKey;
+use super::switch::EvaluationKey;
+use crate::ring::Automorphism;
+use rand_core::CryptoRng;
+use std::collections::BTreeMap;
+
+/// A key for products and keys for automorphisms, each made for a level: it serves that level and all lower ones.
+#[derive(Clone, Default)]
+pub(crate) struct EvaluationKeys {
+    products: Option<EvaluationKey>,
+    /// By `g`.
+    automorphisms: BTreeMap<usize, GaloisKey>,
+}
+
+/// A key from `s(X^g)` to `s`, and `X -> X^g`.
+#[derive(Clone)]
+pub(crate) struct GaloisKey {
+    pub(crate) automorphism: Automorphism,
+    pub(crate) key: EvaluationKey,
+}
+
+impl EvaluationKeys {
+    pub(crate) fn generate_for_products(&mut self, secret: &SecretKey, level: usize, rng: &mut impl CryptoRng) {
+        self.products = Some(EvaluationKey::generate(secret, &secret.square(), level, rng));
+    }
+
+    /// For `X -> X^element`.
+    pub(crate) fn generate_for_automorphism(
+        &mut self,
+        secret: &SecretKey,
+        element: usize,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) {
+        let automorphism = Automorphism::new(secret.parameters().degree(), element);
+        let key = EvaluationKey::generate(secret, &secret.rotated(&automorphism), level, rng);
+        self.automorphisms.insert(element, GaloisKey { automorphism, key });
+    }
+
+    /// With this key, from `s²`.
+    pub(crate) fn set_for_products(&mut self, key: EvaluationKey) {
+        self.products = Some(key);
+    }
+
+    /// With this key, from `s(X^element)`.
+    pub(crate) fn set_for_automorphism(&mut self, element: usize, key: EvaluationKey) {
+        let automorphism = Automorphism::new(key.parameters().degree(), element);
+        self.automorphisms.insert(element, GaloisKey { automorphism, key });
+    }
+
+    pub(crate) fn for_products(&self) -> Option<&EvaluationKey> {
+        self.products.as_ref()
+    }
+
+    pub(crate) fn for_automorphism(&self, element: usize) -> Option<&GaloisKey> {
+        self.automorphisms.get(&element)
+    }
+
+    /// By the `g` of `X -> X^g`, ascending.
+    pub(crate) fn automorphisms(&self) -> impl ExactSizeIterator<Item = (usize, &EvaluationKey)> {
+        self.automorphisms.iter().map(|(element, galois)| (*element, &galois.key))
+    }
+}
+
+/// `5^steps mod 2N`: the automorphism that moves slot `j + steps` to slot `j`.
+pub(crate) fn rotation(degree: usize, steps: i64) -> usize {
+    // N/2 and 2N are powers of two, so that masks are remainders, of negative steps and of what wrapped around, too
+    let steps = steps as u32 & (degree as u32 / 2 - 1);
+    5usize.wrapping_pow(steps) & (2 * degree - 1)
+}
+
+/// `2N - 1`: the automorphism `X -> 1/X`.
+pub(crate) fn conjugation(degree: usize) -> usize {
+    2 * degree - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rotations_are_powers_of_five() {
+        for degree in [8, 64, 1 << 17] {
+            let mut power = 1;
+            for steps in 0..degree as i64 / 2 {
+                for same in [steps, steps - degree as i64 / 2, steps + 7 * degree as i64, steps + i64::MIN] {
+                    assert_eq!(rotation(degree, same), power, "{degree}: {same}");
+                }
+                power = power * 5 % (2 * degree);
+            }
+            assert_eq!(power, 1);
+        }
+    }
+}

@@ -39,6 +39,7 @@ static STEPS: &[Step] = &[
     Step { name: "examples", tool: None, run: examples },
     Step { name: "docs", tool: None, run: docs },
     Step { name: "wasm", tool: None, run: wasm },
+    Step { name: "wasm-bits", tool: None, run: wasm_bits },
     Step { name: "fuzz", tool: None, run: fuzz },
     Step { name: "deny", tool: None, run: deny },
     Step { name: "advisories", tool: None, run: advisories },
@@ -199,6 +200,24 @@ fn ensure_wasm_target(root: &Path) -> Result<(), String> {
         (false, Some(rustup)) => pass(Command::new(rustup).args(["target", "add", WASM]).current_dir(root)),
         (false, None) => Err(format!("the target {WASM} is missing, and so is rustup to add it")),
     }
+}
+
+/// Approximate numbers have the same bits in a JavaScript engine as here: `tests/ckks_bits` has them pinned. Built where
+/// `bench/wasm` keeps its settings for cargo.
+fn wasm_bits(run: &mut Run) -> Outcome {
+    let Some(node) = on_path("node") else {
+        return Outcome::NotRun("node is not on PATH".to_owned());
+    };
+    if let Err(why) = ensure_wasm_target(&run.root) {
+        return Outcome::NotRun(why);
+    }
+    let (folder, target) = (run.root.join("bench/wasm"), target_folder(&run.root).join("bench-wasm"));
+    let mut build = cargo(&folder);
+    build.args(["build", "--locked", "--release", "--target", WASM]).env("CARGO_TARGET_DIR", &target);
+    let module = target.join(WASM).join("release/tobari_bench_wasm.wasm");
+    let mut check = Command::new(node);
+    check.current_dir(&folder).arg("bits.mjs").arg(module).arg("../../vectors/lattice/ckks-bits.txt");
+    outcome(pass(&mut build).and_then(|()| pass(&mut check)))
 }
 
 const FUZZ: &str = "fuzz/Cargo.toml";

@@ -1,6 +1,7 @@
 //! Functions without arguments that a host can time: mode `elgamal-shared` on one packet, with the shipped, constant-time
 //! code. The randomness is a fixed seed's: for timing only.
 
+mod bits;
 mod lattice;
 
 use chacha20::ChaCha20Rng;

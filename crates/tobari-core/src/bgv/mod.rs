@@ -38,6 +38,8 @@ mod keys;
 mod polynomial;
 
 #[cfg(test)]
+mod known_answers;
+#[cfg(test)]
 mod tests;
 
 pub use ciphertext::{Ciphertext, SeededCiphertext};

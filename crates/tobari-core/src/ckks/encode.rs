@@ -55,7 +55,8 @@ impl Plaintext {
         &self.scale
     }
 
-    pub(super) fn element(&self) -> &Poly<Eval> {
+    /// The element, by values: its residues are the same on every machine.
+    pub fn element(&self) -> &Poly<Eval> {
         &self.element
     }
 }

@@ -47,6 +47,9 @@ mod precision;
 mod release;
 mod roots;
 mod scale;
+
+#[cfg(test)]
+mod known_answers;
 #[cfg(test)]
 mod tests;
 

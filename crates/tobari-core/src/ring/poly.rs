@@ -86,7 +86,8 @@ impl<F: Form> Poly<F> {
         Self { ring: Arc::clone(ring), basis, values: ring.scratch(basis.rows()), form: PhantomData }
     }
 
-    /// Rows one after another; the caller knows that the residues are canonical.
+    /// Rows one after another.
+    #[cfg(test)]
     pub(crate) fn from_values(ring: &Arc<Ring>, basis: Basis, values: &[u64]) -> Self {
         let mut poly = Self::any(ring, basis);
         poly.values.copy_from_slice(values);

@@ -58,6 +58,14 @@ impl SecretKey {
         &self.parameters
     }
 
+    /// Somebody else's secret; it has no seed.
+    #[cfg(test)]
+    pub(crate) fn from_ternary(parameters: &LatticeParameters, coefficients: &[i64]) -> Self {
+        let ring = parameters.ring();
+        let values = Poly::from_signed(ring, ring.key_basis(parameters.data_primes()), coefficients).forward();
+        Self { parameters: parameters.clone(), seed: Seed::from_bytes([0; 32]), values }
+    }
+
     #[cfg(test)]
     pub(crate) fn values(&self) -> &Poly<Eval> {
         &self.values

@@ -40,6 +40,9 @@ pub use noise::Noise;
 pub use switch::{Digits, EvaluationKey, KeySwitcher};
 
 #[cfg(test)]
+pub(crate) mod known_answers;
+
+#[cfg(test)]
 pub(crate) mod tests {
     use crate::params::{LatticeParameters, Plaintext};
     use crate::ring::Modulus;

@@ -18,6 +18,8 @@ pub(super) trait Simd: Copy {
     /// Eight words, wherever they stand.
     fn load_words(self, words: &[u64; LANES]) -> Self::V;
     fn store_words(self, v: Self::V, words: &mut [u64; LANES]);
+    /// Asks for a line that will be read soon: one some way behind this, which need not exist.
+    fn prefetch(self, words: &[u64; LANES]);
     /// The smaller, unsigned.
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
@@ -89,6 +91,8 @@ impl Simd for Emulated {
     fn store_words(self, v: Line, words: &mut [u64; LANES]) {
         *words = v.0;
     }
+
+    fn prefetch(self, _: &[u64; LANES]) {}
 
     fn min(self, a: Line, b: Line) -> Line {
         lanewise(|i| a.0[i].min(b.0[i]))

@@ -13,6 +13,9 @@ use super::lanes::{Simd, Task};
 use super::lines::{LANES, Line};
 use std::arch::x86_64::*;
 
+/// How far behind what is read [`Simd::prefetch`] asks. What the machine asks for by itself ends at the page.
+const PREFETCH_BYTES: usize = 1024;
+
 /// Proof that this machine has AVX-512 F, VL, DQ and IFMA.
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(());
@@ -72,6 +75,13 @@ impl Simd for Avx512 {
     fn store_words(self, v: __m512i, words: &mut [u64; LANES]) {
         // SAFETY: as above, and eight words are 64 bytes
         unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), v) }
+    }
+
+    #[inline(always)]
+    fn prefetch(self, words: &[u64; LANES]) {
+        let ahead = words.as_ptr().wrapping_byte_add(PREFETCH_BYTES);
+        // SAFETY: as above; a prefetch reads nothing that the program sees, at whatever address
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.cast()) }
     }
 
     #[inline(always)]

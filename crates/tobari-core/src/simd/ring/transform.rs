@@ -40,6 +40,9 @@ pub(in crate::simd) struct Transform<S: Simd>(pub(in crate::simd) S);
 /// Coefficients that are finished in registers.
 const TILE: usize = 64;
 
+/// Coefficients of a block that stays in the first-level cache: 32 KiB.
+const CACHED: usize = 1 << 12;
+
 /// Butterflies for primes of some size.
 trait Range<S: Simd>: Copy {
     /// `X + Y w` and `X - Y w`.
@@ -255,14 +258,58 @@ macro_rules! halves {
 halves!(2, 1);
 halves!(4, 2);
 halves!(8, 4);
-halves!(16, 8);
 
-/// How many stages each pass between vectors does.
-fn passes(degree: usize) -> impl DoubleEndedIterator<Item = u32> {
-    let stages = (degree / TILE).trailing_zeros();
-    let count = stages.div_ceil(4);
-    // as even as can be, the larger ones last, where all is in the cache
-    (0..count).map(move |pass| stages * (pass + 1) / count - stages * pass / count)
+/// How the stages between vectors are done.
+#[derive(Clone, Copy)]
+struct Plan {
+    /// Stages of each pass.
+    passes: [u32; 4],
+    /// Passes over everything; the others are done block by block.
+    outer: usize,
+    count: usize,
+}
+
+impl Plan {
+    fn new(degree: usize) -> Self {
+        let stages = (degree / TILE).trailing_zeros();
+        let count = stages.div_ceil(3);
+        let mut passes = [0; 4];
+        let (mut outer, mut length) = (0, degree);
+        for pass in 0..count {
+            // as even as can be
+            let stages = stages * (pass + 1) / count - stages * pass / count;
+            passes[pass as usize] = stages;
+            if length > CACHED {
+                (outer, length) = (outer + 1, length >> stages);
+            }
+        }
+        Self { passes, outer, count: count as usize }
+    }
+
+    fn outer(&self) -> &[u32] {
+        &self.passes[..self.outer]
+    }
+
+    fn inner(&self) -> &[u32] {
+        &self.passes[self.outer..self.count]
+    }
+}
+
+/// Tiles of eight vectors.
+#[inline(always)]
+fn tiles_mut(values: &mut [u64]) -> &mut [[[u64; 8]; 8]] {
+    eights_mut(values).as_chunks_mut().0
+}
+
+/// `K` parts of `stride` vectors.
+#[inline(always)]
+fn rows<const K: usize>(values: &mut [u64], stride: usize) -> [&mut [[u64; 8]]; K] {
+    let mut rest = eights_mut(values);
+    std::array::from_fn(|_| {
+        let (row, after) = std::mem::take(&mut rest).split_at_mut(stride);
+        rest = after;
+        row
+    })
 }
 
 impl<S: Simd> Transform<S> {
@@ -311,6 +358,56 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
         self.lanes.multiplier(self.roots.factor(index))
     }
 
+    /// The factors of block `first` on its way to `K` parts: that of block `b` of stage `s` has number `2^s + b`.
+    #[inline(always)]
+    fn multipliers<const K: usize>(self, first: usize) -> [Multiplier<S::V>; K] {
+        let mut all = [self.multiplier(first); K];
+        for (i, multiplier) in all.iter_mut().enumerate().skip(2) {
+            let stage = i.ilog2();
+            *multiplier = self.multiplier((first << stage) + i - (1 << stage));
+        }
+        all
+    }
+
+    #[inline(always)]
+    fn load<const K: usize>(self, rows: &[&mut [[u64; 8]]; K], i: usize) -> [S::V; K] {
+        let mut x = [self.lanes.zero; K];
+        for (x, row) in x.iter_mut().zip(rows) {
+            *x = self.lanes.simd.load_words(&row[i]);
+        }
+        x
+    }
+
+    #[inline(always)]
+    fn store<const K: usize>(self, x: [S::V; K], rows: &mut [&mut [[u64; 8]]; K], i: usize) {
+        for (x, row) in x.into_iter().zip(rows) {
+            self.lanes.simd.store_words(x, &mut row[i]);
+        }
+    }
+
+    #[inline(always)]
+    fn load_tile(self, tile: &[[u64; 8]; 8]) -> [S::V; 8] {
+        let mut x = [self.lanes.zero; 8];
+        for (x, values) in x.iter_mut().zip(tile) {
+            *x = self.lanes.simd.load_words(values);
+        }
+        x
+    }
+
+    #[inline(always)]
+    fn store_tile(self, x: [S::V; 8], tile: &mut [[u64; 8]; 8]) {
+        for (x, values) in x.into_iter().zip(tile) {
+            self.lanes.simd.store_words(x, values);
+        }
+    }
+
+    /// For each tile from `first` the quotients of the stages within vectors.
+    #[inline(always)]
+    fn tile_quotients(&self, first: usize) -> &[[[u64; 8]; 7]] {
+        let count = self.roots.values.len() / TILE;
+        &eights(&self.roots.lanes).as_chunks().0[first - count..]
+    }
+
     /// The factor of each lane from its quotient.
     #[inline(always)]
     fn lane_multiplier(self, one: S::V, quotient: &[u64; 8]) -> Multiplier<S::V> {
@@ -324,106 +421,80 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
     where
         [S::V; K]: Vectors<S>,
     {
-        let s = self.lanes.simd;
-        let stride = values.len() / (8 * K);
-        let values = eights_mut(values);
-        let factor = |stage: u32, block: usize| self.multiplier((first << stage) + block);
+        let (stride, multipliers) = (values.len() / (8 * K), self.multipliers::<K>(first));
+        let mut rows = rows::<K>(values, stride);
+        let factor = |stage: u32, block: usize| multipliers[(1 << stage) + block];
         for i in 0..stride {
-            let mut x = [self.lanes.zero; K];
-            for (k, x) in x.iter_mut().enumerate() {
-                *x = s.load_words(&values[i + k * stride]);
-            }
-            for (k, x) in x.split(self, 0, 0, &factor).into_iter().enumerate() {
-                s.store_words(x, &mut values[i + k * stride]);
-            }
+            let x = self.load(&rows, i).split(self, 0, 0, &factor);
+            self.store(x, &mut rows, i);
         }
     }
 
-    /// All passes after some, on block `first` of its stage.
     #[inline(always)]
     fn forward(self, values: &mut [u64]) {
-        let tiles = values.len() / TILE;
-        let mut plan = passes(values.len());
-        let (Some(a), b, c, rest) = (plan.next(), plan.next(), plan.next(), plan.next()) else {
-            return self.tiles(tiles, values);
-        };
-        debug_assert!(rest.is_none());
-        let (b, c) = (b.unwrap_or(0), c.unwrap_or(0));
-        self.pass(a, 1, values);
-        let length = values.len() >> a;
-        for (i, values) in values.chunks_exact_mut(length).enumerate() {
-            let first = (1 << a) + i;
-            self.pass(b, first, values);
-            let length = length >> b;
-            for (j, values) in values.chunks_exact_mut(length).enumerate() {
-                let first = (first << b) + j;
-                self.pass(c, first, values);
-                self.tiles(first << c, values);
+        let plan = Plan::new(values.len());
+        let mut blocks = 1;
+        for stages in plan.outer() {
+            let length = values.len() / blocks;
+            for (i, values) in values.chunks_exact_mut(length).enumerate() {
+                self.pass(*stages, blocks + i, values);
             }
+            blocks <<= stages;
+        }
+        let length = values.len() / blocks;
+        for (i, values) in values.chunks_exact_mut(length).enumerate() {
+            let (mut first, mut length) = (blocks + i, length);
+            for stages in plan.inner() {
+                for (i, values) in values.chunks_exact_mut(length).enumerate() {
+                    self.pass(*stages, first + i, values);
+                }
+                (first, length) = (first << stages, length >> stages);
+            }
+            self.tiles(first, values);
         }
     }
 
     #[inline(always)]
     fn pass(self, stages: u32, first: usize, values: &mut [u64]) {
         match stages {
-            0 => {}
             1 => self.split_pass::<2>(first, values),
             2 => self.split_pass::<4>(first, values),
-            3 => self.split_pass::<8>(first, values),
-            _ => self.split_pass::<16>(first, values),
+            _ => self.split_pass::<8>(first, values),
         }
     }
 
     /// The last six stages, on tiles numbered from `first`.
     #[inline(always)]
     fn tiles(self, first: usize, values: &mut [u64]) {
-        let (lanes, s) = (self.lanes, self.lanes.simd);
-        let one = s.splat(1);
-        let count = self.roots.values.len() / TILE;
-        for (i, values) in values.chunks_exact_mut(TILE).enumerate() {
-            let tile = first + i;
-            let values = eights_mut(values);
-            let mut x = [self.lanes.zero; 8];
-            for (x, values) in x.iter_mut().zip(values.iter()) {
-                *x = s.load_words(values);
-            }
-            let x = s.transpose(x.split(self, 0, 0, &|stage, block| self.multiplier((tile << stage) + block)));
-            let quotients = &eights(&self.roots.lanes)[7 * (tile - count)..][..7];
+        let (s, one) = (self.lanes.simd, self.lanes.simd.splat(1));
+        let lanes = self.tile_quotients(first);
+        for (i, (tile, quotients)) in tiles_mut(values).iter_mut().zip(lanes).enumerate() {
+            let multipliers = self.multipliers::<8>(first + i);
+            let factor = |stage: u32, block: usize| multipliers[(1 << stage) + block];
+            let x = s.transpose(self.load_tile(tile).split(self, 0, 0, &factor));
             let factor = |stage: u32, block: usize| self.lane_multiplier(one, &quotients[(1 << stage) - 1 + block]);
             let mut x = x.split(self, 0, 0, &factor);
             for x in &mut x {
-                *x = self.range.canonical(lanes, *x);
+                *x = self.range.canonical(self.lanes, *x);
             }
-            for (x, values) in s.transpose(x).into_iter().zip(values) {
-                s.store_words(x, values);
-            }
+            self.store_tile(s.transpose(x), tile);
         }
     }
 
     /// The first six stages back, on tiles numbered from `first`.
     #[inline(always)]
     fn join_tiles(self, offset: u64, first: usize, values: &mut [u64]) -> u64 {
-        let s = self.lanes.simd;
-        let one = s.splat(1);
-        let count = self.roots.values.len() / TILE;
+        let (s, one) = (self.lanes.simd, self.lanes.simd.splat(1));
+        let lanes = self.tile_quotients(first);
         let mut end = offset;
-        for (i, values) in values.chunks_exact_mut(TILE).enumerate() {
-            let tile = first + i;
-            let values = eights_mut(values);
-            let mut x = [self.lanes.zero; 8];
-            for (x, values) in x.iter_mut().zip(values.iter()) {
-                *x = s.load_words(values);
-            }
-            let x = s.transpose(x);
-            let quotients = &eights(&self.roots.lanes)[7 * (tile - count)..][..7];
+        for (i, (tile, quotients)) in tiles_mut(values).iter_mut().zip(lanes).enumerate() {
+            let multipliers = self.multipliers::<8>(first + i);
             let factor = |stage: u32, block: usize| self.lane_multiplier(one, &quotients[(1 << stage) - 1 + block]);
-            let (x, middle) = x.join(self, 0, 0, offset, &factor);
-            let factor = |stage: u32, block: usize| self.multiplier((tile << stage) + block);
+            let (x, middle) = s.transpose(self.load_tile(tile)).join(self, 0, 0, offset, &factor);
+            let factor = |stage: u32, block: usize| multipliers[(1 << stage) + block];
             let (x, after) = s.transpose(x).join(self, 0, 0, middle, &factor);
+            self.store_tile(x, tile);
             end = after;
-            for (x, values) in x.into_iter().zip(values) {
-                s.store_words(x, values);
-            }
         }
         end
     }
@@ -434,20 +505,14 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
     where
         [S::V; K]: Vectors<S>,
     {
-        let s = self.lanes.simd;
-        let stride = values.len() / (8 * K);
-        let values = eights_mut(values);
+        let (stride, multipliers) = (values.len() / (8 * K), self.multipliers::<K>(first));
+        let mut rows = rows::<K>(values, stride);
+        let factor = |stage: u32, block: usize| multipliers[(1 << stage) + block];
         let mut end = offset;
         for i in 0..stride {
-            let mut x = [self.lanes.zero; K];
-            for (k, x) in x.iter_mut().enumerate() {
-                *x = s.load_words(&values[i + k * stride]);
-            }
-            let (x, after) = x.join(self, 0, 0, offset, &|stage, block| self.multiplier((first << stage) + block));
+            let (x, after) = self.load(&rows, i).join(self, 0, 0, offset, &factor);
+            self.store(x, &mut rows, i);
             end = after;
-            for (k, x) in x.into_iter().enumerate() {
-                s.store_words(x, &mut values[i + k * stride]);
-            }
         }
         end
     }
@@ -455,11 +520,9 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
     #[inline(always)]
     fn pass_back(self, stages: u32, offset: u64, first: usize, values: &mut [u64]) -> u64 {
         match stages {
-            0 => offset,
             1 => self.join_pass::<2>(offset, first, values),
             2 => self.join_pass::<4>(offset, first, values),
-            3 => self.join_pass::<8>(offset, first, values),
-            _ => self.join_pass::<16>(offset, first, values),
+            _ => self.join_pass::<8>(offset, first, values),
         }
     }
 
@@ -469,41 +532,48 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
     where
         [S::V; K]: Vectors<S>,
     {
-        let s = self.lanes.simd;
-        let stride = values.len() / (8 * K);
-        let values = eights_mut(values);
-        let factor = |stage: u32, block: usize| self.multiplier((1 << stage) + block);
+        let (stride, multipliers) = (values.len() / (8 * K), self.multipliers::<K>(1));
+        let mut rows = rows::<K>(values, stride);
+        let factor = |stage: u32, block: usize| multipliers[(1 << stage) + block];
         for i in 0..stride {
-            let mut x = [self.lanes.zero; K];
-            for (k, x) in x.iter_mut().enumerate() {
-                *x = s.load_words(&values[i + k * stride]);
-            }
-            for (k, x) in x.join_last(self, offset, &factor, ends).into_iter().enumerate() {
-                s.store_words(x, &mut values[i + k * stride]);
-            }
+            let x = self.load(&rows, i).join_last(self, offset, &factor, ends);
+            self.store(x, &mut rows, i);
         }
     }
 
     /// All stages back, with `1/N`.
     #[inline(always)]
     fn inverse(self, offset: u64, table: &NttTable, values: &mut [u64]) {
-        let mut plan = passes(values.len());
-        let (a, b, c) = (plan.next().unwrap_or(0), plan.next().unwrap_or(0), plan.next().unwrap_or(0));
-        debug_assert!(plan.next().is_none());
-        let (length, mut end) = (values.len() >> a, offset);
+        let plan = Plan::new(values.len());
+        let (first_pass, outer, inner) = match plan.outer() {
+            [first, outer @ ..] => (*first, outer, plan.inner()),
+            [] => (plan.passes[0], &[][..], plan.inner().get(1..).unwrap_or_default()),
+        };
+        let mut blocks = 1usize << (first_pass + outer.iter().sum::<u32>());
+        let (mut end, length) = (offset, values.len() / blocks);
         for (i, values) in values.chunks_exact_mut(length).enumerate() {
-            let first = (1 << a) + i;
-            let length = length >> b;
-            let mut inner = offset;
-            for (j, values) in values.chunks_exact_mut(length).enumerate() {
-                let first = (first << b) + j;
-                inner = self.join_tiles(offset, first << c, values);
-                inner = self.pass_back(c, inner, first, values);
+            let stages: u32 = inner.iter().sum();
+            let (mut first, mut length) = ((blocks + i) << stages, length >> stages);
+            end = self.join_tiles(offset, first, values);
+            for stages in inner.iter().rev() {
+                (first, length) = (first >> stages, length << stages);
+                let mut after = end;
+                for (i, values) in values.chunks_exact_mut(length).enumerate() {
+                    after = self.pass_back(*stages, end, first + i, values);
+                }
+                end = after;
             }
-            end = self.pass_back(b, inner, first, values);
+        }
+        for stages in outer.iter().rev() {
+            blocks >>= stages;
+            let (length, mut after) = (values.len() / blocks, end);
+            for (i, values) in values.chunks_exact_mut(length).enumerate() {
+                after = self.pass_back(*stages, end, blocks + i, values);
+            }
+            end = after;
         }
         let ends = [self.lanes.multiplier(table.scale), self.lanes.multiplier(table.scaled_root)];
-        match a {
+        match first_pass {
             0 => {
                 for values in eights_mut(values) {
                     let x = self.lanes.scale(self.lanes.simd.load_words(values), ends[0]);
@@ -512,8 +582,7 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
             }
             1 => self.last_pass::<2>(end, ends, values),
             2 => self.last_pass::<4>(end, ends, values),
-            3 => self.last_pass::<8>(end, ends, values),
-            _ => self.last_pass::<16>(end, ends, values),
+            _ => self.last_pass::<8>(end, ends, values),
         }
     }
 }

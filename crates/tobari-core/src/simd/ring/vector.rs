@@ -210,33 +210,79 @@ impl<S: Simd> Residues<S> {
     pub(in crate::simd) fn key_product(
         self,
         q: &Modulus,
-        out: [&mut [u64]; 2],
+        [out0, out1]: [&mut [u64]; 2],
         digits: &[&[u64]],
         key: &[u64],
         count: usize,
     ) {
-        let (s, lanes) = (self.0, Lanes::new(self.0, q));
-        let carry = lanes.carry(q);
-        let ([out0, out1], key) = (out, eights(key));
-        let (out0, out1) = (eights_mut(out0), eights_mut(out1));
-        let mut before = [lanes.zero; 2];
-        for first in (0..digits.len()).step_by(LAZY - 1) {
-            let digits = &digits[first..digits.len().min(first + LAZY - 1)];
-            for (i, (out0, out1)) in out0.iter_mut().zip(out1.iter_mut()).enumerate() {
-                if first > 0 {
-                    before = [s.load_words(out0), s.load_words(out1)];
+        let key = eights(key);
+        match digits.len() {
+            1 => self.key_product_of::<1>(q, out0, out1, digits, key, count, true),
+            2 => self.key_product_of::<2>(q, out0, out1, digits, key, count, true),
+            3 => self.key_product_of::<3>(q, out0, out1, digits, key, count, true),
+            4 => self.key_product_of::<4>(q, out0, out1, digits, key, count, true),
+            5 => self.key_product_of::<5>(q, out0, out1, digits, key, count, true),
+            6 => self.key_product_of::<6>(q, out0, out1, digits, key, count, true),
+            _ => {
+                let mut first = 0;
+                for digits in digits.chunks(7) {
+                    let key = &key[2 * first..];
+                    match digits.len() {
+                        7 => self.key_product_of::<7>(q, out0, out1, digits, key, count, first == 0),
+                        _ => {
+                            for (digit, i) in digits.iter().zip(0..) {
+                                self.key_product_of::<1>(q, out0, out1, &[digit], &key[2 * i..], count, false);
+                            }
+                        }
+                    }
+                    first += digits.len();
                 }
-                let mut sums = [[before[0], lanes.zero], [before[1], lanes.zero]];
-                let key = &key[2 * (count * i + first)..][..2 * digits.len()];
-                for (digit, key) in digits.iter().zip(key.as_chunks::<2>().0) {
-                    let digit = s.load_words(&eights(digit)[i]);
-                    sums[0] = lanes.add_product(sums[0], digit, s.load_words(&key[0]));
-                    sums[1] = lanes.add_product(sums[1], digit, s.load_words(&key[1]));
-                }
-                s.store_words(lanes.reduce(sums[0], carry), out0);
-                s.store_words(lanes.reduce(sums[1], carry), out1);
             }
         }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "a loop")]
+    fn key_product_of<const D: usize>(
+        self,
+        q: &Modulus,
+        out0: &mut [u64],
+        out1: &mut [u64],
+        digits: &[&[u64]],
+        key: &[[u64; 8]],
+        count: usize,
+        first: bool,
+    ) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, q));
+        let carry = lanes.carry(q);
+        let digits = self.rows_of::<D>(digits, out0.len() / 8);
+        let keys = key.chunks(2 * count);
+        for (i, ((out0, out1), key)) in eights_mut(out0).iter_mut().zip(eights_mut(out1)).zip(keys).enumerate() {
+            let key = &key[..2 * D];
+            let mut sums = [[lanes.zero; 2]; 2];
+            if !first {
+                (sums[0][0], sums[1][0]) = (s.load_words(out0), s.load_words(out1));
+            }
+            for (d, digit) in digits.iter().enumerate() {
+                let digit = s.load_words(&digit[i]);
+                s.prefetch(&key[2 * d]);
+                s.prefetch(&key[2 * d + 1]);
+                sums[0] = lanes.add_product(sums[0], digit, s.load_words(&key[2 * d]));
+                sums[1] = lanes.add_product(sums[1], digit, s.load_words(&key[2 * d + 1]));
+            }
+            s.store_words(lanes.reduce(sums[0], carry), out0);
+            s.store_words(lanes.reduce(sums[1], carry), out1);
+        }
+    }
+
+    /// Rows of `length` eights, as many as `R` says.
+    #[inline(always)]
+    fn rows_of<'a, const R: usize>(self, rows: &[&'a [u64]], length: usize) -> [&'a [[u64; 8]]; R] {
+        let mut all: [&[[u64; 8]]; R] = [&[]; R];
+        for (all, row) in all.iter_mut().zip(rows) {
+            *all = &eights(row)[..length];
+        }
+        all
     }
 
     #[inline(always)]
@@ -275,22 +321,52 @@ impl<S: Simd> Residues<S> {
 
     #[inline(always)]
     pub(in crate::simd) fn combine(self, combination: &Combination, rows: &[&[u64]], out: &mut [u64]) {
+        let products = &combination.products[..];
+        match rows.len() {
+            2 => self.combine_of::<2>(combination, rows, products, out, true),
+            3 => self.combine_of::<3>(combination, rows, products, out, true),
+            4 => self.combine_of::<4>(combination, rows, products, out, true),
+            5 => self.combine_of::<5>(combination, rows, products, out, true),
+            6 => self.combine_of::<6>(combination, rows, products, out, true),
+            _ => {
+                for (pass, (rows, products)) in rows.chunks(4).zip(products.chunks(4)).enumerate() {
+                    match rows.len() {
+                        4 => self.combine_of::<4>(combination, rows, products, out, pass == 0),
+                        _ => {
+                            for (i, (row, product)) in rows.iter().zip(products).enumerate() {
+                                let first = pass == 0 && i == 0;
+                                self.combine_of::<1>(combination, &[row], &[*product], out, first);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn combine_of<const R: usize>(
+        self,
+        combination: &Combination,
+        rows: &[&[u64]],
+        products: &[u64],
+        out: &mut [u64],
+        first: bool,
+    ) {
         let (s, lanes) = (self.0, Lanes::new(self.0, &combination.modulus));
         let carry = lanes.carry(&combination.modulus);
-        let mut before = s.splat(combination.offset);
-        for first in (0..rows.len()).step_by(LAZY - 1) {
-            let rows = &rows[first..rows.len().min(first + LAZY - 1)];
-            let products = &combination.products[first..][..rows.len()];
-            for (i, out) in eights_mut(out).iter_mut().enumerate() {
-                if first > 0 {
-                    before = s.load_words(out);
-                }
-                let mut sum = [before, lanes.zero];
-                for (row, product) in rows.iter().zip(products) {
-                    sum = lanes.add_product(sum, s.load_words(&eights(row)[i]), s.splat(*product));
-                }
-                s.store_words(lanes.reduce(sum, carry), out);
+        let rows = self.rows_of::<R>(rows, out.len() / 8);
+        let mut factors = [lanes.zero; R];
+        for (factor, product) in factors.iter_mut().zip(products) {
+            *factor = s.splat(*product);
+        }
+        let offset = s.splat(combination.offset);
+        for (i, out) in eights_mut(out).iter_mut().enumerate() {
+            let mut sum = [if first { offset } else { s.load_words(out) }, lanes.zero];
+            for (row, factor) in rows.iter().zip(factors) {
+                sum = lanes.add_product(sum, s.load_words(&row[i]), factor);
             }
+            s.store_words(lanes.reduce(sum, carry), out);
         }
     }
 

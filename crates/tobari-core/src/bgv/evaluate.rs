@@ -7,6 +7,7 @@ use crate::params::LatticeParameters;
 use crate::ring::{Coeff, Division, Domain, Eval, Modulus, Poly, Rounding, Seed};
 use crate::rlwe::{self, EvaluationKey, GaloisKey, KeySwitcher, PublicKey, norms};
 use rand_core::CryptoRng;
+use std::borrow::Cow;
 use std::sync::OnceLock;
 use zeroize::Zeroizing;
 
@@ -108,21 +109,29 @@ impl Evaluator {
         if !(1..=ciphertext.level()).contains(&level) {
             return Err(EvaluateError::Level { present: ciphertext.level(), wanted: level });
         }
-        let mut out = ciphertext.clone();
-        while out.level() > level {
-            out = self.mod_switch(out);
-        }
-        Ok(out)
+        Ok(self.at_level(ciphertext, level).into_owned())
     }
 
-    fn mod_switch(&self, ciphertext: Ciphertext) -> Ciphertext {
-        let Ciphertext { inner, factor, norm } = ciphertext;
-        let ring = self.parameters.ring();
-        let level = inner.level();
+    /// The same message at this level, which is not above the present one.
+    fn at_level<'a>(&self, ciphertext: &'a Ciphertext, level: usize) -> Cow<'a, Ciphertext> {
+        let mut out = Cow::Borrowed(ciphertext);
+        while out.level() > level {
+            out = Cow::Owned(self.mod_switch(&out));
+        }
+        out
+    }
+
+    fn mod_switch(&self, ciphertext: &Ciphertext) -> Ciphertext {
+        let (ring, level) = (self.parameters.ring(), ciphertext.level());
         let division =
             self.divisions[level - 1].get_or_init(|| Division::by_last(ring, level, Rounding::Congruent(self.t)));
-        let last = ring.data_primes()[level - 1].modulus().value();
-        let parts: Vec<_> = inner.parts().iter().map(|part| division.divide(part)).collect();
+        let parts = ciphertext.inner.parts().iter().map(|part| division.divide(part)).collect();
+        self.divided(parts, ciphertext.factor, ciphertext.norm)
+    }
+
+    /// What came of a ciphertext of this factor and norm by division by the prime after its last one.
+    fn divided(&self, parts: Vec<Poly<Eval>>, factor: u64, norm: f64) -> Ciphertext {
+        let last = self.parameters.ring().data_primes()[parts[0].basis().data()].modulus().value();
         let rounding = norms::rounding(&self.parameters, parts.len());
         let inverse = self.t.inverse(last).unwrap_or_else(|| unreachable!("primes are prime to t"));
         Ciphertext {
@@ -133,9 +142,11 @@ impl Evaluator {
     }
 
     /// Both at the lower of their levels.
-    fn align(&self, a: &Ciphertext, b: &Ciphertext) -> Result<(Ciphertext, Ciphertext), EvaluateError> {
+    fn align<'a>(&self, a: &'a Ciphertext, b: &'a Ciphertext) -> Result<[Cow<'a, Ciphertext>; 2], EvaluateError> {
+        self.check(a)?;
+        self.check(b)?;
         let level = a.level().min(b.level());
-        Ok((self.mod_switch_to(a, level)?, self.mod_switch_to(b, level)?))
+        Ok([self.at_level(a, level), self.at_level(b, level)])
     }
 
     /// `a + b`.
@@ -143,7 +154,8 @@ impl Evaluator {
     /// # Errors
     /// [`EvaluateError::Parameters`].
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, EvaluateError> {
-        let (mut a, mut b) = self.align(a, b)?;
+        let [a, mut b] = self.align(a, b)?;
+        let mut a = a.into_owned();
         self.equalise(&mut a, &mut b);
         a.inner.add_assign(&b.inner);
         a.norm = norms::sum([a.norm, b.norm]);
@@ -155,7 +167,8 @@ impl Evaluator {
     /// # Errors
     /// [`EvaluateError::Parameters`].
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, EvaluateError> {
-        let (mut a, mut b) = self.align(a, b)?;
+        let [a, mut b] = self.align(a, b)?;
+        let mut a = a.into_owned();
         self.equalise(&mut a, &mut b);
         a.inner.sub_assign(&b.inner);
         a.norm = norms::sum([a.norm, b.norm]);
@@ -164,7 +177,7 @@ impl Evaluator {
 
     /// Gives two ciphertexts one factor, by multiplying each with a number of about `√t`: numbers with `u κ_a = v κ_b`, which
     /// Euclid's algorithm on `t` and `κ_b/κ_a` has at its middle.
-    fn equalise(&self, a: &mut Ciphertext, b: &mut Ciphertext) {
+    fn equalise(&self, a: &mut Ciphertext, b: &mut Cow<'_, Ciphertext>) {
         if a.factor == b.factor {
             return;
         }
@@ -179,7 +192,7 @@ impl Evaluator {
             (v, next_v) = (next_v, v - quotient * next_v);
         }
         let factor = self.t.mul(a.factor, self.t.reduce_signed(next_r));
-        for (ciphertext, scalar) in [(a, next_r), (b, next_v)] {
+        for (ciphertext, scalar) in [(a, next_r), (b.to_mut(), next_v)] {
             ciphertext.inner.scale_assign(scalar);
             ciphertext.norm += (scalar.unsigned_abs() as f64).log2();
             ciphertext.factor = factor;
@@ -252,7 +265,7 @@ impl Evaluator {
         if a.needs_relinearization() || b.needs_relinearization() {
             return Err(EvaluateError::NotRelinearized);
         }
-        let (a, b) = self.align(a, b)?;
+        let [a, b] = self.align(a, b)?;
         let inner = a.inner.tensor(&b.inner);
         Ok(Ciphertext { inner, factor: self.t.mul(a.factor, b.factor), norm: a.norm + b.norm })
     }
@@ -267,12 +280,8 @@ impl Evaluator {
             return Ok(a.clone());
         }
         let key = self.key(keys.inner().for_products(), a.level(), || "relinearisation".to_owned())?;
-        let mut parts = a.inner.parts().to_vec();
-        let switched = parts.pop().map(|third| self.switcher.switch(&third, key));
-        for (part, switched) in parts.iter_mut().zip(switched.iter().flatten()) {
-            part.add_assign(switched);
-        }
-        Ok(self.switched(parts, a))
+        let [c0, c1, c2] = a.inner.parts() else { unreachable!("three parts") };
+        Ok(self.switched(self.switcher.relinearize([c0, c1, c2], key), a))
     }
 
     /// `a b`.
@@ -281,6 +290,28 @@ impl Evaluator {
     /// As [`Self::mul_lazy`] and [`Self::relinearize`].
     pub fn mul(&self, a: &Ciphertext, b: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
         self.relinearize(&self.mul_lazy(a, b)?, keys)
+    }
+
+    /// `a b` over the last prime: [`Self::mul`] and [`Self::mod_switch_to`] one level down in less time, and rounded once.
+    ///
+    /// # Errors
+    /// As [`Self::mul`], or [`EvaluateError::Level`] if there is one prime only.
+    pub fn mul_mod_switch(
+        &self,
+        a: &Ciphertext,
+        b: &Ciphertext,
+        keys: &EvaluationKeys,
+    ) -> Result<Ciphertext, EvaluateError> {
+        let product = self.mul_lazy(a, b)?;
+        let level = product.level();
+        if level < 2 {
+            return Err(EvaluateError::Level { present: level, wanted: 0 });
+        }
+        let key = self.key(keys.inner().for_products(), level, || "relinearisation".to_owned())?;
+        let [c0, c1, c2] = product.inner.parts() else { unreachable!("a product") };
+        let parts = self.switcher.relinearize_and_divide([c0, c1, c2], key);
+        let norm = norms::sum([product.norm, norms::switch(&self.parameters, level)]);
+        Ok(self.divided(parts.into(), product.factor, norm))
     }
 
     /// Both rows turned: slot `j` gets what slot `j + steps` had.
@@ -330,22 +361,20 @@ impl Evaluator {
             }
             chosen.push(entry);
         }
-        let digits = chosen.iter().any(Option::is_some).then(|| self.switcher.digits(c1));
+        // one automorphism makes its digits as it goes
+        let digits = (chosen.iter().flatten().count() > 1).then(|| self.switcher.digits(c1));
         let mut chosen = chosen.into_iter();
         Ok(elements.map(|_| match (chosen.next().flatten(), &digits) {
-            (Some(GaloisKey { automorphism, key }), Some(digits)) => {
-                let [mut first, second] = self.switcher.switch_digits(&digits.automorphism(automorphism), key);
-                first.add_assign(&c0.automorphism(automorphism));
-                self.switched(vec![first, second], a)
-            }
-            _ => a.clone(), // by no step at all
+            (Some(galois), Some(digits)) => self.switched(self.switcher.rotate_digits(c0, digits, galois), a),
+            (Some(galois), None) => self.switched(self.switcher.rotate([c0, c1], galois), a),
+            (None, _) => a.clone(), // by no step at all
         }))
     }
 
     /// What came of `a` by a key switch.
-    fn switched(&self, parts: Vec<Poly<Eval>>, a: &Ciphertext) -> Ciphertext {
+    fn switched(&self, parts: [Poly<Eval>; 2], a: &Ciphertext) -> Ciphertext {
         let norm = norms::sum([a.norm, norms::switch(&self.parameters, a.level())]);
-        Ciphertext { inner: rlwe::Ciphertext::new(&self.parameters, parts), factor: a.factor, norm }
+        Ciphertext { inner: rlwe::Ciphertext::new(&self.parameters, parts.into()), factor: a.factor, norm }
     }
 
     fn key<'a>(

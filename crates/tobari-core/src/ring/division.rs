@@ -16,8 +16,8 @@
 use super::Ring;
 use super::conversion::Conversion;
 use super::modulus::{Factor, Modulus};
-use super::poly::{Basis, Coeff, Eval, Poly};
-use crate::simd::{Combination, RingKernels, Term};
+use super::poly::{Automorphism, Basis, Coeff, Eval, Poly};
+use crate::simd::{Buffer, Combination, RingKernels, Term};
 use std::sync::Arc;
 
 /// How a quotient is rounded.
@@ -111,11 +111,36 @@ impl Division {
     /// # Panics
     /// If the element is of another ring or basis.
     pub fn divide(&self, dividend: &Poly<Eval>) -> Poly<Eval> {
-        self.divide_rows(
-            dividend,
-            |row, values| self.ring.table(self.from, row).inverse(values),
-            |row, correction| self.ring.table(self.to, row).forward(correction),
-        )
+        self.divide_and(dividend, None, |_, _, _| {})
+    }
+
+    /// What `finish` makes of the quotient's rows, given their number and modulus, and then their images if there is an
+    /// automorphism. It is done while they are near.
+    ///
+    /// # Panics
+    /// If the element is of another ring or basis.
+    pub(crate) fn divide_and(
+        &self,
+        dividend: &Poly<Eval>,
+        automorphism: Option<&Automorphism>,
+        finish: impl Fn(usize, &Modulus, &mut [u64]),
+    ) -> Poly<Eval> {
+        let corrections =
+            Corrections::new(self, dividend, |row, values| self.ring.table(self.from, row).inverse(values));
+        let mut scratch = self.ring.scratch(usize::from(automorphism.is_some()));
+        let mut quotient = Poly::any(&self.ring, self.to);
+        for row in 0..self.to.rows() {
+            let out = quotient.row_mut(row);
+            let values = if automorphism.is_some() { &mut scratch[..] } else { &mut *out };
+            corrections.write(row, values);
+            self.ring.table(self.to, row).forward(values);
+            self.finish_row(row, dividend.row(row), values);
+            finish(row, self.ring.table(self.to, row).modulus(), values);
+            if let Some(automorphism) = automorphism {
+                automorphism.permute(&scratch, out);
+            }
+        }
+        quotient
     }
 
     /// The quotient, of coefficients.
@@ -123,41 +148,58 @@ impl Division {
     /// # Panics
     /// If the element is of another ring or basis.
     pub fn divide_coefficients(&self, dividend: &Poly<Coeff>) -> Poly<Coeff> {
-        self.divide_rows(dividend, |_, _| {}, |_, _| {})
+        let corrections = Corrections::new(self, dividend, |_, _| {});
+        let mut quotient = Poly::any(&self.ring, self.to);
+        for row in 0..self.to.rows() {
+            corrections.write(row, quotient.row_mut(row));
+            self.finish_row(row, dividend.row(row), quotient.row_mut(row));
+        }
+        quotient
     }
 
-    /// The quotient, row by row; `coefficients` makes a row coefficients, and `form` gives `δ` the form of the element.
-    fn divide_rows<F: super::Form>(
-        &self,
+    /// `(x - δ)/D`, in the place of `δ`.
+    fn finish_row(&self, row: usize, x: &[u64], values: &mut [u64]) {
+        (RingKernels::best().sub_scale_assign)(&self.corrections[row].modulus, values, x, self.inverses[row]);
+    }
+}
+
+/// `δ` as terms.
+struct Corrections<'a> {
+    division: &'a Division,
+    terms: Buffer,
+}
+
+impl<'a> Corrections<'a> {
+    /// For an element of which `coefficients` makes a row coefficients.
+    fn new<F: super::Form>(
+        division: &'a Division,
         dividend: &Poly<F>,
         coefficients: impl Fn(usize, &mut [u64]),
-        form: impl Fn(usize, &mut [u64]),
-    ) -> Poly<F> {
-        assert!(Arc::ptr_eq(&self.ring, dividend.ring()), "an element of another ring");
-        assert_eq!(self.from, dividend.basis(), "an element over another basis");
-        let (kernels, degree, stay) = (RingKernels::best(), self.ring.degree(), self.to.rows());
-        let mut scratch = self.ring.scratch(self.from.rows() - stay + 3);
-        let (go, rest) = scratch.split_at_mut((self.from.rows() - stay) * degree);
-        let (quotients, rest) = rest.split_at_mut(degree);
-        let (k, correction) = rest.split_at_mut(degree);
-        let mut rows: Vec<&mut [u64]> = go.chunks_exact_mut(degree).collect();
-        for (row, values) in (stay..).zip(&mut rows) {
+    ) -> Self {
+        let ring = &division.ring;
+        assert!(Arc::ptr_eq(ring, dividend.ring()), "an element of another ring");
+        assert_eq!(division.from, dividend.basis(), "an element over another basis");
+        let (stay, count) = (division.to.rows(), division.terms.len());
+        let mut terms = ring.scratch(count + 1 + usize::from(division.congruent.is_some()));
+        let mut rows: Vec<&mut [u64]> = terms.chunks_exact_mut(ring.degree()).collect();
+        for (row, values) in (stay..).zip(&mut rows[..count]) {
             values.copy_from_slice(dividend.row(row));
             coefficients(row, values);
         }
-        (kernels.terms_assign)(&self.terms, &mut rows, quotients);
-        let mut terms: Vec<&[u64]> = rows.into_iter().map(|row| &*row).chain([&*quotients]).collect();
-        if let Some(congruent) = &self.congruent {
-            (kernels.combine)(congruent, &terms, k);
-            terms.push(k);
+        let (go, rest) = rows.split_at_mut(count);
+        let [quotients, k @ ..] = rest else { unreachable!("one row more than terms") };
+        (RingKernels::best().terms_assign)(&division.terms, go, quotients);
+        if let (Some(congruent), [k]) = (&division.congruent, k) {
+            let terms: Vec<&[u64]> = go.iter().map(|row| &**row).chain([&**quotients]).collect();
+            (RingKernels::best().combine)(congruent, &terms, k);
         }
-        let mut quotient = Poly::any(&self.ring, self.to);
-        for (row, (sum, inverse)) in self.corrections.iter().zip(&self.inverses).enumerate() {
-            (kernels.combine)(sum, &terms, correction);
-            form(row, correction);
-            (kernels.sub_scale)(&sum.modulus, quotient.row_mut(row), dividend.row(row), correction, *inverse);
-        }
-        quotient
+        Self { division, terms }
+    }
+
+    /// Coefficients of `δ` modulo prime `row` of those that stay.
+    fn write(&self, row: usize, out: &mut [u64]) {
+        let terms: Vec<&[u64]> = self.terms.chunks_exact(out.len()).collect();
+        (RingKernels::best().combine)(&self.division.corrections[row], &terms, out);
     }
 }
 

@@ -338,6 +338,21 @@ impl Poly<Eval> {
         }
     }
 
+    /// `a_0 b_0`, `a_0 b_1 + a_1 b_0` and `a_1 b_1`.
+    ///
+    /// # Panics
+    /// If the rings or the bases differ.
+    pub fn tensor(a: [&Self; 2], b: [&Self; 2]) -> [Self; 3] {
+        [a[1], b[0], b[1]].into_iter().for_each(|other| a[0].check(other));
+        let mut out = [(); 3].map(|()| Self::any(&a[0].ring, a[0].basis));
+        for (row, table) in a[0].ring.tables(a[0].basis).enumerate() {
+            let rows = out.each_mut().map(|out| out.row_mut(row));
+            let [a, b] = [a, b].map(|pair| pair.map(|element| element.row(row)));
+            (RingKernels::best().tensor)(table.modulus(), rows, a, b);
+        }
+        out
+    }
+
     /// `Σ a b` over pairs of an `a` over one basis and a `b` over it or a larger one.
     ///
     /// # Panics
@@ -361,7 +376,7 @@ impl Poly<Eval> {
         let mut out = Self::any(&self.ring, self.basis);
         let degree = self.ring.degree();
         for (out, row) in out.values.chunks_exact_mut(degree).zip(self.values.chunks_exact(degree)) {
-            (RingKernels::best().permute)(&automorphism.permutation, row, out);
+            automorphism.permute(row, out);
         }
         out
     }
@@ -398,6 +413,11 @@ impl Automorphism {
         let exponent = |place: usize| (2 * reverse(place, degree) + 1) * element % (2 * degree);
         let permutation = Permutation::new(degree, |place| reverse((exponent(place) - 1) / 2, degree));
         Self { element, permutation }
+    }
+
+    /// Moves the values of a row.
+    pub(crate) fn permute(&self, from: &[u64], to: &mut [u64]) {
+        (RingKernels::best().permute)(&self.permutation, from, to);
     }
 
     /// `g`.

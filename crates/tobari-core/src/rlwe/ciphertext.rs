@@ -2,7 +2,7 @@
 
 use super::keys::uniform;
 use crate::params::LatticeParameters;
-use crate::ring::{Automorphism, Eval, Poly, Seed};
+use crate::ring::{Eval, Poly, Seed};
 
 /// Two elements, or three after a product, over the first data primes; the phase is `c_0 + c_1 s + c_2 s²`.
 #[derive(Clone)]
@@ -103,20 +103,7 @@ impl Ciphertext {
         let ([a0, a1], [b0, b1]) = (&self.parts[..], &other.parts[..]) else {
             panic!("a product of products that were not relinearised")
         };
-        let product = |x: &Poly<Eval>, y: &Poly<Eval>| {
-            let mut product = x.clone();
-            product.mul_assign(y);
-            product
-        };
-        let mut middle = product(a0, b1);
-        middle.mul_add_assign(a1, b0);
-        Self::new(&self.parameters, vec![product(a0, b0), middle, product(a1, b1)])
-    }
-
-    /// All parts under `X -> X^g`: the phase is that of the message under it, for the secret `s(X^g)`.
-    pub(crate) fn automorphism(&self, automorphism: &Automorphism) -> Self {
-        let parts = self.parts.iter().map(|part| part.automorphism(automorphism)).collect();
-        Self { parameters: self.parameters.clone(), parts }
+        Self::new(&self.parameters, Poly::tensor([a0, a1], [b0, b1]).into())
     }
 
     /// The same phase modulo fewer primes: rows are dropped, nothing is divided.

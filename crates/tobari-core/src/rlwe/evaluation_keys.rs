@@ -14,7 +14,7 @@ pub(crate) struct EvaluationKeys {
     automorphisms: BTreeMap<usize, GaloisKey>,
 }
 
-/// A key from `s(X^g)` to `s`, and `X -> X^g`.
+/// A key from `s` to `s(X^(1/g))`, and `X -> X^g`, which makes that `s` again.
 #[derive(Clone)]
 pub(crate) struct GaloisKey {
     pub(crate) automorphism: Automorphism,
@@ -23,7 +23,8 @@ pub(crate) struct GaloisKey {
 
 impl EvaluationKeys {
     pub(crate) fn generate_for_products(&mut self, secret: &SecretKey, level: usize, rng: &mut impl CryptoRng) {
-        self.products = Some(EvaluationKey::generate(secret, &secret.square(), level, rng));
+        let source = secret.square();
+        self.products = Some(EvaluationKey::generate(secret.parameters(), [&source, secret.values()], level, rng));
     }
 
     /// For `X -> X^element`.
@@ -34,8 +35,10 @@ impl EvaluationKeys {
         level: usize,
         rng: &mut impl CryptoRng,
     ) {
-        let automorphism = Automorphism::new(secret.parameters().degree(), element);
-        let key = EvaluationKey::generate(secret, &secret.rotated(&automorphism), level, rng);
+        let (parameters, degree) = (secret.parameters(), secret.parameters().degree());
+        let automorphism = Automorphism::new(degree, element);
+        let target = secret.rotated(&Automorphism::new(degree, inverse(degree, element)));
+        let key = EvaluationKey::generate(parameters, [secret.values(), &target], level, rng);
         self.automorphisms.insert(element, GaloisKey { automorphism, key });
     }
 
@@ -44,7 +47,7 @@ impl EvaluationKeys {
         self.products = Some(key);
     }
 
-    /// With this key, from `s(X^element)`.
+    /// With this key, from `s` to `s(X^(1/element))`.
     pub(crate) fn set_for_automorphism(&mut self, element: usize, key: EvaluationKey) {
         let automorphism = Automorphism::new(key.parameters().degree(), element);
         self.automorphisms.insert(element, GaloisKey { automorphism, key });
@@ -71,6 +74,12 @@ pub(crate) fn rotation(degree: usize, steps: i64) -> usize {
     5usize.wrapping_pow(steps) & (2 * degree - 1)
 }
 
+/// `1/element mod 2N`, by Newton's iteration: right modulo 8, and twice as many bits each time.
+fn inverse(degree: usize, element: usize) -> usize {
+    let inverse = (0..5).fold(element, |x, _| x.wrapping_mul(2usize.wrapping_sub(element.wrapping_mul(x))));
+    inverse & (2 * degree - 1)
+}
+
 /// `2N - 1`: the automorphism `X -> 1/X`.
 pub(crate) fn conjugation(degree: usize) -> usize {
     2 * degree - 1
@@ -79,6 +88,13 @@ pub(crate) fn conjugation(degree: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn inverses_of_odd_numbers_are_odd_numbers() {
+        for (degree, element) in [(8, 5), (64, 127), (1 << 17, 5), (1 << 17, (1 << 18) - 3)] {
+            assert_eq!(inverse(degree, element) * element % (2 * degree), 1);
+        }
+    }
 
     #[test]
     fn rotations_are_powers_of_five() {

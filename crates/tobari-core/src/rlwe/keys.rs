@@ -66,7 +66,7 @@ impl SecretKey {
         Self { parameters: parameters.clone(), seed: Seed::from_bytes([0; 32]), values }
     }
 
-    #[cfg(test)]
+    /// `s` over all primes.
     pub(crate) fn values(&self) -> &Poly<Eval> {
         &self.values
     }
@@ -78,17 +78,9 @@ impl SecretKey {
         square
     }
 
-    /// `s(X^g)`, which a rotated ciphertext needs switched.
+    /// `s(X^g)`.
     pub(crate) fn rotated(&self, automorphism: &Automorphism) -> Zeroizing<Poly<Eval>> {
         Zeroizing::new(self.values.automorphism(automorphism))
-    }
-
-    /// `b = -a s + f e` for an `a`, with an error from `secret`.
-    pub(crate) fn mask(&self, a: &Poly<Eval>, secret: &Seed, index: u64) -> Poly<Eval> {
-        let mut b = self.times(a);
-        b.neg_assign();
-        b.add_assign(&error(&self.parameters, a.basis(), secret, index));
-        b
     }
 
     fn times(&self, a: &Poly<Eval>) -> Poly<Eval> {
@@ -105,7 +97,7 @@ impl SecretKey {
         let (seed, secret) = (Seed::random(rng), Seed::random(rng));
         let ring = self.parameters.ring();
         let a = uniform(ring, ring.basis(data), &seed, 0);
-        SeededCiphertext::new(&self.parameters, self.mask(&a, &secret, 0), seed)
+        SeededCiphertext::new(&self.parameters, mask(&self.parameters, &self.values, &a, &secret, 0), seed)
     }
 
     /// `c_0 + c_1 s (+ c_2 s²)`.
@@ -194,6 +186,21 @@ impl PublicKey {
 /// A uniform element: row after row from streams of `seed`, `index` being that of the element.
 pub(crate) fn uniform(ring: &Arc<Ring>, basis: Basis, seed: &Seed, index: u64) -> Poly<Eval> {
     Poly::uniform(ring, basis, |place| seed.stream(Domain::Uniform, index << 8 | place as u64))
+}
+
+/// `b = -a s + f e` for an `a` and a secret, with an error from `seed`.
+pub(super) fn mask(
+    parameters: &LatticeParameters,
+    secret: &Poly<Eval>,
+    a: &Poly<Eval>,
+    seed: &Seed,
+    index: u64,
+) -> Poly<Eval> {
+    let mut b = Poly::zero(a.ring(), a.basis());
+    b.mul_add_assign(a, secret);
+    b.neg_assign();
+    b.add_assign(&error(parameters, a.basis(), seed, index));
+    b
 }
 
 /// `f e`.

@@ -21,15 +21,20 @@
 //! At a lower level the groups lose their last primes, and those that have none left go. A key serves the level that it was
 //! made for, and all lower ones.
 //!
-//! **Hoisting** (Halevi, Shoup, CRYPTO 2018): digits of a rotated element are the rotated digits, so that one element is cut
-//! ([`KeySwitcher::digits`]) and rotated many times ([`KeySwitcher::switch_digits`]).
+//! **Automorphisms come last.** A key for `X -> X^g` switches from `s` to `s(X^(1/g))`; then the automorphism makes that `s` again,
+//! and two elements over `Q` are moved, not the digits over `Q P`. So digits are the same for all automorphisms: an element is cut
+//! once ([`KeySwitcher::digits`]) and rotated many times (hoisting: Halevi, Shoup, CRYPTO 2018).
+//!
+//! **One row after another.** The digits of an element that is used once are made row by row, multiplied with that row of the key, and
+//! forgotten; a key is stored in the order of that reading.
 //!
 //! Cost at `l` rows, `d` digits, `k` special primes: `l` transforms back, `d (l + k) - l` forward, `2 d (l + k) N` products, then
 //! `2 k` transforms back and `2 l` forward.
 
-use super::keys::{SecretKey, uniform};
+use super::evaluation_keys::GaloisKey;
+use super::keys::{mask, uniform};
 use crate::params::{LatticeParameters, Plaintext};
-use crate::ring::{Automorphism, Basis, Conversion, Division, Eval, Modulus, Poly, Ring, Rounding, Seed};
+use crate::ring::{Basis, Conversion, Division, Eval, Modulus, Poly, Ring, Rounding, Seed};
 use crate::simd::{Buffer, LANES, Line, RingKernels, words};
 use rand_core::CryptoRng;
 use std::sync::{Arc, OnceLock};
@@ -46,12 +51,16 @@ pub struct EvaluationKey {
 }
 
 impl EvaluationKey {
-    /// From `source`, which is over all primes, to `secret`, for ciphertexts of `level` data primes and fewer.
+    /// From `source` to `target`, secrets over all primes, for ciphertexts of `level` data primes and fewer.
     ///
     /// # Panics
     /// If there are not so many, or no special prime.
-    pub(crate) fn generate(secret: &SecretKey, source: &Poly<Eval>, level: usize, rng: &mut impl CryptoRng) -> Self {
-        let parameters = secret.parameters();
+    pub(crate) fn generate(
+        parameters: &LatticeParameters,
+        [source, target]: [&Poly<Eval>; 2],
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Self {
         let ring = parameters.ring();
         assert!(!ring.special_primes().is_empty(), "keys need a special prime");
         let basis = ring.key_basis(level);
@@ -61,7 +70,7 @@ impl EvaluationKey {
         };
         let body = |digit: usize| {
             let a = uniform(ring, basis, &seed, digit as u64);
-            let mut b = secret.mask(&a, &errors, digit as u64);
+            let mut b = mask(parameters, target, &a, &errors, digit as u64);
             let group = group(parameters, digit, level);
             let mut scaled = Zeroizing::new(source.restrict(basis));
             scaled.keep_rows(&group, special);
@@ -152,19 +161,14 @@ pub struct KeySwitcher {
 struct Level {
     /// By digit: from its own rows to all others of the key basis.
     lifts: Vec<Conversion>,
+    /// By the special primes.
     division: Division,
+    /// By the special primes and the last data prime.
+    both: OnceLock<Division>,
 }
 
 /// An element cut into digits, each over the data primes of its level and the special ones.
-#[derive(Clone)]
 pub struct Digits(Vec<Poly<Eval>>);
-
-impl Digits {
-    /// The digits of the element under `X -> X^g`.
-    pub fn automorphism(&self, automorphism: &Automorphism) -> Self {
-        Self(self.0.iter().map(|digit| digit.automorphism(automorphism)).collect())
-    }
-}
 
 impl KeySwitcher {
     /// For these parameters. Without a special prime there are no keys to switch with.
@@ -187,13 +191,10 @@ impl KeySwitcher {
                 let others = [&moduli[..group.start], &moduli[group.end..]].concat();
                 Conversion::new(&moduli[group], &others)
             };
-            let rounding = match self.parameters.plaintext() {
-                Plaintext::Approximate => Rounding::Nearest,
-                Plaintext::Integers(t) => Rounding::Congruent(t),
-            };
             Level {
                 lifts: (0..groups(&self.parameters, level)).map(lift).collect(),
-                division: Division::by_special(ring, level, rounding),
+                division: Division::by_special(ring, level, rounding(&self.parameters)),
+                both: OnceLock::new(),
             }
         })
     }
@@ -218,7 +219,7 @@ impl KeySwitcher {
         Digits(digits)
     }
 
-    /// `P (u_0, u_1)` modulo `Q P` for digits: what [`Self::switch_digits`] divides.
+    /// `P (u_0, u_1)` modulo `Q P`, before the division.
     pub(crate) fn product(&self, digits: &Digits, key: &EvaluationKey) -> [Poly<Eval>; 2] {
         let basis = digits.0[0].basis();
         let mut out = [(); 2].map(|()| Poly::any(self.parameters.ring(), basis));
@@ -252,26 +253,85 @@ impl KeySwitcher {
         (RingKernels::best().key_product)(q, out, digits, values, count);
     }
 
-    /// Divides by `P`.
-    pub(crate) fn divide(&self, product: [Poly<Eval>; 2]) -> [Poly<Eval>; 2] {
-        let level = self.level(product[0].basis().data());
-        product.map(|part| level.division.divide(&part))
-    }
-
-    /// `(u_0, u_1)` with the phase of the element that was cut times the key's source.
+    /// `(u_0, u_1)` with the phase of the element times the key's source.
     ///
     /// # Panics
     /// If the key is of other parameters, or of a lower level.
-    pub fn switch_digits(&self, digits: &Digits, key: &EvaluationKey) -> [Poly<Eval>; 2] {
-        self.divide(self.product(digits, key))
+    pub fn switch(&self, element: &Poly<Eval>, key: &EvaluationKey) -> [Poly<Eval>; 2] {
+        let division = &self.level(element.basis().data()).division;
+        self.product_once(element, key).map(|part| division.divide(&part))
     }
 
-    /// The same for an element that is used once.
+    /// A product of three parts in two.
     ///
     /// # Panics
-    /// As [`Self::digits`] and [`Self::switch_digits`].
-    pub fn switch(&self, element: &Poly<Eval>, key: &EvaluationKey) -> [Poly<Eval>; 2] {
-        self.divide(self.product_once(element, key))
+    /// As [`Self::switch`].
+    pub(crate) fn relinearize(&self, parts: [&Poly<Eval>; 3], key: &EvaluationKey) -> [Poly<Eval>; 2] {
+        let [c0, c1, c2] = parts;
+        let division = &self.level(c2.basis().data()).division;
+        let [u0, u1] = self.product_once(c2, key);
+        [(u0, c0), (u1, c1)].map(|(u, c)| division.divide_and(&u, None, |row, q, values| add(q, values, c.row(row))))
+    }
+
+    /// A product of three parts in two, divided by the last data prime, and rounded once for both: with `d = c + u/P`,
+    /// `d/q = (P c + u)/(P q)`.
+    ///
+    /// # Panics
+    /// As [`Self::switch`], or if there is one prime only.
+    pub(crate) fn relinearize_and_divide(&self, parts: [&Poly<Eval>; 3], key: &EvaluationKey) -> [Poly<Eval>; 2] {
+        let ([c0, c1, c2], ring) = (parts, self.parameters.ring());
+        let (kernels, data) = (RingKernels::best(), c2.basis().data());
+        let level = self.level(data);
+        let both = level.both.get_or_init(|| Division::by_special_and_last(ring, data, rounding(&self.parameters)));
+        let last = ring.data_primes()[data - 1].modulus();
+        let special = ring.special_primes().iter().map(|p| last.reduce(p.modulus().value()));
+        let special = last.factor(special.fold(1, |product, p| last.mul(product, p)));
+        let inverse = |q: &Modulus| match q.inverse(q.reduce(last.value())) {
+            Some(inverse) => q.factor(inverse),
+            None => unreachable!("distinct primes"),
+        };
+        let [u0, u1] = self.product_once(c2, key);
+        [(u0, c0), (u1, c1)].map(|(mut u, c)| {
+            (kernels.scale_add_assign)(last, u.row_mut(data - 1), c.row(data - 1), special);
+            both.divide_and(&u, None, |row, q, values| (kernels.scale_add_assign)(q, values, c.row(row), inverse(q)))
+        })
+    }
+
+    /// A ciphertext under an automorphism.
+    ///
+    /// # Panics
+    /// As [`Self::switch`].
+    pub(crate) fn rotate(&self, [c0, c1]: [&Poly<Eval>; 2], galois: &GaloisKey) -> [Poly<Eval>; 2] {
+        self.rotate_product(c0, &self.product_once(c1, &galois.key), galois)
+    }
+
+    /// The same, given the digits of the second part.
+    ///
+    /// # Panics
+    /// As [`Self::switch`].
+    pub(crate) fn rotate_digits(&self, c0: &Poly<Eval>, digits: &Digits, galois: &GaloisKey) -> [Poly<Eval>; 2] {
+        self.rotate_product(c0, &self.product(digits, &galois.key), galois)
+    }
+
+    fn rotate_product(&self, c0: &Poly<Eval>, [u0, u1]: &[Poly<Eval>; 2], galois: &GaloisKey) -> [Poly<Eval>; 2] {
+        let division = &self.level(c0.basis().data()).division;
+        let automorphism = Some(&galois.automorphism);
+        [
+            division.divide_and(u0, automorphism, |row, q, values| add(q, values, c0.row(row))),
+            division.divide_and(u1, automorphism, |_, _, _| {}),
+        ]
+    }
+}
+
+fn add(q: &Modulus, values: &mut [u64], others: &[u64]) {
+    (RingKernels::best().add_assign)(q, values, others);
+}
+
+/// How quotients are rounded.
+fn rounding(parameters: &LatticeParameters) -> Rounding {
+    match parameters.plaintext() {
+        Plaintext::Approximate => Rounding::Nearest,
+        Plaintext::Integers(t) => Rounding::Congruent(t),
     }
 }
 
@@ -338,7 +398,8 @@ impl<'a> Cut<'a> {
 mod tests {
     use super::super::tests::{rng, toy};
     use super::*;
-    use crate::rlwe::Ciphertext;
+    use crate::ring::Automorphism;
+    use crate::rlwe::{Ciphertext, EvaluationKeys, SecretKey};
 
     #[test]
     fn a_switched_element_has_its_phase_at_every_level() {
@@ -348,7 +409,7 @@ mod tests {
             let [old, new] = [(); 2].map(|()| SecretKey::generate(&parameters, &mut rng));
             let switcher = KeySwitcher::new(&parameters);
             for made in 1..=parameters.data_primes() {
-                let key = EvaluationKey::generate(&new, old.values(), made, &mut rng);
+                let key = EvaluationKey::generate(&parameters, [old.values(), new.values()], made, &mut rng);
                 for level in 1..=made {
                     let ring = parameters.ring();
                     let c = uniform(ring, ring.basis(level), &Seed::from_bytes([8; 32]), level as u64);
@@ -366,17 +427,54 @@ mod tests {
     }
 
     #[test]
-    fn rotated_digits_are_the_digits_of_the_rotated_element() {
+    fn digits_that_are_kept_give_what_those_give_that_are_not() {
         let parameters = toy(None);
         let mut rng = rng(6);
         let secret = SecretKey::generate(&parameters, &mut rng);
         let switcher = KeySwitcher::new(&parameters);
-        let automorphism = Automorphism::new(parameters.degree(), 5);
-        let key = EvaluationKey::generate(&secret, &secret.rotated(&automorphism), 4, &mut rng);
+        let mut keys = EvaluationKeys::default();
+        keys.generate_for_automorphism(&secret, 5, 4, &mut rng);
+        let galois = keys.for_automorphism(5).unwrap();
         let ring = parameters.ring();
-        let c = uniform(ring, ring.basis(4), &Seed::from_bytes([9; 32]), 0);
-        let hoisted = switcher.switch_digits(&switcher.digits(&c).automorphism(&automorphism), &key);
-        assert!(hoisted == switcher.switch(&c.automorphism(&automorphism), &key));
+        let [c0, c1] = [0, 1].map(|index| uniform(ring, ring.basis(3), &Seed::from_bytes([9; 32]), index));
+        let rotated = switcher.rotate([&c0, &c1], galois);
+        assert!(rotated == switcher.rotate_digits(&c0, &switcher.digits(&c1), galois));
+        // (c_0 + c_1 s)(X^5)
+        let found = secret.phase(&Ciphertext::new(&parameters, rotated.into()));
+        let expected =
+            secret.phase(&Ciphertext::new(&parameters, vec![c0, c1])).automorphism(&Automorphism::new(64, 5));
+        let mut difference = found.clone();
+        difference.sub_assign(&expected);
+        let q = ring.data_primes()[0].modulus();
+        assert!(difference.row(0).iter().all(|x| q.centred(*x).unsigned_abs() < 1 << 9));
+    }
+
+    #[test]
+    fn dividing_once_gives_what_dividing_twice_gives() {
+        for t in [None, Some(257)] {
+            let parameters = toy(t);
+            let mut rng = rng(9);
+            let secret = SecretKey::generate(&parameters, &mut rng);
+            let mut keys = EvaluationKeys::default();
+            keys.generate_for_products(&secret, 4, &mut rng);
+            let (ring, key, switcher) =
+                (parameters.ring(), keys.for_products().unwrap(), KeySwitcher::new(&parameters));
+            for level in 2..=4 {
+                let parts = [0, 1, 2].map(|i| uniform(ring, ring.basis(level), &Seed::from_bytes([8; 32]), i));
+                let once = switcher.relinearize_and_divide(parts.each_ref(), key);
+                let twice = switcher.relinearize(parts.each_ref(), key);
+                let twice = twice.map(|part| Division::by_last(ring, level, rounding(&parameters)).divide(&part));
+                for (once, twice) in once.into_iter().zip(&twice) {
+                    let mut difference = once;
+                    difference.sub_assign(twice);
+                    let (difference, q) = (difference.inverse(), ring.data_primes()[0].modulus());
+                    let most = t.unwrap_or(1);
+                    for x in difference.row(0).iter().map(|x| q.centred(*x)) {
+                        assert!(x.unsigned_abs() <= 2 * most && x % most as i64 == 0, "{x} at level {level}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]
@@ -384,7 +482,7 @@ mod tests {
     fn a_key_serves_no_higher_level() {
         let parameters = toy(None);
         let secret = SecretKey::generate(&parameters, &mut rng(7));
-        let key = EvaluationKey::generate(&secret, secret.values(), 2, &mut rng(8));
+        let key = EvaluationKey::generate(&parameters, [secret.values(); 2], 2, &mut rng(8));
         let ring = parameters.ring();
         KeySwitcher::new(&parameters).switch(&Poly::zero(ring, ring.basis(3)), &key);
     }

@@ -33,7 +33,9 @@ static KERNELS: RingKernels = RingKernels {
         q: &Modulus, out: [&mut [u64]; 2], digits: &[&[u64]], key: &[u64], count: usize
     )),
     scale_assign: kernel!(Residues.scale_assign(q: &Modulus, a: &mut [u64], w: Factor)),
-    sub_scale: kernel!(Residues.sub_scale(q: &Modulus, out: &mut [u64], a: &[u64], b: &[u64], w: Factor)),
+    scale_add_assign: kernel!(Residues.scale_add_assign(q: &Modulus, sum: &mut [u64], a: &[u64], w: Factor)),
+    sub_scale_assign: kernel!(Residues.sub_scale_assign(q: &Modulus, b: &mut [u64], a: &[u64], w: Factor)),
+    tensor: kernel!(Residues.tensor(q: &Modulus, out: [&mut [u64]; 3], a: [&[u64]; 2], b: [&[u64]; 2])),
     terms_assign: kernel!(Residues.terms_assign(terms: &[Term], rows: &mut [&mut [u64]], quotients: &mut [u64])),
     combine: kernel!(Residues.combine(combination: &Combination, rows: &[&[u64]], out: &mut [u64])),
     permute: kernel!(Residues.permute(permutation: &Permutation, from: &[u64], to: &mut [u64])),

@@ -76,6 +76,9 @@ fn lane_quotients(quotients: &[u64]) -> Vec<u64> {
 /// Two rows that are multiplied.
 pub(crate) type RowPair<'a> = (&'a [u64], &'a [u64]);
 
+/// `tensor(q, out, a, b)`.
+pub(crate) type Tensor = fn(&Modulus, [&mut [u64]; 3], [&[u64]; 2], [&[u64]; 2]);
+
 /// `key_product(q, out, digits, key, count)`.
 pub(crate) type KeyProduct = fn(&Modulus, [&mut [u64]; 2], &[&[u64]], &[u64], usize);
 
@@ -166,8 +169,12 @@ pub struct RingKernels {
     pub(crate) key_product: KeyProduct,
     /// `a[i] *= w`.
     pub(crate) scale_assign: fn(&Modulus, a: &mut [u64], w: Factor),
-    /// `out[i] = (a[i] - b[i]) w`.
-    pub(crate) sub_scale: fn(&Modulus, out: &mut [u64], a: &[u64], b: &[u64], w: Factor),
+    /// `sum[i] += a[i] w`.
+    pub(crate) scale_add_assign: fn(&Modulus, sum: &mut [u64], a: &[u64], w: Factor),
+    /// `b[i] = (a[i] - b[i]) w`.
+    pub(crate) sub_scale_assign: fn(&Modulus, b: &mut [u64], a: &[u64], w: Factor),
+    /// `a0 b0`, `a0 b1 + a1 b0` and `a1 b1`.
+    pub(crate) tensor: Tensor,
     /// Makes rows of residues terms `y`, and writes the quotients `v`: see [`crate::ring::Conversion`].
     pub(crate) terms_assign: fn(&[Term], rows: &mut [&mut [u64]], quotients: &mut [u64]),
     /// `out[i] = Σ products[j] rows[j][i] + offset`.

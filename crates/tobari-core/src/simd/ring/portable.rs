@@ -28,11 +28,9 @@ pub(super) static KERNELS: RingKernels = RingKernels {
     inner_product,
     key_product,
     scale_assign: |q, a, w| a.iter_mut().for_each(|a| *a = q.mul_factor(*a, w)),
-    sub_scale: |q, out, a, b, w| {
-        for (out, (a, b)) in out.iter_mut().zip(a.iter().zip(b)) {
-            *out = q.mul_factor(*a + q.value() - *b, w);
-        }
-    },
+    scale_add_assign: |q, sum, a, w| sum.iter_mut().zip(a).for_each(|(sum, a)| *sum = q.add(*sum, q.mul_factor(*a, w))),
+    sub_scale_assign: |q, b, a, w| b.iter_mut().zip(a).for_each(|(b, a)| *b = q.mul_factor(*a + q.value() - *b, w)),
+    tensor,
     terms_assign,
     combine,
     permute,
@@ -70,6 +68,16 @@ fn key_product(q: &Modulus, out: [&mut [u64]; 2], digits: &[&[u64]], key: &[u64]
                     if pass == 0 { (sums[0], sums[1]) } else { (q.add(out0[i], sums[0]), q.add(out1[i], sums[1])) };
             }
         }
+    }
+}
+
+fn tensor(q: &Modulus, [out0, out1, out2]: [&mut [u64]; 3], a: [&[u64]; 2], b: [&[u64]; 2]) {
+    let places = a[0].iter().zip(a[1]).zip(b[0].iter().zip(b[1]));
+    for ((out0, (out1, out2)), ((a0, a1), (b0, b1))) in out0.iter_mut().zip(out1.iter_mut().zip(out2)).zip(places) {
+        let [a0, a1] = [*a0 << q.shift(), *a1 << q.shift()].map(u128::from);
+        let [b0, b1] = [*b0, *b1].map(u128::from);
+        (*out0, *out1, *out2) =
+            (q.reduce_scaled(a0 * b0), q.reduce_scaled(a0 * b1 + a1 * b0), q.reduce_scaled(a1 * b1));
     }
 }
 

@@ -37,7 +37,9 @@ static EMULATED: RingKernels = RingKernels {
     inner_product: |q, out, pairs| Residues(Emulated).inner_product(q, out, pairs),
     key_product: |q, out, digits, key, count| Residues(Emulated).key_product(q, out, digits, key, count),
     scale_assign: |q, a, w| Residues(Emulated).scale_assign(q, a, w),
-    sub_scale: |q, out, a, b, w| Residues(Emulated).sub_scale(q, out, a, b, w),
+    scale_add_assign: |q, sum, a, w| Residues(Emulated).scale_add_assign(q, sum, a, w),
+    sub_scale_assign: |q, b, a, w| Residues(Emulated).sub_scale_assign(q, b, a, w),
+    tensor: |q, out, a, b| Residues(Emulated).tensor(q, out, a, b),
     terms_assign: |terms, rows, quotients| Residues(Emulated).terms_assign(terms, rows, quotients),
     combine: |combination, rows, out| Residues(Emulated).combine(combination, rows, out),
     permute: |permutation, from, to| Residues(Emulated).permute(permutation, from, to),
@@ -100,7 +102,15 @@ fn row_by_row_every_backend_does_what_portable_does() {
                     run(&|out| (kernels.mul_assign)(&q, out, &b)),
                     run(&|out| (kernels.mul_add_assign)(&q, out, &b, &c)),
                     run(&|out| (kernels.scale_assign)(&q, out, w)),
-                    run(&|out| (kernels.sub_scale)(&q, out, &b, &c, w)),
+                    run(&|out| (kernels.scale_add_assign)(&q, out, &b, w)),
+                    run(&|out| (kernels.sub_scale_assign)(&q, out, &b, w)),
+                    run(&|out| {
+                        let (mut second, mut third) = (vec![0; 64], vec![0; 64]);
+                        (kernels.tensor)(&q, [out, &mut second, &mut third], [&a, &b], [&b, &c]);
+                        // each in its own right
+                        out.iter_mut().zip(second).for_each(|(x, y)| *x = x.wrapping_mul(3).wrapping_add(y));
+                        out.iter_mut().zip(third).for_each(|(x, y)| *x = x.wrapping_mul(3).wrapping_add(y));
+                    }),
                 ]
             };
             assert_eq!(all(other), all(&portable::KERNELS), "{} modulo {}", other.name, q.value());

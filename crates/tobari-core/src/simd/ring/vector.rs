@@ -293,12 +293,38 @@ impl<S: Simd> Residues<S> {
     }
 
     #[inline(always)]
-    pub(in crate::simd) fn sub_scale(self, q: &Modulus, out: &mut [u64], a: &[u64], b: &[u64], w: Factor) {
+    pub(in crate::simd) fn scale_add_assign(self, q: &Modulus, sum: &mut [u64], a: &[u64], w: Factor) {
+        let lanes = Lanes::new(self.0, q);
+        let w = lanes.multiplier(w);
+        self.zip(sum, a, |sum, a| {
+            let sum = lanes.clean(lanes.product(sum, a, w)); // below 3q
+            lanes.once(lanes.once(sum, lanes.twice), lanes.q)
+        });
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn sub_scale_assign(self, q: &Modulus, b: &mut [u64], a: &[u64], w: Factor) {
         let (s, lanes) = (self.0, Lanes::new(self.0, q));
         let w = lanes.multiplier(w);
-        for (out, (a, b)) in eights_mut(out).iter_mut().zip(eights(a).iter().zip(eights(b))) {
-            let difference = s.sub(s.add(s.load_words(a), lanes.q), s.load_words(b));
-            s.store_words(lanes.scale(difference, w), out);
+        self.zip(b, a, |b, a| lanes.scale(s.sub(s.add(a, lanes.q), b), w));
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn tensor(self, q: &Modulus, out: [&mut [u64]; 3], a: [&[u64]; 2], b: [&[u64]; 2]) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, q));
+        let carry = lanes.carry(q);
+        let [out0, out1, out2] = out;
+        let length = out0.len() / 8;
+        let ([a0, a1], [b0, b1]) = (self.rows_of::<2>(&a, length), self.rows_of::<2>(&b, length));
+        let (out0, out1, out2) = (eights_mut(out0), &mut eights_mut(out1)[..length], &mut eights_mut(out2)[..length]);
+        for (i, out0) in out0.iter_mut().enumerate() {
+            let (a0, a1) = (s.load_words(&a0[i]), s.load_words(&a1[i]));
+            let (b0, b1) = (s.load_words(&b0[i]), s.load_words(&b1[i]));
+            let zero = [lanes.zero; 2];
+            s.store_words(lanes.reduce(lanes.add_product(zero, a0, b0), carry), out0);
+            let middle = lanes.add_product(lanes.add_product(zero, a0, b1), a1, b0);
+            s.store_words(lanes.reduce(middle, carry), &mut out1[i]);
+            s.store_words(lanes.reduce(lanes.add_product(zero, a1, b1), carry), &mut out2[i]);
         }
     }
 

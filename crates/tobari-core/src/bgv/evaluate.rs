@@ -96,8 +96,16 @@ impl Evaluator {
         Ok(Self { parameters: parameters.clone(), t, switcher, divisions })
     }
 
-    fn check(&self, ciphertext: &Ciphertext) -> Result<(), EvaluateError> {
+    pub(super) fn check(&self, ciphertext: &Ciphertext) -> Result<(), EvaluateError> {
         if *ciphertext.parameters() == self.parameters { Ok(()) } else { Err(EvaluateError::Parameters) }
+    }
+
+    pub(super) fn parameters(&self) -> &LatticeParameters {
+        &self.parameters
+    }
+
+    pub(super) fn switcher(&self) -> &KeySwitcher {
+        &self.switcher
     }
 
     /// The same message over the first `level` data primes: the noise shrinks with the modulus.
@@ -377,7 +385,7 @@ impl Evaluator {
         Ciphertext { inner: rlwe::Ciphertext::new(&self.parameters, parts.into()), factor: a.factor, norm }
     }
 
-    fn key<'a>(
+    pub(super) fn key<'a>(
         &self,
         key: Option<&'a EvaluationKey>,
         level: usize,

@@ -36,6 +36,7 @@ mod encode;
 mod evaluate;
 mod keys;
 mod polynomial;
+mod transform;
 
 #[cfg(test)]
 mod known_answers;
@@ -46,3 +47,4 @@ pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use encode::{EncodeError, Encoder, Plaintext};
 pub use evaluate::{EvaluateError, Evaluator};
 pub use keys::{Decryptor, Encryptor, EvaluationKeys};
+pub use transform::LinearTransform;

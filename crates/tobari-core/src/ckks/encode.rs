@@ -169,6 +169,25 @@ impl Encoder {
     /// # Errors
     /// [`EncodeError`] for what does not fit.
     pub fn encode_complex(&self, slots: &[Complex], scale: &Scale, level: usize) -> Result<Plaintext, EncodeError> {
+        let ring = self.parameters.ring();
+        let coefficients = self.coefficients(slots, scale, level)?;
+        let element = lift(ring, ring.basis(level), &coefficients).forward();
+        Ok(Plaintext { parameters: self.parameters.clone(), element, scale: scale.clone() })
+    }
+
+    /// The element of a public plaintext over the data primes of a level and the special ones.
+    pub(super) fn key_element(
+        &self,
+        slots: &[Complex],
+        scale: &Scale,
+        level: usize,
+    ) -> Result<Poly<Eval>, EncodeError> {
+        let coefficients = self.coefficients(slots, scale, level)?;
+        Ok(lift(self.parameters.ring(), self.parameters.ring().key_basis(level), &coefficients).forward())
+    }
+
+    /// Coefficients, scaled and not yet rounded, which fit the level.
+    fn coefficients(&self, slots: &[Complex], scale: &Scale, level: usize) -> Result<Zeroizing<Vec<f64>>, EncodeError> {
         let n = self.slots();
         if slots.len() > n {
             return Err(EncodeError::Slots { most: n, found: slots.len() });
@@ -185,9 +204,7 @@ impl Encoder {
             *coefficient *= factor;
             check(*coefficient, most)?;
         }
-        let ring = self.parameters.ring();
-        let element = lift(ring, ring.basis(level), &coefficients).forward();
-        Ok(Plaintext { parameters: self.parameters.clone(), element, scale: scale.clone() })
+        Ok(coefficients)
     }
 
     /// The same real number in all slots: no transform. Where a ciphertext is to be multiplied by it, the evaluator's

@@ -178,6 +178,10 @@ impl Evaluator {
         &self.parameters
     }
 
+    pub(super) fn switcher(&self) -> &KeySwitcher {
+        &self.switcher
+    }
+
     /// `a + b`.
     ///
     /// # Errors
@@ -467,12 +471,12 @@ impl Evaluator {
         Ok(self.of_parts(self.switcher.rotate([c0, c1], galois).into(), a.scale()))
     }
 
-    fn of_parts(&self, parts: Vec<Poly<Eval>>, scale: &Scale) -> Ciphertext {
+    pub(super) fn of_parts(&self, parts: Vec<Poly<Eval>>, scale: &Scale) -> Ciphertext {
         Ciphertext::new(rlwe::Ciphertext::new(&self.parameters, parts), scale.clone())
     }
 
     /// The scale of a product, if it has room.
-    fn product(&self, a: &Scale, b: &Scale, level: usize) -> Result<Scale, OperationError> {
+    pub(super) fn product(&self, a: &Scale, b: &Scale, level: usize) -> Result<Scale, OperationError> {
         let scale = a.product(b).ok_or(OperationError::NoRoom { level })?;
         self.check_room(&scale, level)?;
         Ok(scale)
@@ -484,11 +488,11 @@ impl Evaluator {
         if room.contains(&magnitude) { Ok(()) } else { Err(OperationError::NoRoom { level }) }
     }
 
-    fn check(&self, a: &Ciphertext) -> Result<(), OperationError> {
+    pub(super) fn check(&self, a: &Ciphertext) -> Result<(), OperationError> {
         if *a.parameters() == self.parameters { Ok(()) } else { Err(OperationError::OtherParameters) }
     }
 
-    fn check_keys(&self, keys: &EvaluationKeys) -> Result<(), OperationError> {
+    pub(super) fn check_keys(&self, keys: &EvaluationKeys) -> Result<(), OperationError> {
         if *keys.parameters() == self.parameters { Ok(()) } else { Err(OperationError::OtherParameters) }
     }
 

@@ -25,6 +25,7 @@
 //! | [`Ciphertext`], [`SeededCiphertext`] | a plaintext encrypted, with its scale |
 //! | [`EvaluationKeys`] | what the server needs for products, rotations and conjugations, each for a level |
 //! | [`Evaluator`] | computes; also polynomials in the least depth ([`Evaluator::polynomial`]) |
+//! | [`LinearTransform`] | matrices by their diagonals, with few key switches |
 //! | [`Decryptor`], [`FloodBudget`] | results, and who may see them |
 //! | [`Estimator`] | what errors will be, at most, before anything is computed |
 //! | [`Precision`] | what they were |
@@ -47,6 +48,7 @@ mod precision;
 mod release;
 mod roots;
 mod scale;
+mod transform;
 
 #[cfg(test)]
 mod known_answers;
@@ -61,3 +63,4 @@ pub use keys::EvaluationKeys;
 pub use precision::{Estimate, Estimator, Precision};
 pub use release::{Decryptor, FloodBudget, ReleaseError};
 pub use scale::Scale;
+pub use transform::LinearTransform;

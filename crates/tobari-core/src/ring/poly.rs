@@ -221,9 +221,13 @@ impl<F: Form> Poly<F> {
 
     /// The rows of a smaller basis.
     pub(crate) fn rows_of(&self, basis: Basis) -> impl Iterator<Item = &[u64]> {
+        (0..basis.rows()).map(move |row| self.row_of(basis, row))
+    }
+
+    /// The row for prime `row` of a smaller basis.
+    pub(crate) fn row_of(&self, basis: Basis, row: usize) -> &[u64] {
         assert!(basis.data <= self.basis.data && basis.special <= self.basis.special, "not a smaller basis");
-        (0..basis.rows())
-            .map(move |row| self.row(if row < basis.data { row } else { row - basis.data + self.basis.data }))
+        self.row(if row < basis.data { row } else { row - basis.data + self.basis.data })
     }
 
     /// Forgets all rows but the first.
@@ -349,24 +353,6 @@ impl Poly<Eval> {
             let rows = out.each_mut().map(|out| out.row_mut(row));
             let [a, b] = [a, b].map(|pair| pair.map(|element| element.row(row)));
             (RingKernels::best().tensor)(table.modulus(), rows, a, b);
-        }
-        out
-    }
-
-    /// `Σ a b` over pairs of an `a` over one basis and a `b` over it or a larger one.
-    ///
-    /// # Panics
-    /// If there are no pairs, or their rings or bases do not fit.
-    pub fn inner_product(pairs: &[(&Self, &Self)]) -> Self {
-        let first = pairs[0].0;
-        pairs.iter().for_each(|(a, _)| first.check(a));
-        let mut out = Self::any(&first.ring, first.basis);
-        let place = |b: &Self, row: usize| {
-            if row < first.basis.data { row } else { row - first.basis.data + b.basis.data }
-        };
-        for (row, (table, out)) in out.rows_mut().enumerate() {
-            let rows: Vec<_> = pairs.iter().map(|(a, b)| (a.row(row), b.row(place(b, row)))).collect();
-            (RingKernels::best().inner_product)(table.modulus(), out, &rows);
         }
         out
     }

@@ -29,6 +29,7 @@
 mod ciphertext;
 mod evaluation_keys;
 mod keys;
+mod linear;
 mod noise;
 pub(crate) mod norms;
 mod switch;
@@ -36,6 +37,7 @@ mod switch;
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub(crate) use evaluation_keys::{EvaluationKeys, GaloisKey, conjugation, rotation};
 pub use keys::{PublicKey, SecretKey};
+pub(crate) use linear::LinearMap;
 pub use noise::Noise;
 pub use switch::{Digits, EvaluationKey, KeySwitcher};
 

@@ -170,6 +170,17 @@ struct Level {
 /// An element cut into digits, each over the data primes of its level and the special ones.
 pub struct Digits(Vec<Poly<Eval>>);
 
+impl Digits {
+    pub(super) fn basis(&self) -> Basis {
+        self.0[0].basis()
+    }
+
+    /// One row of each.
+    pub(super) fn row(&self, row: usize) -> Vec<&[u64]> {
+        self.0.iter().map(|digit| digit.row(row)).collect()
+    }
+}
+
 impl KeySwitcher {
     /// For these parameters. Without a special prime there are no keys to switch with.
     pub fn new(parameters: &LatticeParameters) -> Self {
@@ -221,11 +232,10 @@ impl KeySwitcher {
 
     /// `P (u_0, u_1)` modulo `Q P`, before the division.
     pub(crate) fn product(&self, digits: &Digits, key: &EvaluationKey) -> [Poly<Eval>; 2] {
-        let basis = digits.0[0].basis();
+        let basis = digits.basis();
         let mut out = [(); 2].map(|()| Poly::any(self.parameters.ring(), basis));
         for row in 0..basis.rows() {
-            let rows: Vec<&[u64]> = digits.0.iter().map(|digit| digit.row(row)).collect();
-            self.product_row(basis, row, &rows, key, &mut out);
+            self.product_row(row, &digits.row(row), basis, key, out.each_mut().map(|part| part.row_mut(row)));
         }
         out
     }
@@ -238,19 +248,33 @@ impl KeySwitcher {
         for row in 0..cut.basis.rows() {
             let lifted = scratch.chunks_exact_mut(ring.degree()).enumerate();
             let rows: Vec<&[u64]> = lifted.map(|(digit, lifted)| cut.row(digit, row, lifted)).collect();
-            self.product_row(cut.basis, row, &rows, key, &mut out);
+            self.product_row(row, &rows, cut.basis, key, out.each_mut().map(|part| part.row_mut(row)));
         }
         out
     }
 
-    /// One row of [`Self::product`].
-    fn product_row(&self, basis: Basis, row: usize, digits: &[&[u64]], key: &EvaluationKey, out: &mut [Poly<Eval>; 2]) {
+    /// One row of such a product.
+    ///
+    /// # Panics
+    /// If the key is of other parameters, or of a lower level.
+    pub(super) fn product_row(
+        &self,
+        row: usize,
+        digits: &[&[u64]],
+        basis: Basis,
+        key: &EvaluationKey,
+        out: [&mut [u64]; 2],
+    ) {
         assert!(key.parameters == self.parameters, "a key of other parameters");
         assert!(basis.data() <= key.level, "a key for level {} at level {}", key.level, basis.data());
         let (values, count) = key.row(basis.data(), row);
         let q = self.parameters.ring().table(basis, row).modulus();
-        let out = out.each_mut().map(|part| part.row_mut(row));
         (RingKernels::best().key_product)(q, out, digits, values, count);
+    }
+
+    /// Divides by `P`.
+    pub(super) fn divide(&self, product: &Poly<Eval>) -> Poly<Eval> {
+        self.level(product.basis().data()).division.divide(product)
     }
 
     /// `(u_0, u_1)` with the phase of the element times the key's source.
@@ -258,8 +282,7 @@ impl KeySwitcher {
     /// # Panics
     /// If the key is of other parameters, or of a lower level.
     pub fn switch(&self, element: &Poly<Eval>, key: &EvaluationKey) -> [Poly<Eval>; 2] {
-        let division = &self.level(element.basis().data()).division;
-        self.product_once(element, key).map(|part| division.divide(&part))
+        self.product_once(element, key).map(|part| self.divide(&part))
     }
 
     /// A product of three parts in two.
@@ -284,8 +307,7 @@ impl KeySwitcher {
         let level = self.level(data);
         let both = level.both.get_or_init(|| Division::by_special_and_last(ring, data, rounding(&self.parameters)));
         let last = ring.data_primes()[data - 1].modulus();
-        let special = ring.special_primes().iter().map(|p| last.reduce(p.modulus().value()));
-        let special = last.factor(special.fold(1, |product, p| last.mul(product, p)));
+        let special = last.factor(self.special(last));
         let inverse = |q: &Modulus| match q.inverse(q.reduce(last.value())) {
             Some(inverse) => q.factor(inverse),
             None => unreachable!("distinct primes"),

@@ -24,7 +24,7 @@
 
 use super::evaluation_keys::GaloisKey;
 use super::switch::KeySwitcher;
-use crate::ring::{Automorphism, Eval, Modulus, Poly};
+use crate::ring::{Eval, Modulus, Poly};
 use crate::simd::RingKernels;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -155,7 +155,8 @@ impl KeySwitcher {
                         if let Some([c0, _]) = own {
                             (kernels.scale_add_assign)(q, product.0, c0, q.factor(self.special(q)));
                         }
-                        permute(&galois.automorphism, product, out);
+                        galois.automorphism.permute(product.0, out.0);
+                        galois.automorphism.permute(product.1, out.1);
                     }
                     None => {
                         out.0.fill(0);
@@ -185,11 +186,6 @@ impl KeySwitcher {
         let special = self.parameters().ring().special_primes();
         special.iter().fold(1, |product, p| q.mul(product, q.reduce(p.modulus().value())))
     }
-}
-
-fn permute(automorphism: &Automorphism, from: (&mut [u64], &mut [u64]), to: (&mut [u64], &mut [u64])) {
-    automorphism.permute(from.0, to.0);
-    automorphism.permute(from.1, to.1);
 }
 
 #[cfg(test)]

@@ -20,7 +20,76 @@ pub(super) use transform::Transform;
 #[cfg(any(target_arch = "x86_64", test))]
 pub(super) use vector::Residues;
 
+use super::Backend;
 use crate::ring::{Factor, Modulus};
+use std::sync::OnceLock;
+
+pub(super) use portable::Words;
+
+/// A table of loops: those of `$transforms` and `$rows`, in functions that are compiled for the features named, if any are.
+macro_rules! ring_kernels {
+    ($name:literal, $transforms:expr, $rows:expr $(, $features:literal)?) => {{
+        use $crate::ring::{Factor, Modulus};
+        use $crate::simd::ring::{Combination, NttTable, Permutation, RingKernels, RowPair, Term};
+        RingKernels {
+            name: $name,
+            ntt_forward: ring_kernels!(@ $transforms, forward(q: &Modulus, table: &NttTable, values: &mut [u64]) $(, $features)?),
+            ntt_inverse: ring_kernels!(@ $transforms, inverse(q: &Modulus, table: &NttTable, values: &mut [u64]) $(, $features)?),
+            add_assign: ring_kernels!(@ $rows, add_assign(q: &Modulus, a: &mut [u64], b: &[u64]) $(, $features)?),
+            sub_assign: ring_kernels!(@ $rows, sub_assign(q: &Modulus, a: &mut [u64], b: &[u64]) $(, $features)?),
+            neg_assign: ring_kernels!(@ $rows, neg_assign(q: &Modulus, a: &mut [u64]) $(, $features)?),
+            mul_assign: ring_kernels!(@ $rows, mul_assign(q: &Modulus, a: &mut [u64], b: &[u64]) $(, $features)?),
+            mul_add_assign: ring_kernels!(
+                @ $rows, mul_add_assign(q: &Modulus, sum: &mut [u64], a: &[u64], b: &[u64]) $(, $features)?
+            ),
+            inner_product: ring_kernels!(
+                @ $rows, inner_product(q: &Modulus, out: &mut [u64], pairs: &[RowPair<'_>]) $(, $features)?
+            ),
+            key_product: ring_kernels!(
+                @ $rows,
+                key_product(q: &Modulus, out: [&mut [u64]; 2], digits: &[&[u64]], key: &[u64], count: usize)
+                $(, $features)?
+            ),
+            scale_assign: ring_kernels!(@ $rows, scale_assign(q: &Modulus, a: &mut [u64], w: Factor) $(, $features)?),
+            scale_add_assign: ring_kernels!(
+                @ $rows, scale_add_assign(q: &Modulus, sum: &mut [u64], a: &[u64], w: Factor) $(, $features)?
+            ),
+            sub_scale_assign: ring_kernels!(
+                @ $rows, sub_scale_assign(q: &Modulus, b: &mut [u64], a: &[u64], w: Factor) $(, $features)?
+            ),
+            tensor: ring_kernels!(
+                @ $rows, tensor(q: &Modulus, out: [&mut [u64]; 3], a: [&[u64]; 2], b: [&[u64]; 2]) $(, $features)?
+            ),
+            terms_assign: ring_kernels!(
+                @ $rows, terms_assign(terms: &[Term], rows: &mut [&mut [u64]], quotients: &mut [u64]) $(, $features)?
+            ),
+            combine: ring_kernels!(
+                @ $rows, combine(combination: &Combination, rows: &[&[u64]], out: &mut [u64]) $(, $features)?
+            ),
+            permute: ring_kernels!(
+                @ $rows, permute(permutation: &Permutation, from: &[u64], to: &mut [u64]) $(, $features)?
+            ),
+        }
+    }};
+    (@ $room:expr, $name:ident($($argument:ident: $type:ty),*)) => {
+        |$($argument: $type),*| $room.$name($($argument),*)
+    };
+    (@ $room:expr, $name:ident($($argument:ident: $type:ty),*), $features:literal) => {{
+        fn kernel($($argument: $type),*) {
+            #[target_feature(enable = $features)]
+            fn run($($argument: $type),*) {
+                $room.$name($($argument),*)
+            }
+            // SAFETY: whoever makes the table gives it only to machines that have the features
+            unsafe { run($($argument),*) }
+        }
+        kernel
+    }};
+}
+#[cfg(target_arch = "x86_64")]
+pub(super) use ring_kernels;
+
+static PORTABLE: RingKernels = ring_kernels!("portable", Words, Words);
 
 /// What the transforms of one prime and one length read.
 #[derive(Clone, Debug)]
@@ -40,6 +109,7 @@ pub(crate) struct NttTable {
 pub(crate) struct Roots {
     pub(crate) values: Vec<u64>,
     pub(crate) quotients: Vec<u64>,
+    #[cfg(any(target_arch = "x86_64", test))]
     /// For each 64 coefficients the quotients of the last three stages in the order of vectors: see [`lane_quotients`].
     pub(crate) lanes: Vec<u64>,
 }
@@ -48,10 +118,15 @@ impl Roots {
     /// From `root^rev(i)`, `i < N`.
     pub(crate) fn new(factors: &[Factor]) -> Self {
         let quotients: Vec<u64> = factors.iter().map(|factor| factor.quotient).collect();
-        let lanes = lane_quotients(&quotients);
-        Self { values: factors.iter().map(|factor| factor.value).collect(), quotients, lanes }
+        Self {
+            values: factors.iter().map(|factor| factor.value).collect(),
+            #[cfg(any(target_arch = "x86_64", test))]
+            lanes: lane_quotients(&quotients),
+            quotients,
+        }
     }
 
+    #[cfg(any(target_arch = "x86_64", test))]
     /// The factor at `index`: block `b` of the stage that cuts `m` blocks has number `m + b`.
     #[inline(always)]
     fn factor(&self, index: usize) -> Factor {
@@ -59,6 +134,7 @@ impl Roots {
     }
 }
 
+#[cfg(any(target_arch = "x86_64", test))]
 /// Quotients for the stages inside of vectors. Of 64 coefficients in eight vectors, transposed so that lane `j` has what stood in
 /// vector `j`, the first stage needs one factor a lane, the second two, the third four: seven vectors.
 fn lane_quotients(quotients: &[u64]) -> Vec<u64> {
@@ -186,21 +262,19 @@ pub struct RingKernels {
 impl RingKernels {
     /// The loops in use: the fastest that this machine has, unless [`choose_backend`](super::choose_backend) said otherwise.
     pub fn best() -> &'static RingKernels {
-        #[cfg(target_arch = "x86_64")]
-        if super::chosen() == super::Backend::Fastest
-            && let Some(kernels) = super::avx512::ring_kernels()
-        {
-            return kernels;
-        }
-        &portable::KERNELS
+        static BEST: OnceLock<&RingKernels> = OnceLock::new();
+        BEST.get_or_init(|| match super::chosen() {
+            Backend::Fastest => Self::available().last().unwrap_or(&PORTABLE),
+            Backend::Portable => &PORTABLE,
+        })
     }
 
-    /// All loops that run here.
+    /// All loops that run here, the fastest last.
     pub fn available() -> impl Iterator<Item = &'static RingKernels> {
         #[cfg(target_arch = "x86_64")]
-        let vectors = super::avx512::ring_kernels();
+        let others = [super::avx512::ring_kernels()];
         #[cfg(not(target_arch = "x86_64"))]
-        let vectors = None;
-        std::iter::once(&portable::KERNELS).chain(vectors)
+        let others = [None; 0];
+        std::iter::once(&PORTABLE).chain(others.into_iter().flatten())
     }
 }

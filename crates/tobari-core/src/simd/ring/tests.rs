@@ -25,25 +25,7 @@ impl Rows {
 }
 
 /// The loops of the vector rooms on plain arrays.
-static EMULATED: RingKernels = RingKernels {
-    name: "emulated",
-    ntt_forward: |q, table, values| Transform(Emulated).forward(q, table, values),
-    ntt_inverse: |q, table, values| Transform(Emulated).inverse(q, table, values),
-    add_assign: |q, a, b| Residues(Emulated).add_assign(q, a, b),
-    sub_assign: |q, a, b| Residues(Emulated).sub_assign(q, a, b),
-    neg_assign: |q, a| Residues(Emulated).neg_assign(q, a),
-    mul_assign: |q, a, b| Residues(Emulated).mul_assign(q, a, b),
-    mul_add_assign: |q, sum, a, b| Residues(Emulated).mul_add_assign(q, sum, a, b),
-    inner_product: |q, out, pairs| Residues(Emulated).inner_product(q, out, pairs),
-    key_product: |q, out, digits, key, count| Residues(Emulated).key_product(q, out, digits, key, count),
-    scale_assign: |q, a, w| Residues(Emulated).scale_assign(q, a, w),
-    scale_add_assign: |q, sum, a, w| Residues(Emulated).scale_add_assign(q, sum, a, w),
-    sub_scale_assign: |q, b, a, w| Residues(Emulated).sub_scale_assign(q, b, a, w),
-    tensor: |q, out, a, b| Residues(Emulated).tensor(q, out, a, b),
-    terms_assign: |terms, rows, quotients| Residues(Emulated).terms_assign(terms, rows, quotients),
-    combine: |combination, rows, out| Residues(Emulated).combine(combination, rows, out),
-    permute: |permutation, from, to| Residues(Emulated).permute(permutation, from, to),
-};
+static EMULATED: RingKernels = ring_kernels!("emulated", Transform(Emulated), Residues(Emulated));
 
 fn others() -> impl Iterator<Item = &'static RingKernels> {
     RingKernels::available().filter(|kernels| kernels.name != "portable").chain([&EMULATED])
@@ -67,10 +49,8 @@ fn transforms_of_every_backend_are_the_portable_ones() {
             for other in others().filter(|other| log < 13 || other.name != "emulated") {
                 for _ in 0..if log < 12 { 16 } else { 3 } {
                     let row = rows.row(&q, degree);
-                    for (a, b) in [
-                        (portable::KERNELS.ntt_forward, other.ntt_forward),
-                        (portable::KERNELS.ntt_inverse, other.ntt_inverse),
-                    ] {
+                    for (a, b) in [(PORTABLE.ntt_forward, other.ntt_forward), (PORTABLE.ntt_inverse, other.ntt_inverse)]
+                    {
                         let (mut expected, mut found) = (row.clone(), row.clone());
                         a(&q, table.table(), &mut expected);
                         b(&q, table.table(), &mut found);
@@ -113,7 +93,7 @@ fn row_by_row_every_backend_does_what_portable_does() {
                     }),
                 ]
             };
-            assert_eq!(all(other), all(&portable::KERNELS), "{} modulo {}", other.name, q.value());
+            assert_eq!(all(other), all(&PORTABLE), "{} modulo {}", other.name, q.value());
         }
     }
 }
@@ -134,7 +114,7 @@ fn sums_of_products_of_every_backend_are_the_portable_ones() {
                 out
             };
             for used in [1, count.div_ceil(2), count] {
-                assert_eq!(run(other, used), run(&portable::KERNELS, used), "{} modulo {}", other.name, q.value());
+                assert_eq!(run(other, used), run(&PORTABLE, used), "{} modulo {}", other.name, q.value());
             }
         }
     }
@@ -158,7 +138,7 @@ fn conversions_of_every_backend_are_the_portable_ones() {
                 (kernels.combine)(&combination, &slices, &mut out);
                 (terms_of, quotients, out)
             };
-            others().for_each(|other| assert!(run(other) == run(&portable::KERNELS), "{} of {count}", other.name));
+            others().for_each(|other| assert!(run(other) == run(&PORTABLE), "{} of {count}", other.name));
         }
     }
 }
@@ -176,6 +156,6 @@ fn permutations_of_every_backend_are_the_portable_ones() {
             (kernels.permute)(&permutation, &from, &mut to);
             to
         };
-        others().for_each(|other| assert_eq!(run(other), run(&portable::KERNELS), "{} at {degree}", other.name));
+        others().for_each(|other| assert_eq!(run(other), run(&PORTABLE), "{} at {degree}", other.name));
     }
 }

@@ -317,7 +317,7 @@ impl<S: Simd> Transform<S> {
     #[inline(always)]
     pub(in crate::simd) fn forward(self, q: &Modulus, table: &NttTable, values: &mut [u64]) {
         if values.len() < TILE {
-            return (super::portable::KERNELS.ntt_forward)(q, table, values);
+            return super::Words.forward(q, table, values);
         }
         let lanes = Lanes::new(self.0, q);
         if q.bits() <= 46 {
@@ -332,7 +332,7 @@ impl<S: Simd> Transform<S> {
     #[inline(always)]
     pub(in crate::simd) fn inverse(self, q: &Modulus, table: &NttTable, values: &mut [u64]) {
         if values.len() < TILE {
-            return (super::portable::KERNELS.ntt_inverse)(q, table, values);
+            return super::Words.inverse(q, table, values);
         }
         let lanes = Lanes::new(self.0, q);
         if q.bits() + 1 + values.len().trailing_zeros() <= 52 {

@@ -24,6 +24,7 @@
 
 use super::modulus::Modulus;
 use crate::simd::{Combination, RingKernels, Term};
+use zeroize::Zeroizing;
 
 /// Coefficients worked at once, so that what is between fits the first-level cache.
 const BLOCK: usize = 128;
@@ -93,8 +94,9 @@ impl Conversion {
         let length = rows[0].len();
         assert!(rows.iter().all(|row| row.len() == length) && out.iter().all(|row| row.len() == length));
         let kernels = RingKernels::best();
-        let mut terms = vec![[0; BLOCK]; rows.len() + 1];
-        let mut sums = [0; BLOCK];
+        // what is converted may be secret
+        let mut terms = Zeroizing::new(vec![[0; BLOCK]; rows.len() + 1]);
+        let mut sums = Zeroizing::new([0; BLOCK]);
         for start in (0..length).step_by(BLOCK) {
             let places = start..length.min(start + BLOCK);
             for (term, row) in terms.iter_mut().zip(rows) {
@@ -105,7 +107,7 @@ impl Conversion {
             (kernels.terms_assign)(&self.terms, &mut rest, quotients);
             let terms: Vec<&[u64]> = terms.iter().map(|row| &row[..]).collect();
             for (sum, out) in self.sums.iter().zip(out.iter_mut()) {
-                (kernels.combine)(sum, &terms, &mut sums);
+                (kernels.combine)(sum, &terms, &mut *sums);
                 out[places.clone()].copy_from_slice(&sums[..places.len()]);
             }
         }

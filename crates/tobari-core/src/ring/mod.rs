@@ -160,6 +160,12 @@ impl Ring {
         self.rows[..basis.data].iter().chain(&self.rows[self.data..][..basis.special])
     }
 
+    /// All that was given back.
+    #[cfg(test)]
+    pub(crate) fn kept_words(&self) -> Vec<u64> {
+        self.pool.kept()
+    }
+
     /// `rows` rows of any content.
     pub(crate) fn scratch(&self, rows: usize) -> Buffer {
         Buffer::any(&self.pool, rows * self.degree)

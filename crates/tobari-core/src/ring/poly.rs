@@ -251,9 +251,7 @@ impl Poly<Coeff> {
         assert_eq!(coefficients.len(), ring.degree());
         let mut poly = Self::any(ring, basis);
         for (table, row) in poly.rows_mut() {
-            for (residue, coefficient) in row.iter_mut().zip(coefficients) {
-                *residue = table.modulus().of_signed(*coefficient);
-            }
+            (RingKernels::best().of_signed)(table.modulus(), coefficients, row);
         }
         poly
     }

@@ -19,8 +19,8 @@
 //! Constant time in what is kept. Which words are passed over is independent of it.
 
 use super::modulus::Modulus;
-use chacha20::ChaCha20Rng;
-use rand_core::{CryptoRng, Rng, SeedableRng};
+use crate::simd::RingKernels;
+use rand_core::CryptoRng;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Bytes of a seed.
@@ -80,58 +80,96 @@ impl Seed {
     /// If the index does not fit 56 bits.
     pub fn stream(&self, domain: Domain, index: u64) -> Stream {
         assert!(index >> 56 == 0, "an index below 2^56");
-        let mut rng = ChaCha20Rng::from_seed(self.0);
-        rng.set_stream((domain as u64) << 56 | index);
-        Stream(rng)
+        Stream::new(self.clone(), (domain as u64) << 56 | index)
     }
 
     /// A seed that depends on this one and on the name.
     pub fn derive(&self, index: u64) -> Seed {
-        let mut seed = Self([0; SEED_BYTES]);
-        self.stream(Domain::Seed, index).0.fill_bytes(&mut seed.0);
+        let (mut seed, mut stream) = (Self([0; SEED_BYTES]), self.stream(Domain::Seed, index));
+        let words = stream.words(SEED_BYTES / 8);
+        seed.0.as_chunks_mut().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
         seed
     }
 }
 
-/// A stream of random bytes; wiped on drop.
-pub struct Stream(ChaCha20Rng);
+/// A stream of random words; wiped on drop. Words of 64 bits begin at even words of 32 bits.
+pub struct Stream {
+    seed: Seed,
+    name: u64,
+    /// The block after those that were drawn.
+    block: u64,
+    words: Zeroizing<[u64; CHUNK]>,
+    /// Of those: how many were drawn, and how many half words of them were read.
+    drawn: usize,
+    read: usize,
+}
 
-/// Bytes drawn at once.
-const CHUNK: usize = 4096;
+/// Words that are drawn at once, at most.
+const CHUNK: usize = 512;
+/// Words of a block.
+const BLOCK: usize = 8;
 
 impl Stream {
+    fn new(seed: Seed, name: u64) -> Self {
+        Self { seed, name, block: 0, words: Zeroizing::new([0; CHUNK]), drawn: 0, read: 0 }
+    }
+
+    /// From 1 to `wanted` words.
+    fn words(&mut self, wanted: usize) -> &[u64] {
+        let mut first = self.read.div_ceil(2);
+        if first == self.drawn {
+            let blocks = wanted.div_ceil(BLOCK).clamp(1, CHUNK / BLOCK);
+            (self.drawn, first) = (blocks * BLOCK, 0);
+            (RingKernels::best().keystream)(&self.seed.0, self.name, self.block, &mut self.words[..self.drawn]);
+            self.block += blocks as u64;
+        }
+        let last = self.drawn.min(first + wanted);
+        self.read = 2 * last;
+        &self.words[first..last]
+    }
+
+    /// A word of 32 bits, of about so many that will be wanted.
+    fn half(&mut self, wanted: usize) -> u32 {
+        if self.read % 2 == 1 {
+            self.read += 1;
+            return (self.words[self.read / 2 - 1] >> 32) as u32;
+        }
+        let (drawn, read) = (self.drawn, self.read);
+        if read == 2 * drawn {
+            self.words(wanted.div_ceil(2));
+            self.read = 0;
+        }
+        self.read += 1;
+        self.words[self.read / 2] as u32
+    }
+
     /// Uniform residues.
     pub fn uniform(&mut self, modulus: &Modulus, out: &mut [u64]) {
-        let (q, mask) = (modulus.value(), u64::MAX >> (64 - modulus.bits()));
-        let mut bytes = Zeroizing::new([0; CHUNK]);
-        let width = if modulus.bits() <= 32 { 4 } else { 8 };
+        let accept = RingKernels::best().accept;
+        let narrow = modulus.bits() <= 32;
         let mut kept = 0;
         while kept < out.len() {
-            let bytes = &mut bytes[..CHUNK.min(width * (out.len() - kept))];
-            self.0.fill_bytes(bytes);
-            for word in bytes.chunks_exact(width) {
-                let mut padded = [0; 8];
-                padded[..width].copy_from_slice(word);
-                let candidate = u64::from_le_bytes(padded) & mask;
-                // as many candidates are drawn as places are left
+            // as many candidates are drawn as places are left
+            let left = out.len() - kept;
+            if narrow && (left == 1 || self.read % 2 == 1) {
+                let candidate = u64::from(self.half(1)) & (u64::MAX >> (64 - modulus.bits()));
                 out[kept] = candidate;
-                kept += usize::from(candidate < q);
+                kept += usize::from(candidate < modulus.value());
+            } else {
+                kept += accept(modulus, self.words(if narrow { left / 2 } else { left }), &mut out[kept..]);
             }
         }
     }
 
     /// Uniform on -1, 0, 1.
     pub fn ternary(&mut self, out: &mut [i64]) {
-        let mut bytes = Zeroizing::new([0; CHUNK]);
         let mut kept = 0;
         while kept < out.len() {
-            // whole words of 32 bits: the generator drops what is left of one
-            let bytes = &mut bytes[..CHUNK.min((out.len() - kept).div_ceil(16) * 4)];
-            self.0.fill_bytes(bytes);
-            let crumbs = bytes.iter().flat_map(|byte| (0..4).map(move |i| i64::from(byte >> (2 * i) & 3)));
-            for crumb in crumbs {
+            let left = out.len() - kept;
+            let crumbs = self.half(left.div_ceil(16));
+            for crumb in (0..16).map(|i| i64::from(crumbs >> (2 * i) & 3)) {
                 if kept == out.len() {
-                    break; // the last byte had a crumb too many
+                    break; // the last word had a crumb too many
                 }
                 out[kept] = crumb - 1;
                 kept += usize::from(crumb < 3);
@@ -146,7 +184,7 @@ impl Stream {
     pub fn centred_binomial(&mut self, eta: u32, out: &mut [i64]) {
         assert!((1..=32).contains(&eta), "a parameter from 1 to 32");
         let mask = u64::MAX >> (64 - eta);
-        self.words(out, |word| {
+        self.each_word(out, |word| {
             let ones = |bits: u64| i64::from((bits & mask).count_ones());
             ones(word) - ones(word >> eta)
         });
@@ -154,12 +192,7 @@ impl Stream {
 
     /// The rounded Gaussian of standard deviation 3.2.
     pub fn gaussian(&mut self, out: &mut [i64]) {
-        self.words(out, |word| {
-            let (negative, place) = ((word as i64 >> 63), word & (u64::MAX >> 1));
-            // how many entries are at or below: the sign of a difference, no comparison
-            let absolute: u64 = GAUSSIAN.iter().map(|entry| 1 - (place.wrapping_sub(*entry) >> 63)).sum();
-            (absolute as i64 ^ negative) - negative
-        });
+        self.blocks(out, |words, out| (RingKernels::best().gaussian)(&GAUSSIAN, words, out));
     }
 
     /// Uniform on the integers of absolute value below `2^bits`, and `-2^bits`.
@@ -168,17 +201,21 @@ impl Stream {
     /// If there are more than 62 bits.
     pub fn uniform_bits(&mut self, bits: u32, out: &mut [i64]) {
         assert!(bits <= 62, "at most 62 bits");
-        self.words(out, |word| word as i64 >> (63 - bits));
+        self.each_word(out, |word| word as i64 >> (63 - bits));
     }
 
-    fn words(&mut self, out: &mut [i64], of: impl Fn(u64) -> i64) {
-        let mut bytes = Zeroizing::new([0; CHUNK]);
-        for out in out.chunks_mut(CHUNK / 8) {
-            let bytes = &mut bytes[..8 * out.len()];
-            self.0.fill_bytes(bytes);
-            for (out, word) in out.iter_mut().zip(bytes.as_chunks::<8>().0) {
-                *out = of(u64::from_le_bytes(*word));
-            }
+    fn each_word(&mut self, out: &mut [i64], of: impl Fn(u64) -> i64) {
+        self.blocks(out, |words, out| out.iter_mut().zip(words).for_each(|(out, word)| *out = of(*word)));
+    }
+
+    /// Gives all of `out` to `work`, with as many words.
+    fn blocks(&mut self, out: &mut [i64], work: impl Fn(&[u64], &mut [i64])) {
+        let mut rest = out;
+        while !rest.is_empty() {
+            let words = self.words(rest.len());
+            let (now, later) = rest.split_at_mut(words.len());
+            work(words, now);
+            rest = later;
         }
     }
 }
@@ -235,9 +272,7 @@ mod tests {
     #[test]
     fn the_stream_is_chacha20() {
         let mut residues = [0; 2];
-        let mut rng = ChaCha20Rng::from_seed([0; 32]);
-        rng.set_stream(0);
-        Stream(rng).uniform(&Modulus::new((1 << 50) - 1).unwrap(), &mut residues);
+        Stream::new(Seed::from_bytes([0; 32]), 0).uniform(&Modulus::new((1 << 50) - 1).unwrap(), &mut residues);
         let bytes = [0x76, 0xb8, 0xe0, 0xad, 0xa0, 0xf1, 0x3d, 0x90, 0x40, 0x5d, 0x6a, 0xe5, 0x53, 0x86, 0xbd, 0x28];
         let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word) & ((1 << 50) - 1));
         assert!(words.eq(residues));

@@ -199,7 +199,7 @@ pub(super) fn mask(
     let mut b = Poly::zero(a.ring(), a.basis());
     b.mul_add_assign(a, secret);
     b.neg_assign();
-    b.add_assign(&error(parameters, a.basis(), seed, index));
+    b.add_assign(&Zeroizing::new(error(parameters, a.basis(), seed, index)));
     b
 }
 
@@ -217,6 +217,7 @@ fn error(parameters: &LatticeParameters, basis: Basis, secret: &Seed, index: u64
 
 #[cfg(test)]
 mod tests {
+    use super::super::EvaluationKey;
     use super::super::tests::{rng, toy};
     use super::*;
 
@@ -243,6 +244,40 @@ mod tests {
         let secret = SecretKey::generate(&parameters, &mut rng);
         let again = SecretKey::from_seed(&parameters, secret.to_seed().clone());
         assert!(again.values() == secret.values());
+    }
+
+    #[test]
+    fn memory_that_is_given_back_holds_no_secret() {
+        for parameters in [toy(None), toy(Some(257))] {
+            let ring = parameters.ring();
+            let mut rng = rng(4);
+            let secret = SecretKey::generate(&parameters, &mut rng);
+            let public = PublicKey::generate(&secret, &mut rng);
+            let ciphertext = public.encrypt_zero(4, &mut rng);
+            let seeded = secret.encrypt_zero(4, &mut rng).expand();
+            let phases = [&ciphertext, &seeded].map(|ciphertext| secret.phase(ciphertext));
+            let automorphism = Automorphism::new(64, 5);
+            EvaluationKey::generate(&parameters, [&secret.square(), &secret.rotated(&automorphism)], 4, &mut rng);
+            // the secret, products with it, errors: as values, and as coefficients
+            let values = |element: &Poly<Coeff>| (0..4).map(|row| element.row(row).to_vec()).collect::<Vec<_>>();
+            let mut forbidden: Vec<Vec<u64>> = phases.iter().flat_map(|phase| values(phase)).collect();
+            for phase in &phases {
+                let phase = Zeroizing::new(Poly::clone(phase).forward());
+                forbidden.extend((0..4).map(|row| phase.row(row).to_vec()));
+            }
+            for element in [&secret.values, &*secret.square(), &*secret.rotated(&automorphism)] {
+                forbidden.extend((0..4).map(|row| element.row(row).to_vec()));
+                forbidden.extend(values(&Zeroizing::new(element.clone().inverse())));
+            }
+            drop((secret, phases));
+            let kept = ring.kept_words();
+            assert!(kept.len() >= 64 * 4, "memory is given back");
+            for secret in forbidden.iter().filter(|row| row.iter().any(|word| *word != 0)) {
+                // eight words that stand together would be enough
+                let found = kept.windows(8).any(|words| words == &secret[..8]);
+                assert!(!found, "a row of a secret is still there");
+            }
+        }
     }
 
     #[test]

@@ -18,6 +18,11 @@ pub(super) trait Simd: Copy {
     /// Eight words, wherever they stand.
     fn load_words(self, words: &[u64; LANES]) -> Self::V;
     fn store_words(self, v: Self::V, words: &mut [u64; LANES]);
+    /// Eight signed words.
+    fn load_signed(self, words: &[i64; LANES]) -> Self::V;
+    fn store_signed(self, v: Self::V, words: &mut [i64; LANES]);
+    /// Lanes of both in turn: those of the first halves, then those of the second.
+    fn interleave(self, a: Self::V, b: Self::V) -> [Self::V; 2];
     /// Asks for a line that will be read soon: one some way behind this, which need not exist.
     fn prefetch(self, words: &[u64; LANES]);
     /// The smaller, unsigned.
@@ -90,6 +95,18 @@ impl Simd for Emulated {
 
     fn store_words(self, v: Line, words: &mut [u64; LANES]) {
         *words = v.0;
+    }
+
+    fn load_signed(self, words: &[i64; LANES]) -> Line {
+        Line(words.map(|word| word as u64))
+    }
+
+    fn store_signed(self, v: Line, words: &mut [i64; LANES]) {
+        *words = v.0.map(|word| word as i64);
+    }
+
+    fn interleave(self, a: Line, b: Line) -> [Line; 2] {
+        [0, 4].map(|from| lanewise(|i| if i % 2 == 0 { a.0[from + i / 2] } else { b.0[from + i / 2] }))
     }
 
     fn prefetch(self, _: &[u64; LANES]) {}

@@ -86,6 +86,13 @@ impl Pool {
         }
     }
 
+    /// All words that it keeps.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> Vec<u64> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().flat_map(|lines| words(lines).to_vec()).collect()
+    }
+
     fn give(&self, lines: Vec<Line>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.iter().map(Vec::len).sum::<usize>() + lines.len() <= MOST {

@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
 
 mod curve;
+mod keystream;
 mod ring;
 
 pub(crate) use curve::Avx512Kernels;
@@ -75,6 +76,27 @@ impl Simd for Avx512 {
     fn store_words(self, v: __m512i, words: &mut [u64; LANES]) {
         // SAFETY: as above, and eight words are 64 bytes
         unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), v) }
+    }
+
+    #[inline(always)]
+    fn load_signed(self, words: &[i64; LANES]) -> __m512i {
+        // SAFETY: as above, and eight words are 64 bytes
+        unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn store_signed(self, v: __m512i, words: &mut [i64; LANES]) {
+        // SAFETY: as above, and eight words are 64 bytes
+        unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), v) }
+    }
+
+    #[inline(always)]
+    fn interleave(self, a: __m512i, b: __m512i) -> [__m512i; 2] {
+        instruction!({
+            let first = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+            let second = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+            [_mm512_permutex2var_epi64(a, first, b), _mm512_permutex2var_epi64(a, second, b)]
+        })
     }
 
     #[inline(always)]

@@ -2,9 +2,15 @@
 
 use super::super::ring::{Residues, RingKernels, Transform, ring_kernels};
 use super::Avx512;
+use super::keystream::keystream;
 
-static KERNELS: RingKernels =
-    ring_kernels!("avx512ifma", Transform(Avx512(())), Residues(Avx512(())), "avx512f,avx512vl,avx512dq,avx512ifma");
+static KERNELS: RingKernels = ring_kernels!(
+    "avx512ifma",
+    Transform(Avx512(())),
+    Residues(Avx512(())),
+    |key, nonce, first, out| keystream(Avx512(()), key, nonce, first, out),
+    "avx512f,avx512vl,avx512dq,avx512ifma"
+);
 
 /// The loops, if the machine has the instructions: the only way to them, so that they run on no other.
 pub(in crate::simd) fn ring_kernels() -> Option<&'static RingKernels> {

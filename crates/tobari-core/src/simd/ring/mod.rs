@@ -28,11 +28,12 @@ pub(super) use portable::Words;
 
 /// A table of loops: those of `$transforms` and `$rows`, in functions that are compiled for the features named, if any are.
 macro_rules! ring_kernels {
-    ($name:literal, $transforms:expr, $rows:expr $(, $features:literal)?) => {{
+    ($name:literal, $transforms:expr, $rows:expr, $keystream:expr $(, $features:literal)?) => {{
         use $crate::ring::{Factor, Modulus};
         use $crate::simd::ring::{Combination, NttTable, Permutation, RingKernels, RowPair, Term};
         RingKernels {
             name: $name,
+            keystream: $keystream,
             ntt_forward: ring_kernels!(@ $transforms, forward(q: &Modulus, table: &NttTable, values: &mut [u64]) $(, $features)?),
             ntt_inverse: ring_kernels!(@ $transforms, inverse(q: &Modulus, table: &NttTable, values: &mut [u64]) $(, $features)?),
             add_assign: ring_kernels!(@ $rows, add_assign(q: &Modulus, a: &mut [u64], b: &[u64]) $(, $features)?),
@@ -66,18 +67,21 @@ macro_rules! ring_kernels {
             combine: ring_kernels!(
                 @ $rows, combine(combination: &Combination, rows: &[&[u64]], out: &mut [u64]) $(, $features)?
             ),
+            of_signed: ring_kernels!(@ $rows, of_signed(q: &Modulus, signed: &[i64], out: &mut [u64]) $(, $features)?),
+            gaussian: ring_kernels!(@ $rows, gaussian(table: &[u64], words: &[u64], out: &mut [i64]) $(, $features)?),
+            accept: ring_kernels!(@ $rows, accept(q: &Modulus, words: &[u64], out: &mut [u64]) -> usize $(, $features)?),
             permute: ring_kernels!(
                 @ $rows, permute(permutation: &Permutation, from: &[u64], to: &mut [u64]) $(, $features)?
             ),
         }
     }};
-    (@ $room:expr, $name:ident($($argument:ident: $type:ty),*)) => {
+    (@ $room:expr, $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?) => {
         |$($argument: $type),*| $room.$name($($argument),*)
     };
-    (@ $room:expr, $name:ident($($argument:ident: $type:ty),*), $features:literal) => {{
-        fn kernel($($argument: $type),*) {
+    (@ $room:expr, $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?, $features:literal) => {{
+        fn kernel($($argument: $type),*) $(-> $result)? {
             #[target_feature(enable = $features)]
-            fn run($($argument: $type),*) {
+            fn run($($argument: $type),*) $(-> $result)? {
                 $room.$name($($argument),*)
             }
             // SAFETY: whoever makes the table gives it only to machines that have the features
@@ -89,7 +93,7 @@ macro_rules! ring_kernels {
 #[cfg(target_arch = "x86_64")]
 pub(super) use ring_kernels;
 
-static PORTABLE: RingKernels = ring_kernels!("portable", Words, Words);
+static PORTABLE: RingKernels = ring_kernels!("portable", Words, Words, portable::keystream);
 
 /// What the transforms of one prime and one length read.
 #[derive(Clone, Debug)]
@@ -224,6 +228,8 @@ impl Permutation {
 pub struct RingKernels {
     /// The backend, as `tobari info` prints it.
     pub name: &'static str,
+    /// Words of whole blocks of a ChaCha20 stream: `keystream(key, nonce, first block, out)`.
+    pub(crate) keystream: fn(&[u8; 32], u64, u64, &mut [u64]),
     /// Coefficients to values; see [`crate::ring`].
     pub(crate) ntt_forward: fn(&Modulus, &NttTable, &mut [u64]),
     /// Values to coefficients.
@@ -255,6 +261,12 @@ pub struct RingKernels {
     pub(crate) terms_assign: fn(&[Term], rows: &mut [&mut [u64]], quotients: &mut [u64]),
     /// `out[i] = Σ products[j] rows[j][i] + offset`.
     pub(crate) combine: fn(&Combination, rows: &[&[u64]], out: &mut [u64]),
+    /// Residues of numbers below `q` in absolute value.
+    pub(crate) of_signed: fn(&Modulus, signed: &[i64], out: &mut [u64]),
+    /// Samples from words: the highest bit is the sign, and the other bits are at or above as many entries as the absolute value says.
+    pub(crate) gaussian: fn(table: &[u64], words: &[u64], out: &mut [i64]),
+    /// Of the low bits of words, or of half words for moduli of at most 32 bits, those that are below `q`, in order; how many they are.
+    pub(crate) accept: fn(&Modulus, words: &[u64], out: &mut [u64]) -> usize,
     /// Moves values.
     pub(crate) permute: fn(&Permutation, from: &[u64], to: &mut [u64]),
 }

@@ -13,6 +13,9 @@
 
 use super::{Combination, NttTable, Permutation, Roots, RowPair, Term};
 use crate::ring::{Factor, Modulus};
+use chacha20::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use zeroize::Zeroizing;
 
 /// The loops.
 #[derive(Clone, Copy)]
@@ -180,6 +183,34 @@ impl Words {
     }
 
     #[inline(always)]
+    pub(in crate::simd) fn of_signed(self, q: &Modulus, signed: &[i64], out: &mut [u64]) {
+        out.iter_mut().zip(signed).for_each(|(out, signed)| *out = q.of_signed(*signed));
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn gaussian(self, table: &[u64], words: &[u64], out: &mut [i64]) {
+        for (out, word) in out.iter_mut().zip(words) {
+            let (negative, place) = (*word as i64 >> 63, word & (u64::MAX >> 1));
+            // how many entries are at or below: the sign of a difference, no comparison
+            let absolute: u64 = table.iter().map(|entry| 1 - (place.wrapping_sub(*entry) >> 63)).sum();
+            *out = (absolute as i64 ^ negative) - negative;
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn accept(self, q: &Modulus, words: &[u64], out: &mut [u64]) -> usize {
+        let (mut kept, mask) = (0, u64::MAX >> (64 - q.bits()));
+        for word in words {
+            let candidates = [word & mask, word >> 32 & mask];
+            for candidate in &candidates[..if q.bits() <= 32 { 2 } else { 1 }] {
+                out[kept] = *candidate;
+                kept += usize::from(*candidate < q.value());
+            }
+        }
+        kept
+    }
+
+    #[inline(always)]
     pub(in crate::simd) fn permute(self, permutation: &Permutation, from: &[u64], to: &mut [u64]) {
         let from = from.as_chunks::<8>().0;
         for (to, (block, pattern)) in to.as_chunks_mut::<8>().0.iter_mut().zip(permutation.blocks()) {
@@ -250,6 +281,19 @@ impl Words {
                 (*x, *y) = join_last(q, *x, *y, table);
             }
         }
+    }
+}
+
+/// Words of a ChaCha20 stream.
+pub(super) fn keystream(key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64]) {
+    let mut rng = ChaCha20Rng::from_seed(*key);
+    rng.set_stream(nonce);
+    rng.set_word_pos(u128::from(first) * 16);
+    let mut bytes = Zeroizing::new([0; 512]);
+    for out in out.chunks_mut(64) {
+        let bytes = &mut bytes[..8 * out.len()];
+        rng.fill_bytes(bytes);
+        out.iter_mut().zip(bytes.as_chunks().0).for_each(|(word, bytes)| *word = u64::from_le_bytes(*bytes));
     }
 }
 

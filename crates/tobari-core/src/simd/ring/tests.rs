@@ -25,7 +25,7 @@ impl Rows {
 }
 
 /// The loops of the vector rooms on plain arrays.
-static EMULATED: RingKernels = ring_kernels!("emulated", Transform(Emulated), Residues(Emulated));
+static EMULATED: RingKernels = ring_kernels!("emulated", Transform(Emulated), Residues(Emulated), portable::keystream);
 
 fn others() -> impl Iterator<Item = &'static RingKernels> {
     RingKernels::available().filter(|kernels| kernels.name != "portable").chain([&EMULATED])
@@ -157,5 +157,51 @@ fn permutations_of_every_backend_are_the_portable_ones() {
             to
         };
         others().for_each(|other| assert_eq!(run(other), run(&PORTABLE), "{} at {degree}", other.name));
+    }
+}
+
+#[test]
+fn streams_and_samples_of_every_backend_are_the_portable_ones() {
+    let mut rows = Rows(5);
+    let all = Modulus::new((1 << 50) - 1).unwrap();
+    let table: Vec<u64> = (1..30u64).map(|i| (u64::MAX >> 1) - (1 << (62 - 2 * i))).collect();
+    for other in others() {
+        for blocks in [1, 2, 15, 16, 17, 40] {
+            for first in [0, 5, u64::from(u32::MAX) - 3] {
+                let run = |kernels: &RingKernels| {
+                    let mut out = vec![0; 8 * blocks];
+                    (kernels.keystream)(&[7; 32], 0x0123_4567_89ab_cdef, first, &mut out);
+                    out
+                };
+                assert_eq!(run(other), run(&PORTABLE), "{} {blocks} from {first}", other.name);
+            }
+        }
+        for _ in 0..64 {
+            let words: Vec<u64> =
+                rows.row(&all, 128).iter().map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+            let words: Vec<u64> = words.iter().chain(&table).chain(&[0, u64::MAX, 1 << 63, !0 >> 1]).copied().collect();
+            let words = &words[..words.len() - rows.0 as usize % 8];
+            let gaussian = |kernels: &RingKernels| {
+                let mut out = vec![0; words.len()];
+                (kernels.gaussian)(&table, words, &mut out);
+                out
+            };
+            assert_eq!(gaussian(other), gaussian(&PORTABLE), "{}", other.name);
+            for q in moduli() {
+                let accepted = |kernels: &RingKernels| {
+                    let mut out = vec![0; 2 * words.len() + 1];
+                    let kept = (kernels.accept)(&q, words, &mut out);
+                    out[..kept].to_vec()
+                };
+                assert_eq!(accepted(other), accepted(&PORTABLE), "{} modulo {}", other.name, q.value());
+                let signed: Vec<i64> = rows.row(&q, 64).iter().map(|x| q.centred(*x)).collect();
+                let of_signed = |kernels: &RingKernels| {
+                    let mut out = vec![0; 64];
+                    (kernels.of_signed)(&q, &signed, &mut out);
+                    out
+                };
+                assert_eq!(of_signed(other), of_signed(&PORTABLE), "{} modulo {}", other.name, q.value());
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@
 //! Cost for eight residues, in operations of one register: `add` and `sub` 3, `scale` 6, `mul` 13; they wait for memory.
 
 use super::super::lanes::Simd;
-use super::{Combination, Permutation, RowPair, Term};
+use super::{Combination, Permutation, RowPair, Term, Words};
 use crate::ring::{Factor, Modulus};
 
 /// Most products of a sum that [`Lanes::reduce`] takes.
@@ -394,6 +394,59 @@ impl<S: Simd> Residues<S> {
             }
             s.store_words(lanes.reduce(sum, carry), out);
         }
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn of_signed(self, q: &Modulus, signed: &[i64], out: &mut [u64]) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, q));
+        for (out, signed) in eights_mut(out).iter_mut().zip(signed.as_chunks::<8>().0) {
+            let signed = s.load_signed(signed);
+            // without its sign a negative number is larger than with `q` added, and any other is smaller
+            s.store_words(s.min(signed, s.add(signed, lanes.q)), out);
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn gaussian(self, table: &[u64], words: &[u64], out: &mut [i64]) {
+        let (s, most) = (self.0, self.0.splat(table.len() as u64));
+        let ((words, rest), (out, rest_out)) = (words.as_chunks::<8>(), out.as_chunks_mut::<8>());
+        Words.gaussian(table, rest, rest_out);
+        for (out, word) in out.iter_mut().zip(words) {
+            let word = s.load_words(word);
+            let (negative, place) = (s.sar(word, 63), s.and(word, s.splat(u64::MAX >> 1)));
+            let mut absolute = most;
+            for entry in table {
+                absolute = s.sub(absolute, s.shr(s.sub(place, s.splat(*entry)), 63));
+            }
+            let flipped = s.sub(s.or(absolute, negative), s.and(absolute, negative));
+            s.store_signed(s.sub(flipped, negative), out);
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn accept(self, q: &Modulus, words: &[u64], out: &mut [u64]) -> usize {
+        let (s, lanes, mut kept) = (self.0, Lanes::new(self.0, q), 0);
+        let mask = s.splat(u64::MAX >> (64 - q.bits()));
+        let narrow = q.bits() <= 32;
+        let (words, rest) = words.as_chunks::<8>();
+        for words in words {
+            let word = s.load_words(words);
+            let (low, high) = (s.and(word, mask), s.and(s.shr(word, 32), mask));
+            let all = s.below(low, lanes.q) == 0xff && (!narrow || s.below(high, lanes.q) == 0xff);
+            if !all {
+                kept += Words.accept(q, words, &mut out[kept..]);
+            } else if narrow {
+                let [first, second] = s.interleave(low, high);
+                let out = eights_mut(&mut out[kept..][..16]);
+                s.store_words(first, &mut out[0]);
+                s.store_words(second, &mut out[1]);
+                kept += 16;
+            } else {
+                s.store_words(low, &mut eights_mut(&mut out[kept..][..8])[0]);
+                kept += 8;
+            }
+        }
+        kept + Words.accept(q, rest, &mut out[kept..])
     }
 
     #[inline(always)]

@@ -1,0 +1,109 @@
+//! ChaCha20 on sixteen blocks at a time: lane `i` of a register is a word of block `i`.
+//!
+//! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations for 1,024 bytes, and 64 moves that make the blocks stand one after
+//! another: 1,024 operations, or 0.4 cycles a byte where two and a half are done at a time.
+
+use super::Avx512;
+use std::arch::x86_64::*;
+
+/// Blocks at a time, and words of a block.
+const LANES: usize = 16;
+/// "expand 32-byte k".
+const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
+
+/// The words of whole blocks from block `first` on, of the stream with this key and 64-bit nonce.
+pub(in crate::simd) fn keystream(_: Avx512, key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64]) {
+    let mut state = [[0; LANES]; 16];
+    for (word, constant) in state.iter_mut().zip(CONSTANTS) {
+        *word = [constant; LANES];
+    }
+    for (word, bytes) in state[4..].iter_mut().zip(key.as_chunks().0) {
+        *word = [u32::from_le_bytes(*bytes); LANES];
+    }
+    (state[14], state[15]) = ([nonce as u32; LANES], [(nonce >> 32) as u32; LANES]);
+    let mut counter = first;
+    for out in out.chunks_mut(8 * LANES) {
+        let [.., low, high, _, _] = &mut state;
+        for (lane, (low, high)) in low.iter_mut().zip(high).enumerate() {
+            let block = counter.wrapping_add(lane as u64);
+            (*low, *high) = (block as u32, (block >> 32) as u32);
+        }
+        counter = counter.wrapping_add(LANES as u64);
+        if let Ok(out) = out.try_into() {
+            // SAFETY: whoever has an `Avx512` is on a machine that has the instructions
+            unsafe { blocks(&state, out) };
+        } else {
+            let mut all = zeroize::Zeroizing::new([0; 8 * LANES]);
+            // SAFETY: as above
+            unsafe { blocks(&state, &mut all) };
+            out.copy_from_slice(&all[..out.len()]);
+        }
+    }
+    zeroize::Zeroize::zeroize(&mut state);
+}
+
+#[target_feature(enable = "avx512f")]
+fn blocks(state: &[[u32; LANES]; 16], out: &mut [u64; 8 * LANES]) {
+    let mut x = [_mm512_setzero_si512(); 16];
+    for (x, word) in x.iter_mut().zip(state) {
+        // SAFETY: sixteen words are 64 bytes
+        *x = unsafe { _mm512_loadu_si512(word.as_ptr().cast()) };
+    }
+    for _ in 0..10 {
+        for [a, b, c, d] in [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]] {
+            quarter_round(&mut x, a, b, c, d);
+        }
+        for [a, b, c, d] in [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]] {
+            quarter_round(&mut x, a, b, c, d);
+        }
+    }
+    for (x, word) in x.iter_mut().zip(state) {
+        // SAFETY: as above
+        *x = _mm512_add_epi32(*x, unsafe { _mm512_loadu_si512(word.as_ptr().cast()) });
+    }
+    for (block, out) in transpose(x).into_iter().zip(out.as_chunks_mut::<8>().0) {
+        // SAFETY: eight words of 64 bits are 64 bytes
+        unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), block) };
+    }
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn quarter_round(x: &mut [__m512i; 16], a: usize, b: usize, c: usize, d: usize) {
+    x[a] = _mm512_add_epi32(x[a], x[b]);
+    x[d] = _mm512_rol_epi32::<16>(_mm512_xor_si512(x[d], x[a]));
+    x[c] = _mm512_add_epi32(x[c], x[d]);
+    x[b] = _mm512_rol_epi32::<12>(_mm512_xor_si512(x[b], x[c]));
+    x[a] = _mm512_add_epi32(x[a], x[b]);
+    x[d] = _mm512_rol_epi32::<8>(_mm512_xor_si512(x[d], x[a]));
+    x[c] = _mm512_add_epi32(x[c], x[d]);
+    x[b] = _mm512_rol_epi32::<7>(_mm512_xor_si512(x[b], x[c]));
+}
+
+/// Sixteen by sixteen words of 32 bits.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn transpose(x: [__m512i; 16]) -> [__m512i; 16] {
+    let mut fours = [_mm512_setzero_si512(); 16];
+    for i in (0..16).step_by(4) {
+        let (a, b) = (_mm512_unpacklo_epi32(x[i], x[i + 1]), _mm512_unpackhi_epi32(x[i], x[i + 1]));
+        let (c, d) = (_mm512_unpacklo_epi32(x[i + 2], x[i + 3]), _mm512_unpackhi_epi32(x[i + 2], x[i + 3]));
+        // quarter `k` of `fours[i + j]`: words `i` to `i + 3` of block `4 k + j`
+        fours[i] = _mm512_unpacklo_epi64(a, c);
+        fours[i + 1] = _mm512_unpackhi_epi64(a, c);
+        fours[i + 2] = _mm512_unpacklo_epi64(b, d);
+        fours[i + 3] = _mm512_unpackhi_epi64(b, d);
+    }
+    let mut out = [_mm512_setzero_si512(); 16];
+    for j in 0..4 {
+        let (a, b, c, d) = (fours[j], fours[4 + j], fours[8 + j], fours[12 + j]);
+        // 0x88 takes the even quarters of both, 0xdd the odd ones
+        let (ab, cd) = (_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0x88>(c, d));
+        out[j] = _mm512_shuffle_i32x4::<0x88>(ab, cd);
+        out[8 + j] = _mm512_shuffle_i32x4::<0xdd>(ab, cd);
+        let (ab, cd) = (_mm512_shuffle_i32x4::<0xdd>(a, b), _mm512_shuffle_i32x4::<0xdd>(c, d));
+        out[4 + j] = _mm512_shuffle_i32x4::<0x88>(ab, cd);
+        out[12 + j] = _mm512_shuffle_i32x4::<0xdd>(ab, cd);
+    }
+    out
+}

@@ -46,7 +46,11 @@ pub(crate) enum Verb {
     /// Version, arithmetic in use, and each curve with its security.
     Info(InfoArguments),
     /// A job's numbers on this machine.
-    Bench(BenchArguments),
+    Bench {
+        /// Which job.
+        #[command(subcommand)]
+        job: BenchJob,
+    },
     /// Voices mixed by a server that cannot hear them.
     Call {
         /// What to do.
@@ -83,31 +87,28 @@ pub(crate) struct InfoArguments {
     pub(crate) json: bool,
 }
 
-/// `tobari bench`
+/// A job that has numbers.
+#[derive(Subcommand)]
+pub(crate) enum BenchJob {
+    /// Encryption, addition and decryption of samples, on one thread; with --paper, sums of many speakers on all.
+    Call(CallBench),
+    /// The lattice core: transforms, encryption, products, rotations of BGV and CKKS, on one thread.
+    Lattice(LatticeBench),
+}
+
+/// How anything is measured.
 #[derive(Args)]
-pub(crate) struct BenchArguments {
-    /// Which job.
-    #[arg(value_enum)]
-    pub(crate) job: BenchJob,
-    /// Only these curves, separated by commas; all nine without it.
-    #[arg(long = "curve", value_parser = |name: &str| Curve::from_name(name), value_delimiter = ',', value_name = "NAME")]
-    pub(crate) curves: Vec<Curve>,
+pub(crate) struct Measuring {
     /// Rounds, after one that warms up.
     #[arg(long, default_value_t = 31, value_parser = parse_runs)]
     pub(crate) runs: usize,
-    /// Only these modes, separated by commas; both without it.
-    #[arg(long = "mode", value_enum, value_delimiter = ',', value_name = "MODE")]
-    pub(crate) modes: Vec<ModeName>,
     /// The loops to measure: the fastest that this machine has, or those that run everywhere.
     #[arg(long, value_enum, default_value_t = BackendName::Fastest)]
     pub(crate) backend: BackendName,
     /// A program that measures another engine on the same task, in between: see bench/README.md. May be given again.
     #[arg(long = "peer", value_name = "PROGRAM")]
     pub(crate) peers: Vec<String>,
-    /// The paper's tables 4 to 6, its figures 5 and 6 and its real-time criteria too, ours beside its values.
-    #[arg(long, requires = "output")]
-    pub(crate) paper: bool,
-    /// Write call.csv into this folder too, and what else was made.
+    /// Write call.csv or lattice.csv into this folder too, and what else was made.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// One JSON object a line on standard output.
@@ -115,11 +116,42 @@ pub(crate) struct BenchArguments {
     pub(crate) json: bool,
 }
 
-/// A job that has numbers.
+/// `tobari bench call`
+#[derive(Args)]
+pub(crate) struct CallBench {
+    /// Only these curves, separated by commas; all nine without it.
+    #[arg(long = "curve", value_parser = |name: &str| Curve::from_name(name), value_delimiter = ',', value_name = "NAME")]
+    pub(crate) curves: Vec<Curve>,
+    /// Only these modes, separated by commas; both without it.
+    #[arg(long = "mode", value_enum, value_delimiter = ',', value_name = "MODE")]
+    pub(crate) modes: Vec<ModeName>,
+    /// The paper's tables 4 to 6, its figures 5 and 6 and its real-time criteria too, ours beside its values.
+    #[arg(long, requires = "output")]
+    pub(crate) paper: bool,
+    #[command(flatten)]
+    pub(crate) common: Measuring,
+}
+
+/// `tobari bench lattice`
+#[derive(Args)]
+pub(crate) struct LatticeBench {
+    /// Only these parameter sets, separated by commas; all three without it.
+    #[arg(long = "set", value_enum, value_delimiter = ',', value_name = "SET")]
+    pub(crate) sets: Vec<SetName>,
+    #[command(flatten)]
+    pub(crate) common: Measuring,
+}
+
+/// A parameter set of the benchmark: `tobari info` has them as ckks-a, ckks-b and bgv-c.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BenchJob {
-    /// Encryption, addition and decryption of samples, on one thread; with --paper, sums of many speakers on all.
-    Call,
+#[value(rename_all = "verbatim")]
+pub(crate) enum SetName {
+    /// CKKS, N = 2^14, 50 + 5 x 30 bits, 3 digits.
+    A,
+    /// CKKS, N = 2^15, 50 + 12 x 49 bits, 5 digits.
+    B,
+    /// BGV, N = 2^14, t = 65537, 6 x 50 bits, 3 digits.
+    C,
 }
 
 /// A choice of loops.

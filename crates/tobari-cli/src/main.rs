@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Verb::Demo(demo) => cmd::demo::run(&demo),
         Verb::Serve(serve) => cmd::serve::run(&serve),
         Verb::Info(info) => cmd::info::run(&info),
-        Verb::Bench(bench) => cmd::bench::run(&bench),
+        Verb::Bench { job } => cmd::bench::run(&job),
         Verb::Call { verb: CallVerb::Keygen(keygen) } => cmd::call::keygen(&keygen),
         Verb::Call { verb: CallVerb::Mix(mix) } => cmd::call::mix(&mix),
     };

@@ -84,6 +84,52 @@ impl Plaintext {
     }
 }
 
+/// A plaintext as an element over the primes of a level: products with it need no transform. It is not secret.
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_core::bgv::{Decryptor, Encoder, Evaluator, PreparedPlaintext};
+/// use tobari_core::params::{LatticeParameters, Plaintext};
+/// use tobari_core::ring::Modulus;
+/// use tobari_core::rlwe::SecretKey;
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
+/// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
+/// let x = holder.encrypt(&encoder.encode(&[1, 2, 3])?, 2, &mut rng).expand();
+/// let weights = PreparedPlaintext::new(&parameters, &encoder.encode(&[10, 20, 30])?, 2)?;
+/// let product = Evaluator::new(&parameters)?.mul_prepared(&x, &weights)?;
+/// assert_eq!(encoder.decode(&holder.decrypt(&product))[..3], [10, 40, 90]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct PreparedPlaintext {
+    pub(super) parameters: LatticeParameters,
+    pub(super) element: Poly<Eval>,
+    /// Logarithm of its norm.
+    pub(super) norm: f64,
+}
+
+impl PreparedPlaintext {
+    /// For ciphertexts of `level` and below.
+    ///
+    /// # Errors
+    /// [`EncodeError::Approximate`] for parameters of another scheme.
+    ///
+    /// # Panics
+    /// If there are not so many levels.
+    pub fn new(parameters: &LatticeParameters, plaintext: &Plaintext, level: usize) -> Result<Self, EncodeError> {
+        let element = plaintext.to_element(parameters, 1, level, &modulus(parameters)?);
+        Ok(Self { parameters: parameters.clone(), element, norm: plaintext.norm().max(1.0).log2() })
+    }
+
+    /// The highest level that it is for.
+    pub fn level(&self) -> usize {
+        self.element.basis().data()
+    }
+}
+
 /// `t`.
 pub(crate) fn modulus(parameters: &LatticeParameters) -> Result<Modulus, EncodeError> {
     match parameters.plaintext() {

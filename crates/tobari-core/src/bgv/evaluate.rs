@@ -1,7 +1,7 @@
 //! Computing on ciphertexts.
 
 use super::ciphertext::Ciphertext;
-use super::encode::{EncodeError, Plaintext, modulus};
+use super::encode::{EncodeError, Plaintext, PreparedPlaintext, modulus};
 use super::keys::EvaluationKeys;
 use crate::params::LatticeParameters;
 use crate::ring::{Coeff, Division, Domain, Eval, Modulus, Poly, Rounding, Seed};
@@ -246,10 +246,24 @@ impl Evaluator {
     /// [`EvaluateError::Parameters`].
     pub fn mul_plain(&self, a: &Ciphertext, m: &Plaintext) -> Result<Ciphertext, EvaluateError> {
         self.check(a)?;
-        let mut out = a.clone();
-        out.inner.mul_phase(&m.to_element(&self.parameters, 1, a.level(), &self.t));
-        out.norm = a.norm + m.norm().max(1.0).log2();
-        Ok(out)
+        let inner = a.inner.times(&m.to_element(&self.parameters, 1, a.level(), &self.t));
+        Ok(Ciphertext { inner, factor: a.factor, norm: a.norm + m.norm().max(1.0).log2() })
+    }
+
+    /// The same with a plaintext that was prepared.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`], or [`EvaluateError::Level`] for one of a lower level.
+    pub fn mul_prepared(&self, a: &Ciphertext, m: &PreparedPlaintext) -> Result<Ciphertext, EvaluateError> {
+        self.check(a)?;
+        if m.parameters != self.parameters {
+            return Err(EvaluateError::Parameters);
+        }
+        if a.level() > m.level() {
+            return Err(EvaluateError::Level { present: m.level(), wanted: a.level() });
+        }
+        let inner = a.inner.times(&m.element);
+        Ok(Ciphertext { inner, factor: a.factor, norm: a.norm + m.norm })
     }
 
     /// `a` times an integer, taken modulo `t`.

@@ -44,7 +44,7 @@ mod known_answers;
 mod tests;
 
 pub use ciphertext::{Ciphertext, SeededCiphertext};
-pub use encode::{EncodeError, Encoder, Plaintext};
+pub use encode::{EncodeError, Encoder, Plaintext, PreparedPlaintext};
 pub use evaluate::{EvaluateError, Evaluator};
 pub use keys::{Decryptor, Encryptor, EvaluationKeys};
 pub use transform::LinearTransform;

@@ -2,7 +2,7 @@
 
 use super::{OperationError, Plaintext, Scale};
 use crate::params::LatticeParameters;
-use crate::ring::{Coeff, Poly};
+use crate::ring::{Coeff, Eval, Poly};
 use crate::rlwe::{self, PublicKey, SecretKey};
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
@@ -66,6 +66,14 @@ impl Ciphertext {
 
     pub(super) fn into_inner(self) -> (rlwe::Ciphertext, Scale) {
         (self.inner, self.scale)
+    }
+
+    /// Message and error, as values.
+    pub(super) fn phase_values(&self, secret: &SecretKey) -> Result<Zeroizing<Poly<Eval>>, OperationError> {
+        if self.parameters() != secret.parameters() {
+            return Err(OperationError::OtherParameters);
+        }
+        Ok(secret.phase_values(&self.inner))
     }
 
     /// Message and error.

@@ -40,6 +40,10 @@ pub struct Plaintext {
 }
 
 impl Plaintext {
+    pub(super) fn of_element(parameters: &LatticeParameters, element: Poly<Eval>, scale: &Scale) -> Self {
+        Self { parameters: parameters.clone(), element, scale: scale.clone() }
+    }
+
     /// The parameters.
     pub fn parameters(&self) -> &LatticeParameters {
         &self.parameters

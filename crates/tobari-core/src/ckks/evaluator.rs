@@ -251,9 +251,7 @@ impl Evaluator {
     pub fn mul_plain(&self, a: &Ciphertext, p: &Plaintext) -> Result<Ciphertext, OperationError> {
         self.check_plain(a, p)?;
         let scale = self.product(a.scale(), p.scale(), a.level())?;
-        let mut inner = a.inner().clone();
-        inner.mul_phase(p.element());
-        Ok(Ciphertext::new(inner, scale))
+        Ok(Ciphertext::new(a.inner().times(p.element()), scale))
     }
 
     /// `sum += a p`: without a ciphertext in between, and what linear layers are made of.

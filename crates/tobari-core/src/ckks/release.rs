@@ -27,7 +27,7 @@
 //! # Leakage
 //! The number of words of coefficients; [`Decryptor::label`] and [`Decryptor::top`] compare without branches.
 
-use super::{Ciphertext, Complex, Encoder, OperationError};
+use super::{Ciphertext, Complex, Encoder, OperationError, Plaintext};
 use crate::params::LatticeParameters;
 use crate::ring::{Domain, Poly, Seed};
 use crate::rlwe::SecretKey;
@@ -132,6 +132,17 @@ impl<'a> Decryptor<'a> {
     /// [`ReleaseError`] for a ciphertext of other parameters.
     pub fn decrypt(&self, ciphertext: &Ciphertext) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
         Ok(Zeroizing::new(self.decrypt_complex(ciphertext)?.iter().map(|z| z.re).collect()))
+    }
+
+    /// The plaintext, error included, to be decoded later: as [`Self::decrypt`], **not to be shown**.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext of other parameters.
+    pub fn plaintext(&self, ciphertext: &Ciphertext) -> Result<Plaintext, ReleaseError> {
+        let mut values = ciphertext.phase_values(self.secret)?;
+        let empty = Poly::zero(values.ring(), values.ring().basis(1));
+        let element = std::mem::replace(&mut *values, empty);
+        Ok(Plaintext::of_element(self.secret.parameters(), element, ciphertext.scale()))
     }
 
     /// All slots: as [`Self::decrypt`].

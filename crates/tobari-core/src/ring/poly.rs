@@ -327,6 +327,19 @@ impl Poly<Eval> {
         self.zip(other, RingKernels::best().mul_assign);
     }
 
+    /// The product with an element over the same basis or a larger one.
+    ///
+    /// # Panics
+    /// If the rings differ, or the basis does not fit.
+    pub fn times(&self, other: &Self) -> Self {
+        assert!(Arc::ptr_eq(&self.ring, &other.ring), "elements of two rings");
+        let mut product = self.clone();
+        for (row, table) in self.ring.tables(self.basis).enumerate() {
+            (RingKernels::best().mul_assign)(table.modulus(), product.row_mut(row), other.row_of(self.basis, row));
+        }
+        product
+    }
+
     /// `self += a b`.
     ///
     /// # Panics

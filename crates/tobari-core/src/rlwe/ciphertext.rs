@@ -86,13 +86,10 @@ impl Ciphertext {
         self.parts[0].add_assign(element);
     }
 
-    /// Multiplies the phase by an element of this basis or a larger one.
-    pub(crate) fn mul_phase(&mut self, element: &Poly<Eval>) {
-        for part in &mut self.parts {
-            let mut product = Poly::zero(part.ring(), part.basis());
-            product.mul_add_assign(part, element);
-            *part = product;
-        }
+    /// The phase multiplied by an element of this basis or a larger one.
+    pub(crate) fn times(&self, element: &Poly<Eval>) -> Self {
+        let parts = self.parts.iter().map(|part| part.times(element)).collect();
+        Self { parameters: self.parameters.clone(), parts }
     }
 
     /// The product: three parts.

@@ -83,12 +83,6 @@ impl SecretKey {
         Zeroizing::new(self.values.automorphism(automorphism))
     }
 
-    fn times(&self, a: &Poly<Eval>) -> Poly<Eval> {
-        let mut product = Poly::zero(a.ring(), a.basis());
-        product.mul_add_assign(a, &self.values);
-        product
-    }
-
     /// An encryption of zero over the first `data` data primes, whose second half is a seed.
     ///
     /// # Panics
@@ -105,17 +99,29 @@ impl SecretKey {
     /// # Panics
     /// If the ciphertext is of other parameters.
     pub fn phase(&self, ciphertext: &Ciphertext) -> Zeroizing<Poly<Coeff>> {
+        // moved, so that no copy is left
+        let mut values = self.phase_values(ciphertext);
+        let empty = Poly::zero(values.ring(), values.ring().basis(1));
+        Zeroizing::new(std::mem::replace(&mut *values, empty).inverse())
+    }
+
+    /// The same as values.
+    ///
+    /// # Panics
+    /// If the ciphertext is of other parameters.
+    pub(crate) fn phase_values(&self, ciphertext: &Ciphertext) -> Zeroizing<Poly<Eval>> {
         assert!(*ciphertext.parameters() == self.parameters, "a ciphertext of other parameters");
-        let (last, rest) = ciphertext.parts().split_last().unwrap_or_else(|| unreachable!("at least two parts"));
-        // Horner's rule
-        let mut phase = last.clone();
-        for part in rest.iter().rev() {
-            let mut next = self.times(&phase);
-            phase.zeroize();
-            next.add_assign(part);
-            phase = next;
+        let [first, second, third @ ..] = ciphertext.parts() else { unreachable!("at least two parts") };
+        let mut phase = Zeroizing::new(first.clone());
+        match third {
+            [] => phase.mul_add_assign(second, &self.values),
+            [third, ..] => {
+                let mut inner = Zeroizing::new(second.clone());
+                inner.mul_add_assign(third, &self.values);
+                phase.mul_add_assign(&inner, &self.values);
+            }
         }
-        Zeroizing::new(phase.inverse())
+        phase
     }
 }
 

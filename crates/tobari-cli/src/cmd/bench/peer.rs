@@ -1,10 +1,10 @@
-//! Other programs on the same task: each is given a curve's name, and perhaps a word for what else is wanted, and prints
-//! lines of our shape, or nothing where it does not have the curve.
+//! Other programs on the same task: each is given the name of a curve or of a parameter set, and perhaps a word for what else is
+//! wanted, and prints lines of our shape, or nothing where it does not have it.
 
-use super::figures::{Line, summary};
+use super::line::{Line, summary};
 use crate::output::Failure;
+use serde::de::DeserializeOwned;
 use std::process::Command;
-use tobari_core::curve::Curve;
 
 /// Whether peers have their turn after this round: about five times in all runs.
 pub(super) fn has_its_turn(round: usize, runs: usize) -> bool {
@@ -12,21 +12,21 @@ pub(super) fn has_its_turn(round: usize, runs: usize) -> bool {
 }
 
 /// One round.
-pub(super) fn ask(peer: &str, curve: Curve, more: &[&str]) -> Result<Vec<Line>, Failure> {
-    let done = Command::new(peer).arg(curve.name()).args(more).output();
+pub(super) fn ask<P: DeserializeOwned>(peer: &str, name: &str, more: &[&str]) -> Result<Vec<Line<P>>, Failure> {
+    let done = Command::new(peer).arg(name).args(more).output();
     let done = done.map_err(|error| Failure::Work(format!("{peer}: {error}")))?;
     if !done.status.success() {
-        return Err(Failure::Work(format!("{peer} {curve}: {}", done.status)));
+        return Err(Failure::Work(format!("{peer} {name}: {}", done.status)));
     }
     let text = String::from_utf8_lossy(&done.stdout);
-    let lines = text.lines().map(serde_json::from_str).collect::<Result<Vec<Line>, _>>();
-    lines.map_err(|error| Failure::Work(format!("{peer} {curve}: {error}")))
+    let lines = text.lines().map(serde_json::from_str).collect::<Result<Vec<Line<P>>, _>>();
+    lines.map_err(|error| Failure::Work(format!("{peer} {name}: {error}")))
 }
 
 /// The medians of a peer's rounds, as one line a thing.
-pub(super) fn join(rounds: &[Vec<Line>]) -> Vec<Line> {
+pub(super) fn join<P: Clone + PartialEq>(rounds: &[Vec<Line<P>>]) -> Vec<Line<P>> {
     let Some(first) = rounds.first().cloned() else { return Vec::new() };
-    let same = |a: &Line, b: &Line| a.what == b.what && a.params == b.params && a.engine == b.engine;
+    let same = |a: &Line<P>, b: &Line<P>| a.what == b.what && a.params == b.params && a.engine == b.engine;
     let joined = first.into_iter().map(|line| {
         let all: Vec<f64> =
             rounds.iter().flatten().filter(|other| same(other, &line)).map(|other| other.median).collect();
@@ -39,7 +39,7 @@ pub(super) fn join(rounds: &[Vec<Line>]) -> Vec<Line> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figures::example;
+    use super::super::call::figures::example;
     use super::*;
 
     #[test]

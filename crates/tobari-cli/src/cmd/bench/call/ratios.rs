@@ -3,8 +3,9 @@
 //! A ratio is the peer's median over ours, for the same operation on the same curve; the peers' one mode is compared with
 //! both of ours. A target that is missed prints FAIL, and changes no exit status: it is a number, not an error.
 
-use super::figures::{DISTURBED, Line, OPERATIONS, Scheme};
-use super::table::Table;
+use super::super::line::DISTURBED;
+use super::super::table::Table;
+use super::figures::{Line, OPERATIONS, Scheme};
 
 /// A comparison.
 pub(super) struct Ratio<'a> {
@@ -64,7 +65,7 @@ pub(super) fn of(lines: &[Line]) -> Vec<Ratio<'_>> {
                     continue;
                 };
                 let (our_ns, peer_ns, only) = (own.median, other.median, own.params.timing != ours.timing);
-                let disturbed = [own, other].iter().any(|line| line.labels.iter().any(|label| label == DISTURBED));
+                let disturbed = [own, other].iter().any(|line| line.is_disturbed());
                 ratios.push(Ratio { peer: peer.engine, ours, what, our_ns, peer_ns, only, disturbed, target });
             }
         }

@@ -1,8 +1,9 @@
 //! Sums of a whole room on several threads, as in the paper's second experiment.
 
-use super::figures::{Line, summary};
-use super::measure::time;
-use super::peer;
+use super::super::line::summary;
+use super::super::peer;
+use super::super::rounds::time;
+use super::figures::Line;
 use crate::output::Failure;
 use crate::randomness;
 use std::hint::black_box;
@@ -51,7 +52,7 @@ pub(super) fn measure(cores: usize, runs: usize, peers: &[String]) -> Result<Vec
         }
         if peer::has_its_turn(round, runs) {
             for (peer, rounds) in peers.iter().zip(&mut peer_rounds) {
-                rounds.push(peer::ask(peer, curve, &["sum"])?);
+                rounds.push(peer::ask(peer, curve.name(), &["sum"])?);
             }
         }
     }

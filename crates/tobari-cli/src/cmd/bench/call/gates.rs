@@ -5,9 +5,9 @@
 //! packet. An uplink of at most 35 Mbps. Sums of 1,024 speakers, which the paper does not decode, have rows of their own; so
 //! has the server's work for 1,024 uncompressed uplinks, reading and adding, which is to fit one core.
 
+use super::super::table::Table;
 use super::figures::{Line, OPERATIONS, Scheme};
 use super::published::{CLIENT_GHZ, CURVES};
-use super::table::Table;
 use crate::output::Failure;
 use tobari_apps::call::PACKET_SAMPLES;
 use tobari_core::curve::{Curve, PointEncoding};

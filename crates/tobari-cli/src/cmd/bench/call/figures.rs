@@ -1,28 +1,15 @@
-//! One figure, in the shape that all benchmarks and all peers share.
+//! Figures of a call.
 
-use super::table::Table;
+use super::super::line;
+use super::super::table::Table;
 use serde::{Deserialize, Serialize};
 
-/// One figure.
-#[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Line {
-    pub(super) job: String,
-    pub(super) what: String,
-    pub(super) engine: String,
-    pub(super) params: Params,
-    pub(super) backend: String,
-    pub(super) threads: u32,
-    pub(super) unit: String,
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
-    pub(super) runs: usize,
-    pub(super) labels: Vec<String>,
-}
+/// A figure of a call.
+pub(in super::super) type Line = line::Line<Params>;
 
 /// What a figure is of.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Params {
+pub(in super::super) struct Params {
     pub(super) curve: String,
     pub(super) mode: String,
     pub(super) timing: String,
@@ -53,9 +40,6 @@ impl Line {
         )
     }
 }
-
-/// The label of figures from a machine that was not quiet.
-pub(super) const DISTURBED: &str = "disturbed";
 
 /// The three things that the paper measures: their names, and the width of the logarithm that it decodes.
 pub(super) const OPERATIONS: [(&str, Option<u32>); 3] = [("encrypt", None), ("add", None), ("decrypt", Some(16))];
@@ -100,12 +84,6 @@ impl<'a> Scheme<'a> {
     }
 }
 
-/// Median, minimum and maximum of at least one value.
-pub(super) fn summary(mut values: Vec<f64>) -> (f64, f64, f64) {
-    values.sort_by(f64::total_cmp);
-    (values[values.len() / 2], values[0], values[values.len() - 1])
-}
-
 /// All figures, as `call.csv` has them.
 pub(super) fn table(lines: &[Line]) -> Table {
     let columns = [
@@ -137,7 +115,7 @@ pub(super) fn table(lines: &[Line]) -> Table {
 
 /// A figure for tests: `scheme` is the engine, the curve, the mode and the timing.
 #[cfg(test)]
-pub(super) fn example(scheme: [&str; 4], what: &str, bits: Option<u32>, median: f64) -> Line {
+pub(in super::super) fn example(scheme: [&str; 4], what: &str, bits: Option<u32>, median: f64) -> Line {
     let [engine, curve, mode, timing] = scheme.map(str::to_owned);
     Line {
         job: "call".to_owned(),
@@ -158,11 +136,6 @@ pub(super) fn example(scheme: [&str; 4], what: &str, bits: Option<u32>, median: 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_of_the_middle_and_the_ends_are_kept() {
-        assert_eq!(summary(vec![3.0, 1.0, 2.0, 9.0, 4.0]), (3.0, 1.0, 9.0));
-    }
 
     #[test]
     fn a_thing_with_one_implementation_is_found_under_both_timings_and_others_under_their_own() {

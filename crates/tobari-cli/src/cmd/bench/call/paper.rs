@@ -2,15 +2,15 @@
 //!
 //! The paper counts clocks; its clocks are turned into nanoseconds by the frequency that it states for the machine.
 
+use super::super::plot::{self, OURS, Plot, Series};
 use super::figures::{Line, OPERATIONS, Scheme};
 use super::gates::{self, Gate};
-use super::plot::{self, OURS, Plot, Series};
 use super::published::{CLIENT_GHZ, CLIENT_THREADS, CURVES, INPUTS, ODD_CELL, SERVER_GHZ, SUMS, finding};
 use super::room::{self, Sum};
 
-use super::table::{Table, number};
-use super::{show, tell};
-use crate::args::BenchArguments;
+use super::super::table::{Table, number};
+use super::super::{show, tell};
+use crate::args::CallBench;
 use crate::output::Failure;
 use std::path::Path;
 use tobari_core::curve::Curve;
@@ -22,24 +22,19 @@ const LIMIT_US: f64 = 62.5;
 const NS: f64 = 1000.0;
 
 /// Measures the sums of table 6, and writes and prints everything.
-pub(super) fn write(
-    curves: &[Curve],
-    lines: &[Line],
-    arguments: &BenchArguments,
-    folder: &Path,
-) -> Result<(), Failure> {
+pub(super) fn write(curves: &[Curve], lines: &[Line], arguments: &CallBench, folder: &Path) -> Result<(), Failure> {
     let gates = gates::all(curves, lines)?;
-    let sums = room::measure(tobari_host::threads::available(), arguments.runs, &arguments.peers)?;
+    let sums = room::measure(tobari_host::threads::available(), arguments.common.runs, &arguments.common.peers)?;
     let [table_4, table_5, table_6] = [table_4(curves, lines), table_5(&gates), table_6(&sums)];
     for table in [&table_4, &table_5, &table_6_in_columns(&sums)] {
-        show(table, arguments.json);
+        show(table, arguments.common.json);
     }
     for (name, table) in
         [("table4", table_4), ("table5", table_5), ("table6", table_6), ("gates", gates::table(&gates))]
     {
         files::write_atomically(&folder.join(name).with_extension("csv"), table.csv().as_bytes())?;
     }
-    tell(&format!("\n{}\n{}", finding(), gates::summary(&gates)), arguments.json);
+    tell(&format!("\n{}\n{}", finding(), gates::summary(&gates)), arguments.common.json);
     for (name, plot) in [("figure5", figure_5(&sums)), ("figure6", figure_6(&sums))] {
         files::write_atomically(&folder.join(name).with_extension("csv"), points(&plot).csv().as_bytes())?;
         files::write_atomically(&folder.join(name).with_extension("svg"), plot::svg(&plot)?.as_bytes())?;

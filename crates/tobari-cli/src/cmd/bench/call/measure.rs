@@ -1,19 +1,15 @@
-//! Our figures of one curve.
-//!
-//! Everything is measured in rounds, one of each thing a round, so that a slower minute of a shared machine touches all of
-//! them alike; a fixed loop of integer work, timed in each round too, shows how quiet the machine was. In a round a thing
-//! is done twice and the second time counts: peers warm up before they measure, too.
+//! Our figures of one curve: one call of a task is one packet.
 
-use super::figures::{DISTURBED, Line, Params, summary};
-use super::peer;
-use crate::args::{BenchArguments, ModeName};
+use super::super::peer;
+use super::super::rounds::{self, Job};
+use super::figures::{Line, Params};
+use crate::args::{CallBench, ModeName};
 use crate::output::Failure;
 use crate::randomness;
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::Rng;
 use std::hint::black_box;
 use std::rc::Rc;
-use std::time::Instant;
 use tobari_apps::call::PACKET_SAMPLES;
 use tobari_core::curve::{Adder, Curve, Mismatch, PointEncoding};
 use tobari_core::elgamal::{
@@ -23,60 +19,19 @@ use tobari_core::elgamal::{
 use tobari_core::params::{Parameters, SecurityFloor};
 use tobari_core::wire::{self, Payload, RoomId};
 
-/// Times slower than its fastest at which the probe calls a run disturbed.
-const MOST_DISTURBED: f64 = 1.15;
 /// Widths of the discrete logarithm, in bits with the sign: one speaker, and 1,024.
 const LOGARITHM_BITS: [u32; 2] = [16, 27];
 /// Widths of the windows of the variable-time tables, in bits.
 const WIDTH: u32 = 11;
 const SHARED_WIDTH: u32 = 12;
 
-/// A thing to measure: one call is one packet.
-struct Task {
-    what: &'static str,
-    params: Params,
-    backend: &'static str,
-    labels: Vec<&'static str>,
-    work: Box<dyn FnMut()>,
-    ns_per_sample: Vec<f64>,
-}
+type Task = rounds::Task<Params>;
 
 /// All tasks of one curve in rounds, and the peers': our lines, then theirs, and how disturbed the machine was.
-pub(super) fn curve(curve: Curve, arguments: &BenchArguments) -> Result<(Vec<Line>, f64), Failure> {
-    let mut tasks = tasks(curve, &arguments.modes)?;
-    let (mut probes, mut peer_rounds) = (Vec::new(), vec![Vec::new(); arguments.peers.len()]);
-    for round in 0..=arguments.runs {
-        let probe = probe();
-        for task in &mut tasks {
-            (task.work)();
-            let ns = time(&mut task.work) / PACKET_SAMPLES as f64;
-            if round > 0 {
-                task.ns_per_sample.push(ns); // round 0 warms up
-            }
-        }
-        if round > 0 {
-            probes.push(probe);
-        }
-        if peer::has_its_turn(round, arguments.runs) {
-            for (peer, rounds) in arguments.peers.iter().zip(&mut peer_rounds) {
-                rounds.push(peer::ask(peer, curve, &[])?);
-            }
-        }
-    }
-    let (median, fastest, _) = summary(probes);
-    let mut lines: Vec<Line> = tasks.into_iter().map(Task::line).collect();
-    lines.extend(peer_rounds.iter().flat_map(|rounds| peer::join(rounds)));
-    if median / fastest > MOST_DISTURBED {
-        lines.iter_mut().for_each(|line| line.labels.push(DISTURBED.to_owned()));
-    }
-    Ok((lines, median / fastest))
-}
-
-/// Nanoseconds that it takes.
-pub(super) fn time(work: &mut impl FnMut()) -> f64 {
-    let started = Instant::now();
-    work();
-    started.elapsed().as_nanos() as f64
+pub(super) fn curve(curve: Curve, arguments: &CallBench) -> Result<(Vec<Line>, f64), Failure> {
+    let (tasks, common) = (tasks(curve, &arguments.modes)?, &arguments.common);
+    let job = Job { name: "call", backend: curve.backend(), unit: "ns/sample" };
+    rounds::measure(job, tasks, common.runs, &common.peers, |program| peer::ask(program, curve.name(), &[]))
 }
 
 fn tasks(curve: Curve, modes: &[ModeName]) -> Result<Vec<Task>, Failure> {
@@ -169,10 +124,9 @@ impl Bench {
         self.tasks.push(Task {
             what,
             params: Params { curve, mode, timing: timing.to_owned(), bits, inputs: None },
-            backend: self.curve.backend(),
             labels: if bits.is_some() { vec!["variable-time-logarithm"] } else { Vec::new() },
             work: Box::new(work),
-            ns_per_sample: Vec::new(),
+            parts: PACKET_SAMPLES as f64,
         });
     }
 }
@@ -210,38 +164,6 @@ fn full_range<P: Clone>(
 fn within(bound: u32, rng: &mut ChaCha20Rng) -> i32 {
     let span = 2 * u64::from(bound) + 1;
     ((u64::from(rng.next_u32()) * span) >> 32) as i32 - bound as i32
-}
-
-/// A fixed amount of integer work, in nanoseconds.
-fn probe() -> f64 {
-    time(&mut || {
-        let mut state = black_box(1u64);
-        for _ in 0..200_000 {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-        }
-        black_box(state);
-    })
-}
-
-impl Task {
-    fn line(self) -> Line {
-        let runs = self.ns_per_sample.len();
-        let (median, min, max) = summary(self.ns_per_sample);
-        Line {
-            job: "call".to_owned(),
-            what: self.what.to_owned(),
-            engine: "tobari".to_owned(),
-            params: self.params,
-            backend: self.backend.to_owned(),
-            threads: 1,
-            unit: "ns/sample".to_owned(),
-            median,
-            min,
-            max,
-            runs,
-            labels: self.labels.into_iter().map(str::to_owned).collect(),
-        }
-    }
 }
 
 #[cfg(test)]

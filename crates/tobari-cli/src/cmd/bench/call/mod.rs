@@ -1,0 +1,55 @@
+//! `tobari bench call`.
+
+pub(super) mod figures;
+mod gates;
+mod measure;
+mod paper;
+mod published;
+mod ratios;
+mod room;
+
+use super::show;
+use crate::args::CallBench;
+use crate::output::{self, Failure, Progress};
+use std::process::ExitCode;
+use tobari_core::curve::Curve;
+use tobari_core::simd::choose_backend;
+use tobari_host::files;
+
+/// Measures and prints.
+pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
+    choose_backend(arguments.common.backend.backend())?;
+    let curves = if arguments.curves.is_empty() { Curve::ALL.to_vec() } else { arguments.curves.clone() };
+    let (mut lines, mut probes) = (Vec::new(), Vec::new());
+    let progress = Progress::new("measured curves", curves.len() as u64);
+    for (done, curve) in curves.iter().enumerate() {
+        let (measured, probe) = measure::curve(*curve, arguments)?;
+        probes.push(probe);
+        for line in &measured {
+            if arguments.common.json {
+                output::json(line)?;
+            } else {
+                output::result(line.sentence());
+            }
+        }
+        lines.extend(measured);
+        progress.show(done as u64 + 1);
+    }
+    let worst = probes.into_iter().fold(1.0, f64::max);
+    output::say(format!("probe: the median round was {worst:.2} times its fastest (1.00: a quiet machine)"));
+    let ratios = ratios::of(&lines);
+    for table in ratios::summaries(&ratios) {
+        show(&table, arguments.common.json);
+    }
+    if let Some(folder) = &arguments.common.output {
+        std::fs::create_dir_all(folder)?;
+        files::write_atomically(&folder.join("call.csv"), figures::table(&lines).csv().as_bytes())?;
+        if !ratios.is_empty() {
+            files::write_atomically(&folder.join("ratios.csv"), ratios::table(&ratios).csv().as_bytes())?;
+        }
+        if arguments.paper {
+            paper::write(&curves, &lines, arguments, folder)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,123 @@
+//! How many times faster than the peers we are, and whether that is as much as this project has set itself: twice as fast as
+//! libraries on residues where a key is switched, and in encryption under a public key, encoding and decoding; in all else, and than
+//! libraries of another kind, at least as fast. A target that is missed prints FAIL, and changes no exit status.
+
+use super::super::table::Table;
+use super::figures::Line;
+
+/// A comparison.
+pub(super) struct Ratio<'a> {
+    ours: &'a Line,
+    peer: &'a Line,
+    target: f64,
+}
+
+/// Libraries that compute on residues.
+const ON_RESIDUES: [&str; 3] = ["seal", "openfhe", "lattigo"];
+/// Where those are to be beaten by two.
+const TWICE: [&str; 6] = ["rotate", "relinearize", "mul", "encrypt_public", "encode", "decode"];
+
+impl Ratio<'_> {
+    fn value(&self) -> f64 {
+        self.peer.median / self.ours.median
+    }
+
+    fn verdict(&self) -> &'static str {
+        if self.value() >= self.target { "pass" } else { "FAIL" }
+    }
+}
+
+/// All of ours against all of the peers that have the set and the operation.
+pub(super) fn of(lines: &[Line]) -> Vec<Ratio<'_>> {
+    let (ours, peers): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.engine == "tobari");
+    let mut ratios = Vec::new();
+    for peer in peers {
+        let same = |ours: &&&Line| ours.what == peer.what && ours.params.set == peer.params.set;
+        if let Some(ours) = ours.iter().find(same) {
+            let on_residues = ON_RESIDUES.iter().any(|name| peer.engine.to_lowercase().starts_with(name));
+            let target = if on_residues && TWICE.contains(&peer.what.as_str()) { 2.0 } else { 1.0 };
+            ratios.push(Ratio { ours, peer, target });
+        }
+    }
+    ratios
+}
+
+/// One row a ratio, as `lattice-ratios.csv` has them.
+pub(super) fn table(ratios: &[Ratio]) -> Table {
+    let columns = ["set", "what", "peer", "peer_dnum", "ours_ns", "peer_ns", "ratio", "target", "verdict", "note"];
+    let mut table = Table::new("Ratios", &columns);
+    for ratio in ratios {
+        let Ratio { ours, peer, target } = ratio;
+        let mut row = [&ours.params.set, &ours.what, &peer.engine].map(String::clone).to_vec();
+        row.push(peer.params.dnum.to_string());
+        row.extend([ours.median, peer.median].map(|ns| format!("{ns:.0}")));
+        row.extend([format!("{:.2}", ratio.value()), target.to_string(), ratio.verdict().to_owned()]);
+        row.push(if ours.is_disturbed() || peer.is_disturbed() { "disturbed".to_owned() } else { String::new() });
+        table.push(row);
+    }
+    table
+}
+
+/// For people: one table a set, a row an operation, a column a peer.
+pub(super) fn summaries(ratios: &[Ratio]) -> Vec<Table> {
+    let mut sets: Vec<&str> = ratios.iter().map(|ratio| ratio.ours.params.set.as_str()).collect();
+    sets.dedup();
+    let mut tables = Vec::new();
+    for set in sets {
+        let of_set = || ratios.iter().filter(|ratio| ratio.ours.params.set == set);
+        let (mut peers, mut operations): (Vec<&str>, Vec<&Line>) = (Vec::new(), Vec::new());
+        for ratio in of_set() {
+            if !peers.contains(&ratio.peer.engine.as_str()) {
+                peers.push(&ratio.peer.engine);
+            }
+            if !operations.iter().any(|line| line.what == ratio.ours.what) {
+                operations.push(ratio.ours);
+            }
+        }
+        let met = of_set().filter(|ratio| ratio.verdict() == "pass").count();
+        let title = format!(
+            "Set {set}: times faster than each peer, its median over ours; {met} of {} targets met",
+            of_set().count()
+        );
+        let columns: Vec<&str> = ["what", "ours, µs"].into_iter().chain(peers.iter().copied()).collect();
+        let mut table = Table::new(title, &columns);
+        for ours in operations {
+            let mut row = vec![ours.what.clone(), format!("{:.1}", ours.median / 1e3)];
+            for peer in &peers {
+                let ratio = of_set().find(|ratio| ratio.ours.what == ours.what && ratio.peer.engine == *peer);
+                row.push(ratio.map(cell).unwrap_or_default());
+            }
+            table.push(row);
+        }
+        tables.push(table);
+    }
+    tables
+}
+
+fn cell(ratio: &Ratio) -> String {
+    format!("{:.2} (≥{}) {}", ratio.value(), ratio.target, ratio.verdict())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::example;
+    use super::*;
+
+    #[test]
+    fn libraries_on_residues_are_to_be_beaten_twice_where_keys_are_switched_and_others_once() {
+        let lines = [
+            example("tobari", "rotate", 1000.0),
+            example("tobari", "add", 100.0),
+            example("SEAL 4", "rotate", 1999.0),
+            example("SEAL 4", "add", 100.0),
+            example("poulpy 0", "rotate", 1001.0),
+            example("poulpy 0", "bootstrap", 1.0),
+        ];
+        let ratios = of(&lines);
+        let found: Vec<_> = ratios.iter().map(|ratio| (ratio.target, ratio.verdict())).collect();
+        assert_eq!(found, [(2.0, "FAIL"), (1.0, "pass"), (1.0, "pass")]);
+        let tables = summaries(&ratios);
+        assert!(tables.len() == 1 && tables[0].title.contains("2 of 3 targets met"), "{}", tables[0].title);
+        assert!(table(&ratios).csv().contains("A,rotate,SEAL 4,3,1000,1999,2.00,2,FAIL,"));
+    }
+}

@@ -1,0 +1,45 @@
+//! One figure, in the shape that all benchmarks and all peers share.
+
+use serde::{Deserialize, Serialize};
+
+/// One figure; `P` says what it is of.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Line<P> {
+    pub(super) job: String,
+    pub(super) what: String,
+    pub(super) engine: String,
+    pub(super) params: P,
+    pub(super) backend: String,
+    pub(super) threads: u32,
+    pub(super) unit: String,
+    pub(super) median: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+    pub(super) runs: usize,
+    pub(super) labels: Vec<String>,
+}
+
+/// The label of figures from a machine that was not quiet.
+pub(super) const DISTURBED: &str = "disturbed";
+
+impl<P> Line<P> {
+    pub(super) fn is_disturbed(&self) -> bool {
+        self.labels.iter().any(|label| label == DISTURBED)
+    }
+}
+
+/// Median, minimum and maximum of at least one value.
+pub(super) fn summary(mut values: Vec<f64>) -> (f64, f64, f64) {
+    values.sort_by(f64::total_cmp);
+    (values[values.len() / 2], values[0], values[values.len() - 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_of_the_middle_and_the_ends_are_kept() {
+        assert_eq!(summary(vec![3.0, 1.0, 2.0, 9.0, 4.0]), (3.0, 1.0, 9.0));
+    }
+}

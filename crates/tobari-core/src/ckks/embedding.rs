@@ -21,6 +21,7 @@
 //! Constant time as far as the machine's additions and products are: subnormal numbers may be slower.
 
 use super::roots::half_circle;
+use crate::simd::{Parts, RingKernels};
 use std::ops::{Add, Mul, Sub};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -91,7 +92,7 @@ impl Mul for Complex {
 #[derive(Clone)]
 pub struct Embedding {
     /// `w` of block `b` of the stage of `m` blocks, at `m + b`.
-    twiddles: Vec<Complex>,
+    twiddles: Parts<Vec<f64>>,
     /// Where each slot stands after the last stage.
     places: Vec<u32>,
 }
@@ -105,11 +106,12 @@ impl Embedding {
         assert!(degree.is_power_of_two() && degree >= 4, "a power of two from 4 on, not {degree}");
         let slots = degree / 2;
         let roots = half_circle(degree);
-        let mut twiddles = vec![Complex::default(); slots];
+        let mut twiddles = Parts { re: vec![0.0; slots], im: vec![0.0; slots] };
         let mut blocks = 1;
         while blocks < slots {
             for block in 0..blocks {
-                twiddles[blocks + block] = roots[slots / (2 * blocks) * exponent(block, blocks)];
+                let root = roots[slots / (2 * blocks) * exponent(block, blocks)];
+                (twiddles.re[blocks + block], twiddles.im[blocks + block]) = (root.re, root.im);
             }
             blocks *= 2;
         }
@@ -128,31 +130,23 @@ impl Embedding {
         self.places.len()
     }
 
-    /// The `N` coefficients of the polynomial with these slots.
+    /// The `N` coefficients of the polynomial with these slots, from slot 0 on; the others are 0.
     ///
     /// # Panics
-    /// If there are not `N/2` slots.
+    /// If there are more than `N/2` slots.
     pub fn to_coefficients(&self, slots: &[Complex]) -> Zeroizing<Vec<f64>> {
         let n = self.slots();
-        assert_eq!(slots.len(), n, "one number for each slot");
-        let mut values = Zeroizing::new(vec![Complex::default(); n]);
+        assert!(slots.len() <= n, "at most {n} slots, not {}", slots.len());
+        let mut values = Zeroizing::new(vec![0.0; 2 * n]);
+        let (re, im) = values.split_at_mut(n);
         for (slot, place) in slots.iter().zip(&self.places) {
-            values[*place as usize] = *slot;
+            (re[*place as usize], im[*place as usize]) = (slot.re, slot.im);
         }
-        let mut blocks = n / 2;
-        while blocks > 0 {
-            for (block, w) in values.chunks_exact_mut(n / blocks).zip(&self.twiddles[blocks..]) {
-                let (left, right) = block.split_at_mut(n / blocks / 2);
-                let w = w.conjugate();
-                for (x, y) in left.iter_mut().zip(right) {
-                    (*x, *y) = (*x + *y, (*x - *y) * w);
-                }
-            }
-            blocks /= 2;
-        }
+        (RingKernels::best().to_coefficients)(&self.twiddles, re, im);
         // a power of two: exact
         let share = 1.0 / n as f64;
-        Zeroizing::new(values.iter().map(|u| u.re * share).chain(values.iter().map(|u| u.im * share)).collect())
+        values.iter_mut().for_each(|value| *value *= share);
+        values
     }
 
     /// The `N/2` slots of a polynomial.
@@ -162,21 +156,11 @@ impl Embedding {
     pub fn to_slots(&self, coefficients: &[f64]) -> Zeroizing<Vec<Complex>> {
         let n = self.slots();
         assert_eq!(coefficients.len(), 2 * n, "one number for each coefficient");
-        let (re, im) = coefficients.split_at(n);
-        let pairs = re.iter().zip(im).map(|(re, im)| Complex { re: *re, im: *im });
-        let mut values: Zeroizing<Vec<Complex>> = Zeroizing::new(pairs.collect());
-        let mut blocks = 1;
-        while blocks < n {
-            for (block, w) in values.chunks_exact_mut(n / blocks).zip(&self.twiddles[blocks..]) {
-                let (left, right) = block.split_at_mut(n / blocks / 2);
-                for (x, y) in left.iter_mut().zip(right) {
-                    let product = *y * *w;
-                    (*x, *y) = (*x + product, *x - product);
-                }
-            }
-            blocks *= 2;
-        }
-        Zeroizing::new(self.places.iter().map(|place| values[*place as usize]).collect())
+        let mut values = Zeroizing::new(coefficients.to_vec());
+        let (re, im) = values.split_at_mut(n);
+        (RingKernels::best().to_slots)(&self.twiddles, re, im);
+        let slot = |place: &u32| Complex { re: re[*place as usize], im: im[*place as usize] };
+        Zeroizing::new(self.places.iter().map(slot).collect())
     }
 }
 
@@ -244,9 +228,17 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "one number for each slot")]
-    fn too_few_slots_are_a_mistake() {
-        Embedding::new(8).to_coefficients(&[Complex::default(); 3]);
+    #[should_panic(expected = "at most 4 slots, not 5")]
+    fn too_many_slots_are_a_mistake() {
+        Embedding::new(8).to_coefficients(&[Complex::default(); 5]);
+    }
+
+    #[test]
+    fn slots_that_are_missing_are_zero() {
+        let some: Vec<Complex> = [1.5, -2.0].map(Complex::from).to_vec();
+        let all: Vec<Complex> = [1.5, -2.0, 0.0, 0.0].map(Complex::from).to_vec();
+        let embedding = Embedding::new(8);
+        assert!(*embedding.to_coefficients(&some) == *embedding.to_coefficients(&all));
     }
 
     proptest! {

@@ -19,7 +19,7 @@ use super::integer::{Integer, lift, to_f64};
 use super::scale::{Magnitude, Scale};
 use super::{Complex, Embedding};
 use crate::params::{self, LatticeParameters};
-use crate::ring::{Coeff, Eval, Poly, Reconstruction};
+use crate::ring::{Coeff, Conversion, Eval, Modulus, Poly, Reconstruction};
 use zeroize::{Zeroize, Zeroizing};
 
 /// Numbers as an element of the ring, with their scale; wiped on drop.
@@ -201,9 +201,7 @@ impl Encoder {
             return Err(EncodeError::NotFinite { slot });
         }
         let (factor, most) = limits(&self.parameters, scale, level)?;
-        let mut all = Zeroizing::new(vec![Complex::default(); n]);
-        all[..slots.len()].copy_from_slice(slots);
-        let mut coefficients = self.embedding.to_coefficients(&all);
+        let mut coefficients = self.embedding.to_coefficients(slots);
         for coefficient in coefficients.iter_mut() {
             *coefficient *= factor;
             check(*coefficient, most)?;
@@ -253,11 +251,62 @@ impl Encoder {
         // a product by the inverse rather than a quotient: its time does not depend on the number
         let inverse = 1.0 / scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
         let mut coefficients = Zeroizing::new(vec![0.0; self.parameters.degree()]);
-        Reconstruction::new(element.ring(), element.basis()).for_each(element, |place, integer| {
-            coefficients[place] = to_f64(integer.negative, integer.words) * inverse;
-        });
+        if !nearby(element, &mut coefficients) {
+            Reconstruction::new(element.ring(), element.basis()).for_each(element, |place, integer| {
+                coefficients[place] = to_f64(integer.negative, integer.words);
+            });
+        }
+        coefficients.iter_mut().for_each(|coefficient| *coefficient *= inverse);
         self.embedding.to_slots(&coefficients)
     }
+}
+
+/// The coefficients as doubles, if all are so small that the first prime or the first two tell them: then what those tell is what
+/// all other primes have. Whether they are is not hidden.
+fn nearby(element: &Poly<Coeff>, out: &mut [f64]) -> bool {
+    let moduli: Vec<Modulus> = element.ring().tables(element.basis()).map(|table| *table.modulus()).collect();
+    let rows: Vec<&[u64]> = (0..moduli.len()).map(|row| element.row(row)).collect();
+    (1..=2).any(|few| {
+        few < moduli.len() && {
+            small(&moduli[..few], &rows[..few], out) && {
+                let mut others = Zeroizing::new(vec![0; (moduli.len() - few) * out.len()]);
+                let mut places: Vec<&mut [u64]> = others.chunks_exact_mut(out.len()).collect();
+                Conversion::new(&moduli[..few], &moduli[few..]).apply(&rows[..few], &mut places);
+                let differs =
+                    |(row, other): (&&[u64], &[u64])| row.iter().zip(other).fold(0, |any, (x, y)| any | (x ^ y));
+                rows[few..].iter().zip(others.chunks_exact(out.len())).map(differs).fold(0, |any, one| any | one) == 0
+            }
+        }
+    })
+}
+
+/// Numbers by one or two residues, if all are below a quarter of the modulus in absolute value.
+fn small(moduli: &[Modulus], rows: &[&[u64]], out: &mut [f64]) -> bool {
+    let mut all = true;
+    match (moduli, rows) {
+        ([q], [row]) => {
+            for (out, x) in out.iter_mut().zip(*row) {
+                let x = q.centred(*x);
+                all &= x.unsigned_abs() < q.value() / 4;
+                *out = x as f64;
+            }
+        }
+        ([p, q], [first, second]) => {
+            let inverse = q.inverse(q.reduce(p.value())).map(|inverse| q.factor(inverse));
+            let Some(inverse) = inverse else { unreachable!("distinct primes") };
+            let quarter = u128::from(p.value()) * u128::from(q.value()) / 4;
+            for (out, (x, y)) in out.iter_mut().zip(first.iter().zip(*second)) {
+                // x + p k ≡ y, with centred x and k
+                let x = p.centred(*x);
+                let k = q.centred(q.mul_factor(q.sub(*y, q.reduce_signed(x)), inverse));
+                let number = i128::from(x) + i128::from(p.value()) * i128::from(k);
+                all &= number.unsigned_abs() < quarter;
+                *out = number as f64;
+            }
+        }
+        _ => unreachable!("one modulus or two"),
+    }
+    all
 }
 
 /// The scale as a double, and half the modulus.
@@ -329,6 +378,30 @@ mod tests {
                 assert!((found - expected).abs() <= bound, "{scale}, {size}: {found} {expected}");
             }
         }
+    }
+
+    #[test]
+    fn small_numbers_are_read_from_few_primes_as_they_are_from_all() {
+        use crate::ring::{Domain, Seed};
+        let ring = encoder().parameters.ring().clone();
+        let mut fast = 0;
+        for level in 1..=4 {
+            for bits in 0..40 * level as u32 - 1 {
+                let mut stream = Seed::from_bytes([bits as u8; 32]).stream(Domain::Flood, level as u64);
+                let element = Poly::uniform_integers(&ring, ring.basis(level), bits, &mut stream);
+                let (mut few, mut all) = (vec![0.0; 64], vec![0.0; 64]);
+                Reconstruction::new(&ring, element.basis()).for_each(&element, |place, integer| {
+                    all[place] = to_f64(integer.negative, integer.words);
+                });
+                if nearby(&element, &mut few) {
+                    fast += 1;
+                    assert!(few.iter().zip(&all).all(|(x, y)| x == y), "{bits} bits at level {level}");
+                } else {
+                    assert!(bits > 76 || level == 1 || level == 2 && bits > 36, "{bits} bits at level {level}");
+                }
+            }
+        }
+        assert!(fast > 150, "{fast}");
     }
 
     #[test]

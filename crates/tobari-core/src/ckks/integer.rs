@@ -47,8 +47,11 @@ fn powers(q: &Modulus, most: u32) -> Vec<Factor> {
     powers.take(most as usize + 1).map(|power| q.factor(power)).collect()
 }
 
-/// The element with these coefficients, rounded.
+/// The element with these coefficients, rounded. Faster where all of them are small: whether they are is not hidden.
 pub(super) fn lift(ring: &Arc<Ring>, basis: Basis, coefficients: &[f64]) -> Poly<Coeff> {
+    if let Some(integers) = small(coefficients) {
+        return Poly::from_integers(ring, basis, &integers);
+    }
     let integers: Vec<Integer> = coefficients.iter().map(|x| Integer::round(*x)).collect();
     let integers = Zeroizing::new(Wiped(integers));
     let most = integers.0.iter().map(|integer| integer.shift).max().unwrap_or(0);
@@ -60,6 +63,16 @@ pub(super) fn lift(ring: &Arc<Ring>, basis: Basis, coefficients: &[f64]) -> Poly
         }
     }
     element
+}
+
+/// Coefficients below 2^51, rounded to the nearest integer, of two to the even one: added to `3 · 2^51` they are the low bits of a
+/// double whose last place counts one.
+fn small(coefficients: &[f64]) -> Option<Zeroizing<Vec<i64>>> {
+    const SHIFT: f64 = 3.0 * (1u64 << 51) as f64;
+    let most = (1u64 << 51) as f64;
+    let all = coefficients.iter().fold(true, |all, x| all & (x.abs() < most));
+    let integer = |x: &f64| (x + SHIFT).to_bits() as i64 - SHIFT.to_bits() as i64;
+    all.then(|| Zeroizing::new(coefficients.iter().map(integer).collect()))
 }
 
 /// Integers that are wiped.

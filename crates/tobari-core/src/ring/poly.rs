@@ -256,17 +256,16 @@ impl Poly<Coeff> {
         poly
     }
 
-    /// The element with these coefficients, whatever they are.
+    /// The element with these coefficients, of at most 2^51 in absolute value.
     ///
     /// # Panics
-    /// If there are not `N` coefficients.
+    /// If there are not `N` coefficients, or a larger one.
     pub fn from_integers(ring: &Arc<Ring>, basis: Basis, coefficients: &[i64]) -> Self {
         assert_eq!(coefficients.len(), ring.degree());
+        assert!(coefficients.iter().all(|x| x.unsigned_abs() <= 1 << 51), "coefficients of at most 2^51");
         let mut poly = Self::any(ring, basis);
         for (table, row) in poly.rows_mut() {
-            for (residue, coefficient) in row.iter_mut().zip(coefficients) {
-                *residue = table.modulus().reduce_signed(*coefficient);
-            }
+            (RingKernels::best().of_integers)(table.modulus(), coefficients, row);
         }
         poly
     }

@@ -62,7 +62,7 @@ pub(crate) use lines::{Buffer, LANES, Line, Lines, Pool, words};
 pub(crate) use narrow::{Narrow, limbs29};
 pub(crate) use portable::Portable;
 pub use ring::RingKernels;
-pub(crate) use ring::{Combination, NttTable, Permutation, Roots, Term};
+pub(crate) use ring::{Combination, NttTable, Parts, Permutation, Roots, Term};
 
 #[cfg(any(target_pointer_width = "32", test))]
 /// Repeats a block for every `$i` below `$n`, at most 16, in the source: the engines of browsers do not unroll loops, and the

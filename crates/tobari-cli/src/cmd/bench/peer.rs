@@ -49,6 +49,6 @@ mod tests {
         let joined = join(&[round(3.0, 30.0), round(1.0, 20.0), round(2.0, 10.0)]);
         let medians: Vec<_> = joined.iter().map(|line| (line.what.as_str(), line.median, line.runs)).collect();
         assert_eq!(medians, [("encrypt", 2.0, 3), ("add", 20.0, 3)]);
-        assert!(join(&[]).is_empty() && join(&[Vec::new(), Vec::new()]).is_empty());
+        assert!(join::<()>(&[]).is_empty() && join::<()>(&[Vec::new(), Vec::new()]).is_empty());
     }
 }

@@ -30,7 +30,7 @@ pub(super) use portable::Words;
 macro_rules! ring_kernels {
     ($name:literal, $transforms:expr, $rows:expr, $keystream:expr $(, $features:literal)?) => {{
         use $crate::ring::{Factor, Modulus};
-        use $crate::simd::ring::{Combination, NttTable, Permutation, RingKernels, RowPair, Term};
+        use $crate::simd::ring::{Combination, NttTable, Parts, Permutation, RingKernels, RowPair, Term};
         RingKernels {
             name: $name,
             keystream: $keystream,
@@ -70,6 +70,11 @@ macro_rules! ring_kernels {
             of_signed: ring_kernels!(@ $rows, of_signed(q: &Modulus, signed: &[i64], out: &mut [u64]) $(, $features)?),
             gaussian: ring_kernels!(@ $rows, gaussian(table: &[u64], words: &[u64], out: &mut [i64]) $(, $features)?),
             accept: ring_kernels!(@ $rows, accept(q: &Modulus, words: &[u64], out: &mut [u64]) -> usize $(, $features)?),
+            of_integers: ring_kernels!(@ $rows, of_integers(q: &Modulus, signed: &[i64], out: &mut [u64]) $(, $features)?),
+            to_slots: ring_kernels!(@ $rows, to_slots(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]) $(, $features)?),
+            to_coefficients: ring_kernels!(
+                @ $rows, to_coefficients(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]) $(, $features)?
+            ),
             permute: ring_kernels!(
                 @ $rows, permute(permutation: &Permutation, from: &[u64], to: &mut [u64]) $(, $features)?
             ),
@@ -155,6 +160,13 @@ fn lane_quotients(quotients: &[u64]) -> Vec<u64> {
 
 /// Two rows that are multiplied.
 pub(crate) type RowPair<'a> = (&'a [u64], &'a [u64]);
+
+/// Real and imaginary parts.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts<T> {
+    pub(crate) re: T,
+    pub(crate) im: T,
+}
 
 /// `tensor(q, out, a, b)`.
 pub(crate) type Tensor = fn(&Modulus, [&mut [u64]; 3], [&[u64]; 2], [&[u64]; 2]);
@@ -263,6 +275,13 @@ pub struct RingKernels {
     pub(crate) combine: fn(&Combination, rows: &[&[u64]], out: &mut [u64]),
     /// Residues of numbers below `q` in absolute value.
     pub(crate) of_signed: fn(&Modulus, signed: &[i64], out: &mut [u64]),
+    /// Residues of numbers below 2^52 in absolute value.
+    pub(crate) of_integers: fn(&Modulus, signed: &[i64], out: &mut [u64]),
+    /// The stages of [`crate::ckks::Embedding`] from coefficients to slots; the same operations on doubles, in the same order for each,
+    /// on every backend.
+    pub(crate) to_slots: fn(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]),
+    /// The stages back.
+    pub(crate) to_coefficients: fn(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]),
     /// Samples from words: the highest bit is the sign, and the other bits are at or above as many entries as the absolute value says.
     pub(crate) gaussian: fn(table: &[u64], words: &[u64], out: &mut [i64]),
     /// Of the low bits of words, or of half words for moduli of at most 32 bits, those that are below `q`, in order; how many they are.

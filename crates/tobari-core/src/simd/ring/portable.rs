@@ -11,7 +11,7 @@
 //! # The inverse transform
 //! keeps numbers below `2q`: `X + Y` with one conditional subtraction, `(X - Y + 2q) w` with `X - Y + 2q < 4q < 2^52`.
 
-use super::{Combination, NttTable, Permutation, Roots, RowPair, Term};
+use super::{Combination, NttTable, Parts, Permutation, Roots, RowPair, Term};
 use crate::ring::{Factor, Modulus};
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -208,6 +208,51 @@ impl Words {
             }
         }
         kept
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn of_integers(self, q: &Modulus, signed: &[i64], out: &mut [u64]) {
+        out.iter_mut().zip(signed).for_each(|(out, signed)| *out = q.reduce_signed(*signed));
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn to_slots(self, twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]) {
+        let length = re.len();
+        let mut blocks = 1;
+        while blocks < length {
+            let w = twiddles.re[blocks..].iter().zip(&twiddles.im[blocks..]);
+            let (re, im) = (re.chunks_exact_mut(length / blocks), im.chunks_exact_mut(length / blocks));
+            for ((re, im), (w_re, w_im)) in re.zip(im).zip(w) {
+                let half = re.len() / 2;
+                let ((x_re, y_re), (x_im, y_im)) = (re.split_at_mut(half), im.split_at_mut(half));
+                for ((x_re, y_re), (x_im, y_im)) in x_re.iter_mut().zip(y_re).zip(x_im.iter_mut().zip(y_im)) {
+                    let product = (*y_re * w_re - *y_im * w_im, *y_re * w_im + *y_im * w_re);
+                    (*y_re, *y_im) = (*x_re - product.0, *x_im - product.1);
+                    (*x_re, *x_im) = (*x_re + product.0, *x_im + product.1);
+                }
+            }
+            blocks *= 2;
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn to_coefficients(self, twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]) {
+        let length = re.len();
+        let mut blocks = length / 2;
+        while blocks > 0 {
+            let w = twiddles.re[blocks..].iter().zip(&twiddles.im[blocks..]);
+            let (re, im) = (re.chunks_exact_mut(length / blocks), im.chunks_exact_mut(length / blocks));
+            for ((re, im), (w_re, w_im)) in re.zip(im).zip(w) {
+                let (half, w_im) = (re.len() / 2, -w_im);
+                let ((x_re, y_re), (x_im, y_im)) = (re.split_at_mut(half), im.split_at_mut(half));
+                for ((x_re, y_re), (x_im, y_im)) in x_re.iter_mut().zip(y_re).zip(x_im.iter_mut().zip(y_im)) {
+                    let (d_re, d_im) = (*x_re - *y_re, *x_im - *y_im);
+                    (*x_re, *x_im) = (*x_re + *y_re, *x_im + *y_im);
+                    (*y_re, *y_im) = (d_re * w_re - d_im * w_im, d_re * w_im + d_im * w_re);
+                }
+            }
+            blocks /= 2;
+        }
     }
 
     #[inline(always)]

@@ -201,6 +201,32 @@ fn streams_and_samples_of_every_backend_are_the_portable_ones() {
                     out
                 };
                 assert_eq!(of_signed(other), of_signed(&PORTABLE), "{} modulo {}", other.name, q.value());
+                let wide: Vec<i64> = words.iter().take(64).map(|word| *word as i64 >> 12).collect();
+                let of_integers = |kernels: &RingKernels| {
+                    let mut out = vec![0; 64];
+                    (kernels.of_integers)(&q, &wide, &mut out);
+                    out
+                };
+                assert_eq!(of_integers(other), of_integers(&PORTABLE), "{} modulo {}", other.name, q.value());
+            }
+        }
+    }
+}
+
+#[test]
+fn doubles_have_the_same_bits_on_every_backend() {
+    for length in [2, 4, 8, 64, 1024] {
+        let number = |i: usize| ((i * 7919 % 1009) as f64 - 500.0) / 37.0;
+        let twiddles = Parts { re: (0..length).map(number).collect(), im: (3..length + 3).map(number).collect() };
+        let run = |kernels: &RingKernels, forward: bool| {
+            let (mut re, mut im): (Vec<f64>, Vec<f64>) = (0..length).map(|i| (number(i * i), number(i + 9))).unzip();
+            let stages = if forward { kernels.to_slots } else { kernels.to_coefficients };
+            stages(&twiddles, &mut re, &mut im);
+            re.iter().chain(&im).map(|x| x.to_bits()).collect::<Vec<_>>()
+        };
+        for other in others() {
+            for forward in [false, true] {
+                assert!(run(other, forward) == run(&PORTABLE, forward), "{} at {length}", other.name);
             }
         }
     }

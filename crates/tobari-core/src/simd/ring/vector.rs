@@ -11,7 +11,7 @@
 //! Cost for eight residues, in operations of one register: `add` and `sub` 3, `scale` 6, `mul` 13; they wait for memory.
 
 use super::super::lanes::Simd;
-use super::{Combination, Permutation, RowPair, Term, Words};
+use super::{Combination, Parts, Permutation, RowPair, Term, Words};
 use crate::ring::{Factor, Modulus};
 
 /// Most products of a sum that [`Lanes::reduce`] takes.
@@ -447,6 +447,35 @@ impl<S: Simd> Residues<S> {
             }
         }
         kept + Words.accept(q, rest, &mut out[kept..])
+    }
+
+    #[inline(always)]
+    pub(in crate::simd) fn of_integers(self, q: &Modulus, signed: &[i64], out: &mut [u64]) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, q));
+        let ratio = s.splat((1 << 52) / q.value());
+        for (out, signed) in eights_mut(out).iter_mut().zip(signed.as_chunks::<8>().0) {
+            let signed = s.load_signed(signed);
+            let negative = s.sar(signed, 63);
+            let absolute = s.sub(s.sub(s.or(signed, negative), s.and(signed, negative)), negative);
+            // the quotient falls short by less than 2
+            let quotient = s.multiply_add_high(lanes.zero, absolute, ratio);
+            let residue = lanes.once(lanes.clean(s.multiply_add_low(absolute, quotient, lanes.negated)), lanes.q);
+            // r, or q - r
+            let flipped = s.sub(s.sub(s.or(residue, negative), s.and(residue, negative)), negative);
+            s.store_words(lanes.once(s.add(flipped, s.and(negative, lanes.q)), lanes.q), out);
+        }
+    }
+
+    /// The compiler makes vectors of it.
+    #[inline(always)]
+    pub(in crate::simd) fn to_slots(self, twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]) {
+        Words.to_slots(twiddles, re, im);
+    }
+
+    /// The compiler makes vectors of it.
+    #[inline(always)]
+    pub(in crate::simd) fn to_coefficients(self, twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]) {
+        Words.to_coefficients(twiddles, re, im);
     }
 
     #[inline(always)]

@@ -37,9 +37,9 @@ pub(super) fn of(set: SetName) -> Result<Vec<Task>, Failure> {
     let mut bench = Bench { params, tasks: Vec::new() };
     bench.transforms(&parameters);
     if scheme == "ckks" {
-        bench.ckks(&parameters)?
+        bench.ckks(&parameters)?;
     } else {
-        bench.bgv(&parameters)?
+        bench.bgv(&parameters)?;
     }
     Ok(bench.tasks)
 }

@@ -1,13 +1,9 @@
 #!/bin/sh
-# Builds the libsecp256k1 peer from a checkout of bitcoin-core/secp256k1:  ./build.sh PATH-TO-SECP256K1 OUTPUT-FOLDER
-# Needs gcc only. The library's usual window and tables, and its assembler on x86-64, which does not compile with
-# -march=native and is faster than the C that does.
+# Builds the libsecp256k1 peer against an installed libsecp256k1:  ./build.sh PATH-TO-LIBSECP256K1 VERSION OUTPUT-FOLDER
+# The path is the folder that the static library was installed to, with its usual window and tables and, on x86-64, its assembler.
+# VERSION is what the figures name it.
 set -eu
-library=$1 out=$2 here=$(cd "$(dirname "$0")" && pwd)
-version=$(git -C "$library" describe --tags --always)
-version=${version#v}
+if [ $# -ne 3 ]; then sed -n '2,4s/^# //p' "$0" >&2; exit 2; fi
+library=$1 version=$2 out=$3 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out"
-assembler=
-if [ "$(uname -m)" = x86_64 ]; then assembler=-DUSE_ASM_X86_64=1; fi
-gcc -O3 -DNDEBUG $assembler -DVERSION="\"$version\"" -I"$library/include" -o "$out/libsecp256k1" \
-  "$here/bench.c" "$library/src/secp256k1.c" "$library/src/precomputed_ecmult.c" "$library/src/precomputed_ecmult_gen.c"
+gcc -O3 -DNDEBUG -DVERSION="\"$version\"" -I"$library/include" -o "$out/libsecp256k1" "$here/bench.c" "$(echo "$library"/lib*/libsecp256k1.a)"

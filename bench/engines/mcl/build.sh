@@ -1,12 +1,15 @@
 #!/bin/sh
-# Builds the mcl peer from a checkout of mcl:  ./build.sh PATH-TO-MCL OUTPUT-FOLDER
-# Two programs, since mcl is faster when it is compiled for 256 bits; OUTPUT-FOLDER/mcl picks the right one.
+# Builds the mcl peer against mcl as it was built:  ./build.sh HEADERS LIBRARY-256 LIBRARY-384 OUTPUT-FOLDER
+# Two programs, since mcl is faster when it is compiled for 256 bits; OUTPUT-FOLDER/mcl picks the right one. The libraries are static,
+# compiled with MCL_FP_BIT and MCL_FR_BIT of 256 and of 384, MCL_USE_LLVM=1, MCL_BINT_ASM=1 and MCL_MSM=0.
 set -eu
-mcl=$1 out=$2 here=$(cd "$(dirname "$0")" && pwd)
+if [ $# -ne 4 ]; then sed -n '2,4s/^# //p' "$0" >&2; exit 2; fi
+headers=$1 library256=$2 library384=$3 out=$4 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out"
 for bits in 256 384; do
-  flags="-O3 -DNDEBUG -march=native -fno-threadsafe-statics -DMCL_FP_BIT=$bits -DMCL_FR_BIT=$bits -DMCL_USE_LLVM=1 -DMCL_BINT_ASM=1 -DMCL_MSM=0 -I$mcl/include"
-  g++ $flags -o "$out/mcl$bits" "$here/bench.cpp" "$mcl/src/fp.cpp" "$mcl/src/asm/x86-64.S" "$mcl/src/asm/bint-x64-amd64.S"
+  eval library=\$library$bits
+  flags="-O3 -DNDEBUG -march=native -fno-threadsafe-statics -DMCL_FP_BIT=$bits -DMCL_FR_BIT=$bits -DMCL_USE_LLVM=1 -DMCL_BINT_ASM=1 -DMCL_MSM=0 -I$headers"
+  g++ $flags -o "$out/mcl$bits" "$here/bench.cpp" "$library"
 done
 printf '#!/bin/sh\ncase $1 in *384*) bits=384 ;; *) bits=256 ;; esac\nexec "$(dirname "$0")/mcl$bits" "$@"\n' > "$out/mcl"
 chmod +x "$out/mcl"

@@ -170,6 +170,22 @@ impl Evaluator {
         Ok(a)
     }
 
+    /// `a += b`.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`]; `a` is then as it was.
+    pub fn add_assign(&self, a: &mut Ciphertext, b: &Ciphertext) -> Result<(), EvaluateError> {
+        if a.level() != b.level() || a.factor != b.factor {
+            *a = self.add(a, b)?;
+            return Ok(());
+        }
+        self.check(a)?;
+        self.check(b)?;
+        a.inner.add_assign(&b.inner);
+        a.norm = norms::sum([a.norm, b.norm]);
+        Ok(())
+    }
+
     /// `a - b`.
     ///
     /// # Errors

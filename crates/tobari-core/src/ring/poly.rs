@@ -332,9 +332,10 @@ impl Poly<Eval> {
     /// If the rings differ, or the basis does not fit.
     pub fn times(&self, other: &Self) -> Self {
         assert!(Arc::ptr_eq(&self.ring, &other.ring), "elements of two rings");
-        let mut product = self.clone();
+        let mut product = Self::any(&self.ring, self.basis);
         for (row, table) in self.ring.tables(self.basis).enumerate() {
-            (RingKernels::best().mul_assign)(table.modulus(), product.row_mut(row), other.row_of(self.basis, row));
+            let (out, b) = (product.row_mut(row), other.row_of(self.basis, row));
+            (RingKernels::best().mul)(table.modulus(), out, self.row(row), b);
         }
         product
     }

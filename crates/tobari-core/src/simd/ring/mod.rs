@@ -40,6 +40,7 @@ macro_rules! ring_kernels {
             sub_assign: ring_kernels!(@ $rows, sub_assign(q: &Modulus, a: &mut [u64], b: &[u64]) $(, $features)?),
             neg_assign: ring_kernels!(@ $rows, neg_assign(q: &Modulus, a: &mut [u64]) $(, $features)?),
             mul_assign: ring_kernels!(@ $rows, mul_assign(q: &Modulus, a: &mut [u64], b: &[u64]) $(, $features)?),
+            mul: ring_kernels!(@ $rows, mul(q: &Modulus, out: &mut [u64], a: &[u64], b: &[u64]) $(, $features)?),
             mul_add_assign: ring_kernels!(
                 @ $rows, mul_add_assign(q: &Modulus, sum: &mut [u64], a: &[u64], b: &[u64]) $(, $features)?
             ),
@@ -254,6 +255,8 @@ pub struct RingKernels {
     pub(crate) neg_assign: fn(&Modulus, a: &mut [u64]),
     /// `a[i] *= b[i]`.
     pub(crate) mul_assign: fn(&Modulus, a: &mut [u64], b: &[u64]),
+    /// `out[i] = a[i] b[i]`.
+    pub(crate) mul: fn(&Modulus, out: &mut [u64], a: &[u64], b: &[u64]),
     /// `sum[i] += a[i] b[i]`.
     pub(crate) mul_add_assign: fn(&Modulus, sum: &mut [u64], a: &[u64], b: &[u64]),
     /// `out[i] = Σ a[i] b[i]` over the pairs `(a, b)`.

@@ -46,6 +46,11 @@ impl Words {
     }
 
     #[inline(always)]
+    pub(in crate::simd) fn mul(self, q: &Modulus, out: &mut [u64], a: &[u64], b: &[u64]) {
+        out.iter_mut().zip(a.iter().zip(b)).for_each(|(out, (a, b))| *out = q.mul(*a, *b));
+    }
+
+    #[inline(always)]
     pub(in crate::simd) fn mul_add_assign(self, q: &Modulus, sum: &mut [u64], a: &[u64], b: &[u64]) {
         for (sum, (a, b)) in sum.iter_mut().zip(a.iter().zip(b)) {
             *sum = q.add(*sum, q.mul(*a, *b));

@@ -80,6 +80,7 @@ fn row_by_row_every_backend_does_what_portable_does() {
                     run(&|out| (kernels.sub_assign)(&q, out, &b)),
                     run(&|out| (kernels.neg_assign)(&q, out)),
                     run(&|out| (kernels.mul_assign)(&q, out, &b)),
+                    run(&|out| (kernels.mul)(&q, out, &b, &c)),
                     run(&|out| (kernels.mul_add_assign)(&q, out, &b, &c)),
                     run(&|out| (kernels.scale_assign)(&q, out, w)),
                     run(&|out| (kernels.scale_add_assign)(&q, out, &b, w)),

@@ -276,8 +276,8 @@ impl Plan {
         let mut passes = [0; 4];
         let (mut outer, mut length) = (0, degree);
         for pass in 0..count {
-            // as even as can be
-            let stages = stages * (pass + 1) / count - stages * pass / count;
+            // as even as can be, the longer ones first
+            let stages = (stages * (count - pass)).div_ceil(count) - (stages * (count - pass - 1)).div_ceil(count);
             passes[pass as usize] = stages;
             if length > CACHED {
                 (outer, length) = (outer + 1, length >> stages);

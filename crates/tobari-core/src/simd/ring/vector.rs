@@ -178,6 +178,16 @@ impl<S: Simd> Residues<S> {
     }
 
     #[inline(always)]
+    pub(in crate::simd) fn mul(self, q: &Modulus, out: &mut [u64], a: &[u64], b: &[u64]) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, q));
+        let carry = lanes.carry(q);
+        for (out, (a, b)) in eights_mut(out).iter_mut().zip(eights(a).iter().zip(eights(b))) {
+            let product = lanes.add_product([lanes.zero; 2], s.load_words(a), s.load_words(b));
+            s.store_words(lanes.reduce(product, carry), out);
+        }
+    }
+
+    #[inline(always)]
     pub(in crate::simd) fn mul_add_assign(self, q: &Modulus, sum: &mut [u64], a: &[u64], b: &[u64]) {
         let (s, lanes) = (self.0, Lanes::new(self.0, q));
         let carry = lanes.carry(q);

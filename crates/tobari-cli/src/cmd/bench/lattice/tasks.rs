@@ -106,7 +106,8 @@ impl Bench {
         });
         let both = || (e.clone(), c.clone());
         let (ev, x) = both();
-        self.add("add", move || _ = black_box(ev.0.add(&x.0, &x.1)));
+        let mut sum = x.0.clone();
+        self.add("add", move || _ = black_box(ev.0.add_assign(&mut sum, &x.1)));
         let (ev, x) = both();
         self.add("mul_plain", move || _ = black_box(ev.0.mul_plain(&x.0, &plaintext)));
         let (ev, x) = both();
@@ -174,7 +175,8 @@ impl Bench {
         });
         let both = || (e.clone(), c.clone());
         let (ev, x) = both();
-        self.add("add", move || _ = black_box(ev.0.add(&x.0, &x.1)));
+        let mut sum = x.0.clone();
+        self.add("add", move || _ = black_box(ev.0.add_assign(&mut sum, &x.1)));
         let (ev, x) = both();
         self.add("mul_plain", move || _ = black_box(ev.0.mul_prepared(&x.0, &prepared)));
         let (ev, x) = both();

@@ -1,0 +1,9 @@
+#!/bin/sh
+# Builds the Lattigo peer:  ./build.sh OUTPUT-FOLDER
+# Needs Go, which gets the library that go.mod names. GO is the command, go unless it is set.
+set -eu
+if [ $# -ne 1 ]; then sed -n '2,3s/^# //p' "$0" >&2; exit 2; fi
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+cd "$(dirname "$0")"
+${GO:-go} build -o "$out/lattigo" .

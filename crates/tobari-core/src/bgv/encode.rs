@@ -2,7 +2,8 @@
 
 use crate::params::{LatticeParameters, Plaintext as Scheme};
 use crate::ring::{Coeff, Eval, Modulus, Ntt, Poly, reverse};
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use crate::simd::RingKernels;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// A polynomial modulo `t`, by centred coefficients; wiped on drop, because it may be a secret.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -76,11 +77,11 @@ impl Plaintext {
     ) -> Poly<Eval> {
         let ring = parameters.ring();
         let factor = t.factor(factor);
-        let scaled = |value: &i64| t.centred(t.mul_factor(t.reduce_signed(*value), factor));
-        let mut scaled: Vec<i64> = self.coefficients.iter().map(scaled).collect();
-        let element = Poly::<Coeff>::from_integers(ring, ring.basis(level), &scaled).forward();
-        scaled.zeroize();
-        element
+        let mut residues = Zeroizing::new(vec![0; self.coefficients.len()]);
+        (RingKernels::best().of_integers)(t, &self.coefficients, &mut residues);
+        (RingKernels::best().scale_assign)(t, &mut residues, factor);
+        let scaled = Zeroizing::new(centred(t, &residues));
+        Poly::<Coeff>::from_integers(ring, ring.basis(level), &scaled).forward()
     }
 }
 
@@ -128,6 +129,13 @@ impl PreparedPlaintext {
     pub fn level(&self) -> usize {
         self.element.basis().data()
     }
+}
+
+/// Residues as numbers of least absolute value.
+pub(crate) fn centred(t: &Modulus, residues: &[u64]) -> Vec<i64> {
+    let mut out = vec![0; residues.len()];
+    (RingKernels::best().centred)(t, residues, &mut out);
+    out
 }
 
 /// `t`.
@@ -192,20 +200,30 @@ impl Encoder {
         if values.len() > self.slots() {
             return Err(EncodeError::Length { most: self.slots(), found: values.len() });
         }
-        let mut residues = zeroize::Zeroizing::new(vec![0; self.slots()]);
-        for (value, place) in values.iter().zip(&self.places) {
-            residues[*place as usize] = self.t.reduce_signed(*value);
+        let mut residues = Zeroizing::new(vec![0; self.slots()]);
+        let mut reduced = Zeroizing::new(vec![0; values.len()]);
+        // whether all are of a usual size is not hidden
+        if values.iter().fold(true, |all, value| all & (value.unsigned_abs() < 1 << 51))
+            && values.len().is_multiple_of(8)
+        {
+            (RingKernels::best().of_integers)(&self.t, values, &mut reduced);
+        } else {
+            reduced.iter_mut().zip(values).for_each(|(reduced, value)| *reduced = self.t.reduce_signed(*value));
+        }
+        for (value, place) in reduced.iter().zip(&self.places) {
+            residues[*place as usize] = *value;
         }
         self.ntt.inverse(&mut residues);
-        Ok(Plaintext { coefficients: residues.iter().map(|residue| self.t.centred(*residue)).collect() })
+        Ok(Plaintext::from_centred(centred(&self.t, &residues)))
     }
 
     /// The values of all slots, centred.
     pub fn decode(&self, plaintext: &Plaintext) -> Vec<i64> {
-        let reduced = plaintext.coefficients.iter().map(|value| self.t.reduce_signed(*value));
-        let mut residues = zeroize::Zeroizing::new(reduced.collect::<Vec<_>>());
+        let mut residues = Zeroizing::new(vec![0; self.slots()]);
+        (RingKernels::best().of_integers)(&self.t, &plaintext.coefficients, &mut residues);
         self.ntt.forward(&mut residues);
-        self.places.iter().map(|place| self.t.centred(residues[*place as usize])).collect()
+        let values = Zeroizing::new(centred(&self.t, &residues));
+        self.places.iter().map(|place| values[*place as usize]).collect()
     }
 }
 

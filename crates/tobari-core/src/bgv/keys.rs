@@ -1,9 +1,10 @@
 //! Encryption, decryption, and the keys of an evaluator.
 
 use super::ciphertext::{Ciphertext, SeededCiphertext};
-use super::encode::{EncodeError, Plaintext, modulus};
+use super::encode::{EncodeError, Plaintext, centred, modulus};
 use crate::ring::{Conversion, Modulus};
 use crate::rlwe::{self, PublicKey, SecretKey, norms};
+use crate::simd::RingKernels;
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
@@ -94,9 +95,8 @@ impl<'a> Decryptor<'a> {
         let mut residues = Zeroizing::new(vec![0; phase.ring().degree()]);
         self.conversions[ciphertext.level() - 1].apply(&rows, &mut [&mut residues[..]]);
         let inverse = self.t.inverse(ciphertext.factor).unwrap_or_else(|| unreachable!("factors are units"));
-        let inverse = self.t.factor(inverse);
-        let coefficients = residues.iter().map(|residue| self.t.centred(self.t.mul_factor(*residue, inverse)));
-        Plaintext::from_centred(coefficients.collect())
+        (RingKernels::best().scale_assign)(&self.t, &mut residues, self.t.factor(inverse));
+        Plaintext::from_centred(centred(&self.t, &residues))
     }
 }
 

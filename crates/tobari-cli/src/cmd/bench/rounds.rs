@@ -11,9 +11,6 @@ use std::time::Instant;
 /// Times slower than its fastest at which the probe calls a run disturbed.
 const MOST_DISTURBED: f64 = 1.15;
 
-/// What takes less is done again and again for so long, and the mean is a round's figure.
-const BATCH_NS: f64 = 2e6;
-
 /// A thing to measure.
 pub(super) struct Task<P> {
     pub(super) what: &'static str,
@@ -30,6 +27,8 @@ pub(super) struct Job {
     pub(super) name: &'static str,
     pub(super) backend: &'static str,
     pub(super) unit: &'static str,
+    /// What takes less is repeated for about so long, and the mean is a round's figure.
+    pub(super) batch_ns: f64,
 }
 
 /// All tasks in rounds, and the peers' about five times in between: our lines, then theirs, and how disturbed the machine was.
@@ -46,7 +45,7 @@ pub(super) fn measure<P: Clone + PartialEq>(
         let probe = probe();
         for (task, times) in tasks.iter_mut().zip(&mut times) {
             let first = time(&mut task.work);
-            let repeated = (BATCH_NS / first.max(1.0)).clamp(1.0, 256.0) as u32;
+            let repeated = (job.batch_ns / first.max(1.0)).clamp(1.0, 256.0) as u32;
             let ns = time(&mut || (0..repeated).for_each(|_| (task.work)())) / f64::from(repeated) / task.parts;
             if round > 0 {
                 times.push(ns); // round 0 warms up

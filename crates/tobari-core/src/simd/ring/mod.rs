@@ -72,6 +72,7 @@ macro_rules! ring_kernels {
             gaussian: ring_kernels!(@ $rows, gaussian(table: &[u64], words: &[u64], out: &mut [i64]) $(, $features)?),
             accept: ring_kernels!(@ $rows, accept(q: &Modulus, words: &[u64], out: &mut [u64]) -> usize $(, $features)?),
             of_integers: ring_kernels!(@ $rows, of_integers(q: &Modulus, signed: &[i64], out: &mut [u64]) $(, $features)?),
+            centred: ring_kernels!(@ $rows, centred(q: &Modulus, residues: &[u64], out: &mut [i64]) $(, $features)?),
             to_slots: ring_kernels!(@ $rows, to_slots(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]) $(, $features)?),
             to_coefficients: ring_kernels!(
                 @ $rows, to_coefficients(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]) $(, $features)?
@@ -280,6 +281,8 @@ pub struct RingKernels {
     pub(crate) of_signed: fn(&Modulus, signed: &[i64], out: &mut [u64]),
     /// Residues of numbers below 2^52 in absolute value.
     pub(crate) of_integers: fn(&Modulus, signed: &[i64], out: &mut [u64]),
+    /// Residues as numbers of least absolute value: [`Modulus::centred`].
+    pub(crate) centred: fn(&Modulus, residues: &[u64], out: &mut [i64]),
     /// The stages of [`crate::ckks::Embedding`] from coefficients to slots; the same operations on doubles, in the same order for each,
     /// on every backend.
     pub(crate) to_slots: fn(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]),

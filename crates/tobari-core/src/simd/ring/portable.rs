@@ -261,6 +261,11 @@ impl Words {
     }
 
     #[inline(always)]
+    pub(in crate::simd) fn centred(self, q: &Modulus, residues: &[u64], out: &mut [i64]) {
+        out.iter_mut().zip(residues).for_each(|(out, residue)| *out = q.centred(*residue));
+    }
+
+    #[inline(always)]
     pub(in crate::simd) fn permute(self, permutation: &Permutation, from: &[u64], to: &mut [u64]) {
         let from = from.as_chunks::<8>().0;
         for (to, (block, pattern)) in to.as_chunks_mut::<8>().0.iter_mut().zip(permutation.blocks()) {

@@ -202,6 +202,13 @@ fn streams_and_samples_of_every_backend_are_the_portable_ones() {
                     out
                 };
                 assert_eq!(of_signed(other), of_signed(&PORTABLE), "{} modulo {}", other.name, q.value());
+                let residues = rows.row(&q, 64);
+                let centred = |kernels: &RingKernels| {
+                    let mut out = vec![0; 64];
+                    (kernels.centred)(&q, &residues, &mut out);
+                    out
+                };
+                assert_eq!(centred(other), centred(&PORTABLE), "{} modulo {}", other.name, q.value());
                 let wide: Vec<i64> = words.iter().take(64).map(|word| *word as i64 >> 12).collect();
                 let of_integers = |kernels: &RingKernels| {
                     let mut out = vec![0; 64];

@@ -489,6 +489,17 @@ impl<S: Simd> Residues<S> {
     }
 
     #[inline(always)]
+    pub(in crate::simd) fn centred(self, q: &Modulus, residues: &[u64], out: &mut [i64]) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, q));
+        let half = s.splat((q.value() - 1) / 2);
+        for (out, residue) in out.as_chunks_mut::<8>().0.iter_mut().zip(eights(residues)) {
+            let residue = s.load_words(residue);
+            let upper = s.sar(s.sub(half, residue), 63);
+            s.store_signed(s.sub(residue, s.and(upper, lanes.q)), out);
+        }
+    }
+
+    #[inline(always)]
     pub(in crate::simd) fn permute(self, permutation: &Permutation, from: &[u64], to: &mut [u64]) {
         let (s, from) = (self.0, eights(from));
         for (to, (block, pattern)) in eights_mut(to).iter_mut().zip(permutation.blocks()) {

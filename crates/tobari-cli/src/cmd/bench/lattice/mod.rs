@@ -18,7 +18,7 @@ pub(super) fn run(arguments: &LatticeBench) -> Result<ExitCode, Failure> {
     choose_backend(common.backend.backend())?;
     let all = [SetName::A, SetName::B, SetName::C];
     let sets = if arguments.sets.is_empty() { &all[..] } else { &arguments.sets };
-    let job = Job { name: "lattice", backend: RingKernels::best().name, unit: "ns" };
+    let job = Job { name: "lattice", backend: RingKernels::best().name, unit: "ns", batch_ns: 1e7 };
     let (mut lines, mut worst) = (Vec::new(), 1f64);
     let progress = Progress::new("measured sets", sets.len() as u64);
     for (done, set) in sets.iter().enumerate() {

@@ -8,6 +8,8 @@
 //! Constant time.
 
 mod portable;
+#[cfg(any(target_arch = "x86_64", test))]
+mod range;
 #[cfg(test)]
 mod tests;
 #[cfg(any(target_arch = "x86_64", test))]

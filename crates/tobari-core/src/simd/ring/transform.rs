@@ -8,19 +8,6 @@
 //! them again with a factor for each lane, and the transposition back. Blocks are finished one after another, so that all passes
 //! but the first stay within the first-level cache. Sixteen thousand coefficients are read and written three times.
 //!
-//! # Ranges
-//! A forward butterfly makes `X + T` and `X - T + 2q` of `X` and `T = Y w < 2q`. What keeps `X` in range depends on the prime
-//! ([`Range`]):
-//!
-//! * `q < 2^46` ([`Narrow`]): nothing. From `q` on, seventeen stages lead to `35 q < 2^52`; two multiply-adds and a subtraction end
-//!   them. Six operations a butterfly.
-//! * `q < 2^50` ([`Wide`]): `X` is reduced from `4q < 2^52` to `2q`. Nine operations.
-//!
-//! Backwards `X + Y` and `(X - Y + m q) w < 2q`:
-//!
-//! * [`Narrow`], for `2N q < 2^52`: nothing, sums double with every stage, and `m` with them;
-//! * [`Wide`]: `X + Y` is reduced to `2q`, and `m = 2`.
-//!
 //! Factors of the stages within vectors are read as quotients only, which halves what is read: `w = ⌊w' q / 2^52⌋ + 1`, since
 //! `w 2^52 / q` is no integer.
 //!
@@ -29,6 +16,7 @@
 //! four such operations are done at a time, or 9 µs at 4 GHz.
 
 use super::super::lanes::Simd;
+use super::range::{Middle, Narrow, Range, Wide};
 use super::vector::{Lanes, Multiplier, eights, eights_mut};
 use super::{NttTable, Roots};
 use crate::ring::Modulus;
@@ -42,79 +30,6 @@ const TILE: usize = 64;
 
 /// Coefficients of a block that stays in the first-level cache: 32 KiB.
 const CACHED: usize = 1 << 12;
-
-/// Butterflies for primes of some size.
-trait Range<S: Simd>: Copy {
-    /// `X + Y w` and `X - Y w`.
-    fn split(self, lanes: Lanes<S>, x: S::V, y: S::V, w: Multiplier<S::V>) -> [S::V; 2];
-    /// The end of the stages forward: canonical.
-    fn canonical(self, lanes: Lanes<S>, x: S::V) -> S::V;
-    /// `X + Y` and `(X - Y) w`, `offset` being `m q`.
-    fn join(self, lanes: Lanes<S>, x: S::V, y: S::V, offset: S::V, w: Multiplier<S::V>) -> [S::V; 2];
-    /// `m q` of the stage after that with `offset`.
-    fn next(self, offset: u64) -> u64;
-}
-
-/// Primes up to 2^50.
-#[derive(Clone, Copy)]
-struct Wide;
-
-impl<S: Simd> Range<S> for Wide {
-    #[inline(always)]
-    fn split(self, lanes: Lanes<S>, x: S::V, y: S::V, w: Multiplier<S::V>) -> [S::V; 2] {
-        let s = lanes.simd;
-        let x = lanes.once(x, lanes.twice);
-        let t = lanes.clean(lanes.product(lanes.zero, y, w));
-        [s.add(x, t), s.sub(s.add(x, lanes.twice), t)]
-    }
-
-    #[inline(always)]
-    fn canonical(self, lanes: Lanes<S>, x: S::V) -> S::V {
-        lanes.once(lanes.once(x, lanes.twice), lanes.q)
-    }
-
-    #[inline(always)]
-    fn join(self, lanes: Lanes<S>, x: S::V, y: S::V, offset: S::V, w: Multiplier<S::V>) -> [S::V; 2] {
-        let s = lanes.simd;
-        let difference = s.sub(s.add(x, offset), y);
-        [lanes.once(s.add(x, y), lanes.twice), lanes.clean(lanes.product(lanes.zero, difference, w))]
-    }
-
-    #[inline(always)]
-    fn next(self, offset: u64) -> u64 {
-        offset
-    }
-}
-
-/// Primes so small that nothing has to be reduced; `⌊2^52 / q⌋` in all lanes.
-#[derive(Clone, Copy)]
-struct Narrow<V>(V);
-
-impl<S: Simd> Range<S> for Narrow<S::V> {
-    #[inline(always)]
-    fn split(self, lanes: Lanes<S>, x: S::V, y: S::V, w: Multiplier<S::V>) -> [S::V; 2] {
-        let s = lanes.simd;
-        let sum = lanes.product(x, y, w);
-        [sum, s.sub(s.add(s.add(x, x), lanes.twice), sum)]
-    }
-
-    #[inline(always)]
-    fn canonical(self, lanes: Lanes<S>, x: S::V) -> S::V {
-        let quotient = lanes.simd.multiply_add_high(lanes.zero, x, self.0);
-        lanes.once(lanes.clean(lanes.simd.multiply_add_low(x, quotient, lanes.negated)), lanes.q)
-    }
-
-    #[inline(always)]
-    fn join(self, lanes: Lanes<S>, x: S::V, y: S::V, offset: S::V, w: Multiplier<S::V>) -> [S::V; 2] {
-        let s = lanes.simd;
-        [s.add(x, y), lanes.product(lanes.zero, s.sub(s.add(x, offset), y), w)]
-    }
-
-    #[inline(always)]
-    fn next(self, offset: u64) -> u64 {
-        2 * offset
-    }
-}
 
 /// The stages on `K` vectors.
 trait Vectors<S: Simd>: Sized {
@@ -196,7 +111,7 @@ macro_rules! halves {
                 let w = factor(stage, block);
                 let (mut low, mut high) = ([self[0]; $half], [self[0]; $half]);
                 for i in 0..$half {
-                    [low[i], high[i]] = stages.range.split(stages.lanes, self[i], self[$half + i], w);
+                    [low[i], high[i]] = stages.range.split(stages.lanes, stage, self[i], self[$half + i], w);
                 }
                 let low = low.split(stages, stage + 1, 2 * block, factor);
                 let high = high.split(stages, stage + 1, 2 * block + 1, factor);
@@ -323,6 +238,8 @@ impl<S: Simd> Transform<S> {
         if q.bits() <= 46 {
             let ratio = Narrow(self.0.splat((1 << 52) / q.value()));
             Stages { lanes, range: ratio, roots: &table.forward }.forward(values);
+        } else if q.bits() <= 49 {
+            Stages { lanes, range: Middle, roots: &table.forward }.forward(values);
         } else {
             Stages { lanes, range: Wide, roots: &table.forward }.forward(values);
         }

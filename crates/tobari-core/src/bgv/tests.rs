@@ -267,7 +267,7 @@ proptest! {
     #![proptest_config(cases(30))]
     /// Whatever is computed, decryption is right and the measured noise within the bound, as long as there is budget.
     #[test]
-    fn random_circuits_are_exact_and_stay_within_their_bound(steps in prop::collection::vec((0usize..8, 0usize..6, 0usize..6, any::<i64>()), 1..24)) {
+    fn random_circuits_are_exact_and_stay_within_their_bound(steps in prop::collection::vec((0usize..9, 0usize..6, 0usize..6, any::<i64>()), 1..24)) {
         let s = Setup::new(257);
         let e = &s.evaluator;
         let mut pool: Vec<(Ciphertext, Vec<i64>)> = (0..6).map(|i| (s.encrypt(&values(i), i as u8), values(i))).collect();
@@ -280,6 +280,7 @@ proptest! {
                 4 => (e.mul_scalar(&x, scalar), slotwise(257, &a, &b, |a, _| a * scalar.rem_euclid(257))),
                 5 => (e.rotate(&x, [1, 3, -1][j % 3], &s.keys), rotated(&a, [1, 3, -1][j % 3])),
                 6 => (e.mul_plain(&x, &s.encoder().encode(&b).unwrap()), slotwise(257, &a, &b, |a, b| a * b)),
+                7 if x.level().min(y.level()) > 1 => (e.mul_mod_switch(&x, &y, &s.keys), slotwise(257, &a, &b, |a, b| a * b)),
                 _ => (e.mod_switch_to(&x, (x.level() - 1).max(1)), a.clone()),
             };
             let z = z.unwrap();

@@ -16,8 +16,8 @@
 //! so that scales stay near where they were if primes are about as large as the scale, and a level is what a product costs. Scales
 //! are **exact** products of powers of 2 and of primes; operations refuse ciphertexts whose scales are merely close.
 //!
-//! **Rotations.** `m(X^(5^k))` has in slot `j` what `m` has in slot `j + k`, and `m(X^(-1))` the conjugates; keys lead back from `s(X^g)`
-//! to `s`.
+//! **Rotations.** `m(X^(5^k))` has in slot `j` what `m` has in slot `j + k`, and `m(X^(-1))` the conjugates; keys lead to `s(X^(1/g))`
+//! first, which that makes `s` again.
 //!
 //! | object | is |
 //! |---|---|

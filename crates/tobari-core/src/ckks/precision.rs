@@ -123,6 +123,12 @@ impl Estimator {
         Estimate { magnitude, error, scale, level }
     }
 
+    /// A plaintext taken for what it was encoded to: what encoding rounds away is no error of it. This is the message that flooding
+    /// is counted from ([`FloodBudget`](super::FloodBudget)): who asks for a result may know it.
+    pub fn encoded(&self, magnitude: f64, scale: &Scale, level: usize) -> Estimate {
+        Estimate { error: 0.0, ..self.encode(magnitude, scale, level) }
+    }
+
     /// Encrypted under a public key.
     pub fn encrypt(&self, a: &Estimate) -> Estimate {
         self.plus(a, self.bound(ERROR) * (1.0 + 2.0 * self.secret()))

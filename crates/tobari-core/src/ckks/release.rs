@@ -24,8 +24,11 @@
 //! gets `m + u`. It is a statement for results under one key **together**: a key has one budget, wherever it is used. The slots
 //! become noisier by about `√(N/3) 2^f / Δ`. Nothing here makes decryption of ciphertexts that an adversary *made* harmless (IND-CCA).
 //!
+//! A flood of a hundred bits wants room that the other sets do not have: `ckks-flood` of [`NamedSet`](crate::params::NamedSet) gives a
+//! thousand results within `2^-40` together, right to six bits.
+//!
 //! # Leakage
-//! The number of words of coefficients; [`Decryptor::label`] and [`Decryptor::top`] compare without branches.
+//! The number of words of coefficients, and whether one or two primes tell them; [`Decryptor::label`] and [`Decryptor::top`] compare without branches.
 
 use super::{Ciphertext, Complex, Encoder, OperationError, Plaintext};
 use crate::params::LatticeParameters;
@@ -369,6 +372,32 @@ mod tests {
         for (found, expected) in rounded.iter().zip(&numbers) {
             assert!((found * 8.0).fract() == 0.0 && (found - expected).abs() <= 1.0 / 16.0 + 1e-4);
         }
+    }
+
+    #[test]
+    fn a_thousand_flooded_results_of_the_named_set_are_right_to_six_bits() {
+        use super::super::{Estimator, EvaluationKeys, Evaluator, Scale};
+        use crate::params::NamedSet;
+        use crate::rlwe::tests::rng;
+        let parameters = NamedSet::from_name("ckks-flood").unwrap().parameters().unwrap();
+        let (level, scale) = (6, Scale::power_of_two(100));
+        let secret = SecretKey::generate(&parameters, &mut rng(1));
+        let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
+        let mut keys = EvaluationKeys::new(&parameters);
+        keys.add_relinearization(&secret, level, &mut rng(2)).unwrap();
+        let slots: Vec<f64> = (0..encoder.slots()).map(|j| (j as f64 / 7.0).sin()).collect();
+        let fresh =
+            encoder.encode(&slots, &scale, level).unwrap().encrypt_seeded(&secret, &mut rng(3)).unwrap().expand();
+        let square = evaluator.rescale(&evaluator.mul_rescale(&fresh, &fresh, &keys).unwrap()).unwrap();
+        let estimator = Estimator::new(&parameters);
+        let estimate = estimator.encrypt_seeded(&estimator.encoded(1.0, &scale, level));
+        let estimate = estimator.rescale(&estimator.rescale(&estimator.mul(&estimate, &estimate)));
+        let mut budget = FloodBudget::new(&parameters, estimate.coefficient_error_bits(), 40, 1000).unwrap();
+        let decryptor = Decryptor::new(&secret, &encoder).unwrap();
+        let found = decryptor.flooded(&square, &mut budget, &mut rng(4)).unwrap();
+        let error = found.iter().zip(&slots).map(|(y, x)| (y - x * x).abs()).fold(0.0, f64::max);
+        assert!(error < 2f64.powi(-6), "{error:e} with {} bits of flooding", budget.flood_bits());
+        assert_eq!(budget.left(), 999);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct NamedSet {
 
 impl NamedSet {
     /// All of them.
-    pub const ALL: [NamedSet; 6] = [
+    pub const ALL: [NamedSet; 7] = [
         NamedSet {
             name: "ckks-a",
             purpose: "benchmark set A: CKKS, scale 2^30, five levels",
@@ -58,6 +58,15 @@ impl NamedSet {
             special: &[50, 50],
             digits: 3,
             plaintext_modulus: Some(65_537),
+        },
+        NamedSet {
+            name: "ckks-flood",
+            purpose: "results that others may see: CKKS flooded, scale 2^100, two primes a product",
+            degree: 1 << 15,
+            data: &[50; 12],
+            special: &[50, 50, 50],
+            digits: 4,
+            plaintext_modulus: None,
         },
         NamedSet {
             name: "infer-s",

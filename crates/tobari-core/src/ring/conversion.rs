@@ -85,11 +85,25 @@ impl Conversion {
         &self.sums
     }
 
+    /// Converts rows of coefficients without `v`: what comes out is congruent to `x + v Q`, `0 ≤ v ≤ n`, the same `v` for all targets. One
+    /// product a coefficient less, where a multiple of `Q` does no harm.
+    ///
+    /// # Panics
+    /// If there are not as many rows as moduli, or their lengths differ.
+    pub fn apply_approximate(&self, rows: &[&[u64]], out: &mut [&mut [u64]]) {
+        self.apply_with(rows, out, self.terms.len());
+    }
+
     /// Converts rows of coefficients.
     ///
     /// # Panics
     /// If there are not as many rows as moduli, or their lengths differ.
     pub fn apply(&self, rows: &[&[u64]], out: &mut [&mut [u64]]) {
+        self.apply_with(rows, out, self.terms.len() + 1);
+    }
+
+    /// With the first `used` of the terms and their quotient.
+    fn apply_with(&self, rows: &[&[u64]], out: &mut [&mut [u64]], used: usize) {
         assert!(rows.len() == self.terms.len() && out.len() == self.sums.len(), "one row for each modulus");
         let length = rows[0].len();
         assert!(rows.iter().all(|row| row.len() == length) && out.iter().all(|row| row.len() == length));
@@ -105,7 +119,7 @@ impl Conversion {
             let (quotients, rest) = terms.split_last_mut().unwrap_or_else(|| unreachable!("one more than rows"));
             let mut rest: Vec<&mut [u64]> = rest.iter_mut().map(|row| &mut row[..]).collect();
             (kernels.terms_assign)(&self.terms, &mut rest, quotients);
-            let terms: Vec<&[u64]> = terms.iter().map(|row| &row[..]).collect();
+            let terms: Vec<&[u64]> = terms.iter().take(used).map(|row| &row[..]).collect();
             for (sum, out) in self.sums.iter().zip(out.iter_mut()) {
                 (kernels.combine)(sum, &terms, &mut *sums);
                 out[places.clone()].copy_from_slice(&sums[..places.len()]);
@@ -167,6 +181,24 @@ mod tests {
                 assert_eq!(row, expected, "modulo {}", p.value());
             }
         }
+    }
+
+    #[test]
+    fn without_the_quotient_a_multiple_of_the_modulus_is_left() {
+        let (from, to) = (some(1, 5), some(6, 2));
+        let whole = product(&from);
+        let x: Vec<BigInt> = (0..40).map(|i| &whole * (i - 20) / 47 + i).collect();
+        let rows: Vec<Vec<u64>> = from.iter().map(|q| x.iter().map(|x| residue(x, q)).collect()).collect();
+        let rows: Vec<&[u64]> = rows.iter().map(Vec::as_slice).collect();
+        let mut out = vec![vec![0; x.len()]; 2];
+        let mut places: Vec<&mut [u64]> = out.iter_mut().map(Vec::as_mut_slice).collect();
+        Conversion::new(&from, &to).apply_approximate(&rows, &mut places);
+        let mut nonzero = 0;
+        for (i, x) in x.iter().enumerate() {
+            let multiple = (0..=5).find(|v| (0..2).all(|j| out[j][i] == residue(&(x + &whole * *v), &to[j])));
+            nonzero += usize::from(multiple.unwrap() != 0);
+        }
+        assert!(nonzero > 20, "{nonzero}");
     }
 
     #[test]

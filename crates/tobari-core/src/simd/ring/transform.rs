@@ -3,17 +3,17 @@
 //! Arrays of vectors are filled in loops: what closures of the standard library do would not be compiled for the instructions.
 //!
 //! # Passes
-//! `log N - 6` stages between vectors, in passes of up to four stages (sixteen vectors that are a stride apart, held in
+//! `log N - 6` stages between vectors, in passes of up to three stages (eight vectors that are a stride apart, held in
 //! registers); then for each 64 coefficients, in eight vectors, three stages between them, a transposition, three stages between
 //! them again with a factor for each lane, and the transposition back. Blocks are finished one after another, so that all passes
-//! but the first stay within the first-level cache. Sixteen thousand coefficients are read and written three times.
+//! but the first stay within the first-level cache. Sixteen thousand coefficients are read and written four times.
 //!
 //! Factors of the stages within vectors are read as quotients only, which halves what is read: `w = ⌊w' q / 2^52⌋ + 1`, since
 //! `w 2^52 / q` is no integer.
 //!
 //! # Cost
 //! 9 (or 6) operations for eight butterflies, and 6 for the transpositions of a vector: at `N = 2^14` about 36,000 cycles where
-//! four such operations are done at a time, or 9 µs at 4 GHz.
+//! four such operations are done at a time, or 9 µs at 4 GHz. Measured: 14.6 µs, half of it in the last six stages.
 
 use super::super::lanes::Simd;
 use super::range::{Middle, Narrow, Range, Wide};

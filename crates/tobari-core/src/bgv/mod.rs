@@ -26,6 +26,10 @@
 //! everything happens in all slots at once ([`Encoder`]). They stand in two rows of `N/2`: slot `j` of the rows is the value at
 //! `ψ^(5^j)` and at `ψ^(-5^j)`. Rotations turn both rows, and the conjugation swaps them.
 //!
+//! **Choosing parameters.** A product and its modulus switch ([`Evaluator::mul_mod_switch`], the usual way to multiply) use a prime of
+//! about `2 log2 t + log2 N` bits or less, so that depth `d` takes `d + 1` of them; the special primes together are no smaller than the primes of a
+//! digit. [`NamedSet::ALL`](crate::params::NamedSet::ALL) has sets that fit, `bgv-c` for depth 5.
+//!
 //! # Security
 //! That of [`crate::rlwe`]. A decrypted message says nothing of the error as long as it is right. **Who sends results on** to
 //! somebody who decrypts them and is not to learn how they came about must re-randomise and flood them

@@ -30,7 +30,7 @@ fn info_prints_every_curve_with_its_security() {
     }
     let lines = String::from_utf8(tobari(&["info", "--json"]).stdout).unwrap();
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 1 + 10 + 6);
+    assert_eq!(lines.len(), 1 + 10 + 7);
     assert!(lines[1..].iter().all(|line| line["security_bits"].as_u64().is_some_and(|bits| bits >= 80)));
     let sets = &lines[11..];
     assert!(sets.iter().all(|line| line["set"].is_string() && line["security_bits"].as_u64() >= Some(128)));

@@ -60,15 +60,6 @@ impl NamedSet {
             plaintext_modulus: Some(65_537),
         },
         NamedSet {
-            name: "ckks-flood",
-            purpose: "results that others may see: CKKS flooded, scale 2^100, two primes a product",
-            degree: 1 << 15,
-            data: &[50; 12],
-            special: &[50, 50, 50],
-            digits: 4,
-            plaintext_modulus: None,
-        },
-        NamedSet {
             name: "infer-s",
             purpose: "an image in the paper's layout: CKKS, scale 2^30",
             degree: 1 << 14,
@@ -94,6 +85,15 @@ impl NamedSet {
             special: &[],
             digits: 3,
             plaintext_modulus: Some(65_537),
+        },
+        NamedSet {
+            name: "ckks-flood",
+            purpose: "results that others may see: CKKS flooded, scale 2^100, two primes a product",
+            degree: 1 << 15,
+            data: &[50; 12],
+            special: &[50, 50, 50],
+            digits: 4,
+            plaintext_modulus: None,
         },
     ];
 

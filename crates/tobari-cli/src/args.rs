@@ -102,7 +102,7 @@ pub(crate) struct Measuring {
     /// Rounds, after one that warms up.
     #[arg(long, default_value_t = 31, value_parser = parse_runs)]
     pub(crate) runs: usize,
-    /// The loops to measure: the fastest that this machine has, or those that run everywhere.
+    /// The loops to measure: the fastest that this machine has, or slower ones.
     #[arg(long, value_enum, default_value_t = BackendName::Fastest)]
     pub(crate) backend: BackendName,
     /// A program that measures another engine on the same task, in between: see bench/README.md. May be given again.
@@ -159,6 +159,8 @@ pub(crate) enum SetName {
 pub(crate) enum BackendName {
     /// The fastest that this machine has.
     Fastest,
+    /// Those of AVX2 and FMA, where there are such: for lattices.
+    Avx2,
     /// Those that run everywhere.
     Portable,
 }
@@ -167,6 +169,7 @@ impl BackendName {
     pub(crate) fn backend(self) -> Backend {
         match self {
             BackendName::Fastest => Backend::Fastest,
+            BackendName::Avx2 => Backend::Avx2,
             BackendName::Portable => Backend::Portable,
         }
     }

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Verb::Call { verb: CallVerb::Mix(mix) } => cmd::call::mix(&mix),
     };
     match done {
-        Ok(code) => code,
+        Ok(code) => output::ended(code),
         Err(failure) => failure.report(),
     }
 }

@@ -1,11 +1,15 @@
 //! What the program says: results on standard output, everything else on standard error.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the one room that prints")]
+#![expect(clippy::print_stderr, reason = "the one room that prints")]
 
 use crate::args::{Arguments, LogLevel, Verb};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether a result could not be written.
+static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -62,17 +66,32 @@ pub(crate) fn say(text: impl AsRef<str>) {
     eprintln!("{}", text.as_ref());
 }
 
-/// A line that is the result, for people.
+/// A line that is the result, for people. Work goes on where it cannot be written; [`ended`] says so.
 pub(crate) fn result(text: impl AsRef<str>) {
-    println!("{}", text.as_ref());
+    if let Err(failure) = line(text.as_ref())
+        && !LOST.swap(true, Ordering::Relaxed)
+    {
+        say(format!("tobari: expected to write to standard output, found: {failure}"));
+    }
 }
 
 /// A line that is the result, for programs.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    line(&serde_json::to_string(value)?)
+}
+
+/// A reader who has seen enough, as `head` has, is no failure.
+fn line(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, value)?;
-    writeln!(out)?;
-    Ok(out.flush()?)
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The exit status of a command that ended with `code`: 1 if results were lost.
+pub(crate) fn ended(code: ExitCode) -> ExitCode {
+    if LOST.load(Ordering::Relaxed) { ExitCode::FAILURE } else { code }
 }
 
 /// A line that is rewritten while long work goes on; silent unless standard error is a terminal.

@@ -6,15 +6,17 @@ use serde_json::json;
 use std::process::ExitCode;
 use tobari_core::curve::Curve;
 use tobari_core::params::{FLOOR_BITS, NamedSet, RECOMMENDED_BITS, Security};
+use tobari_core::simd::RingKernels;
 
 /// Prints version, arithmetic and curves.
 pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {
     let version = env!("CARGO_PKG_VERSION");
-    let backend = Curve::Secp256k1.backend();
+    let (backend, lattices) = (Curve::Secp256k1.backend(), RingKernels::best().name);
+    let threads = tobari_host::threads::available();
     if arguments.json {
-        output::json(&json!({ "tobari": version, "backend": backend, "threads": tobari_host::threads::available() }))?;
+        output::json(&json!({ "tobari": version, "backend": backend, "lattices": lattices, "threads": threads }))?;
     } else {
-        output::result(format!("tobari {version}, arithmetic: {backend}"));
+        output::result(format!("tobari {version}, arithmetic: {backend} for curves, {lattices} for lattices"));
         output::result("curves of `tobari call` (security in bits, against Pollard's rho):");
     }
     for (name, curve) in Curve::PAPER_NAMES {

@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 pub enum Backend {
     /// The fastest that the machine has.
     Fastest,
+    /// AVX2 and FMA for lattices, and for curves the portable loops: what machines without AVX-512 IFMA have.
+    Avx2,
     /// Those that run everywhere.
     Portable,
 }
@@ -16,6 +18,7 @@ pub enum Backend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected the backend to be chosen before anything is computed, found {} in use", match found {
     Backend::Fastest => "the fastest",
+    Backend::Avx2 => "that of AVX2",
     Backend::Portable => "the portable one",
 })]
 pub struct BackendInUse {

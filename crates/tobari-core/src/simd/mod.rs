@@ -22,6 +22,8 @@
 //! probability only.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(any(target_arch = "x86_64", test))]
 mod batch52;
@@ -32,6 +34,8 @@ mod coordinate;
 mod field;
 #[cfg(any(target_arch = "x86_64", test))]
 mod field52;
+#[cfg(any(target_arch = "x86_64", test))]
+mod fused;
 mod inverse;
 #[cfg(any(target_arch = "x86_64", test))]
 mod jacobian52;

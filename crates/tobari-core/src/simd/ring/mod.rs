@@ -2,11 +2,13 @@
 //!
 //! A backend is a table of functions ([`RingKernels`]). Rows are plain slices of canonical residues in `[0, q)`, going in and
 //! coming out; what happens in between is a backend's own affair: `portable` works on words, `vector` and `transform` on
-//! eight lanes with 52-bit products. The portable loops define what all others must return.
+//! eight lanes with 52-bit products, `doubles` on four lanes of doubles. The portable loops define what all others must return.
 //!
 //! # Leakage
 //! Constant time.
 
+#[cfg(any(target_arch = "x86_64", test))]
+mod doubles;
 mod portable;
 #[cfg(any(target_arch = "x86_64", test))]
 mod range;
@@ -18,6 +20,8 @@ mod transform;
 mod vector;
 
 #[cfg(any(target_arch = "x86_64", test))]
+pub(super) use doubles::{DoubleTransform, Doubles};
+#[cfg(any(target_arch = "x86_64", test))]
 pub(super) use transform::Transform;
 #[cfg(any(target_arch = "x86_64", test))]
 pub(super) use vector::Residues;
@@ -26,7 +30,7 @@ use super::Backend;
 use crate::ring::{Factor, Modulus};
 use std::sync::OnceLock;
 
-pub(super) use portable::Words;
+pub(super) use portable::{Words, keystream};
 
 /// A table of loops: those of `$transforms` and `$rows`, in functions that are compiled for the features named, if any are.
 macro_rules! ring_kernels {
@@ -102,7 +106,7 @@ macro_rules! ring_kernels {
 #[cfg(target_arch = "x86_64")]
 pub(super) use ring_kernels;
 
-static PORTABLE: RingKernels = ring_kernels!("portable", Words, Words, portable::keystream);
+static PORTABLE: RingKernels = ring_kernels!("portable", Words, Words, keystream);
 
 /// What the transforms of one prime and one length read.
 #[derive(Clone, Debug)]
@@ -125,6 +129,9 @@ pub(crate) struct Roots {
     #[cfg(any(target_arch = "x86_64", test))]
     /// For each 64 coefficients the quotients of the last three stages in the order of vectors: see [`lane_quotients`].
     pub(crate) lanes: Vec<u64>,
+    /// What the loops on doubles read, made when they first do.
+    #[cfg(any(target_arch = "x86_64", test))]
+    doubles: OnceLock<doubles::DoubleRoots>,
 }
 
 impl Roots {
@@ -135,6 +142,8 @@ impl Roots {
             values: factors.iter().map(|factor| factor.value).collect(),
             #[cfg(any(target_arch = "x86_64", test))]
             lanes: lane_quotients(&quotients),
+            #[cfg(any(target_arch = "x86_64", test))]
+            doubles: OnceLock::new(),
             quotients,
         }
     }
@@ -304,6 +313,7 @@ impl RingKernels {
         static BEST: OnceLock<&RingKernels> = OnceLock::new();
         BEST.get_or_init(|| match super::chosen() {
             Backend::Fastest => Self::available().last().unwrap_or(&PORTABLE),
+            Backend::Avx2 => Self::available().find(|kernels| kernels.name == "avx2").unwrap_or(&PORTABLE),
             Backend::Portable => &PORTABLE,
         })
     }
@@ -311,7 +321,7 @@ impl RingKernels {
     /// All loops that run here, the fastest last.
     pub fn available() -> impl Iterator<Item = &'static RingKernels> {
         #[cfg(target_arch = "x86_64")]
-        let others = [super::avx512::ring_kernels()];
+        let others = [super::avx2::ring_kernels(), super::avx512::ring_kernels()];
         #[cfg(not(target_arch = "x86_64"))]
         let others = [None; 0];
         std::iter::once(&PORTABLE).chain(others.into_iter().flatten())

@@ -340,7 +340,7 @@ impl Words {
 }
 
 /// Words of a ChaCha20 stream.
-pub(super) fn keystream(key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64]) {
+pub(in crate::simd) fn keystream(key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64]) {
     let mut rng = ChaCha20Rng::from_seed(*key);
     rng.set_stream(nonce);
     rng.set_word_pos(u128::from(first) * 16);

@@ -1,5 +1,6 @@
 //! Every backend against the portable one, on random residues and on extreme ones.
 
+use super::super::fused::EmulatedFused;
 use super::super::lanes::Emulated;
 use super::*;
 use crate::ring::{Ntt, primes_below};
@@ -25,10 +26,14 @@ impl Rows {
 }
 
 /// The loops of the vector rooms on plain arrays.
-static EMULATED: RingKernels = ring_kernels!("emulated", Transform(Emulated), Residues(Emulated), portable::keystream);
+static EMULATED: RingKernels = ring_kernels!("emulated", Transform(Emulated), Residues(Emulated), keystream);
+
+/// The loops on doubles, on plain arrays.
+static EMULATED_DOUBLES: RingKernels =
+    ring_kernels!("emulated doubles", DoubleTransform(EmulatedFused), Doubles(EmulatedFused), keystream);
 
 fn others() -> impl Iterator<Item = &'static RingKernels> {
-    RingKernels::available().filter(|kernels| kernels.name != "portable").chain([&EMULATED])
+    RingKernels::available().filter(|kernels| kernels.name != "portable").chain([&EMULATED, &EMULATED_DOUBLES])
 }
 
 /// Primes of all sizes, and moduli that are none: the largest, and powers of two.
@@ -46,7 +51,7 @@ fn transforms_of_every_backend_are_the_portable_ones() {
             let degree = 1 << log;
             let prime = primes_below(bits, 2 * degree as u64).next().unwrap();
             let (q, table) = (Modulus::new(prime).unwrap(), Ntt::new(Modulus::new(prime).unwrap(), degree).unwrap());
-            for other in others().filter(|other| log < 13 || other.name != "emulated") {
+            for other in others().filter(|other| log < 13 || !other.name.starts_with("emulated")) {
                 for _ in 0..if log < 12 { 16 } else { 3 } {
                     let row = rows.row(&q, degree);
                     for (a, b) in [(PORTABLE.ntt_forward, other.ntt_forward), (PORTABLE.ntt_inverse, other.ntt_inverse)]

@@ -176,19 +176,20 @@ halves!(8, 4);
 
 /// How the stages between vectors are done.
 #[derive(Clone, Copy)]
-struct Plan {
+pub(super) struct Plan {
     /// Stages of each pass.
-    passes: [u32; 4],
+    passes: [u32; 8],
     /// Passes over everything; the others are done block by block.
     outer: usize,
     count: usize,
 }
 
 impl Plan {
-    fn new(degree: usize) -> Self {
-        let stages = (degree / TILE).trailing_zeros();
-        let count = stages.div_ceil(3);
-        let mut passes = [0; 4];
+    /// Up to `most` stages a pass; the stages of a tile are not among them.
+    pub(super) fn new(degree: usize, tile: usize, most: u32) -> Self {
+        let stages = (degree / tile).trailing_zeros();
+        let count = stages.div_ceil(most);
+        let mut passes = [0; 8];
         let (mut outer, mut length) = (0, degree);
         for pass in 0..count {
             // as even as can be, the longer ones first
@@ -201,11 +202,15 @@ impl Plan {
         Self { passes, outer, count: count as usize }
     }
 
-    fn outer(&self) -> &[u32] {
+    pub(super) fn all(&self) -> &[u32] {
+        &self.passes[..self.count]
+    }
+
+    pub(super) fn outer(&self) -> &[u32] {
         &self.passes[..self.outer]
     }
 
-    fn inner(&self) -> &[u32] {
+    pub(super) fn inner(&self) -> &[u32] {
         &self.passes[self.outer..self.count]
     }
 }
@@ -349,7 +354,7 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
 
     #[inline(always)]
     fn forward(self, values: &mut [u64]) {
-        let plan = Plan::new(values.len());
+        let plan = Plan::new(values.len(), TILE, 3);
         let mut blocks = 1;
         for stages in plan.outer() {
             let length = values.len() / blocks;
@@ -385,12 +390,14 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
     fn tiles(self, first: usize, values: &mut [u64]) {
         let (s, one) = (self.lanes.simd, self.lanes.simd.splat(1));
         let lanes = self.tile_quotients(first);
-        for (i, (tile, quotients)) in tiles_mut(values).iter_mut().zip(lanes).enumerate() {
+        for (i, tile) in tiles_mut(values).iter_mut().enumerate() {
             let multipliers = self.multipliers::<8>(first + i);
             let factor = |stage: u32, block: usize| multipliers[(1 << stage) + block];
-            let x = s.transpose(self.load_tile(tile).split(self, 0, 0, &factor));
+            self.store_tile(self.load_tile(tile).split(self, 0, 0, &factor), tile);
+        }
+        for (tile, quotients) in tiles_mut(values).iter_mut().zip(lanes) {
             let factor = |stage: u32, block: usize| self.lane_multiplier(one, &quotients[(1 << stage) - 1 + block]);
-            let mut x = x.split(self, 0, 0, &factor);
+            let mut x = s.transpose(self.load_tile(tile)).split(self, 0, 0, &factor);
             for x in &mut x {
                 *x = self.range.canonical(self.lanes, *x);
             }
@@ -403,13 +410,17 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
     fn join_tiles(self, offset: u64, first: usize, values: &mut [u64]) -> u64 {
         let (s, one) = (self.lanes.simd, self.lanes.simd.splat(1));
         let lanes = self.tile_quotients(first);
-        let mut end = offset;
-        for (i, (tile, quotients)) in tiles_mut(values).iter_mut().zip(lanes).enumerate() {
-            let multipliers = self.multipliers::<8>(first + i);
+        let (mut middle, mut end) = (offset, offset);
+        for (tile, quotients) in tiles_mut(values).iter_mut().zip(lanes) {
             let factor = |stage: u32, block: usize| self.lane_multiplier(one, &quotients[(1 << stage) - 1 + block]);
-            let (x, middle) = s.transpose(self.load_tile(tile)).join(self, 0, 0, offset, &factor);
+            let (x, after) = s.transpose(self.load_tile(tile)).join(self, 0, 0, offset, &factor);
+            self.store_tile(s.transpose(x), tile);
+            middle = after;
+        }
+        for (i, tile) in tiles_mut(values).iter_mut().enumerate() {
+            let multipliers = self.multipliers::<8>(first + i);
             let factor = |stage: u32, block: usize| multipliers[(1 << stage) + block];
-            let (x, after) = s.transpose(x).join(self, 0, 0, middle, &factor);
+            let (x, after) = self.load_tile(tile).join(self, 0, 0, middle, &factor);
             self.store_tile(x, tile);
             end = after;
         }
@@ -461,7 +472,7 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
     /// All stages back, with `1/N`.
     #[inline(always)]
     fn inverse(self, offset: u64, table: &NttTable, values: &mut [u64]) {
-        let plan = Plan::new(values.len());
+        let plan = Plan::new(values.len(), TILE, 3);
         let (first_pass, outer, inner) = match plan.outer() {
             [first, outer @ ..] => (*first, outer, plan.inner()),
             [] => (plan.passes[0], &[][..], plan.inner().get(1..).unwrap_or_default()),

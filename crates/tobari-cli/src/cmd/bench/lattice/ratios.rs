@@ -36,7 +36,7 @@ pub(super) fn of(lines: &[Line]) -> Vec<Ratio<'_>> {
         if let Some(ours) = ours.iter().find(same) {
             let on_residues = ON_RESIDUES.iter().any(|name| peer.engine.to_lowercase().starts_with(name));
             let what = peer.what.as_str();
-            let fast = ours.backend != "portable";
+            let fast = ours.backend == "avx512ifma";
             let target = match (on_residues, fast && TWICE.contains(&what)) {
                 (true, true) => Some(2.0),
                 // without residues there is no transform in it

@@ -1,0 +1,280 @@
+//! Programs in the clear: what an encrypted run is compared with, and a plain site's engine.
+
+use crate::engine::{Engine, Shapes};
+use crate::program::{Kind, Op, Shape};
+
+/// What numbers are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Arithmetic {
+    /// Integers modulo `t`, as the ones nearest to zero.
+    Modulo(u64),
+    /// Doubles.
+    Real,
+}
+
+/// Vectors in the clear: `rows` rows of `columns` slots, which rotations turn.
+#[derive(Clone, Copy, Debug)]
+pub struct ClearEngine {
+    /// What numbers are.
+    pub arithmetic: Arithmetic,
+    /// Rows.
+    pub rows: usize,
+    /// Slots of a row.
+    pub columns: usize,
+}
+
+/// A value in the clear.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClearValue {
+    /// Modulo `t`.
+    Integers(Vec<i64>),
+    /// Real.
+    Reals(Vec<f64>),
+    /// Stands where an encrypted run has a key.
+    Key,
+}
+
+impl ClearValue {
+    fn as_integers(&self, slots: usize) -> Option<&[i64]> {
+        match self {
+            ClearValue::Integers(values) if values.len() == slots => Some(values),
+            _ => None,
+        }
+    }
+
+    fn as_reals(&self, slots: usize) -> Option<&[f64]> {
+        match self {
+            ClearValue::Reals(values) if values.len() == slots => Some(values),
+            _ => None,
+        }
+    }
+}
+
+/// Not what the engine computes with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClearError {
+    /// A key where a vector should be, another arithmetic's vector, or another length.
+    #[error("expected {expected}, found something else")]
+    Value {
+        /// What there should be.
+        expected: String,
+    },
+    /// Bytes that are no value.
+    #[error("expected {expected} bytes, found {found}")]
+    Bytes {
+        /// How many there should be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// What has no arguments of such kinds.
+    #[error("{0}")]
+    Step(String),
+}
+
+/// The operations on one slot.
+trait Slot: Copy {
+    fn constant(engine: &ClearEngine, c: i64) -> Self;
+    fn sum(self, engine: &ClearEngine, other: Self) -> Self;
+    fn product(self, engine: &ClearEngine, other: Self) -> Self;
+}
+
+impl Slot for f64 {
+    fn constant(_: &ClearEngine, c: i64) -> Self {
+        c as f64
+    }
+
+    fn sum(self, _: &ClearEngine, other: Self) -> Self {
+        self + other
+    }
+
+    fn product(self, _: &ClearEngine, other: Self) -> Self {
+        self * other
+    }
+}
+
+impl Slot for i64 {
+    fn constant(engine: &ClearEngine, c: i64) -> Self {
+        engine.centred(i128::from(c))
+    }
+
+    fn sum(self, engine: &ClearEngine, other: Self) -> Self {
+        engine.centred(i128::from(self) + i128::from(other))
+    }
+
+    fn product(self, engine: &ClearEngine, other: Self) -> Self {
+        engine.centred(i128::from(self) * i128::from(other))
+    }
+}
+
+impl ClearEngine {
+    /// Slots of a value.
+    pub fn slots(&self) -> usize {
+        self.rows * self.columns
+    }
+
+    /// The number modulo `t` that is nearest to zero; itself for reals.
+    fn centred(&self, x: i128) -> i64 {
+        let Arithmetic::Modulo(t) = self.arithmetic else { return x as i64 };
+        let t = i128::from(t);
+        let residue = x.rem_euclid(t);
+        (if residue > (t - 1) / 2 { residue - t } else { residue }) as i64
+    }
+
+    /// Integers as a value.
+    ///
+    /// # Errors
+    /// [`ClearError::Value`] if they are too many, or reals are computed with; too few are filled up with zeros.
+    pub fn integers(&self, values: &[i64]) -> Result<ClearValue, ClearError> {
+        self.fits(values.len(), self.arithmetic != Arithmetic::Real)?;
+        let mut all: Vec<i64> = values.iter().map(|x| self.centred(i128::from(*x))).collect();
+        all.resize(self.slots(), 0);
+        Ok(ClearValue::Integers(all))
+    }
+
+    /// Reals as a value.
+    ///
+    /// # Errors
+    /// As [`Self::integers`].
+    pub fn reals(&self, values: &[f64]) -> Result<ClearValue, ClearError> {
+        self.fits(values.len(), self.arithmetic == Arithmetic::Real)?;
+        let mut all = values.to_vec();
+        all.resize(self.slots(), 0.0);
+        Ok(ClearValue::Reals(all))
+    }
+
+    fn fits(&self, length: usize, arithmetic: bool) -> Result<(), ClearError> {
+        let fits = arithmetic && length <= self.slots();
+        fits.then_some(()).ok_or_else(|| self.expected())
+    }
+
+    fn expected(&self) -> ClearError {
+        ClearError::Value { expected: format!("a vector of {} slots, {:?}", self.slots(), self.arithmetic) }
+    }
+
+    fn compute<T: Slot>(&self, op: Op, args: &[&[T]]) -> Result<Vec<T>, ClearError> {
+        let zip = |a: &[T], b: &[T], work: &dyn Fn(T, T) -> T| -> Vec<T> {
+            a.iter().zip(b).map(|(a, b)| work(*a, *b)).collect()
+        };
+        let (add, mul) = (|a: T, b: T| a.sum(self, b), |a: T, b: T| a.product(self, b));
+        let minus = T::constant(self, -1);
+        Ok(match (op, args) {
+            (Op::Add, [a, rest @ ..]) => rest.iter().fold(a.to_vec(), |sum, b| zip(&sum, b, &add)),
+            (Op::Sub, [a, b]) => zip(a, b, &|a, b| a.sum(self, minus.product(self, b))),
+            (Op::Neg, [a]) => a.iter().map(|a| minus.product(self, *a)).collect(),
+            (Op::Mul, [a, b]) => zip(a, b, &mul),
+            (Op::Dot, [_, ..]) => {
+                let mut products = args.chunks_exact(2).map(|pair| zip(pair[0], pair[1], &mul));
+                let first = products.next().unwrap_or_default();
+                products.fold(first, |sum, product| zip(&sum, &product, &add))
+            }
+            (Op::Scale(c), [a]) => a.iter().map(|a| a.product(self, T::constant(self, c))).collect(),
+            (Op::Offset(c), [a]) => a.iter().map(|a| a.sum(self, T::constant(self, c))).collect(),
+            (Op::Rotate(steps) | Op::RotateHoisted(steps), [a]) => {
+                let columns = self.columns as i64;
+                let source = |i: usize| (i as i64 % columns + steps).rem_euclid(columns) as usize;
+                (0..a.len()).map(|i| a[i - i % self.columns + source(i)]).collect()
+            }
+            (Op::Hoist | Op::Rescale | Op::LowerTo(_) | Op::Flood(_), [a]) => a.to_vec(),
+            _ => return Err(ClearError::Step(format!("expected {op} of vectors, found {} arguments", args.len()))),
+        })
+    }
+}
+
+impl Shapes for ClearEngine {
+    fn shape(&self, op: Op, args: &[Shape]) -> Result<Shape, String> {
+        let (kind, level) = op.result(args)?;
+        let bytes = 8 * self.slots() as u64;
+        Ok(Shape { kind, level, resident: bytes, stored: bytes })
+    }
+}
+
+impl Engine for ClearEngine {
+    type Value = ClearValue;
+    type Error = ClearError;
+
+    fn step(&self, _: usize, op: Op, args: &[&ClearValue]) -> Result<ClearValue, ClearError> {
+        let vectors = args.iter().copied().filter(|arg| **arg != ClearValue::Key);
+        match self.arithmetic {
+            Arithmetic::Modulo(_) => {
+                let args: Option<Vec<&[i64]>> = vectors.map(|arg| arg.as_integers(self.slots())).collect();
+                Ok(ClearValue::Integers(self.compute(op, &args.ok_or_else(|| self.expected())?)?))
+            }
+            Arithmetic::Real => {
+                let args: Option<Vec<&[f64]>> = vectors.map(|arg| arg.as_reals(self.slots())).collect();
+                Ok(ClearValue::Reals(self.compute(op, &args.ok_or_else(|| self.expected())?)?))
+            }
+        }
+    }
+
+    fn export(&self, value: &ClearValue, shape: &Shape, bytes: &mut [u8]) -> Result<(), ClearError> {
+        let words: Vec<u64> = match value {
+            ClearValue::Integers(values) => values.iter().map(|x| *x as u64).collect(),
+            ClearValue::Reals(values) => values.iter().map(|x| x.to_bits()).collect(),
+            ClearValue::Key => vec![0; shape.stored as usize / 8],
+        };
+        if bytes.len() != 8 * words.len() {
+            return Err(ClearError::Bytes { expected: 8 * words.len(), found: bytes.len() });
+        }
+        for (bytes, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *bytes = word.to_le_bytes();
+        }
+        Ok(())
+    }
+
+    fn import(&self, shape: &Shape, bytes: &[u8]) -> Result<ClearValue, ClearError> {
+        if shape.kind == Kind::Key {
+            return Ok(ClearValue::Key);
+        }
+        if bytes.len() != 8 * self.slots() {
+            return Err(ClearError::Bytes { expected: 8 * self.slots(), found: bytes.len() });
+        }
+        let words = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
+        Ok(match self.arithmetic {
+            Arithmetic::Modulo(_) => ClearValue::Integers(words.map(|word| word as i64).collect()),
+            Arithmetic::Real => ClearValue::Reals(words.map(f64::from_bits).collect()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: ClearEngine = ClearEngine { arithmetic: Arithmetic::Modulo(17), rows: 2, columns: 4 };
+
+    #[test]
+    fn rows_turn_each_for_itself() {
+        let a = SMALL.integers(&[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+        let turned = SMALL.step(0, Op::Rotate(1), &[&a, &ClearValue::Key]).unwrap();
+        assert_eq!(turned, SMALL.integers(&[2, 3, 4, 1, 6, 7, 8, 5]).unwrap());
+        let back = SMALL.step(0, Op::Rotate(-5), &[&turned]).unwrap();
+        assert_eq!(back, a);
+    }
+
+    #[test]
+    fn numbers_are_the_nearest_to_zero() {
+        let a = SMALL.integers(&[8, 9, -8, -9]).unwrap();
+        assert_eq!(a, ClearValue::Integers(vec![8, -8, -8, 8, 0, 0, 0, 0]));
+        let product = SMALL.step(0, Op::Mul, &[&a, &a]).unwrap();
+        assert_eq!(product, SMALL.integers(&[64, 64, 64, 64]).unwrap());
+        let dot = SMALL.step(0, Op::Dot, &[&a, &a, &a, &a]).unwrap();
+        assert_eq!(dot, SMALL.integers(&[128, 128, 128, 128]).unwrap());
+    }
+
+    #[test]
+    fn what_is_no_vector_of_the_engine_is_refused() {
+        let real = ClearEngine { arithmetic: Arithmetic::Real, rows: 1, columns: 8 };
+        let a = real.reals(&[1.5]).unwrap();
+        assert!(SMALL.step(0, Op::Neg, &[&a]).is_err());
+        assert!(SMALL.integers(&[0; 9]).is_err() && SMALL.reals(&[0.0]).is_err());
+        assert!(real.step(0, Op::Add, &[]).is_err());
+        let shape = Shape { kind: Kind::Plain, level: 0, resident: 64, stored: 64 };
+        let mut bytes = [0; 64];
+        real.export(&a, &shape, &mut bytes).unwrap();
+        assert_eq!(real.import(&shape, &bytes).unwrap(), a);
+        assert!(real.import(&shape, &bytes[1..]).is_err() && real.export(&a, &shape, &mut bytes[1..]).is_err());
+    }
+}

@@ -1,0 +1,458 @@
+//! What lies in memory when.
+//!
+//! The program is known from end to end, so each value's next use is, and replacement can be Belady's (IBM Systems Journal 5, 1966): whatever is
+//! needed last goes first. Values have different sizes and come back at different costs, so of those that are needed last the one goes that frees
+//! most bytes for the seconds of its return. A value never changes, so it is written at most once, right after it was made; what is not needed again is
+//! dropped and never written; what is cheaper to compute again from inputs than to write and read is not written either.
+//!
+//! Reads come early: the replacement plans with a window of memory less than there is, and reads move forward by as many bytes as the window has
+//! (Kumar, Culler, Popa, OSDI 2021, call it backdating).
+//!
+//! Order matters as well: [`order`] gathers steps that use the same large thing, a key or a row of a matrix.
+//!
+//! Cost: `O((n + u) log n)` for `n` values and `u` uses.
+
+use crate::cost::CostModel;
+use crate::program::{Program, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One thing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Instruction {
+    /// A step, for the first time or again.
+    Run(u32),
+    /// A value comes from the tier into memory.
+    Load(Value),
+    /// A value in memory gets a copy in the tier.
+    Store(Value),
+    /// A value leaves memory.
+    Drop(Value),
+}
+
+/// Bytes for values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// All.
+    pub capacity: u64,
+    /// Of these for reads that are ahead of their use.
+    pub window: u64,
+}
+
+impl Room {
+    /// A quarter of it, and 256 MiB at most, is for reading ahead.
+    pub fn new(capacity: u64) -> Self {
+        Self { capacity, window: (capacity / 4).min(256 << 20) }
+    }
+}
+
+/// A step that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PageError {
+    /// It needs more memory than there is, even alone.
+    #[error("step {step} needs {needed} bytes for its arguments and its result, and there are {capacity}")]
+    TooSmall {
+        /// The step.
+        step: usize,
+        /// Bytes that it needs.
+        needed: u64,
+        /// Bytes for values, without the window for reading ahead.
+        capacity: u64,
+    },
+}
+
+/// Moves, and which inputs are in memory from the start; all of them have copies in the tier unless all are in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paging {
+    /// What to do, in order.
+    pub instructions: Vec<Instruction>,
+    /// Inputs in memory from the start.
+    pub resident: Vec<Value>,
+}
+
+/// The order of the program, or one in which steps that share their largest argument stand together, as long as what they make stays below
+/// `live` bytes.
+pub fn order(program: &Program, live: u64) -> Vec<u32> {
+    let (inputs, steps) = (program.inputs().len(), program.steps().len());
+    let anchor = |step: usize| {
+        let largest =
+            program.args(step).iter().max_by_key(|arg| (program.shape(**arg).resident, std::cmp::Reverse(**arg)));
+        largest.copied()
+    };
+    let needed = program.needed();
+    let mut missing = vec![0u32; steps];
+    let mut users: Vec<Vec<u32>> = vec![Vec::new(); steps];
+    let mut left = vec![0u32; program.len()];
+    let mut ready: BTreeMap<Option<Value>, BTreeSet<u32>> = BTreeMap::new();
+    let mut firsts: BTreeSet<(u32, Option<Value>)> = BTreeSet::new();
+    let enter = |ready: &mut BTreeMap<Option<Value>, BTreeSet<u32>>, firsts: &mut BTreeSet<_>, step: u32| {
+        let (key, queue) = (anchor(step as usize), ready.entry(anchor(step as usize)).or_default());
+        if let Some(first) = queue.first() {
+            firsts.remove(&(*first, key));
+        }
+        queue.insert(step);
+        queue.first().into_iter().for_each(|first| _ = firsts.insert((*first, key)));
+    };
+    for step in (0..steps).filter(|step| needed[*step]) {
+        for arg in unique(program.args(step)) {
+            left[arg.index()] += 1;
+            if let Some(maker) = program.maker(arg) {
+                missing[step] += 1;
+                users[maker].push(step as u32);
+            }
+        }
+        if missing[step] == 0 {
+            enter(&mut ready, &mut firsts, step as u32);
+        }
+    }
+    let (mut all, mut now, mut bytes): (Vec<u32>, Option<Value>, u64) = (Vec::new(), None, 0);
+    while let Some((_, earliest)) = firsts.first().copied() {
+        // stay with the largest argument of the last step while there is room for results
+        let stay = bytes < live && ready.get(&now).is_some_and(|queue| !queue.is_empty());
+        let key = if stay { now } else { earliest };
+        let Some(queue) = ready.get_mut(&key) else { break };
+        let Some(step) = queue.pop_first() else { break };
+        firsts.remove(&(step, key));
+        queue.first().into_iter().for_each(|first| _ = firsts.insert((*first, key)));
+        now = key;
+        all.push(step);
+        bytes += program.shape(program.result(step as usize)).resident;
+        for arg in unique(program.args(step as usize)) {
+            left[arg.index()] -= 1;
+            if left[arg.index()] == 0 && arg.index() >= inputs {
+                bytes = bytes.saturating_sub(program.shape(arg).resident);
+            }
+        }
+        for user in std::mem::take(&mut users[step as usize]) {
+            missing[user as usize] -= 1;
+            if missing[user as usize] == 0 {
+                enter(&mut ready, &mut firsts, user);
+            }
+        }
+    }
+    all
+}
+
+fn unique(args: &[Value]) -> impl Iterator<Item = Value> {
+    args.iter().enumerate().filter(|(i, arg)| !args[..*i].contains(arg)).map(|(_, arg)| *arg)
+}
+
+/// Where each value is used, as positions in an order.
+struct Uses {
+    starts: Vec<u32>,
+    positions: Vec<u32>,
+    /// How many of a value's uses are past.
+    past: Vec<u32>,
+}
+
+/// A position that is never reached.
+const NEVER: u32 = u32::MAX;
+
+impl Uses {
+    fn new(program: &Program, order: &[u32]) -> Self {
+        let mut starts = vec![0u32; program.len() + 1];
+        let each = |work: &mut dyn FnMut(usize, u32)| {
+            for (position, step) in order.iter().enumerate() {
+                unique(program.args(*step as usize)).for_each(|arg| work(arg.index(), position as u32));
+            }
+            program.outputs().iter().for_each(|output| work(output.index(), order.len() as u32));
+        };
+        each(&mut |value, _| starts[value + 1] += 1);
+        for i in 1..starts.len() {
+            starts[i] += starts[i - 1];
+        }
+        let (mut places, mut positions) = (starts.clone(), vec![0; starts[program.len()] as usize]);
+        each(&mut |value, position| {
+            positions[places[value] as usize] = position;
+            places[value] += 1;
+        });
+        Self { starts, positions, past: vec![0; program.len()] }
+    }
+
+    /// The next use from `position` on.
+    fn next(&mut self, value: Value, position: u32) -> u32 {
+        let all = &self.positions[self.starts[value.index()] as usize..self.starts[value.index() + 1] as usize];
+        let past = &mut self.past[value.index()];
+        while (*past as usize) < all.len() && all[*past as usize] < position {
+            *past += 1;
+        }
+        all.get(*past as usize).copied().unwrap_or(NEVER)
+    }
+}
+
+/// Replacement on its way through an order.
+struct Pager<'a, C: ?Sized> {
+    program: &'a Program,
+    costs: &'a C,
+    seconds: &'a [f64],
+    capacity: u64,
+    uses: Uses,
+    /// What is in memory, by its next use.
+    resident: BTreeSet<(u32, Value)>,
+    next: Vec<u32>,
+    used: u64,
+    /// Has a copy in the tier, or will have one right after it was made.
+    stored: Vec<bool>,
+    /// Is computed again when it is needed.
+    again: Vec<bool>,
+    is_output: Vec<bool>,
+    /// Where in `out` it was made.
+    made: Vec<u32>,
+    pinned: Vec<Value>,
+    out: Vec<Instruction>,
+    to_store: Vec<Value>,
+}
+
+/// How many of the values that are needed last are compared.
+const CANDIDATES: usize = 16;
+
+/// Moves for a program in an order, with `seconds` for each step.
+///
+/// # Errors
+/// [`PageError`] if a step does not fit.
+pub fn page<C: CostModel + ?Sized>(
+    program: &Program,
+    order: &[u32],
+    room: Room,
+    costs: &C,
+    seconds: &[f64],
+) -> Result<Paging, PageError> {
+    let everything = program.bytes()[0];
+    let room = if everything <= room.capacity { Room { window: 0, ..room } } else { room };
+    let inputs = program.inputs().len();
+    let mut stored = vec![false; program.len()];
+    stored[..inputs].fill(everything > room.capacity);
+    let mut is_output = vec![false; program.len()];
+    program.outputs().iter().for_each(|output| is_output[output.index()] = true);
+    let mut pager = Pager {
+        program,
+        costs,
+        seconds,
+        capacity: room.capacity - room.window,
+        uses: Uses::new(program, order),
+        resident: BTreeSet::new(),
+        next: vec![NEVER; program.len()],
+        used: 0,
+        stored,
+        again: vec![false; program.len()],
+        is_output,
+        made: vec![NEVER; program.len()],
+        pinned: Vec::new(),
+        out: Vec::new(),
+        to_store: Vec::new(),
+    };
+    let resident = pager.begin();
+    for (position, step) in order.iter().enumerate() {
+        pager.step(*step, position as u32)?;
+    }
+    let paging = Paging { instructions: pager.finish(), resident };
+    Ok(Paging { instructions: ahead(program, &paging.instructions, room.window), ..paging })
+}
+
+impl<C: CostModel + ?Sized> Pager<'_, C> {
+    fn bytes(&self, value: Value) -> u64 {
+        self.program.shape(value).resident
+    }
+
+    /// As many inputs as there is room for, those that are needed first.
+    fn begin(&mut self) -> Vec<Value> {
+        let mut inputs: Vec<(u32, Value)> = Vec::new();
+        for value in self.program.values().take(self.program.inputs().len()) {
+            inputs.push((self.uses.next(value, 0), value));
+        }
+        inputs.sort_unstable();
+        let mut resident = Vec::new();
+        for (next, value) in inputs.into_iter().filter(|(next, _)| *next != NEVER) {
+            if self.used + self.bytes(value) > self.capacity {
+                break;
+            }
+            self.enter(value, next);
+            resident.push(value);
+        }
+        resident
+    }
+
+    fn enter(&mut self, value: Value, next: u32) {
+        self.used += self.bytes(value);
+        self.next[value.index()] = next;
+        self.resident.insert((next, value));
+    }
+
+    fn leave(&mut self, value: Value) {
+        self.used -= self.bytes(value);
+        self.resident.remove(&(self.next[value.index()], value));
+        self.out.push(Instruction::Drop(value));
+    }
+
+    fn is_resident(&self, value: Value) -> bool {
+        self.resident.contains(&(self.next[value.index()], value))
+    }
+
+    /// Makes room for `bytes`, for step `step` at `position`.
+    fn make_room(&mut self, bytes: u64, step: u32, position: u32) -> Result<(), PageError> {
+        while self.used + bytes > self.capacity {
+            let Some(value) = self.victim(position) else {
+                let needed = self.used + bytes;
+                return Err(PageError::TooSmall { step: step as usize, needed, capacity: self.capacity });
+            };
+            if !self.stored[value.index()] && !self.again[value.index()] {
+                if self.is_cheap(value) {
+                    self.again[value.index()] = true;
+                } else {
+                    self.stored[value.index()] = true;
+                    self.to_store.push(value);
+                }
+            }
+            self.leave(value);
+        }
+        Ok(())
+    }
+
+    /// Of the values that are needed last, the one that frees most bytes times steps for the seconds of its return.
+    fn victim(&self, position: u32) -> Option<Value> {
+        let free = self.resident.iter().rev().filter(|(_, value)| !self.pinned.contains(value)).take(CANDIDATES);
+        let score = |next: u32, value: Value| {
+            let shape = self.program.shape(value);
+            let mut seconds = self.costs.read(shape.stored) + self.costs.import(shape);
+            if !self.stored[value.index()] && !self.again[value.index()] {
+                seconds += self.costs.write(shape.stored) + self.costs.export(shape);
+            }
+            f64::from(next - position) * shape.resident as f64 / seconds
+        };
+        free.map(|(next, value)| (score(*next, *value), *value))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, value)| value)
+    }
+
+    /// Whether a value is computed from inputs in less time than it takes to write and read it.
+    fn is_cheap(&self, value: Value) -> bool {
+        let Some(step) = self.program.maker(value) else { return false };
+        if self.is_output[value.index()] {
+            return false; // it has to be somewhere at the end
+        }
+        let shape = self.program.shape(value);
+        let moved = self.costs.write(shape.stored) + self.costs.read(shape.stored);
+        self.seconds[step] < moved && self.program.args(step).iter().all(|arg| self.program.maker(*arg).is_none())
+    }
+
+    /// Brings a value into memory.
+    fn need(&mut self, value: Value, step: u32, position: u32) -> Result<(), PageError> {
+        if !self.is_resident(value) {
+            let next = self.uses.next(value, position);
+            if self.again[value.index()] {
+                return self.compute_again(value, next, step, position);
+            }
+            self.make_room(self.bytes(value), step, position)?;
+            self.out.push(Instruction::Load(value));
+            self.enter(value, next);
+        }
+        Ok(())
+    }
+
+    fn compute_again(&mut self, value: Value, next: u32, step: u32, position: u32) -> Result<(), PageError> {
+        let Some(maker) = self.program.maker(value) else { return Ok(()) };
+        let pins = self.pinned.len();
+        for arg in unique(self.program.args(maker)) {
+            self.pinned.push(arg);
+            self.need(arg, step, position)?;
+        }
+        self.make_room(self.bytes(value), step, position)?;
+        self.out.push(Instruction::Run(maker as u32));
+        self.enter(value, next);
+        self.pinned.truncate(pins);
+        for arg in unique(self.program.args(maker)) {
+            self.drop_if_dead(arg, position);
+        }
+        Ok(())
+    }
+
+    fn drop_if_dead(&mut self, value: Value, position: u32) {
+        if self.is_resident(value) && !self.pinned.contains(&value) && self.uses.next(value, position) == NEVER {
+            self.leave(value);
+        }
+    }
+
+    fn step(&mut self, step: u32, position: u32) -> Result<(), PageError> {
+        let args: Vec<Value> = unique(self.program.args(step as usize)).collect();
+        self.pinned.clear();
+        // those that are there stay there while the others come
+        self.pinned.extend(&args);
+        for arg in &args {
+            self.need(*arg, step, position)?;
+        }
+        let result = self.program.result(step as usize);
+        self.make_room(self.bytes(result), step, position)?;
+        self.made[result.index()] = self.out.len() as u32;
+        self.out.push(Instruction::Run(step));
+        self.pinned.clear();
+        let next = self.uses.next(result, position + 1);
+        self.enter(result, next);
+        for value in args.into_iter().chain([result]) {
+            let (old, new) = (self.next[value.index()], self.uses.next(value, position + 1));
+            if new == NEVER {
+                self.leave(value);
+            } else if old != new {
+                self.resident.remove(&(old, value));
+                self.next[value.index()] = new;
+                self.resident.insert((new, value));
+            }
+        }
+        Ok(())
+    }
+
+    /// The instructions, with each value that is stored written right after it was made.
+    fn finish(mut self) -> Vec<Instruction> {
+        self.to_store.sort_unstable_by_key(|value| self.made[value.index()]);
+        let (mut all, mut stores) =
+            (Vec::with_capacity(self.out.len() + self.to_store.len()), self.to_store.iter().peekable());
+        for (i, instruction) in self.out.iter().enumerate() {
+            all.push(*instruction);
+            while let Some(value) = stores.next_if(|value| self.made[value.index()] == i as u32) {
+                all.push(Instruction::Store(*value));
+            }
+        }
+        all
+    }
+}
+
+/// Moves loads forward while what is read ahead of its place fits `window`, and never before the value has its copy or has left memory.
+fn ahead(program: &Program, instructions: &[Instruction], window: u64) -> Vec<Instruction> {
+    let mut ready = vec![0u32; program.len()];
+    let mut loads: Vec<(u32, Value, u32)> = Vec::new();
+    for (i, instruction) in instructions.iter().enumerate() {
+        match instruction {
+            Instruction::Load(value) => loads.push((i as u32, *value, ready[value.index()])),
+            Instruction::Store(value) | Instruction::Drop(value) => ready[value.index()] = i as u32 + 1,
+            Instruction::Run(_) => {}
+        }
+    }
+    let (mut all, mut early, mut hoisted, mut next) =
+        (Vec::with_capacity(instructions.len()), vec![false; loads.len()], 0, 0);
+    let mut place = 0;
+    for (i, instruction) in instructions.iter().enumerate() {
+        while let Some((at, value, from)) = loads.get(next) {
+            let bytes = program.shape(*value).resident;
+            if (*at as usize) < i {
+                next += 1;
+            } else if *from as usize <= i && hoisted + bytes <= window && (*at as usize) > i {
+                all.push(Instruction::Load(*value));
+                (early[next], hoisted, next) = (true, hoisted + bytes, next + 1);
+            } else {
+                break;
+            }
+        }
+        match instruction {
+            Instruction::Load(value) => {
+                if early[place] {
+                    hoisted -= program.shape(*value).resident;
+                } else {
+                    all.push(*instruction);
+                }
+                place += 1;
+            }
+            other => all.push(*other),
+        }
+    }
+    all
+}

@@ -1,0 +1,283 @@
+//! From a program, a site and costs to a plan.
+
+use crate::cost::{self, CostModel};
+use crate::page::{self, Instruction, PageError, Room};
+use crate::program::{Kind, Op, Program, Value};
+use crate::site::{Site, Unit};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What is done at one site, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What is computed.
+    pub program: Program,
+    /// Where.
+    pub site: Site,
+    /// Moves and steps.
+    pub instructions: Vec<Instruction>,
+    /// Inputs that are in memory from the start.
+    pub resident: Vec<Value>,
+    /// Whether the tier has all inputs.
+    pub inputs_stored: bool,
+    /// What is expected of it.
+    pub forecast: Forecast,
+}
+
+/// What a plan is expected to take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Forecast {
+    /// From start to end.
+    pub seconds: f64,
+    /// The same with all memory that it could want.
+    pub unlimited: f64,
+    /// Of these, cores had nothing to do but wait for the tier.
+    pub stalled: f64,
+    /// Bytes from the tier.
+    pub read: u64,
+    /// Bytes to the tier.
+    pub written: u64,
+    /// Bytes of values in memory at most.
+    pub peak: u64,
+    /// Steps that are done, those that are done again counted again.
+    pub steps: u64,
+    /// Those that are done again.
+    pub again: u64,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// It does not fit the site's memory.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// No output.
+    #[error("expected a program with outputs, found one without")]
+    NoOutput,
+    /// It does not fit and there is nowhere else to put things.
+    #[error("expected a tier of storage for {bytes} bytes of values, found none at site {site}")]
+    NoTier {
+        /// Bytes of all values.
+        bytes: u64,
+        /// The site.
+        site: String,
+    },
+}
+
+/// Plans a program at a site: the cheaper of its own order and one that gathers steps with the same large argument.
+///
+/// # Errors
+/// [`PlanError`].
+pub fn plan<C: CostModel + ?Sized>(program: Program, site: Site, costs: &C) -> Result<Plan, PlanError> {
+    if program.outputs().is_empty() {
+        return Err(PlanError::NoOutput);
+    }
+    let (seconds, room) = (cost::of_steps(&program, costs), Room::new(site.memory));
+    let fits = program.bytes()[0] <= room.capacity;
+    let needed = program.needed();
+    let own: Vec<u32> = (0..program.steps().len() as u32).filter(|step| needed[*step as usize]).collect();
+    let mut orders = vec![own];
+    if !fits {
+        orders.push(page::order(&program, room.capacity / 4));
+    }
+    let cores = match site.unit {
+        Unit::Cores(cores) => f64::from(cores.max(1)),
+        Unit::Accelerator => 1.0,
+    };
+    let mut best: Option<(page::Paging, Forecast)> = None;
+    let mut refused = None;
+    for order in orders {
+        match page::page(&program, &order, room, costs, &seconds) {
+            Ok(paging) => {
+                let forecast = forecast(&program, &paging, costs, &seconds, cores);
+                if best.as_ref().is_none_or(|(_, best)| forecast.seconds < best.seconds) {
+                    best = Some((paging, forecast));
+                }
+            }
+            Err(error) => refused = Some(error),
+        }
+    }
+    match (best, refused) {
+        (Some((paging, forecast)), _) => {
+            // an input that is an output, too, may have left memory
+            let from_tier = |output: &Value| program.maker(*output).is_none() && !fits;
+            let moves = paging.instructions.iter().any(|i| matches!(i, Instruction::Load(_) | Instruction::Store(_)))
+                || program.outputs().iter().any(from_tier);
+            if moves && !site.tier {
+                return Err(PlanError::NoTier { bytes: program.bytes()[0], site: site.name });
+            }
+            let page::Paging { instructions, resident } = paging;
+            Ok(Plan { program, site, instructions, resident, inputs_stored: moves, forecast })
+        }
+        (None, Some(error)) => Err(error.into()),
+        (None, None) => Err(PlanError::NoOutput),
+    }
+}
+
+/// Follows a plan with two clocks, of the cores and of the tier: a load begins when the cores have begun what stands before it, and a step when its
+/// arguments are there.
+fn forecast<C: CostModel + ?Sized>(
+    program: &Program,
+    paging: &page::Paging,
+    costs: &C,
+    seconds: &[f64],
+    cores: f64,
+) -> Forecast {
+    let mut found = Forecast::default();
+    let mut there = vec![0f64; program.len()];
+    let mut done = vec![false; program.steps().len()];
+    let (mut computed, mut tier) = (0f64, 0f64);
+    let mut used: u64 = paging.resident.iter().map(|value| program.shape(*value).resident).sum();
+    found.peak = used;
+    for instruction in &paging.instructions {
+        match instruction {
+            Instruction::Run(step) => {
+                let step = *step as usize;
+                let ready = program.args(step).iter().fold(computed, |ready, arg| ready.max(there[arg.index()]));
+                found.stalled += ready - computed;
+                computed = ready + seconds[step] / cores;
+                let result = program.result(step);
+                there[result.index()] = computed;
+                used += program.shape(result).resident;
+                found.steps += 1;
+                found.again += u64::from(std::mem::replace(&mut done[step], true));
+            }
+            Instruction::Load(value) => {
+                let shape = program.shape(*value);
+                tier = tier.max(computed) + costs.read(shape.stored);
+                let import = costs.import(shape) / cores;
+                computed += import;
+                there[value.index()] = tier + import;
+                used += shape.resident;
+                found.read += shape.stored;
+            }
+            Instruction::Store(value) => {
+                let shape = program.shape(*value);
+                computed += costs.export(shape) / cores;
+                tier = tier.max(computed) + costs.write(shape.stored);
+                found.written += shape.stored;
+            }
+            Instruction::Drop(value) => used -= program.shape(*value).resident,
+        }
+        found.peak = found.peak.max(used);
+    }
+    found.seconds = computed.max(tier);
+    found.stalled += found.seconds - computed;
+    found.unlimited = seconds.iter().zip(&done).filter(|(_, done)| **done).map(|(seconds, _)| seconds / cores).sum();
+    found
+}
+
+/// Bytes for people.
+pub fn bytes(count: u64) -> String {
+    let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.iter().find(|(unit, _)| count >= *unit) {
+        Some((unit, name)) => format!("{:.2} {name}", count as f64 / *unit as f64),
+        None => format!("{count} B"),
+    }
+}
+
+impl Plan {
+    /// The plan as text for people: what there is, what is done, what moves and why, and what would change it.
+    pub fn explain<C: CostModel + ?Sized>(&self, costs: &C) -> String {
+        let mut text = String::new();
+        let _ = self.write(&mut text, costs);
+        text
+    }
+
+    fn write<C: CostModel + ?Sized>(&self, text: &mut String, costs: &C) -> std::fmt::Result {
+        let (program, f) = (&self.program, &self.forecast);
+        let [all, _] = program.bytes();
+        let site = &self.site;
+        let cores = match site.unit {
+            Unit::Cores(1) => "one core".to_owned(),
+            Unit::Cores(cores) => format!("{cores} cores"),
+            Unit::Accelerator => "an accelerator".to_owned(),
+        };
+        writeln!(
+            text,
+            "site {}: {cores}, {} for values{}",
+            site.name,
+            bytes(site.memory),
+            if site.tier { ", a tier behind it" } else { "" }
+        )?;
+        let mut kinds: BTreeMap<(bool, Kind), (u64, u64, u64)> = BTreeMap::new();
+        for value in program.values() {
+            let (shape, kind) = (program.shape(value), (program.maker(value).is_some(), program.shape(value).kind));
+            let sum = kinds.entry(kind).or_default();
+            *sum = (sum.0 + 1, sum.1 + shape.resident, sum.2 + shape.stored);
+        }
+        for ((made, kind), (count, resident, stored)) in kinds {
+            let made = if made { "made" } else { "inputs" };
+            let kind = format!("{kind:?}").to_lowercase();
+            writeln!(
+                text,
+                "  {made:<6} {count:>8} {kind:<9}  {:>11} in memory, {:>11} packed",
+                bytes(resident),
+                bytes(stored)
+            )?;
+        }
+        let mut ops: BTreeMap<&str, (u64, f64)> = BTreeMap::new();
+        let seconds = cost::of_steps(program, costs);
+        for (step, seconds) in program.steps().iter().zip(&seconds) {
+            let sum = ops.entry(Op::name(step.op)).or_default();
+            *sum = (sum.0 + 1, sum.1 + seconds);
+        }
+        writeln!(text, "steps, on one core:")?;
+        for (name, (count, seconds)) in ops {
+            writeln!(text, "  {name:<14} {count:>8}  {seconds:>9.3} s")?;
+        }
+        let extra = if f.unlimited > 0.0 { f.seconds / f.unlimited } else { 1.0 };
+        writeln!(
+            text,
+            "forecast: {:.2} s, {extra:.3} of {:.2} s with all of {} in memory",
+            f.seconds,
+            f.unlimited,
+            bytes(all)
+        )?;
+        writeln!(
+            text,
+            "  {} in memory at most; {} read and {} written; {:.2} s of waiting for the tier; {} steps done again",
+            bytes(f.peak),
+            bytes(f.read),
+            bytes(f.written),
+            f.stalled,
+            f.again
+        )?;
+        self.write_why(text, costs)
+    }
+
+    /// The values that move most, and what would change it.
+    fn write_why<C: CostModel + ?Sized>(&self, text: &mut String, costs: &C) -> std::fmt::Result {
+        let (program, f) = (&self.program, &self.forecast);
+        let mut loads = vec![0u64; program.len()];
+        for instruction in &self.instructions {
+            if let Instruction::Load(value) = instruction {
+                loads[value.index()] += 1;
+            }
+        }
+        let mut most: Vec<Value> = program.values().filter(|value| loads[value.index()] > 0).collect();
+        most.sort_by_key(|value| std::cmp::Reverse(loads[value.index()] * program.shape(*value).stored));
+        for value in most.iter().take(5) {
+            let (times, shape) = (loads[value.index()], program.shape(*value));
+            let name = match program.maker(*value) {
+                None => format!("input {}", program.inputs()[value.index()].name),
+                Some(step) => format!("{value}, made by {}", program.steps()[step].op),
+            };
+            writeln!(
+                text,
+                "  {name}: read {times} times, {} each in {:.1} ms",
+                bytes(shape.stored),
+                1e3 * costs.read(shape.stored)
+            )?;
+        }
+        let why = if self.instructions.iter().all(|i| !matches!(i, Instruction::Load(_))) {
+            "everything fits: nothing moves"
+        } else if f.stalled > 0.02 * f.seconds {
+            "the tier is the limit: a faster one, or more memory, would help"
+        } else {
+            "the tier keeps up: a faster one would change nothing"
+        };
+        writeln!(text, "{why}")
+    }
+}

@@ -1,7 +1,8 @@
 //! Where and when.
 //!
 //! An encrypted computation cannot branch: what it does depends on the shapes of its inputs alone. So it is written down first
-//! ([`program`]), then planned: what lies in memory at each moment of it, and what in a tier of storage behind it ([`page`]). A plan is checked by
+//! ([`program`]; stages that can be done in several ways are [`segment`]s), then planned: which way each stage is done and at which site
+//! ([`place`]), what lies in memory at each moment, and what in a tier of storage behind it ([`page`]). A plan is checked by
 //! a small judge that trusts nothing the planner says ([`check`]), and only what has passed is carried out ([`run`]), by whatever engine
 //! ([`engine`]) computes the steps: in the clear ([`clear`]), or under encryption elsewhere.
 //!
@@ -14,7 +15,9 @@ pub mod clear;
 pub mod cost;
 pub mod engine;
 pub mod page;
+pub mod place;
 pub mod plan;
 pub mod program;
 pub mod run;
+pub mod segment;
 pub mod site;

@@ -171,6 +171,12 @@ impl<'a> Runner<'a> {
         Some(self.start(index))
     }
 
+    /// A load that was not begun after all: the next one, again.
+    pub fn put_back_load(&mut self, work: Work) {
+        self.running = self.running.saturating_sub(1);
+        self.loads.push_front(work.index);
+    }
+
     /// A value that can be written now, in the plan's order.
     pub fn next_store(&mut self) -> Option<Work> {
         if self.cancelled {

@@ -1,17 +1,23 @@
 //! The machine: file formats, files, processes and threads.
 //!
 //! Everything that opens a file or starts a process stands here, so that the cryptography and the jobs need none of
-//! it. This crate knows nothing of keys or ciphertexts: it moves bytes, samples and processes.
+//! it. This crate knows nothing of keys or ciphertexts: it moves bytes, samples and processes, and runs plans on whatever engine it is given.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`wav`] | recordings in, recordings out; one rule of conversion to 16 kHz mono 16-bit |
 //! | [`files`] | whole files, read within a limit and written whole or not at all |
+//! | [`memory`] | an allocator for large objects: huge pages, and nothing kept that nobody uses |
 //! | [`process`] | this executable started again as a server, and a search of a process's memory |
+//! | [`run`] | a checked plan, carried out by threads and a tier |
+//! | [`store`] | a disk tier: objects that leave memory and come back |
 //! | [`threads`] | a parallel map that keeps order |
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // the disk tier's memory and its ring allow it, and say why
 
 pub mod files;
+pub mod memory;
 pub mod process;
+pub mod run;
+pub mod store;
 pub mod threads;
 pub mod wav;

@@ -99,6 +99,14 @@ pub enum Unsound {
         /// The output.
         value: Value,
     },
+    /// Not one encoding for each value.
+    #[error("expected {expected} encodings, found {found}")]
+    Encodings {
+        /// Values.
+        expected: usize,
+        /// Encodings.
+        found: usize,
+    },
     /// What is in memory from the start is no input, or stands there twice.
     #[error("{value} cannot be in memory from the start")]
     NoInput {
@@ -262,6 +270,9 @@ struct State<'a> {
 
 fn follow(plan: &Plan, labels: &[Label]) -> Result<(), Unsound> {
     let program = &plan.program;
+    if plan.encodings.len() != program.len() {
+        return Err(Unsound::Encodings { expected: program.len(), found: plan.encodings.len() });
+    }
     let mut stored = vec![false; program.len()];
     stored[..program.inputs().len()].fill(plan.inputs_stored);
     let mut state = State { plan, labels, resident: vec![false; program.len()], stored, used: 0 };

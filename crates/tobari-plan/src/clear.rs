@@ -1,7 +1,7 @@
 //! Programs in the clear: what an encrypted run is compared with, and a plain site's engine.
 
 use crate::engine::{Engine, Shapes};
-use crate::program::{Kind, Op, Shape};
+use crate::program::{Encoding, Kind, Op, Shape};
 
 /// What numbers are.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -187,7 +187,7 @@ impl Shapes for ClearEngine {
     fn shape(&self, op: Op, args: &[Shape]) -> Result<Shape, String> {
         let (kind, level) = op.result(args)?;
         let bytes = 8 * self.slots() as u64;
-        Ok(Shape { kind, level, resident: bytes, stored: bytes })
+        Ok(Shape { kind, level, resident: bytes, packed: bytes, raw: bytes })
     }
 }
 
@@ -209,11 +209,11 @@ impl Engine for ClearEngine {
         }
     }
 
-    fn export(&self, value: &ClearValue, shape: &Shape, bytes: &mut [u8]) -> Result<(), ClearError> {
+    fn export(&self, value: &ClearValue, shape: &Shape, _: Encoding, bytes: &mut [u8]) -> Result<(), ClearError> {
         let words: Vec<u64> = match value {
             ClearValue::Integers(values) => values.iter().map(|x| *x as u64).collect(),
             ClearValue::Reals(values) => values.iter().map(|x| x.to_bits()).collect(),
-            ClearValue::Key => vec![0; shape.stored as usize / 8],
+            ClearValue::Key => vec![0; shape.packed as usize / 8],
         };
         if bytes.len() != 8 * words.len() {
             return Err(ClearError::Bytes { expected: 8 * words.len(), found: bytes.len() });
@@ -224,7 +224,7 @@ impl Engine for ClearEngine {
         Ok(())
     }
 
-    fn import(&self, shape: &Shape, bytes: &[u8]) -> Result<ClearValue, ClearError> {
+    fn import(&self, shape: &Shape, _: Encoding, bytes: &[u8]) -> Result<ClearValue, ClearError> {
         if shape.kind == Kind::Key {
             return Ok(ClearValue::Key);
         }
@@ -271,10 +271,13 @@ mod tests {
         assert!(SMALL.step(0, Op::Neg, &[&a]).is_err());
         assert!(SMALL.integers(&[0; 9]).is_err() && SMALL.reals(&[0.0]).is_err());
         assert!(real.step(0, Op::Add, &[]).is_err());
-        let shape = Shape { kind: Kind::Plain, level: 0, resident: 64, stored: 64 };
+        let shape = Shape { kind: Kind::Plain, level: 0, resident: 64, packed: 64, raw: 64 };
         let mut bytes = [0; 64];
-        real.export(&a, &shape, &mut bytes).unwrap();
-        assert_eq!(real.import(&shape, &bytes).unwrap(), a);
-        assert!(real.import(&shape, &bytes[1..]).is_err() && real.export(&a, &shape, &mut bytes[1..]).is_err());
+        real.export(&a, &shape, Encoding::Raw, &mut bytes).unwrap();
+        assert_eq!(real.import(&shape, Encoding::Raw, &bytes).unwrap(), a);
+        assert!(
+            real.import(&shape, Encoding::Raw, &bytes[1..]).is_err()
+                && real.export(&a, &shape, Encoding::Raw, &mut bytes[1..]).is_err()
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! What steps and moves cost, as measured on a machine.
 
-use crate::program::{Op, Program, Shape, Step};
+use crate::program::{Encoding, Kind, Op, Program, Shape, Step};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ pub trait CostModel {
     /// Of a step.
     fn step(&self, op: Op, args: &[Shape], result: &Shape) -> f64;
     /// Of making bytes of a value.
-    fn export(&self, shape: &Shape) -> f64;
+    fn export(&self, shape: &Shape, encoding: Encoding) -> f64;
     /// Of making a value of bytes.
-    fn import(&self, shape: &Shape) -> f64;
+    fn import(&self, shape: &Shape, encoding: Encoding) -> f64;
     /// Of writing to the tier.
     fn write(&self, bytes: u64) -> f64;
     /// Of reading from the tier.
@@ -34,10 +34,10 @@ pub struct TierSpeed {
 pub struct Costs {
     /// By operation: seconds at levels, rising; of [`Op::Add`] and [`Op::Dot`] for each addition and for each product.
     pub steps: BTreeMap<String, Vec<(u16, f64)>>,
-    /// Bytes in memory that are exported a second.
-    pub export: f64,
-    /// Bytes in memory that are imported a second.
-    pub import: f64,
+    /// Bytes in memory that are copied a second: [`Encoding::Raw`].
+    pub copy: f64,
+    /// Bytes in memory that are packed and unpacked a second, by kind: [`Encoding::Packed`].
+    pub pack: BTreeMap<Kind, [f64; 2]>,
     /// Of the tier; none where there is none.
     pub tier: Option<TierSpeed>,
 }
@@ -46,7 +46,14 @@ impl Costs {
     /// Nothing measured: what a byte costs where memory is the limit. For tests, and plans that are only to be valid.
     pub fn unmeasured() -> Self {
         let tier = TierSpeed { read: 5e8, write: 5e8, latency_s: 1e-4 };
-        Self { steps: BTreeMap::new(), export: 2e9, import: 2e9, tier: Some(tier) }
+        Self { steps: BTreeMap::new(), copy: 8e9, pack: BTreeMap::new(), tier: Some(tier) }
+    }
+
+    fn speed(&self, shape: &Shape, encoding: Encoding, way: usize) -> f64 {
+        match encoding {
+            Encoding::Raw => self.copy,
+            Encoding::Packed => self.pack.get(&shape.kind).map_or(2e9, |speed| speed[way]),
+        }
     }
 
     /// Between two measured levels in proportion; below the lowest and above the highest as there.
@@ -80,12 +87,12 @@ impl CostModel for Costs {
         once * count as f64
     }
 
-    fn export(&self, shape: &Shape) -> f64 {
-        shape.resident as f64 / self.export
+    fn export(&self, shape: &Shape, encoding: Encoding) -> f64 {
+        shape.resident as f64 / self.speed(shape, encoding, 0)
     }
 
-    fn import(&self, shape: &Shape) -> f64 {
-        shape.resident as f64 / self.import
+    fn import(&self, shape: &Shape, encoding: Encoding) -> f64 {
+        shape.resident as f64 / self.speed(shape, encoding, 1)
     }
 
     fn write(&self, bytes: u64) -> f64 {
@@ -112,13 +119,12 @@ pub(crate) fn of_steps(program: &Program, costs: &(impl CostModel + ?Sized)) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::Kind;
 
     #[test]
     fn levels_between_measured_ones_cost_in_proportion() {
         let mut costs = Costs::unmeasured();
         costs.steps.insert("rotate".to_owned(), vec![(2, 1.0), (6, 3.0)]);
-        let shape = |level| Shape { kind: Kind::Encrypted, level, resident: 5_000, stored: 0 };
+        let shape = |level| Shape { kind: Kind::Encrypted, level, resident: 5_000, packed: 0, raw: 0 };
         let at = |level| costs.step(Op::Rotate(1), &[shape(level)], &shape(level));
         assert_eq!([0, 2, 3, 4, 6, 9].map(at), [1.0, 1.0, 1.5, 2.0, 3.0, 3.0]);
         assert_eq!(costs.step(Op::Neg, &[shape(1)], &shape(1)), 2e-6);

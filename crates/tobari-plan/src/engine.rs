@@ -1,6 +1,6 @@
 //! What computes steps, and what jobs are written for.
 
-use crate::program::{Op, Shape};
+use crate::program::{Encoding, Op, Shape};
 use std::sync::Arc;
 
 /// What steps make, told from the shapes of their arguments alone.
@@ -28,17 +28,23 @@ pub trait Engine: Shapes + Sync {
     /// The engine's own.
     fn step(&self, step: usize, op: Op, args: &[&Self::Value]) -> Result<Self::Value, Self::Error>;
 
-    /// The value as bytes, in its shortest form: exactly as many as [`Shape::stored`] says of it.
+    /// The value as bytes: exactly as many as [`Shape::stored`] says of it.
     ///
     /// # Errors
     /// The engine's own; that a value may not leave memory is one.
-    fn export(&self, value: &Self::Value, shape: &Shape, bytes: &mut [u8]) -> Result<(), Self::Error>;
+    fn export(
+        &self,
+        value: &Self::Value,
+        shape: &Shape,
+        encoding: Encoding,
+        bytes: &mut [u8],
+    ) -> Result<(), Self::Error>;
 
     /// The value of such bytes, to the bit.
     ///
     /// # Errors
     /// The engine's own, if they are no such value.
-    fn import(&self, shape: &Shape, bytes: &[u8]) -> Result<Self::Value, Self::Error>;
+    fn import(&self, shape: &Shape, encoding: Encoding, bytes: &[u8]) -> Result<Self::Value, Self::Error>;
 }
 
 /// What a job is written for: steps that are recorded, or done at once.

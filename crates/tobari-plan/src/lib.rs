@@ -21,3 +21,5 @@ pub mod program;
 pub mod run;
 pub mod segment;
 pub mod site;
+#[doc(hidden)]
+pub mod testing;

@@ -13,7 +13,7 @@
 //! Cost: `O((n + u) log n)` for `n` values and `u` uses.
 
 use crate::cost::CostModel;
-use crate::program::{Program, Value};
+use crate::program::{Encoding, Program, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One thing to do.
@@ -186,6 +186,7 @@ struct Pager<'a, C: ?Sized> {
     program: &'a Program,
     costs: &'a C,
     seconds: &'a [f64],
+    encodings: &'a [Encoding],
     capacity: u64,
     uses: Uses,
     /// What is in memory, by its next use.
@@ -207,7 +208,7 @@ struct Pager<'a, C: ?Sized> {
 /// How many of the values that are needed last are compared.
 const CANDIDATES: usize = 16;
 
-/// Moves for a program in an order, with `seconds` for each step.
+/// Moves for a program in an order, with `seconds` for each step and an encoding for each value.
 ///
 /// # Errors
 /// [`PageError`] if a step does not fit.
@@ -217,6 +218,7 @@ pub fn page<C: CostModel + ?Sized>(
     room: Room,
     costs: &C,
     seconds: &[f64],
+    encodings: &[Encoding],
 ) -> Result<Paging, PageError> {
     let everything = program.bytes()[0];
     let room = if everything <= room.capacity { Room { window: 0, ..room } } else { room };
@@ -229,6 +231,7 @@ pub fn page<C: CostModel + ?Sized>(
         program,
         costs,
         seconds,
+        encodings,
         capacity: room.capacity - room.window,
         uses: Uses::new(program, order),
         resident: BTreeSet::new(),
@@ -314,9 +317,10 @@ impl<C: CostModel + ?Sized> Pager<'_, C> {
         let free = self.resident.iter().rev().filter(|(_, value)| !self.pinned.contains(value)).take(CANDIDATES);
         let score = |next: u32, value: Value| {
             let shape = self.program.shape(value);
-            let mut seconds = self.costs.read(shape.stored) + self.costs.import(shape);
+            let encoding = self.encodings[value.index()];
+            let mut seconds = self.costs.read(shape.stored(encoding)) + self.costs.import(shape, encoding);
             if !self.stored[value.index()] && !self.again[value.index()] {
-                seconds += self.costs.write(shape.stored) + self.costs.export(shape);
+                seconds += self.costs.write(shape.stored(encoding)) + self.costs.export(shape, encoding);
             }
             f64::from(next - position) * shape.resident as f64 / seconds
         };
@@ -332,7 +336,8 @@ impl<C: CostModel + ?Sized> Pager<'_, C> {
             return false; // it has to be somewhere at the end
         }
         let shape = self.program.shape(value);
-        let moved = self.costs.write(shape.stored) + self.costs.read(shape.stored);
+        let bytes = shape.stored(self.encodings[value.index()]);
+        let moved = self.costs.write(bytes) + self.costs.read(bytes);
         self.seconds[step] < moved && self.program.args(step).iter().all(|arg| self.program.maker(*arg).is_none())
     }
 

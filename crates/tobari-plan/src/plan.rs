@@ -2,7 +2,7 @@
 
 use crate::cost::{self, CostModel};
 use crate::page::{self, Instruction, PageError, Room};
-use crate::program::{Kind, Op, Program, Value};
+use crate::program::{Encoding, Kind, Op, Program, Shape, Value};
 use crate::site::{Site, Unit};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,6 +20,8 @@ pub struct Plan {
     pub resident: Vec<Value>,
     /// Whether the tier has all inputs.
     pub inputs_stored: bool,
+    /// How each value stands in the tier, if it does.
+    pub encodings: Vec<Encoding>,
     /// What is expected of it.
     pub forecast: Forecast,
 }
@@ -85,21 +87,24 @@ pub fn plan<C: CostModel + ?Sized>(program: Program, site: Site, costs: &C) -> R
         Unit::Cores(cores) => f64::from(cores.max(1)),
         Unit::Accelerator => 1.0,
     };
-    let mut best: Option<(page::Paging, Forecast)> = None;
+    let mut best: Option<(page::Paging, Vec<Encoding>, Forecast)> = None;
     let mut refused = None;
-    for order in orders {
-        match page::page(&program, &order, room, costs, &seconds) {
-            Ok(paging) => {
-                let forecast = forecast(&program, &paging, costs, &seconds, cores);
-                if best.as_ref().is_none_or(|(_, best)| forecast.seconds < best.seconds) {
-                    best = Some((paging, forecast));
+    for price in if fits { &[1.0][..] } else { &[0.0, 0.3, 1.0] } {
+        let encodings = encodings(&program, costs, *price);
+        for order in &orders {
+            match page::page(&program, order, room, costs, &seconds, &encodings) {
+                Ok(paging) => {
+                    let forecast = forecast(&program, &paging, &encodings, costs, &seconds, cores);
+                    if best.as_ref().is_none_or(|(_, _, best)| forecast.seconds < best.seconds) {
+                        best = Some((paging, encodings.clone(), forecast));
+                    }
                 }
+                Err(error) => refused = Some(error),
             }
-            Err(error) => refused = Some(error),
         }
     }
     match (best, refused) {
-        (Some((paging, forecast)), _) => {
+        (Some((paging, encodings, forecast)), _) => {
             // an input that is an output, too, may have left memory
             let from_tier = |output: &Value| program.maker(*output).is_none() && !fits;
             let moves = paging.instructions.iter().any(|i| matches!(i, Instruction::Load(_) | Instruction::Store(_)))
@@ -108,11 +113,25 @@ pub fn plan<C: CostModel + ?Sized>(program: Program, site: Site, costs: &C) -> R
                 return Err(PlanError::NoTier { bytes: program.bytes()[0], site: site.name });
             }
             let page::Paging { instructions, resident } = paging;
-            Ok(Plan { program, site, instructions, resident, inputs_stored: moves, forecast })
+            Ok(Plan { program, site, instructions, resident, inputs_stored: moves, encodings, forecast })
         }
         (None, Some(error)) => Err(error.into()),
         (None, None) => Err(PlanError::NoOutput),
     }
+}
+
+/// For each value the encoding that costs least, where a second of the tier costs `price` seconds of a core: nothing while the tier keeps up.
+fn encodings<C: CostModel + ?Sized>(program: &Program, costs: &C, price: f64) -> Vec<Encoding> {
+    let cost = |shape: &Shape, encoding: Encoding| {
+        let bytes = shape.stored(encoding);
+        let cores = costs.export(shape, encoding) + costs.import(shape, encoding);
+        cores + price * (costs.write(bytes) + costs.read(bytes))
+    };
+    let choose = |shape: &Shape| match cost(shape, Encoding::Raw) <= cost(shape, Encoding::Packed) {
+        true => Encoding::Raw,
+        false => Encoding::Packed,
+    };
+    program.values().map(|value| choose(program.shape(value))).collect()
 }
 
 /// Follows a plan with two clocks, of the cores and of the tier: a load begins when the cores have begun what stands before it, and a step when its
@@ -120,6 +139,7 @@ pub fn plan<C: CostModel + ?Sized>(program: Program, site: Site, costs: &C) -> R
 fn forecast<C: CostModel + ?Sized>(
     program: &Program,
     paging: &page::Paging,
+    encodings: &[Encoding],
     costs: &C,
     seconds: &[f64],
     cores: f64,
@@ -144,19 +164,19 @@ fn forecast<C: CostModel + ?Sized>(
                 found.again += u64::from(std::mem::replace(&mut done[step], true));
             }
             Instruction::Load(value) => {
-                let shape = program.shape(*value);
-                tier = tier.max(computed) + costs.read(shape.stored);
-                let import = costs.import(shape) / cores;
+                let (shape, encoding) = (program.shape(*value), encodings[value.index()]);
+                tier = tier.max(computed) + costs.read(shape.stored(encoding));
+                let import = costs.import(shape, encoding) / cores;
                 computed += import;
                 there[value.index()] = tier + import;
                 used += shape.resident;
-                found.read += shape.stored;
+                found.read += shape.stored(encoding);
             }
             Instruction::Store(value) => {
-                let shape = program.shape(*value);
-                computed += costs.export(shape) / cores;
-                tier = tier.max(computed) + costs.write(shape.stored);
-                found.written += shape.stored;
+                let (shape, encoding) = (program.shape(*value), encodings[value.index()]);
+                computed += costs.export(shape, encoding) / cores;
+                tier = tier.max(computed) + costs.write(shape.stored(encoding));
+                found.written += shape.stored(encoding);
             }
             Instruction::Drop(value) => used -= program.shape(*value).resident,
         }
@@ -178,6 +198,11 @@ pub fn bytes(count: u64) -> String {
 }
 
 impl Plan {
+    /// Bytes of a value in the tier.
+    pub fn stored(&self, value: Value) -> u64 {
+        self.program.shape(value).stored(self.encodings[value.index()])
+    }
+
     /// The plan as text for people: what there is, what is done, what moves and why, and what would change it.
     pub fn explain<C: CostModel + ?Sized>(&self, costs: &C) -> String {
         let mut text = String::new();
@@ -205,14 +230,14 @@ impl Plan {
         for value in program.values() {
             let (shape, kind) = (program.shape(value), (program.maker(value).is_some(), program.shape(value).kind));
             let sum = kinds.entry(kind).or_default();
-            *sum = (sum.0 + 1, sum.1 + shape.resident, sum.2 + shape.stored);
+            *sum = (sum.0 + 1, sum.1 + shape.resident, sum.2 + self.stored(value));
         }
         for ((made, kind), (count, resident, stored)) in kinds {
             let made = if made { "made" } else { "inputs" };
             let kind = format!("{kind:?}").to_lowercase();
             writeln!(
                 text,
-                "  {made:<6} {count:>8} {kind:<9}  {:>11} in memory, {:>11} packed",
+                "  {made:<6} {count:>8} {kind:<9}  {:>11} in memory, {:>11} in the tier",
                 bytes(resident),
                 bytes(stored)
             )?;
@@ -257,9 +282,9 @@ impl Plan {
             }
         }
         let mut most: Vec<Value> = program.values().filter(|value| loads[value.index()] > 0).collect();
-        most.sort_by_key(|value| std::cmp::Reverse(loads[value.index()] * program.shape(*value).stored));
+        most.sort_by_key(|value| std::cmp::Reverse(loads[value.index()] * self.stored(*value)));
         for value in most.iter().take(5) {
-            let (times, shape) = (loads[value.index()], program.shape(*value));
+            let times = loads[value.index()];
             let name = match program.maker(*value) {
                 None => format!("input {}", program.inputs()[value.index()].name),
                 Some(step) => format!("{value}, made by {}", program.steps()[step].op),
@@ -267,8 +292,8 @@ impl Plan {
             writeln!(
                 text,
                 "  {name}: read {times} times, {} each in {:.1} ms",
-                bytes(shape.stored),
-                1e3 * costs.read(shape.stored)
+                bytes(self.stored(*value)),
+                1e3 * costs.read(self.stored(*value))
             )?;
         }
         let why = if self.instructions.iter().all(|i| !matches!(i, Instruction::Load(_))) {

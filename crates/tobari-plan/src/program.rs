@@ -9,6 +9,7 @@
 
 use crate::engine::{Machine, Shapes};
 use crate::site::Secrecy;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A value of a program: its inputs are numbered first, then the results of its steps.
@@ -155,7 +156,7 @@ impl fmt::Display for Op {
 }
 
 /// What kind of thing a value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Kind {
     /// A vector in the clear.
@@ -182,8 +183,29 @@ pub struct Shape {
     pub level: u16,
     /// Bytes in memory.
     pub resident: u64,
-    /// Bytes in the tier, in the form that is shortest: packed, or as a seed. Never more than `resident` and a page.
-    pub stored: u64,
+    /// Bytes in the tier, [`Encoding::Packed`].
+    pub packed: u64,
+    /// Bytes in the tier, [`Encoding::Raw`].
+    pub raw: u64,
+}
+
+impl Shape {
+    /// Bytes in the tier.
+    pub fn stored(&self, encoding: Encoding) -> u64 {
+        match encoding {
+            Encoding::Packed => self.packed,
+            Encoding::Raw => self.raw,
+        }
+    }
+}
+
+/// How a value's bytes stand in the tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// As few as there can be: packed bits, seeds for what is random, small integers for what they are expanded to. Cores have to work for it.
+    Packed,
+    /// As in memory: cores copy.
+    Raw,
 }
 
 /// An input.

@@ -190,11 +190,11 @@ impl<'a> Runner<'a> {
     pub fn finished(&mut self, work: Work) -> Vec<Value> {
         debug_assert!(self.running > 0 && self.missing[work.index as usize] == 0);
         self.running = self.running.saturating_sub(1);
-        let program = &self.plan.plan().program;
+        let plan = self.plan.plan();
         match work.instruction {
             Instruction::Run(_) => self.progress.steps += 1,
-            Instruction::Load(value) => self.progress.read += program.shape(value).stored,
-            Instruction::Store(value) => self.progress.written += program.shape(value).stored,
+            Instruction::Load(value) => self.progress.read += plan.stored(value),
+            Instruction::Store(value) => self.progress.written += plan.stored(value),
             Instruction::Drop(_) => {}
         }
         self.complete(work.index);

@@ -3,79 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use tobari_plan::check::{CheckedPlan, Requirements};
-use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
+use tobari_plan::clear::ClearValue;
 use tobari_plan::cost::Costs;
-use tobari_plan::engine::{Direct, Engine, Machine};
+use tobari_plan::engine::Engine;
 use tobari_plan::page::Instruction;
 use tobari_plan::plan::{Plan, plan};
-use tobari_plan::program::{Input, Kind, Op, Program, Shape, Value};
+use tobari_plan::program::{Encoding, Input, Kind, Op, Program, Shape, Value};
 use tobari_plan::run::{Runner, Work};
 use tobari_plan::site::{Secrecy, Site};
-
-const ENGINE: ClearEngine = ClearEngine { arithmetic: Arithmetic::Modulo(257), rows: 1, columns: 4 };
-
-/// Numbers from a generator that is not worth a name.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        ((self.0 >> 33) as usize) % bound
-    }
-}
-
-/// A program with values of random sizes, and the values of its inputs.
-fn program(seed: u64, inputs: usize, steps: usize) -> (Program, Vec<ClearValue>) {
-    let (mut draw, mut program, mut values) = (Draw(seed), Program::default(), Vec::new());
-    let shape = |draw: &mut Draw| {
-        let resident = 1 + draw.below(100) as u64 * if draw.below(8) == 0 { 10 } else { 1 };
-        Shape { kind: Kind::Plain, level: 0, resident, stored: 32 }
-    };
-    for i in 0..inputs {
-        let input = Input { name: format!("input {i}"), shape: shape(&mut draw), secrecy: Secrecy::Public };
-        program.add_input(input).unwrap();
-        values.push(ENGINE.integers(&[(); 4].map(|()| draw.below(257) as i64)).unwrap());
-    }
-    for _ in 0..steps {
-        let all: Vec<Value> = program.values().collect();
-        let near = all.len().min(12);
-        let arg = |draw: &mut Draw| match draw.below(3) {
-            0 => all[draw.below(all.len())],
-            _ => all[all.len() - 1 - draw.below(near)],
-        };
-        let (a, b, c, d) = (arg(&mut draw), arg(&mut draw), arg(&mut draw), arg(&mut draw));
-        let (op, args) = match draw.below(6) {
-            0 => (Op::Add, vec![a, b, c]),
-            1 => (Op::Sub, vec![a, b]),
-            2 => (Op::Mul, vec![a, b]),
-            3 => (Op::Rotate(draw.below(5) as i64 - 2), vec![a]),
-            4 => (Op::Dot, vec![a, b, c, d]),
-            _ => (Op::Offset(3), vec![a]),
-        };
-        let shape = shape(&mut draw);
-        program.add_step(op, &args, shape).unwrap();
-    }
-    let last = program.len() - 1;
-    let outputs: BTreeSet<Value> =
-        [last, last - draw.below(last.min(9)), draw.below(last)].map(|i| program.values().nth(i).unwrap()).into();
-    program.set_outputs(&outputs.into_iter().collect::<Vec<_>>()).unwrap();
-    (program, values)
-}
-
-/// The outputs, with everything in memory.
-fn directly(program: &Program, inputs: &[ClearValue]) -> Vec<ClearValue> {
-    let mut machine = Direct::new(&ENGINE);
-    let mut all: Vec<Arc<ClearValue>> = inputs.iter().cloned().map(Arc::new).collect();
-    for (step, what) in program.steps().iter().enumerate() {
-        let args: Vec<&Arc<ClearValue>> = program.args(step).iter().map(|arg| &all[arg.index()]).collect();
-        let value = machine.step(what.op, &args).unwrap();
-        all.push(value);
-    }
-    program.outputs().iter().map(|output| (*all[output.index()]).clone()).collect()
-}
+use tobari_plan::testing::{Draw, ENGINE, directly, program};
 
 /// A machine for tests: memory, a tier, and work that ends in whatever order.
 struct Bench<'a> {
@@ -101,7 +39,7 @@ impl<'a> Bench<'a> {
 
     fn store(&mut self, value: Value, what: &ClearValue) {
         let mut bytes = vec![0; 32];
-        ENGINE.export(what, self.program.shape(value), &mut bytes).unwrap();
+        ENGINE.export(what, self.program.shape(value), Encoding::Raw, &mut bytes).unwrap();
         self.tier.insert(value, bytes);
     }
 
@@ -114,7 +52,7 @@ impl<'a> Bench<'a> {
                 assert!(self.memory.insert(self.program.result(step as usize), value).is_none());
             }
             Instruction::Load(value) => {
-                let found = ENGINE.import(self.program.shape(value), &self.tier[&value]).unwrap();
+                let found = ENGINE.import(self.program.shape(value), Encoding::Raw, &self.tier[&value]).unwrap();
                 assert!(self.memory.insert(value, found).is_none());
             }
             Instruction::Store(value) => {
@@ -127,7 +65,8 @@ impl<'a> Bench<'a> {
     }
 
     fn outputs(&self) -> Vec<ClearValue> {
-        let stored = |value: &Value| ENGINE.import(self.program.shape(*value), &self.tier[value]).unwrap();
+        let stored =
+            |value: &Value| ENGINE.import(self.program.shape(*value), Encoding::Raw, &self.tier[value]).unwrap();
         self.program
             .outputs()
             .iter()
@@ -286,7 +225,7 @@ fn what_cannot_fit_is_refused_by_its_step() {
 #[test]
 fn steps_with_one_key_are_done_one_after_another() {
     // 8 keys that are 10 times as large as what they are used for, used in turn by 32 chains
-    let shape = |kind, resident| Shape { kind, level: 0, resident, stored: resident };
+    let shape = |kind, resident| Shape { kind, level: 0, resident, packed: resident, raw: resident };
     let mut program = Program::default();
     let input = |program: &mut Program, kind, resident| {
         let input = Input { name: String::new(), shape: shape(kind, resident), secrecy: Secrecy::Public };

@@ -12,7 +12,7 @@ use tobari_plan::site::{Secrecy, Site};
 
 #[test]
 fn a_million_steps_are_planned_and_checked_in_seconds() {
-    let shape = |resident| Shape { kind: Kind::Plain, level: 0, resident, stored: resident };
+    let shape = |resident| Shape { kind: Kind::Plain, level: 0, resident, packed: resident, raw: resident };
     let mut program = Program::default();
     let input = |i: usize| Input { name: i.to_string(), shape: shape(1 << 20), secrecy: Secrecy::Public };
     let mut recent: Vec<Value> = (0..1_000).map(|i| program.add_input(input(i)).unwrap()).collect();

@@ -17,7 +17,7 @@ fn secret(owner: &str) -> Secrecy {
 }
 
 fn shape(kind: Kind, level: u16) -> Shape {
-    Shape { kind, level, resident: 100, stored: 100 }
+    Shape { kind, level, resident: 100, packed: 100, raw: 100 }
 }
 
 /// A program of one step on inputs of these kinds and labels.

@@ -1,0 +1,378 @@
+//! Memory for large objects, in huge pages, that goes back to the system.
+//!
+//! A ciphertext is some megabytes, and one that is computed with is made and dropped every few milliseconds. The usual allocators either ask the
+//! system for each, and pay a page fault for every 4 KiB, or keep what they were given back, in pieces that fit nothing else. [`Large`] is a global allocator that
+//! leaves small things to the system's and serves what has [`LARGE`] bytes or more from one reserved range of addresses:
+//!
+//! * extents of whole 64 KiB, the smallest that is large enough first (best fit), neighbours joined when they are free: what a plan has in memory
+//!   comes and goes in few sizes, which leaves little between;
+//! * huge pages where the system gives them on advice: a fault for each 2 MiB, and fewer misses of address translation;
+//! * **at most [`IDLE`] bytes are kept that nobody uses**: beyond, pages go back, so that the process is as large as what it holds.
+//!
+//! Where there is no such range, as under a limit on addresses, everything is left to the system's allocator.
+
+#![allow(unsafe_code, reason = "an allocator")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// From this size on. Smaller than that the tables of the free extents themselves never are: they come from the system's allocator.
+pub const LARGE: usize = 128 << 10;
+
+/// Bytes that are kept for the next one who asks.
+pub const IDLE: usize = 64 << 20;
+
+/// Extents are multiples of this.
+const GRAIN: usize = 64 << 10;
+
+/// Pages go back in multiples of this, where they are.
+const HUGE: usize = 2 << 20;
+
+/// Addresses; no memory until it is touched.
+const RANGE: usize = 1 << 40;
+
+/// A global allocator: see the head of this room.
+#[derive(Debug)]
+pub struct Large(Mutex<State>);
+
+/// Free and used extents, as offsets into the range.
+#[derive(Debug)]
+struct State {
+    range: Range,
+    /// Everything from here on was never used.
+    top: usize,
+    /// Free extents below `top` by their start: their bytes, and whether they may hold pages.
+    free: BTreeMap<usize, (usize, bool)>,
+    /// The same by size.
+    sizes: BTreeSet<(usize, usize)>,
+    /// Bytes of free extents that may hold pages.
+    idle: usize,
+    used: usize,
+    peak: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Range {
+    /// Not asked for yet.
+    Unknown,
+    /// Cannot be had.
+    None,
+    /// Its first address.
+    At(usize),
+}
+
+/// How much is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of large objects now.
+    pub used: usize,
+    /// At most.
+    pub peak: usize,
+    /// Bytes that are kept for others.
+    pub idle: usize,
+}
+
+impl Default for Large {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Large {
+    /// Nothing reserved yet.
+    pub const fn new() -> Self {
+        Self(Mutex::new(State {
+            range: Range::Unknown,
+            top: 0,
+            free: BTreeMap::new(),
+            sizes: BTreeSet::new(),
+            idle: 0,
+            used: 0,
+            peak: 0,
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How much is used.
+    pub fn usage(&self) -> Usage {
+        let State { used, peak, idle, .. } = *self.lock();
+        Usage { used, peak, idle }
+    }
+
+    /// An extent, and whether its bytes are zero; none if that is the system allocator's affair.
+    fn take(&self, layout: Layout) -> Option<(NonNull<u8>, bool)> {
+        if layout.size() < LARGE || layout.align() > GRAIN {
+            return None;
+        }
+        let bytes = layout.size().checked_next_multiple_of(GRAIN)?;
+        let mut state = self.lock();
+        let base = state.base()?;
+        let (offset, clean) = state.take(bytes)?;
+        NonNull::new((base + offset) as *mut u8).map(|start| (start, clean))
+    }
+}
+
+impl State {
+    fn base(&mut self) -> Option<usize> {
+        if let Range::Unknown = self.range {
+            self.range = reserve().map_or(Range::None, Range::At);
+        }
+        match self.range {
+            Range::At(base) => Some(base),
+            _ => None,
+        }
+    }
+
+    fn take(&mut self, bytes: usize) -> Option<(usize, bool)> {
+        let found = self.sizes.range((bytes, 0)..).next().copied();
+        let (offset, clean) = match found {
+            Some((length, start)) => {
+                let dirty = self.remove(start);
+                if length > bytes {
+                    self.insert(start + bytes, length - bytes, dirty);
+                }
+                (start, !dirty)
+            }
+            None => {
+                let start = self.top;
+                self.top = start.checked_add(bytes).filter(|top| *top <= RANGE - HUGE)?;
+                (start, true)
+            }
+        };
+        self.used += bytes;
+        self.peak = self.peak.max(self.used);
+        Some((offset, clean))
+    }
+
+    fn insert(&mut self, start: usize, bytes: usize, dirty: bool) {
+        self.free.insert(start, (bytes, dirty));
+        self.sizes.insert((bytes, start));
+        self.idle += if dirty { bytes } else { 0 };
+    }
+
+    /// Whether the extent that is no longer free may hold pages.
+    fn remove(&mut self, start: usize) -> bool {
+        let Some((bytes, dirty)) = self.free.remove(&start) else { return true };
+        self.sizes.remove(&(bytes, start));
+        self.idle -= if dirty { bytes } else { 0 };
+        dirty
+    }
+
+    fn give(&mut self, base: usize, offset: usize, bytes: usize) {
+        self.used -= bytes;
+        let (mut start, mut end) = (offset, offset + bytes);
+        // dirty neighbours are joined; clean ones stay apart, for whoever wants zeros
+        if let Some((before, (length, true))) = self.free.range(..start).next_back().map(|(k, v)| (*k, *v))
+            && before + length == start
+        {
+            self.remove(before);
+            start = before;
+        }
+        if let Some((length, true)) = self.free.get(&end).copied() {
+            self.remove(end);
+            end += length;
+        }
+        self.insert(start, end - start, true);
+        if self.idle > IDLE {
+            self.give_back(base, start, end);
+        }
+    }
+
+    /// Gives the pages of a free extent back, as far as they are whole huge pages.
+    fn give_back(&mut self, base: usize, start: usize, end: usize) {
+        let (first, last) = (start.next_multiple_of(HUGE), end / HUGE * HUGE);
+        if first >= last || !discard(base + first, last - first) {
+            return;
+        }
+        self.remove(start);
+        if start < first {
+            self.insert(start, first - start, true);
+        }
+        if last < end {
+            self.insert(last, end - last, true);
+        }
+        // clean neighbours are joined
+        let (mut from, mut to) = (first, last);
+        if let Some((before, (length, false))) = self.free.range(..from).next_back().map(|(k, v)| (*k, *v))
+            && before + length == from
+        {
+            self.remove(before);
+            from = before;
+        }
+        if let Some((length, false)) = self.free.get(&to).copied() {
+            self.remove(to);
+            to += length;
+        }
+        self.insert(from, to - from, false);
+    }
+}
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn reserve() -> Option<usize> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+    // SAFETY: a new mapping, where the system chooses, is over nobody else's memory
+    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), RANGE, access, flags) }.ok()?;
+    // SAFETY: advice on one's own new pages changes no byte of them; a kernel without huge pages refuses, which does no harm
+    let _ = unsafe { madvise(start, RANGE, Advice::LinuxHugepage) };
+    Some((start as usize).next_multiple_of(HUGE))
+}
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+fn reserve() -> Option<usize> {
+    None
+}
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn discard(address: usize, bytes: usize) -> bool {
+    // SAFETY: these pages are in the range and nobody has them: they come back as zeros
+    unsafe { rustix::mm::madvise(address as *mut _, bytes, rustix::mm::Advice::LinuxDontNeed) }.is_ok()
+}
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+fn discard(_: usize, _: usize) -> bool {
+    false
+}
+
+// SAFETY: every extent belongs to one caller from `take` to `give`, is at least as long as asked for, and begins at a multiple of 64 KiB, since the first
+// address is one of 2 MiB; whatever is not from the range goes to the system's allocator as it came
+unsafe impl GlobalAlloc for Large {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match self.take(layout) {
+            Some((start, _)) => start.as_ptr(),
+            // SAFETY: the caller's promise
+            None => unsafe { System.alloc(layout) },
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        match self.take(layout) {
+            Some((start, clean)) => {
+                if !clean {
+                    // SAFETY: the extent is the caller's and has as many bytes
+                    unsafe { start.as_ptr().write_bytes(0, layout.size()) };
+                }
+                start.as_ptr()
+            }
+            // SAFETY: the caller's promise
+            None => unsafe { System.alloc_zeroed(layout) },
+        }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        if layout.size() >= LARGE {
+            let mut state = self.lock();
+            if let Range::At(base) = state.range
+                && (base..base + RANGE).contains(&(pointer as usize))
+            {
+                state.give(base, pointer as usize - base, layout.size().next_multiple_of(GRAIN));
+                return;
+            }
+        }
+        // SAFETY: the caller's promise, and it is none of ours
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// Bytes of this process that are in memory, and at most so far, as the system counts them.
+#[cfg(target_os = "linux")]
+pub fn resident() -> Option<[u64; 2]> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib = |name: &str| -> Option<u64> {
+        let line = status.lines().find(|line| line.starts_with(name))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    Some([kib("VmRSS:")? << 10, kib("VmHWM:")? << 10])
+}
+
+/// Bytes of this process that are in memory, and at most so far: not known here.
+#[cfg(not(target_os = "linux"))]
+pub fn resident() -> Option<[u64; 2]> {
+    None
+}
+
+/// Forgets the most that was in memory so far, so that [`resident`] counts anew; false where that is not possible.
+pub fn forget_peak() -> bool {
+    cfg!(target_os = "linux") && std::fs::write("/proc/self/clear_refs", "5").is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers from a generator that is not worth a name.
+    fn draw(state: &mut u64, bound: usize) -> usize {
+        *state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        ((*state >> 33) as usize) % bound
+    }
+
+    #[test]
+    fn what_is_given_is_the_callers_alone_and_zero_if_so_asked() {
+        let large = Large::new();
+        let mut held: Vec<(*mut u8, Layout, u8)> = Vec::new();
+        let mut state = 7;
+        for round in 0..3_000usize {
+            if held.len() > 24 || (!held.is_empty() && draw(&mut state, 3) == 0) {
+                let (pointer, layout, mark) = held.swap_remove(draw(&mut state, held.len()));
+                // SAFETY: it is ours until here
+                let bytes = unsafe { std::slice::from_raw_parts(pointer, layout.size()) };
+                assert!(bytes.iter().step_by(509).all(|byte| *byte == mark) && bytes.last() == Some(&mark));
+                // SAFETY: allocated there with this layout
+                unsafe { large.dealloc(pointer, layout) };
+                continue;
+            }
+            let most = [1 << 10, 1 << 18, 1 << 23][draw(&mut state, 3)];
+            let size = 1 + draw(&mut state, most);
+            let layout = Layout::from_size_align(size, 1 << draw(&mut state, 13)).unwrap();
+            let zeroed = draw(&mut state, 2) == 0;
+            let pointer = match zeroed {
+                // SAFETY: the layout is not empty
+                true => unsafe { large.alloc_zeroed(layout) },
+                // SAFETY: the layout is not empty
+                false => unsafe { large.alloc(layout) },
+            };
+            assert!(!pointer.is_null() && (pointer as usize).is_multiple_of(layout.align()));
+            // SAFETY: as many bytes are ours
+            let bytes = unsafe { std::slice::from_raw_parts_mut(pointer, size) };
+            assert!(!zeroed || bytes.iter().all(|byte| *byte == 0));
+            bytes.fill(round as u8);
+            held.push((pointer, layout, round as u8));
+        }
+        for (pointer, layout, _) in held {
+            // SAFETY: allocated there with this layout
+            unsafe { large.dealloc(pointer, layout) };
+        }
+        let usage = large.usage();
+        assert_eq!(usage.used, 0);
+        assert!(usage.idle <= IDLE + (32 << 20), "{usage:?}");
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    fn what_nobody_uses_goes_back() {
+        let large = Large::new();
+        let layout = Layout::from_size_align(16 << 20, 64).unwrap();
+        for _ in 0..3 {
+            // SAFETY: the layout is not empty
+            let all: Vec<*mut u8> = (0..16).map(|_| unsafe { large.alloc(layout) }).collect();
+            for pointer in &all {
+                // SAFETY: as many bytes are ours
+                unsafe { pointer.write_bytes(1, layout.size()) };
+            }
+            assert_eq!(large.usage().used, 256 << 20);
+            for pointer in all {
+                // SAFETY: allocated there with this layout
+                unsafe { large.dealloc(pointer, layout) };
+            }
+            assert!(large.usage().idle <= IDLE + (4 << 20), "{:?}", large.usage());
+        }
+        // three times the same: no more addresses than once
+        assert_eq!(large.usage().peak, 256 << 20);
+        assert!(large.lock().top <= 272 << 20);
+    }
+}

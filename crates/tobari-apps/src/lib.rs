@@ -6,3 +6,5 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
+pub mod engine;
+pub mod matrix;

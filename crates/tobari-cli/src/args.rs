@@ -51,6 +51,12 @@ pub(crate) enum Verb {
         #[command(subcommand)]
         job: BenchJob,
     },
+    /// The plan of a job: what is done in which order, what lies in memory when, and why.
+    Plan {
+        /// Which job.
+        #[command(subcommand)]
+        job: PlanJob,
+    },
     /// Voices mixed by a server that cannot hear them.
     Call {
         /// What to do.
@@ -94,6 +100,93 @@ pub(crate) enum BenchJob {
     Call(CallBench),
     /// The lattice core: transforms, encryption, products, rotations of BGV and CKKS, on one thread.
     Lattice(LatticeBench),
+    /// Jobs larger than memory: a reference job without a limit, with a limit and a tier, and with a limit and the kernel's swap.
+    Memory(MemoryBench),
+}
+
+/// A job with a plan.
+#[derive(Subcommand)]
+pub(crate) enum PlanJob {
+    /// The reference job: encrypted vectors times a matrix, and a polynomial of the products.
+    Memory(MemoryPlan),
+}
+
+/// The reference job.
+#[derive(Args, Clone)]
+pub(crate) struct ReferenceArguments {
+    /// Memory for the whole process, as in 1GiB or 512MiB.
+    #[arg(long, default_value = "1GiB", value_parser = parse_bytes, value_name = "BYTES")]
+    pub(crate) memory: u64,
+    /// What the job would like to have in memory.
+    #[arg(long, default_value = "4GiB", value_parser = parse_bytes, value_name = "BYTES")]
+    pub(crate) working_set: u64,
+    /// Threads that compute; as many as there are cores without it.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    /// The folder of the tier; that of temporary files without it.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) tier: Option<PathBuf>,
+    /// Measure what steps cost again, whatever was kept.
+    #[arg(long)]
+    pub(crate) recalibrate: bool,
+    /// Results as JSON lines.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari plan memory`
+#[derive(Args)]
+pub(crate) struct MemoryPlan {
+    #[command(flatten)]
+    pub(crate) reference: ReferenceArguments,
+    /// Carry it out as well.
+    #[arg(long)]
+    pub(crate) run: bool,
+}
+
+/// `tobari bench memory`
+#[derive(Args)]
+pub(crate) struct MemoryBench {
+    #[command(flatten)]
+    pub(crate) reference: ReferenceArguments,
+    /// Rounds: each way once in each.
+    #[arg(long, default_value_t = 3, value_parser = parse_runs)]
+    pub(crate) runs: usize,
+    /// Only these classes of devices, separated by commas; all without it.
+    #[arg(long = "class", value_enum, value_delimiter = ',', value_name = "CLASS")]
+    pub(crate) classes: Vec<DeviceClass>,
+    /// One run, in this process, for the benchmark itself.
+    #[arg(long, hide = true, value_enum)]
+    pub(crate) once: Option<OnceMode>,
+    /// Where tables and figures go.
+    #[arg(short = 'o', long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// A class of devices of the paper, and how it is emulated.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DeviceClass {
+    /// The tier's folder as it is.
+    Disk,
+    /// A disk in memory: faster than any device.
+    Ram,
+    /// A disk in memory, at the bandwidth of an NVMe device.
+    Nvme,
+    /// A disk in memory, at the bandwidth and request rate of a SATA device.
+    Sata,
+}
+
+/// A way to run the reference job.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnceMode {
+    /// Everything in memory.
+    Unlimited,
+    /// Within the limit, with a tier.
+    Tier,
+    /// Everything in memory as far as the process knows, in the program's own order.
+    Swap,
+    /// The same in the planned order.
+    SwapPlanned,
 }
 
 /// How anything is measured.
@@ -173,6 +266,26 @@ impl BackendName {
             BackendName::Portable => Backend::Portable,
         }
     }
+}
+
+/// A number of bytes, with KiB, MiB, GiB or TiB behind it or nothing.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a number of bytes, as in 512MiB or 1GiB".to_owned();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit: u64 = match unit.trim() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    let bytes = number.parse::<f64>().map_err(|_| wrong())? * unit as f64;
+    if bytes < 1.0 || bytes > (1u64 << 60) as f64 {
+        return Err("expected at least one byte and at most 2^60".to_owned());
+    }
+    Ok(bytes as u64)
 }
 
 /// From 1 to 10,000.

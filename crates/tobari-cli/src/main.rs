@@ -12,10 +12,15 @@ mod cmd;
 mod mixing;
 mod output;
 mod randomness;
+mod reference;
 
 use args::{Arguments, CallVerb, Verb};
 use clap::Parser;
 use std::process::ExitCode;
+
+/// Ciphertexts and keys are large, and come and go.
+#[global_allocator]
+static MEMORY: tobari_host::memory::Large = tobari_host::memory::Large::new();
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse(); // exits with status 2 where the call is wrong
@@ -25,6 +30,7 @@ fn main() -> ExitCode {
         Verb::Serve(serve) => cmd::serve::run(&serve),
         Verb::Info(info) => cmd::info::run(&info),
         Verb::Bench { job } => cmd::bench::run(&job),
+        Verb::Plan { job } => cmd::plan::run(&job),
         Verb::Call { verb: CallVerb::Keygen(keygen) } => cmd::call::keygen(&keygen),
         Verb::Call { verb: CallVerb::Mix(mix) } => cmd::call::mix(&mix),
     };

@@ -94,6 +94,13 @@ pub(crate) fn ended(code: ExitCode) -> ExitCode {
     if LOST.load(Ordering::Relaxed) { ExitCode::FAILURE } else { code }
 }
 
+/// A line that replaces the last one; silent unless standard error is a terminal.
+pub(crate) fn status(text: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{text}");
+    }
+}
+
 /// A line that is rewritten while long work goes on; silent unless standard error is a terminal.
 pub(crate) struct Progress {
     what: &'static str,

@@ -34,7 +34,7 @@ pub use lattice::{
     decode_ckks_seeded_ciphertext, decode_evaluation_keys, decode_parameters, decode_ring_public_key,
     decode_ring_secret_key, decode_seeded_ciphertext, encode_ciphertext, encode_ckks_ciphertext,
     encode_ckks_evaluation_keys, encode_ckks_seeded_ciphertext, encode_evaluation_keys, encode_parameters,
-    encode_ring_public_key, encode_ring_secret_key, encode_seeded_ciphertext,
+    encode_ring_public_key, encode_ring_secret_key, encode_seeded_ciphertext, pack_plaintext, unpack_plaintext,
 };
 pub use payload::Payload;
 
@@ -253,6 +253,12 @@ impl<'a> Reader<'a> {
         }
         self.taken += count;
         Ok(&rest[..count])
+    }
+
+    /// Refuses unless so many bytes are left.
+    fn expect(&self, count: usize) -> Result<(), WireError> {
+        let (expected, found) = (self.taken + count, self.bytes.len());
+        if found < expected { Err(WireError::Truncated { expected, found }) } else { Ok(()) }
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {

@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`wav`] | recordings in, recordings out; one rule of conversion to 16 kHz mono 16-bit |
+//! | [`cache`] | measurements, kept for the next run |
 //! | [`files`] | whole files, read within a limit and written whole or not at all |
 //! | [`memory`] | an allocator for large objects: huge pages, and nothing kept that nobody uses |
 //! | [`process`] | this executable started again as a server, and a search of a process's memory |
@@ -14,6 +15,7 @@
 //! | [`threads`] | a parallel map that keeps order |
 #![deny(unsafe_code)] // the disk tier's memory and its ring allow it, and say why
 
+pub mod cache;
 pub mod files;
 pub mod memory;
 pub mod process;

@@ -32,7 +32,7 @@ pub struct TierSpeed {
 /// A table of measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
-    /// By operation: seconds at levels, rising; of [`Op::Add`] and [`Op::Dot`] for each addition and for each product.
+    /// By operation, and `mul_plain`: seconds at levels, rising; of [`Op::Add`] and [`Op::Dot`] for each addition and for each product.
     pub steps: BTreeMap<String, Vec<(u16, f64)>>,
     /// Bytes in memory that are copied a second: [`Encoding::Raw`].
     pub copy: f64,
@@ -80,7 +80,8 @@ impl CostModel for Costs {
             _ => 1,
         };
         let level = args.first().map_or(result.level, |arg| arg.level.max(result.level));
-        let once = self.measured(op.name(), level).unwrap_or_else(|| {
+        let name = if op == Op::Mul && args.len() == 2 { "mul_plain" } else { op.name() };
+        let once = self.measured(name, level).unwrap_or_else(|| {
             // whatever is read and written, once through memory
             args.iter().chain([result]).map(|shape| shape.resident as f64).sum::<f64>() / 5e9
         });

@@ -83,6 +83,8 @@ pub struct Site {
     pub keys: Vec<KeyDomain>,
     /// Parties whose secrets may be there.
     pub trusted_by: Vec<Owner>,
+    /// Those of them whose plain data may lie in its tier as well: it is their disk.
+    pub tier_of: Vec<Owner>,
 }
 
 impl Site {
@@ -96,6 +98,7 @@ impl Site {
             tier: true,
             keys: Vec::new(),
             trusted_by: Vec::new(),
+            tier_of: Vec::new(),
         }
     }
 
@@ -109,13 +112,14 @@ impl Site {
         }
     }
 
-    /// Whether it may be in the site's tier: there secrets are on a disk, and masks do not last.
+    /// Whether it may be in the site's tier: secrets are on a disk there, which must be their owner's, and masks are for one moment.
     pub fn may_store(&self, secrecy: &Secrecy) -> bool {
         self.tier
             && match secrecy {
                 Secrecy::Public => true,
                 Secrecy::Encrypted { key } => !self.keys.contains(key),
-                Secrecy::Masked { .. } | Secrecy::Secret { .. } => false,
+                Secrecy::Masked { .. } => false,
+                Secrecy::Secret { owner } => self.may_hold(secrecy) && self.tier_of.contains(owner),
             }
     }
 }

@@ -4,4 +4,5 @@ pub(crate) mod bench;
 pub(crate) mod call;
 pub(crate) mod demo;
 pub(crate) mod info;
+pub(crate) mod plan;
 pub(crate) mod serve;

@@ -3,6 +3,9 @@
 use crate::params::LatticeParameters;
 use crate::rlwe::{self, norms};
 
+/// Of a bound on noise, in a bit: a power of two, so that what is read is written again.
+pub(crate) const BOUND_UNITS: f64 = 1024.0;
+
 /// A ciphertext of a polynomial modulo `t`.
 #[derive(Clone)]
 pub struct Ciphertext {
@@ -46,6 +49,24 @@ impl Ciphertext {
     /// `log2` of a bound on every coefficient of the phase: it fails with a chance of about `2^-36` an operation.
     pub fn noise_bound(&self) -> f64 {
         self.norm
+    }
+
+    /// The bound in units of 2^-10, rounded up: what bytes hold of it.
+    pub(crate) fn bound_units(&self) -> u32 {
+        (BOUND_UNITS * self.norm).ceil().clamp(0.0, f64::from(u32::MAX)) as u32
+    }
+
+    /// With the bound that bytes hold, less than 2^-10 of a bit above: what is written and read is the same ciphertext then, and
+    /// so is whatever is computed from it.
+    #[must_use]
+    pub fn with_written_bound(mut self) -> Self {
+        self.norm = f64::from(self.bound_units()) / BOUND_UNITS;
+        self
+    }
+
+    /// Bytes in memory.
+    pub fn memory(&self) -> usize {
+        self.inner.memory()
     }
 
     /// Bits that are left between the bound and `Q/2`; decryption is right while there are any.

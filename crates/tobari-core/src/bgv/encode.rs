@@ -129,6 +129,24 @@ impl PreparedPlaintext {
     pub fn level(&self) -> usize {
         self.element.basis().data()
     }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        &self.parameters
+    }
+
+    /// What was prepared; none if `t` is not below the first prime, whose residues are what is left of the coefficients.
+    pub fn to_plaintext(&self) -> Option<Plaintext> {
+        let ring = self.parameters.ring();
+        let first = self.element.restrict(ring.basis(1)).inverse();
+        let q = ring.data_primes()[0].modulus();
+        (self.parameters.error_factor() < q.value()).then(|| Plaintext::from_centred(centred(q, first.row(0))))
+    }
+
+    /// Bytes in memory.
+    pub fn memory(&self) -> usize {
+        self.element.memory()
+    }
 }
 
 /// Residues as numbers of least absolute value.

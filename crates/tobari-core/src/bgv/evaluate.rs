@@ -5,7 +5,7 @@ use super::encode::{EncodeError, Plaintext, PreparedPlaintext, modulus};
 use super::keys::EvaluationKeys;
 use crate::params::LatticeParameters;
 use crate::ring::{Coeff, Division, Domain, Eval, Modulus, Poly, Rounding, Seed};
-use crate::rlwe::{self, EvaluationKey, GaloisKey, KeySwitcher, PublicKey, norms};
+use crate::rlwe::{self, Digits, EvaluationKey, GaloisKey, KeySwitcher, PublicKey, norms};
 use rand_core::CryptoRng;
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -41,6 +41,51 @@ pub struct Evaluator {
     switcher: KeySwitcher,
     /// By the level that is left.
     divisions: Vec<OnceLock<Division>>,
+}
+
+/// A ciphertext cut into digits, to be rotated by many steps that come one by one ([`Evaluator::hoist`]).
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_core::bgv::{Decryptor, Encoder, EvaluationKeys, Evaluator};
+/// use tobari_core::params::{LatticeParameters, Plaintext};
+/// use tobari_core::ring::Modulus;
+/// use tobari_core::rlwe::SecretKey;
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
+/// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[46], 2, t)?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let keys = EvaluationKeys::none().with_rotation(&secret, 1, 2, &mut rng).with_rotation(&secret, 2, 2, &mut rng);
+/// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
+/// let x = holder.encrypt(&encoder.encode(&[3, 4, 5])?, 2, &mut rng).expand();
+/// let evaluator = Evaluator::new(&parameters)?;
+/// let hoisted = evaluator.hoist(&x)?.into_owned();
+/// for (steps, expected) in [(0, 3), (1, 4), (2, 5)] {
+///     let rotated = evaluator.rotate_cut(&hoisted, steps, &keys)?;
+///     assert_eq!(encoder.decode(&holder.decrypt(&rotated))[0], expected);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Hoisted<'a> {
+    ciphertext: Cow<'a, Ciphertext>,
+    digits: Digits,
+}
+
+impl Hoisted<'_> {
+    /// What was cut.
+    pub fn ciphertext(&self) -> &Ciphertext {
+        &self.ciphertext
+    }
+
+    /// With a copy of the ciphertext.
+    pub fn into_owned(self) -> Hoisted<'static> {
+        Hoisted { ciphertext: Cow::Owned(self.ciphertext.into_owned()), digits: self.digits }
+    }
+
+    /// Bytes in memory, those of the ciphertext among them.
+    pub fn memory(&self) -> usize {
+        self.ciphertext.memory() + self.digits.memory()
+    }
 }
 
 /// What cannot be computed.
@@ -282,6 +327,33 @@ impl Evaluator {
         Ok(Ciphertext { inner, factor: a.factor, norm: a.norm + m.norm })
     }
 
+    /// `Σ a m`: every ciphertext and every plaintext is read once, and the sum is written once.
+    ///
+    /// # Errors
+    /// As [`Self::mul_prepared`].
+    ///
+    /// # Panics
+    /// If there is no pair.
+    pub fn dot_prepared(&self, pairs: &[(&Ciphertext, &PreparedPlaintext)]) -> Result<Ciphertext, EvaluateError> {
+        let (first, others) = (pairs[0].0, &pairs[1..]);
+        let alike = |(a, m): &(&Ciphertext, &PreparedPlaintext)| {
+            let parts = a.needs_relinearization() == first.needs_relinearization();
+            parts && a.level() == first.level() && a.factor == first.factor && a.level() <= m.level()
+        };
+        let ours =
+            |(a, m): &(&Ciphertext, &PreparedPlaintext)| self.check(a).is_ok() && m.parameters == self.parameters;
+        if !pairs.iter().all(|pair| ours(pair) && alike(pair)) {
+            let mut sum = self.mul_prepared(first, pairs[0].1)?;
+            for (a, m) in others {
+                self.add_assign(&mut sum, &self.mul_prepared(a, m)?)?;
+            }
+            return Ok(sum);
+        }
+        let elements: Vec<_> = pairs.iter().map(|(a, m)| (&a.inner, &m.element)).collect();
+        let norms = others.iter().fold(first.norm + pairs[0].1.norm, |sum, (a, m)| norms::sum([sum, a.norm + m.norm]));
+        Ok(Ciphertext { inner: rlwe::Ciphertext::inner_product(&elements), factor: first.factor, norm: norms })
+    }
+
     /// `a` times an integer, taken modulo `t`.
     ///
     /// # Errors
@@ -372,6 +444,33 @@ impl Evaluator {
         keys: &EvaluationKeys,
     ) -> Result<[Ciphertext; R], EvaluateError> {
         self.automorphisms(a, steps.map(|steps| rlwe::rotation(self.parameters.degree(), steps)), keys)
+    }
+
+    /// Cuts a ciphertext into digits, which is most of a rotation's work, for [`Self::rotate_cut`].
+    ///
+    /// # Errors
+    /// [`EvaluateError`] for a product that was not relinearised, or other parameters.
+    pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>, EvaluateError> {
+        self.check(a)?;
+        let [_, c1] = a.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
+        Ok(Hoisted { digits: self.switcher.digits(c1), ciphertext: Cow::Borrowed(a) })
+    }
+
+    /// The same ciphertext, bit for bit, as [`Self::rotate`] gives.
+    ///
+    /// # Errors
+    /// As [`Self::rotate`].
+    pub fn rotate_cut(&self, a: &Hoisted, steps: i64, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
+        let (element, ciphertext) = (rlwe::rotation(self.parameters.degree(), steps), a.ciphertext());
+        self.check(ciphertext)?;
+        let [c0, _] = ciphertext.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
+        if element == 1 {
+            return Ok(ciphertext.clone());
+        }
+        let missing = || EvaluateError::MissingKey { what: format!("X -> X^{element}") };
+        let galois = keys.inner().for_automorphism(element).ok_or_else(missing)?;
+        self.key(Some(&galois.key), ciphertext.level(), String::new)?;
+        Ok(self.switched(self.switcher.rotate_digits(c0, &a.digits, galois), ciphertext))
     }
 
     /// The rows swapped.

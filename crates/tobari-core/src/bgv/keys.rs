@@ -2,8 +2,9 @@
 
 use super::ciphertext::{Ciphertext, SeededCiphertext};
 use super::encode::{EncodeError, Plaintext, centred, modulus};
+use crate::params::LatticeParameters;
 use crate::ring::{Conversion, Modulus};
-use crate::rlwe::{self, PublicKey, SecretKey, norms};
+use crate::rlwe::{self, EvaluationKey, PublicKey, SecretKey, norms};
 use crate::simd::RingKernels;
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
@@ -118,6 +119,26 @@ impl EvaluationKeys {
 
     pub(crate) fn inner(&self) -> &rlwe::EvaluationKeys {
         &self.inner
+    }
+
+    /// Moves the key for products out, to an object of its own.
+    pub fn take_relinearization(&mut self) -> Option<Self> {
+        self.inner.take_for_products().map(Self::from_inner)
+    }
+
+    /// Moves the key for rotations by `steps` out, to an object of its own.
+    pub fn take_rotation(&mut self, parameters: &LatticeParameters, steps: i64) -> Option<Self> {
+        self.inner.take_for_automorphism(rlwe::rotation(parameters.degree(), steps)).map(Self::from_inner)
+    }
+
+    /// The only key; none if there are several, or none.
+    pub fn only(&self) -> Option<&EvaluationKey> {
+        self.inner.only()
+    }
+
+    /// Bytes of all keys in memory.
+    pub fn memory(&self) -> usize {
+        self.inner.memory()
     }
 
     /// With one for products, at `level` and below.

@@ -19,7 +19,7 @@ struct Case {
 impl Case {
     fn read(file: &str) -> Self {
         let answers = Answers::read(file);
-        let (degree, t) = (answers.parameters.degree(), encode::modulus(&answers.parameters).unwrap());
+        let (degree, t) = (answers.parameters.degree(), modulus(&answers.parameters).unwrap());
         let u = seals_root(&Ntt::new(t, degree).unwrap());
         let place = |column: i64, opposite: bool| {
             // SEAL's rows are the values at ψ^(3^i) and ψ^(-3^i), ours at φ^(5^j) and φ^(-5^j)

@@ -47,8 +47,10 @@ mod known_answers;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use ciphertext::BOUND_UNITS;
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use encode::{EncodeError, Encoder, Plaintext, PreparedPlaintext};
-pub use evaluate::{EvaluateError, Evaluator};
+pub(crate) use encode::{centred, modulus};
+pub use evaluate::{EvaluateError, Evaluator, Hoisted};
 pub use keys::{Decryptor, Encryptor, EvaluationKeys};
 pub use transform::LinearTransform;

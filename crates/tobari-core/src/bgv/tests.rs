@@ -292,3 +292,91 @@ proptest! {
         }
     }
 }
+
+fn written(ciphertext: &Ciphertext) -> Vec<u8> {
+    crate::wire::encode_ciphertext(ciphertext)
+}
+
+#[test]
+fn products_summed_in_one_pass_are_those_summed_one_by_one() {
+    let setup = Setup::new(257);
+    let (encoder, evaluator) = (setup.encoder(), &setup.evaluator);
+    let parameters = setup.secret.parameters();
+    let mut a: Vec<_> = (0..4).map(|i| setup.encrypt(&values(i), 20 + i as u8)).collect();
+    let m: Vec<_> = (4..8).map(|i| encoder.encode(&values(i)).unwrap()).collect();
+    let m: Vec<_> = m.iter().map(|m| PreparedPlaintext::new(parameters, m, 6).unwrap()).collect();
+    for unlike in [false, true] {
+        if unlike {
+            a[2] = evaluator.mod_switch_to(&a[2], 5).unwrap(); // another level, and another factor
+        }
+        let pairs: Vec<_> = a.iter().zip(&m).collect();
+        let mut sum = evaluator.mul_prepared(&a[0], &m[0]).unwrap();
+        for (a, m) in &pairs[1..] {
+            evaluator.add_assign(&mut sum, &evaluator.mul_prepared(a, m).unwrap()).unwrap();
+        }
+        let dot = evaluator.dot_prepared(&pairs).unwrap();
+        assert!(written(&dot) == written(&sum) && dot.noise_bound() == sum.noise_bound());
+    }
+    let low = PreparedPlaintext::new(parameters, &encoder.encode(&[1]).unwrap(), 5).unwrap();
+    assert!(evaluator.dot_prepared(&[(&a[0], &m[0]), (&a[1], &low)]).is_err());
+    let other = Setup::new(257);
+    assert!(other.evaluator.dot_prepared(&[(&a[0], &m[0])]).is_err());
+}
+
+#[test]
+fn what_is_cut_rotates_as_what_is_not() {
+    let setup = Setup::new(257);
+    let a = setup.encrypt(&values(1), 30);
+    let hoisted = setup.evaluator.hoist(&a).unwrap().into_owned();
+    for steps in [0, 1, 3, -1] {
+        let rotated = setup.evaluator.rotate(&a, steps, &setup.keys).unwrap();
+        let found = setup.evaluator.rotate_cut(&hoisted, steps, &setup.keys).unwrap();
+        assert!(written(&found) == written(&rotated) && found.noise_bound() == rotated.noise_bound());
+    }
+    let missing = setup.evaluator.rotate_cut(&hoisted, 2, &setup.keys).map(|_| ());
+    assert!(matches!(missing, Err(EvaluateError::MissingKey { .. })));
+    let product = setup.evaluator.mul_lazy(&a, &a).unwrap();
+    assert!(matches!(setup.evaluator.hoist(&product).map(|_| ()), Err(EvaluateError::NotRelinearized)));
+}
+
+#[test]
+fn plaintexts_come_back_from_their_element_and_from_their_bytes() {
+    let setup = Setup::new(257);
+    let parameters = setup.secret.parameters();
+    let plaintext = setup.encoder().encode(&values(5)).unwrap();
+    let prepared = PreparedPlaintext::new(parameters, &plaintext, 3).unwrap();
+    assert_eq!(prepared.to_plaintext().unwrap().coefficients(), plaintext.coefficients());
+    let bytes = crate::wire::pack_plaintext(&plaintext, parameters).unwrap();
+    assert_eq!(bytes.len(), 64 * 9 / 8);
+    let found = crate::wire::unpack_plaintext(&bytes, parameters).unwrap();
+    assert_eq!(found.coefficients(), plaintext.coefficients());
+    for wrong in [&bytes[1..], &[&bytes[..], &[0]].concat(), &[0xff; 72]] {
+        assert!(crate::wire::unpack_plaintext(wrong, parameters).is_err());
+    }
+}
+
+#[test]
+fn a_written_bound_is_no_lower_and_survives_the_wire() {
+    let setup = Setup::new(257);
+    let a = setup.evaluator.mod_switch_to(&setup.encrypt(&values(1), 31), 4).unwrap();
+    let rounded = a.clone().with_written_bound();
+    assert!(rounded.noise_bound() >= a.noise_bound() && rounded.noise_bound() < a.noise_bound() + 1.0 / 1024.0);
+    let read = crate::wire::decode_ciphertext(&written(&a), setup.secret.parameters()).unwrap();
+    assert!(read.noise_bound() == rounded.noise_bound() && written(&rounded) == written(&a));
+}
+
+#[test]
+fn keys_that_are_taken_out_are_alone_and_gone() {
+    let mut setup = Setup::new(257);
+    let parameters = setup.secret.parameters().clone();
+    let all = setup.keys.memory();
+    assert!(setup.keys.only().is_none());
+    let products = setup.keys.take_relinearization().unwrap();
+    let turn = setup.keys.take_rotation(&parameters, 3).unwrap();
+    assert!(products.only().is_some() && turn.only().is_some_and(|key| key.level() == 6));
+    assert!(setup.keys.take_relinearization().is_none() && setup.keys.take_rotation(&parameters, 3).is_none());
+    assert_eq!(setup.keys.memory() + products.memory() + turn.memory(), all);
+    let a = setup.encrypt(&values(1), 32);
+    assert_eq!(setup.decrypt(&setup.evaluator.rotate(&a, 3, &turn).unwrap()), rotated(&values(1), 3));
+    assert!(setup.evaluator.rotate(&a, 3, &setup.keys).is_err() && setup.evaluator.mul(&a, &a, &products).is_ok());
+}

@@ -56,6 +56,11 @@ impl Ciphertext {
         self.inner.needs_relinearization()
     }
 
+    /// Bytes in memory.
+    pub fn memory(&self) -> usize {
+        self.inner.memory()
+    }
+
     pub(crate) fn inner(&self) -> &rlwe::Ciphertext {
         &self.inner
     }

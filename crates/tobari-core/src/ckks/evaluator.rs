@@ -19,6 +19,7 @@ use super::scale::{Magnitude, Scale};
 use crate::params::{self, LatticeParameters};
 use crate::ring::{Division, Eval, Poly, Rounding};
 use crate::rlwe::{self, Digits, GaloisKey, KeySwitcher};
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 /// Why an operation was refused.
@@ -153,8 +154,25 @@ pub struct Evaluator {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Hoisted<'a> {
-    ciphertext: &'a Ciphertext,
+    ciphertext: Cow<'a, Ciphertext>,
     digits: Digits,
+}
+
+impl Hoisted<'_> {
+    /// What was cut.
+    pub fn ciphertext(&self) -> &Ciphertext {
+        &self.ciphertext
+    }
+
+    /// With a copy of the ciphertext.
+    pub fn into_owned(self) -> Hoisted<'static> {
+        Hoisted { ciphertext: Cow::Owned(self.ciphertext.into_owned()), digits: self.digits }
+    }
+
+    /// Bytes in memory, those of the ciphertext among them.
+    pub fn memory(&self) -> usize {
+        self.ciphertext.memory() + self.digits.memory()
+    }
 }
 
 impl Evaluator {
@@ -274,6 +292,29 @@ impl Evaluator {
             sum.mul_add_assign(part, p.element());
         }
         Ok(())
+    }
+
+    /// `Σ a p`: every ciphertext and every plaintext is read once, and the sum is written once.
+    ///
+    /// # Errors
+    /// As [`Self::mul_plain_add_assign`].
+    ///
+    /// # Panics
+    /// If there is no pair.
+    pub fn dot_plain(&self, pairs: &[(&Ciphertext, &Plaintext)]) -> Result<Ciphertext, OperationError> {
+        let (first, p) = pairs[0];
+        self.check_plain(first, p)?;
+        let scale = self.product(first.scale(), p.scale(), first.level())?;
+        for (a, p) in &pairs[1..] {
+            self.check_plain(a, p)?;
+            self.check_levels(first, a)?;
+            check_scales(&scale, &self.product(a.scale(), p.scale(), a.level())?)?;
+            if a.needs_relinearization() != first.needs_relinearization() {
+                return Err(OperationError::ThreeParts);
+            }
+        }
+        let pairs: Vec<_> = pairs.iter().map(|(a, p)| (a.inner(), p.element())).collect();
+        Ok(Ciphertext::new(rlwe::Ciphertext::inner_product(&pairs), scale))
     }
 
     /// `a` times a number, encoded at the scale of the last prime: rescaled, the product has the scale of `a`. The number is
@@ -443,7 +484,7 @@ impl Evaluator {
     pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>, OperationError> {
         self.check(a)?;
         check_two_parts(a)?;
-        Ok(Hoisted { ciphertext: a, digits: self.switcher.digits(&a.inner().parts()[1]) })
+        Ok(Hoisted { ciphertext: Cow::Borrowed(a), digits: self.switcher.digits(&a.inner().parts()[1]) })
     }
 
     /// The same ciphertext, bit for bit, as [`Self::rotate`] gives.
@@ -452,10 +493,10 @@ impl Evaluator {
     /// As [`Self::rotate`].
     pub fn rotate_hoisted(&self, a: &Hoisted, step: i64, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
         self.check_keys(keys)?;
-        self.check(a.ciphertext)?;
+        self.check(&a.ciphertext)?;
         let step = keys.step(step);
         if step == 0 {
-            return Ok(a.ciphertext.clone());
+            return Ok(a.ciphertext().clone());
         }
         let galois = keys.rotation(step, a.ciphertext.level())?;
         let parts = self.switcher.rotate_digits(&a.ciphertext.inner().parts()[0], &a.digits, galois);

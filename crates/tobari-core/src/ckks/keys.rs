@@ -45,6 +45,27 @@ impl EvaluationKeys {
         &self.inner
     }
 
+    /// Moves the key for products out, to an object of its own.
+    pub fn take_relinearization(&mut self) -> Option<Self> {
+        self.inner.take_for_products().map(|inner| Self::from_inner(&self.parameters, inner))
+    }
+
+    /// Moves the key for rotations by `step` out, to an object of its own.
+    pub fn take_rotation(&mut self, step: i64) -> Option<Self> {
+        let element = rlwe::rotation(self.parameters.degree(), step);
+        self.inner.take_for_automorphism(element).map(|inner| Self::from_inner(&self.parameters, inner))
+    }
+
+    /// The only key; none if there are several, or none.
+    pub fn only(&self) -> Option<&EvaluationKey> {
+        self.inner.only()
+    }
+
+    /// Bytes of all keys in memory.
+    pub fn memory(&self) -> usize {
+        self.inner.memory()
+    }
+
     /// Adds the key for products of ciphertexts of at most this level.
     ///
     /// # Errors

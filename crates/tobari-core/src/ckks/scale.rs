@@ -77,13 +77,13 @@ impl Scale {
     }
 
     /// From the exponent of 2 and those of the data primes; none if one is `2^40` or more.
-    pub(crate) fn from_exponents(log2: i64, primes: Vec<i64>) -> Option<Self> {
+    pub fn from_exponents(log2: i64, primes: Vec<i64>) -> Option<Self> {
         let small = |exponent: &i64| exponent.unsigned_abs() < MAX_EXPONENT.unsigned_abs();
         (small(&log2) && primes.iter().all(small)).then(|| Self::from_sums(log2, primes))
     }
 
     /// The exponent of 2, then those of the first data primes.
-    pub(crate) fn exponents(&self, primes: usize) -> impl Iterator<Item = i64> {
+    pub fn exponents(&self, primes: usize) -> impl Iterator<Item = i64> {
         std::iter::once(self.log2).chain(self.primes.iter().copied().chain(std::iter::repeat(0)).take(primes))
     }
 

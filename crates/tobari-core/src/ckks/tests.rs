@@ -307,3 +307,38 @@ fn objects_of_other_parameters_are_refused() {
     let bare = LatticeParameters::insecure_of_sizes(64, &[40], &[], 1, params::Plaintext::Approximate).unwrap();
     assert_eq!(Evaluator::new(&bare).map(|_| ()).unwrap_err(), OperationError::NoSpecialPrime);
 }
+
+#[test]
+fn products_summed_in_one_pass_are_those_summed_one_by_one() {
+    let mut bench = bench();
+    let written = crate::wire::encode_ckks_ciphertext;
+    let scale = Scale::power_of_two(40);
+    let a = [1, 2, 3].map(|seed| bench.encrypt(&numbers(seed), 40, 3));
+    let p = [4, 5, 6].map(|seed| bench.encoder.encode(&numbers(seed), &scale, 4).unwrap());
+    let pairs: Vec<_> = a.iter().zip(&p).collect();
+    let mut sum = bench.evaluator.mul_plain(&a[0], &p[0]).unwrap();
+    for (a, p) in &pairs[1..] {
+        bench.evaluator.mul_plain_add_assign(&mut sum, a, p).unwrap();
+    }
+    assert!(written(&bench.evaluator.dot_plain(&pairs).unwrap()) == written(&sum));
+    let other = bench.encoder.encode(&numbers(1), &Scale::power_of_two(39), 4).unwrap();
+    let refused = bench.evaluator.dot_plain(&[(&a[0], &p[0]), (&a[1], &other)]).map(|_| ());
+    assert!(matches!(refused, Err(OperationError::Scales { .. })));
+    let low = bench.evaluator.drop_to(&a[1], 2).unwrap();
+    let refused = bench.evaluator.dot_plain(&[(&a[0], &p[0]), (&low, &p[1])]).map(|_| ());
+    assert!(matches!(refused, Err(OperationError::Levels { .. })));
+}
+
+#[test]
+fn a_hoisted_ciphertext_may_outlive_the_one_that_was_cut() {
+    let mut bench = bench();
+    let a = bench.encrypt(&numbers(1), 40, 3);
+    let rotated = bench.evaluator.rotate(&a, 3, &bench.keys).unwrap();
+    let hoisted = bench.evaluator.hoist(&a).unwrap().into_owned();
+    drop(a);
+    let found = bench.evaluator.rotate_hoisted(&hoisted, 3, &bench.keys).unwrap();
+    assert!(crate::wire::encode_ckks_ciphertext(&found) == crate::wire::encode_ckks_ciphertext(&rotated));
+    let turn = bench.keys.take_rotation(3).unwrap();
+    assert!(bench.evaluator.rotate_hoisted(&hoisted, 3, &turn).is_ok() && turn.only().is_some());
+    assert!(bench.evaluator.rotate_hoisted(&hoisted, 3, &bench.keys).is_err());
+}

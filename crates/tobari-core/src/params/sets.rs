@@ -31,7 +31,7 @@ pub struct NamedSet {
 
 impl NamedSet {
     /// All of them.
-    pub const ALL: [NamedSet; 7] = [
+    pub const ALL: [NamedSet; 8] = [
         NamedSet {
             name: "ckks-a",
             purpose: "benchmark set A: CKKS, scale 2^30, five levels",
@@ -94,6 +94,15 @@ impl NamedSet {
             special: &[50, 50, 50],
             digits: 4,
             plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "bgv-b",
+            purpose: "the reference job of plans: BGV modulo 65,537, large objects",
+            degree: 1 << 15,
+            data: &[50, 49, 49, 49, 49, 49, 49, 49, 49, 49, 49, 49, 49],
+            special: &[50, 50, 50],
+            digits: 5,
+            plaintext_modulus: Some(65_537),
         },
     ];
 

@@ -123,6 +123,11 @@ impl<F: Form> Poly<F> {
         &self.values[row * self.ring.degree()..(row + 1) * self.ring.degree()]
     }
 
+    /// Bytes of its rows in memory.
+    pub fn memory(&self) -> usize {
+        8 * self.values.len()
+    }
+
     /// All rows, one after another.
     pub(crate) fn values(&self) -> &[u64] {
         &self.values
@@ -353,6 +358,24 @@ impl Poly<Eval> {
         }
     }
 
+    /// `Σ a b` over the pairs `(a, b)`: each is read once, and the sum is written once.
+    ///
+    /// # Panics
+    /// If there is no pair, the rings or the bases of the `a` differ, or a `b` is not over their basis or a larger one.
+    pub fn inner_product(pairs: &[(&Self, &Self)]) -> Self {
+        let (first, _) = pairs[0];
+        for (a, b) in pairs {
+            first.check(a);
+            assert!(Arc::ptr_eq(&first.ring, &b.ring), "elements of two rings");
+        }
+        let mut sum = Self::any(&first.ring, first.basis);
+        for (row, table) in first.ring.tables(first.basis).enumerate() {
+            let rows: Vec<_> = pairs.iter().map(|(a, b)| (a.row(row), b.row_of(first.basis, row))).collect();
+            (RingKernels::best().inner_product)(table.modulus(), sum.row_mut(row), &rows);
+        }
+        sum
+    }
+
     /// `a_0 b_0`, `a_0 b_1 + a_1 b_0` and `a_1 b_1`.
     ///
     /// # Panics
@@ -420,6 +443,11 @@ impl Automorphism {
     /// `g`.
     pub fn element(&self) -> usize {
         self.element
+    }
+
+    /// Bytes in memory.
+    pub(crate) fn memory(&self) -> usize {
+        self.permutation.memory()
     }
 }
 

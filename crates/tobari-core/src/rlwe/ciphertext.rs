@@ -42,6 +42,11 @@ impl Ciphertext {
         self.parts.len() > 2
     }
 
+    /// Bytes of its parts in memory.
+    pub fn memory(&self) -> usize {
+        self.parts.iter().map(Poly::memory).sum()
+    }
+
     /// `self += other`.
     ///
     /// # Panics
@@ -90,6 +95,20 @@ impl Ciphertext {
     pub(crate) fn times(&self, element: &Poly<Eval>) -> Self {
         let parts = self.parts.iter().map(|part| part.times(element)).collect();
         Self { parameters: self.parameters.clone(), parts }
+    }
+
+    /// The sum of phases multiplied by elements, over the bases of the ciphertexts.
+    ///
+    /// # Panics
+    /// If there is none, levels or parts differ, or an element is over a smaller basis.
+    pub(crate) fn inner_product(pairs: &[(&Self, &Poly<Eval>)]) -> Self {
+        let (first, _) = pairs[0];
+        let part = |i: usize| {
+            let pairs: Vec<_> = pairs.iter().map(|(ciphertext, element)| (&ciphertext.parts[i], *element)).collect();
+            Poly::inner_product(&pairs)
+        };
+        assert!(pairs.iter().all(|(ciphertext, _)| ciphertext.parts.len() == first.parts.len()), "as many parts");
+        Self { parameters: first.parameters.clone(), parts: (0..first.parts.len()).map(part).collect() }
     }
 
     /// The product: three parts.

@@ -53,6 +53,29 @@ impl EvaluationKeys {
         self.automorphisms.insert(element, GaloisKey { automorphism, key });
     }
 
+    /// Moves the key for products out.
+    pub(crate) fn take_for_products(&mut self) -> Option<Self> {
+        Some(Self { products: Some(self.products.take()?), ..Self::default() })
+    }
+
+    /// Moves the key for an automorphism out.
+    pub(crate) fn take_for_automorphism(&mut self, element: usize) -> Option<Self> {
+        let automorphisms = BTreeMap::from([self.automorphisms.remove_entry(&element)?]);
+        Some(Self { automorphisms, ..Self::default() })
+    }
+
+    /// The only key.
+    pub(crate) fn only(&self) -> Option<&EvaluationKey> {
+        let mut keys = self.products.iter().chain(self.automorphisms.values().map(|galois| &galois.key));
+        keys.next().filter(|_| keys.next().is_none())
+    }
+
+    /// Bytes of all keys in memory.
+    pub(crate) fn memory(&self) -> usize {
+        let galois = |galois: &GaloisKey| galois.key.memory() + galois.automorphism.memory();
+        self.products.iter().map(EvaluationKey::memory).chain(self.automorphisms.values().map(galois)).sum()
+    }
+
     pub(crate) fn for_products(&self) -> Option<&EvaluationKey> {
         self.products.as_ref()
     }

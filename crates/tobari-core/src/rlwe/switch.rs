@@ -35,7 +35,7 @@ use super::evaluation_keys::GaloisKey;
 use super::keys::{mask, uniform};
 use crate::params::{LatticeParameters, Plaintext};
 use crate::ring::{Basis, Conversion, Division, Eval, Modulus, Poly, Ring, Rounding, Seed};
-use crate::simd::{Buffer, LANES, Line, RingKernels, words};
+use crate::simd::{Buffer, LANES, RingKernels};
 use rand_core::CryptoRng;
 use std::sync::{Arc, OnceLock};
 use zeroize::Zeroizing;
@@ -47,7 +47,7 @@ pub struct EvaluationKey {
     level: usize,
     seed: Seed,
     /// Row after row; in a row for each eight values those of `b_0, a_0, b_1, a_1, …`: in the order of reading.
-    lines: Vec<Line>,
+    values: Buffer,
 }
 
 impl EvaluationKey {
@@ -77,24 +77,26 @@ impl EvaluationKey {
             b.add_assign(&scaled);
             b
         };
-        let bodies: Vec<_> = (0..groups(parameters, level)).map(body).collect();
-        Self::from_parts(parameters, level, &bodies, seed)
+        let mut key = Self::without_bodies(parameters, level, seed.clone());
+        (0..groups(parameters, level)).for_each(|digit| key.set_body(digit, &body(digit)));
+        key
     }
 
-    /// From the `b_d` and the seed of the `a_d`.
-    pub(crate) fn from_parts(parameters: &LatticeParameters, level: usize, bodies: &[Poly<Eval>], seed: Seed) -> Self {
+    /// From the seed of the `a_d`; the `b_d` are still to come.
+    pub(crate) fn without_bodies(parameters: &LatticeParameters, level: usize, seed: Seed) -> Self {
         let (ring, count) = (parameters.ring(), groups(parameters, level));
-        let row_lines = ring.degree() / LANES;
-        let mut lines = vec![Line::ZERO; ring.key_basis(level).rows() * row_lines * 2 * count];
-        for (digit, b) in bodies.iter().enumerate() {
-            let a = uniform(ring, b.basis(), &seed, digit as u64);
-            for (half, element) in [b, &a].into_iter().enumerate() {
-                let places = lines.iter_mut().skip(2 * digit + half).step_by(2 * count);
-                let eights = element.values().as_chunks().0;
-                places.zip(eights).for_each(|(line, eight)| line.0 = *eight);
-            }
+        let values = ring.scratch(ring.key_basis(level).rows() * 2 * count);
+        Self { parameters: parameters.clone(), level, seed, values }
+    }
+
+    /// `b_d`, and `a_d` with it: all of them, before the key is used.
+    pub(crate) fn set_body(&mut self, digit: usize, b: &Poly<Eval>) {
+        let a = uniform(self.parameters.ring(), b.basis(), &self.seed, digit as u64);
+        let count = groups(&self.parameters, self.level);
+        for (half, element) in [b, &a].into_iter().enumerate() {
+            let places = self.values.as_chunks_mut::<LANES>().0.iter_mut().skip(2 * digit + half).step_by(2 * count);
+            places.zip(element.values().as_chunks().0).for_each(|(place, eight)| *place = *eight);
         }
-        Self { parameters: parameters.clone(), level, seed, lines }
     }
 
     /// The parameters.
@@ -107,9 +109,8 @@ impl EvaluationKey {
         let (ring, count) = (self.parameters.ring(), groups(&self.parameters, self.level));
         (0..count).map(move |digit| {
             let mut body = Poly::any(ring, ring.key_basis(self.level));
-            let places = self.lines.iter().skip(2 * digit).step_by(2 * count);
-            let eights = body.values_mut().as_chunks_mut().0;
-            places.zip(eights).for_each(|(line, eight)| *eight = line.0);
+            let places = self.values.as_chunks::<LANES>().0.iter().skip(2 * digit).step_by(2 * count);
+            places.zip(body.values_mut().as_chunks_mut().0).for_each(|(place, eight)| *eight = *place);
             body
         })
     }
@@ -129,12 +130,17 @@ impl EvaluationKey {
         self.level
     }
 
+    /// Bytes of its values in memory.
+    pub fn memory(&self) -> usize {
+        size_of_val(&self.values[..])
+    }
+
     /// Row `row` of the basis of keys at `level`: values in the order of reading, and how many digits there are.
     fn row(&self, level: usize, row: usize) -> (&[u64], usize) {
         let row = if row < level { row } else { row - level + self.level };
         let count = groups(&self.parameters, self.level);
-        let length = 2 * count * self.parameters.degree() / LANES;
-        (words(&self.lines[row * length..(row + 1) * length]), count)
+        let length = 2 * count * self.parameters.degree();
+        (&self.values[row * length..(row + 1) * length], count)
     }
 }
 
@@ -171,6 +177,11 @@ struct Level {
 pub struct Digits(Vec<Poly<Eval>>);
 
 impl Digits {
+    /// Bytes of them in memory.
+    pub fn memory(&self) -> usize {
+        self.0.iter().map(Poly::memory).sum()
+    }
+
     pub(super) fn basis(&self) -> Basis {
         self.0[0].basis()
     }

@@ -78,7 +78,7 @@ impl Pool {
     fn take(&self, count: usize) -> Vec<Line> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match kept.iter().rposition(|lines| lines.len() == count) {
-            Some(place) => kept.swap_remove(place),
+            Some(place) => kept.remove(place),
             None => {
                 drop(kept);
                 vec![Line::ZERO; count]
@@ -93,10 +93,18 @@ impl Pool {
         kept.iter().flat_map(|lines| words(lines).to_vec()).collect()
     }
 
+    /// What was given first goes first.
     fn give(&self, lines: Vec<Line>) {
+        if lines.len() > MOST {
+            return;
+        }
+        let mut old = Vec::new(); // given back to the system when the lock is free
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.iter().map(Vec::len).sum::<usize>() + lines.len() <= MOST {
-            kept.push(lines);
+        kept.push(lines);
+        let mut left = kept.iter().map(Vec::len).sum::<usize>();
+        while left > MOST {
+            old.push(kept.remove(0));
+            left -= old.last().map_or(0, Vec::len);
         }
     }
 }
@@ -168,5 +176,21 @@ impl std::ops::Deref for Buffer {
 impl std::ops::DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u64] {
         words_mut(&mut self.lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_pool_keeps_what_was_given_last() {
+        let pool: Arc<Pool> = Arc::default();
+        let third = LANES * (MOST / 3);
+        for count in [third, third + LANES, third, LANES * (MOST + 1), third + 2 * LANES] {
+            drop(Buffer::any(&pool, count));
+        }
+        let kept: Vec<usize> = pool.0.lock().unwrap().iter().map(|lines| lines.len() * LANES).collect();
+        assert_eq!(kept, [third, third + 2 * LANES]);
     }
 }

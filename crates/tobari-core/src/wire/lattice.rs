@@ -17,13 +17,16 @@
 //! | 18 | seeded ciphertext of CKKS | level (1), scale, seed 32, `c_0` |
 //!
 //! A scale is the exponent of 2 (8) and then that of each data prime (8), in two's complement and below 2^40 in absolute value.
-//! Plaintexts have no bytes: who has the numbers encodes them, to the same plaintext on every machine.
+//! Plaintexts have no such bytes: who has the numbers encodes them, to the same plaintext on every machine. Where one waits in a
+//! file of its owner, [`pack_plaintext`] has a short form for it, without a head.
 //!
 //! Integers are big-endian. An element is its rows, and a row its `N` values in the order of [`crate::ring::Ntt`], each in as many
 //! bits as its prime has, lowest bits first, filled up with zero bits to a byte. Uniform halves are seeds: [`crate::ring::Seed`].
 //! So an object is its coefficients and less than one per cent more, and there is one byte string for each.
 
 mod element;
+
+pub use self::element::{pack_plaintext, unpack_plaintext};
 
 use self::element::{element_bytes, read_element, write_element};
 use super::{Reader, VERSION, WireError};
@@ -39,8 +42,6 @@ const KEY_MAGIC: &[u8; 6] = b"TOBARI";
 const CHECK: u64 = 1 << 40;
 /// Bytes of it.
 const CHECK_BYTES: usize = 8;
-/// Of a bound on noise, in a bit: a power of two, so that what is read is written again.
-const BOUND_UNITS: f64 = 1024.0;
 /// Bytes of a prime.
 const PRIME_BYTES: usize = 7;
 
@@ -332,8 +333,14 @@ fn read_key(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result<E
     let level = read_level(reader, parameters)?;
     let basis = parameters.ring().key_basis(level);
     let seed = Seed::from_bytes(reader.array()?);
-    let bodies = (0..EvaluationKey::digits_at(parameters, level)).map(|_| read_element(reader, parameters, basis));
-    Ok(EvaluationKey::from_parts(parameters, level, &bodies.collect::<Result<Vec<_>, _>>()?, seed))
+    let digits = EvaluationKey::digits_at(parameters, level);
+    // all of it is there before there is memory for it
+    reader.expect(digits * element_bytes(parameters, basis))?;
+    let mut key = EvaluationKey::without_bodies(parameters, level, seed);
+    for digit in 0..digits {
+        key.set_body(digit, &read_element(reader, parameters, basis)?);
+    }
+    Ok(key)
 }
 
 fn read_level(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result<usize, LatticeWireError> {
@@ -345,8 +352,7 @@ fn read_level(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result
 pub fn encode_ciphertext(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
     write_ciphertext(LatticeKind::Ciphertext, ciphertext.inner(), |out| {
         out.extend_from_slice(&ciphertext.factor().to_be_bytes());
-        let fraction = (BOUND_UNITS * ciphertext.noise_bound()).ceil().clamp(0.0, f64::from(u32::MAX));
-        out.extend_from_slice(&(fraction as u32).to_be_bytes());
+        out.extend_from_slice(&ciphertext.bound_units().to_be_bytes());
     })
 }
 
@@ -357,7 +363,7 @@ pub fn encode_ciphertext(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
 pub fn decode_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result<bgv::Ciphertext, LatticeWireError> {
     let (inner, (factor, bound)) = read_ciphertext(LatticeKind::Ciphertext, bytes, parameters, |reader, _| {
         let factor = u64::from_be_bytes(reader.array()?);
-        let bound = f64::from(reader.u32()?) / BOUND_UNITS;
+        let bound = f64::from(reader.u32()?) / bgv::BOUND_UNITS;
         let unit = |t: Modulus| factor < t.value() && t.inverse(factor).is_some();
         let legal = matches!(parameters.plaintext(), Plaintext::Integers(t) if unit(t));
         if legal { Ok((factor, bound)) } else { Err(LatticeWireError::Malformed("factor")) }

@@ -3,6 +3,7 @@
 mod call;
 mod lattice;
 mod line;
+mod memory;
 mod peer;
 mod plot;
 mod rounds;
@@ -18,6 +19,7 @@ pub(crate) fn run(job: &BenchJob) -> Result<ExitCode, Failure> {
     match job {
         BenchJob::Call(arguments) => call::run(arguments),
         BenchJob::Lattice(arguments) => lattice::run(arguments),
+        BenchJob::Memory(arguments) => memory::run(arguments),
     }
 }
 

@@ -146,3 +146,66 @@ fn legend(plot: &Plot, groups: &[usize], area: &Area) -> Result<(), Failure> {
     area.draw(&Text::new(plot.limit.1.clone(), (46, line), text))?;
     Ok(())
 }
+
+/// Bars in groups, from 1 on a logarithmic axis.
+pub(super) struct Bars {
+    title: String,
+    x: String,
+    /// Group, name within it, value.
+    all: Vec<(String, String, f64)>,
+}
+
+impl Bars {
+    /// Without bars.
+    pub(super) fn new(title: &str, x: &str) -> Self {
+        Self { title: title.to_owned(), x: x.to_owned(), all: Vec::new() }
+    }
+
+    /// One more.
+    pub(super) fn push(&mut self, group: &str, name: &str, value: f64) {
+        self.all.push((group.to_owned(), name.to_owned(), value));
+    }
+}
+
+/// The bars as the text of an SVG file.
+pub(super) fn bars(bars: &Bars) -> Result<String, Failure> {
+    let mut text = String::new();
+    let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+    root.fill(&WHITE)?;
+    let most = bars.all.iter().map(|bar| bar.2).fold(1.5, f64::max);
+    let count = bars.all.len().max(1);
+    let mut chart = ChartBuilder::on(&root)
+        .caption(&bars.title, ("sans-serif", 17))
+        .margin(12)
+        .x_label_area_size(110)
+        .y_label_area_size(60)
+        .build_cartesian_2d(0f64..count as f64, (0.9..most * 1.2).log_scale())?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .disable_x_axis()
+        .light_line_style(TRANSPARENT)
+        .y_label_formatter(&|y| format!("{y:.2}"))
+        .y_desc(&bars.title)
+        .label_style(("sans-serif", 14))
+        .draw()?;
+    let mut groups: Vec<&str> = bars.all.iter().map(|bar| bar.0.as_str()).collect();
+    groups.dedup();
+    let colour = |group: &str| Palette99::pick(groups.iter().position(|other| *other == group).unwrap_or(0)).mix(0.8);
+    chart.draw_series(bars.all.iter().enumerate().map(|(i, (group, _, value))| {
+        let place = i as f64;
+        Rectangle::new([(place + 0.15, 0.9), (place + 0.85, *value)], colour(group).filled())
+    }))?;
+    let (names, values) = (("sans-serif", 12).into_font().transform(FontTransform::Rotate90), ("sans-serif", 12));
+    for (i, (group, name, value)) in bars.all.iter().enumerate() {
+        let (x, y) = chart.backend_coord(&(i as f64 + 0.5, 0.9));
+        root.draw(&Text::new(format!("{group}: {name}"), (x + 6, y + 6), names.clone()))?;
+        let (x, y) = chart.backend_coord(&(i as f64 + 0.2, *value));
+        root.draw(&Text::new(format!("{value:.2}"), (x, y - 15), values))?;
+    }
+    root.draw(&Text::new(bars.x.clone(), (12, SIZE.1 as i32 - 20), values))?;
+    root.present()?;
+    drop(chart);
+    drop(root);
+    Ok(text)
+}

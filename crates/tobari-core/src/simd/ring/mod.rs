@@ -242,6 +242,11 @@ impl Permutation {
         Self { firsts, patterns }
     }
 
+    /// Bytes in memory.
+    pub(crate) fn memory(&self) -> usize {
+        size_of_val(&self.firsts[..]) + size_of_val(&self.patterns)
+    }
+
     /// For each eight places: which eight, and the places in it.
     fn blocks(&self) -> impl Iterator<Item = (usize, &[u64; 8])> {
         self.firsts.iter().map(|first| ((first >> 3) as usize, &self.patterns[(first & 7) as usize]))

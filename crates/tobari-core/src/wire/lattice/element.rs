@@ -1,8 +1,10 @@
 //! The bytes of an element: row after row, bit after bit.
 
 use super::LatticeWireError;
+use crate::bgv::{EncodeError, Plaintext, centred, modulus};
 use crate::params::LatticeParameters;
 use crate::ring::{Basis, Eval, Modulus, Poly};
+use crate::simd::RingKernels;
 use crate::wire::Reader;
 
 /// Bytes of an element over this basis.
@@ -19,18 +21,50 @@ fn row_bytes(degree: usize, q: &Modulus) -> usize {
 pub(super) fn write_element(element: &Poly<Eval>, out: &mut Vec<u8>) {
     let ring = element.ring();
     for (row, table) in ring.tables(element.basis()).enumerate() {
-        let bits = table.modulus().bits();
-        let (mut buffer, mut held) = (0u128, 0);
-        for residue in element.row(row) {
-            buffer |= u128::from(*residue) << held;
-            held += bits;
-            if held >= 64 {
-                out.extend_from_slice(&(buffer as u64).to_le_bytes());
-                (buffer, held) = (buffer >> 64, held - 64);
-            }
-        }
-        out.extend_from_slice(&(buffer as u64).to_le_bytes()[..held.div_ceil(8) as usize]);
+        pack(element.row(row), table.modulus(), out);
     }
+}
+
+fn pack(residues: &[u64], q: &Modulus, out: &mut Vec<u8>) {
+    let (mut buffer, mut held) = (0u128, 0);
+    for residue in residues {
+        buffer |= u128::from(*residue) << held;
+        held += q.bits();
+        if held >= 64 {
+            out.extend_from_slice(&(buffer as u64).to_le_bytes());
+            (buffer, held) = (buffer >> 64, held - 64);
+        }
+    }
+    out.extend_from_slice(&(buffer as u64).to_le_bytes()[..held.div_ceil(8) as usize]);
+}
+
+/// A public plaintext of BGV in its shortest form: no head, its coefficients modulo `t` as a row of an element.
+///
+/// # Errors
+/// [`EncodeError::Approximate`] for parameters of another scheme.
+pub fn pack_plaintext(plaintext: &Plaintext, parameters: &LatticeParameters) -> Result<Vec<u8>, EncodeError> {
+    let t = modulus(parameters)?;
+    let mut residues = vec![0; parameters.degree()];
+    (RingKernels::best().of_integers)(&t, plaintext.coefficients(), &mut residues);
+    let mut out = Vec::with_capacity(row_bytes(residues.len(), &t));
+    pack(&residues, &t, &mut out);
+    Ok(out)
+}
+
+/// Reads such a plaintext.
+///
+/// # Errors
+/// [`LatticeWireError`] that names what was expected and found.
+pub fn unpack_plaintext(bytes: &[u8], parameters: &LatticeParameters) -> Result<Plaintext, LatticeWireError> {
+    let t = modulus(parameters).map_err(|_| LatticeWireError::Malformed("scheme"))?;
+    let mut reader = Reader::new(bytes);
+    let length = row_bytes(parameters.degree(), &t);
+    reader.expect_rest(length)?;
+    let mut residues = vec![0; parameters.degree()];
+    if !unpack(reader.take(length)?, &t, &mut residues) {
+        return Err(LatticeWireError::Malformed("coefficient"));
+    }
+    Ok(Plaintext::from_centred(centred(&t, &residues)))
 }
 
 pub(super) fn read_element(
@@ -46,25 +80,35 @@ pub(super) fn read_element(
         let q = table.modulus();
         let row;
         (row, bytes) = bytes.split_at(row_bytes(ring.degree(), q));
-        let (mut buffer, mut held, mut words) = (0u128, 0, row.chunks(8));
-        for value in element.row_mut(index) {
-            if held < q.bits() {
-                let word = words.next().unwrap_or_default();
-                let mut padded = [0; 8];
-                padded[..word.len()].copy_from_slice(word);
-                buffer |= u128::from(u64::from_le_bytes(padded)) << held;
-                held += 64;
-            }
-            let residue = buffer as u64 & (u64::MAX >> (64 - q.bits()));
-            if residue >= q.value() {
-                return Err(LatticeWireError::Malformed("residue"));
-            }
-            *value = residue;
-            (buffer, held) = (buffer >> q.bits(), held - q.bits());
-        }
-        if buffer != 0 {
-            return Err(LatticeWireError::Malformed("row"));
+        if !unpack(row, q, element.row_mut(index)) {
+            return Err(LatticeWireError::Malformed("residue"));
         }
     }
     Ok(element)
+}
+
+/// Bytes that hold eight values and the word that the last of them is read in.
+const WINDOW: usize = 64;
+
+/// Residues of as many bits as `q` has, and whether all are below it. Eight of them are so many whole bytes, and each lies in a word
+/// that begins at a byte, because none has more than 57 bits; nothing is left at the end of a row, of which eight divides the length.
+fn unpack(row: &[u8], q: &Modulus, out: &mut [u64]) -> bool {
+    let bits = q.bits() as usize;
+    let mask = u64::MAX >> (64 - bits);
+    let places: [(usize, usize); 8] = std::array::from_fn(|i| (i * bits / 8, i * bits % 8));
+    let mut outside = 0;
+    for (block, eight) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        let rest = &row[block * bits..];
+        let mut padded = [0; WINDOW];
+        let window = rest.first_chunk().unwrap_or_else(|| {
+            padded[..rest.len()].copy_from_slice(rest);
+            &padded
+        });
+        for (value, (byte, shift)) in eight.iter_mut().zip(places) {
+            let word = window[byte..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            *value = word >> shift & mask;
+            outside |= (q.value() - 1).wrapping_sub(*value); // its highest bit is set if the value is not below `q`
+        }
+    }
+    outside >> 63 == 0
 }

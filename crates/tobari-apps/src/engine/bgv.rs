@@ -1,0 +1,423 @@
+//! Steps on exact integers modulo `t`, in two rows of `N/2` slots.
+
+use super::{EngineError, Sizes, check_length, check_shape, result};
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use std::borrow::Cow;
+use std::sync::Arc;
+use tobari_core::bgv::{Ciphertext, Encoder, EvaluationKeys, Evaluator, Hoisted, Plaintext, PreparedPlaintext};
+use tobari_core::params::{LatticeParameters, Plaintext as Scheme};
+use tobari_core::ring::Seed;
+use tobari_core::rlwe::{EvaluationKey, PublicKey};
+use tobari_core::wire;
+use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
+use tobari_plan::engine::{Engine, Shapes};
+use tobari_plan::program::{Encoding, Kind, Op, Shape};
+
+/// Bytes of a ciphertext's factor and of the bound on its noise.
+const OWN: u64 = 12;
+
+/// Computes with ciphertexts of BGV; knows no secret key.
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_apps::engine::BgvEngine;
+/// use tobari_core::bgv::{Decryptor, Encoder};
+/// use tobari_core::params::NamedSet;
+/// use tobari_core::ring::Seed;
+/// use tobari_core::rlwe::SecretKey;
+/// use tobari_plan::engine::{Direct, Machine};
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let parameters = NamedSet::from_name("search").unwrap().parameters()?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
+/// let query = holder.encrypt(&encoder.encode(&[1, 2, 3])?, 3, &mut rng).expand();
+///
+/// let engine = BgvEngine::new(&parameters, None, Seed::random(&mut rng))?;
+/// let (query, row) = (engine.ciphertext(query)?.into(), engine.integers(&[10, 20, 30], 2)?.into());
+/// let product = Direct::new(&engine).mul_plain(&query, &row)?;
+/// let found = holder.decrypt(product.as_ciphertext().unwrap());
+/// assert_eq!(encoder.decode(&found)[..3], [10, 40, 90]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct BgvEngine {
+    tables: Arc<Tables>,
+    run: Seed,
+}
+
+/// What serves every run.
+struct Tables {
+    parameters: LatticeParameters,
+    evaluator: Evaluator,
+    encoder: Encoder,
+    /// Steps on plaintexts alone.
+    clear: ClearEngine,
+    public: Option<PublicKey>,
+}
+
+/// A value under BGV: a ciphertext, cut into digits or not, a plaintext, or one evaluation key.
+pub struct BgvValue(Inner);
+
+enum Inner {
+    Ciphertext(Ciphertext),
+    Hoisted(Hoisted<'static>),
+    Plaintext(PreparedPlaintext),
+    Key(EvaluationKeys),
+}
+
+impl BgvValue {
+    /// The ciphertext that it is.
+    pub fn as_ciphertext(&self) -> Option<&Ciphertext> {
+        match &self.0 {
+            Inner::Ciphertext(ciphertext) => Some(ciphertext),
+            _ => None,
+        }
+    }
+
+    fn parameters(&self) -> Option<&LatticeParameters> {
+        match &self.0 {
+            Inner::Ciphertext(ciphertext) => Some(ciphertext.parameters()),
+            Inner::Hoisted(hoisted) => Some(hoisted.ciphertext().parameters()),
+            Inner::Plaintext(plaintext) => Some(plaintext.parameters()),
+            Inner::Key(keys) => keys.only().map(EvaluationKey::parameters),
+        }
+    }
+
+    /// Bytes that it holds in memory.
+    pub fn memory(&self) -> u64 {
+        let memory = match &self.0 {
+            Inner::Ciphertext(ciphertext) => ciphertext.memory(),
+            Inner::Hoisted(hoisted) => hoisted.memory(),
+            Inner::Plaintext(plaintext) => plaintext.memory(),
+            Inner::Key(keys) => keys.memory(),
+        };
+        memory as u64
+    }
+}
+
+impl BgvEngine {
+    /// For these parameters, with the key under which floods are encrypted, where there are floods, and the secret of a run.
+    ///
+    /// # Errors
+    /// [`EngineError`] for parameters of another scheme, without slots, or with a plaintext modulus that is not below the first
+    /// prime, and for a public key of other parameters.
+    pub fn new(parameters: &LatticeParameters, public: Option<PublicKey>, run: Seed) -> Result<Self, EngineError> {
+        let (evaluator, encoder) = (Evaluator::new(parameters)?, Encoder::new(parameters)?);
+        let t = parameters.error_factor();
+        let below = t < parameters.ring().data_primes()[0].modulus().value();
+        if !below || !matches!(parameters.plaintext(), Scheme::Integers(_)) {
+            return Err(EngineError::Parameters { expected: "a plaintext modulus below the first prime" });
+        }
+        if public.as_ref().is_some_and(|key| key.parameters() != parameters) {
+            return Err(EngineError::Parameters { expected: "a public key of the engine's parameters" });
+        }
+        let clear = ClearEngine { arithmetic: Arithmetic::Modulo(t), rows: 2, columns: parameters.degree() / 2 };
+        let tables = Tables { parameters: parameters.clone(), evaluator, encoder, clear, public };
+        Ok(Self { tables: Arc::new(tables), run })
+    }
+
+    /// The same engine for another run: its tables are shared.
+    #[must_use]
+    pub fn next_run(&self, run: Seed) -> Self {
+        Self { tables: Arc::clone(&self.tables), run }
+    }
+
+    /// A ciphertext as a value. The bound on its noise is rounded up to what bytes hold, so that a run that is paged gives the same
+    /// bytes as one that is not.
+    ///
+    /// # Errors
+    /// [`EngineError`] for one of other parameters, or a product that was not relinearised.
+    pub fn ciphertext(&self, ciphertext: Ciphertext) -> Result<BgvValue, EngineError> {
+        if *ciphertext.parameters() != self.tables.parameters || ciphertext.needs_relinearization() {
+            return Err(EngineError::Parameters { expected: "a ciphertext of two parts and the engine's parameters" });
+        }
+        Ok(BgvValue(Inner::Ciphertext(ciphertext.with_written_bound())))
+    }
+
+    /// A public plaintext for ciphertexts of this level and below.
+    ///
+    /// # Errors
+    /// [`EngineError`] for no such level, or a plaintext of another degree.
+    pub fn plaintext(&self, plaintext: &Plaintext, level: u16) -> Result<BgvValue, EngineError> {
+        if plaintext.coefficients().len() != self.tables.parameters.degree() {
+            return Err(EngineError::Parameters { expected: "a plaintext of the engine's degree" });
+        }
+        let data = self.sizes().primes(level)?;
+        Ok(BgvValue(Inner::Plaintext(PreparedPlaintext::new(&self.tables.parameters, plaintext, data)?)))
+    }
+
+    /// Integers in slots, the first row first, for ciphertexts of this level and below.
+    ///
+    /// # Errors
+    /// [`EngineError`] for more than there are slots, or no such level.
+    pub fn integers(&self, slots: &[i64], level: u16) -> Result<BgvValue, EngineError> {
+        self.plaintext(&self.tables.encoder.encode(slots)?, level)
+    }
+
+    /// The only key of these.
+    ///
+    /// # Errors
+    /// [`EngineError`] for none or several, or one of other parameters.
+    pub fn key(&self, keys: EvaluationKeys) -> Result<BgvValue, EngineError> {
+        let ours = keys.only().is_some_and(|key| *key.parameters() == self.tables.parameters);
+        let expected = EngineError::Parameters { expected: "one key of the engine's parameters" };
+        ours.then_some(BgvValue(Inner::Key(keys))).ok_or(expected)
+    }
+
+    /// The level of fresh ciphertexts.
+    pub fn top_level(&self) -> u16 {
+        self.sizes().top_level()
+    }
+
+    /// The shape of a ciphertext.
+    ///
+    /// # Errors
+    /// [`EngineError::Level`].
+    pub fn ciphertext_shape(&self, level: u16) -> Result<Shape, EngineError> {
+        self.sizes().ciphertext(level, OWN)
+    }
+
+    /// The shape of a plaintext.
+    ///
+    /// # Errors
+    /// [`EngineError::Level`].
+    pub fn plaintext_shape(&self, level: u16) -> Result<Shape, EngineError> {
+        let (sizes, t) = (self.sizes(), self.tables.parameters.error_factor());
+        let resident = sizes.rows(sizes.primes(level)?);
+        let bits = u64::from(u64::BITS - t.leading_zeros());
+        Ok(Shape {
+            kind: Kind::Plain,
+            level,
+            resident,
+            packed: (self.tables.parameters.degree() as u64 * bits).div_ceil(8),
+            raw: (self.tables.parameters.degree() as u64 * bits).div_ceil(8),
+        })
+    }
+
+    /// The shape of a key for rotations.
+    ///
+    /// # Errors
+    /// [`EngineError`] for no such level, or parameters without a special prime.
+    pub fn rotation_key_shape(&self, level: u16) -> Result<Shape, EngineError> {
+        self.sizes().rotation_key(level)
+    }
+
+    /// The shape of a key for products.
+    ///
+    /// # Errors
+    /// As [`Self::rotation_key_shape`].
+    pub fn relinearization_key_shape(&self, level: u16) -> Result<Shape, EngineError> {
+        self.sizes().relinearization_key(level)
+    }
+
+    /// The shape of a value.
+    ///
+    /// # Errors
+    /// [`EngineError::Parameters`] for a value of an engine with others.
+    pub fn shape_of(&self, value: &BgvValue) -> Result<Shape, EngineError> {
+        if value.parameters() != Some(&self.tables.parameters) {
+            return Err(EngineError::Parameters { expected: "values of the engine's parameters" });
+        }
+        let level = |data: usize| data.saturating_sub(1) as u16;
+        let shape = match &value.0 {
+            Inner::Ciphertext(ciphertext) => self.ciphertext_shape(level(ciphertext.level())),
+            Inner::Hoisted(hoisted) => self.sizes().hoisted(level(hoisted.ciphertext().level()), OWN),
+            Inner::Plaintext(plaintext) => self.plaintext_shape(level(plaintext.level())),
+            Inner::Key(keys) => self.relinearization_key_shape(level(keys.only().map_or(0, EvaluationKey::level))),
+        };
+        Ok(Shape { resident: value.memory(), ..shape? })
+    }
+
+    fn sizes(&self) -> Sizes<'_> {
+        Sizes(&self.tables.parameters)
+    }
+
+    fn ready(&self, kind: Kind, level: u16) -> Result<Shape, EngineError> {
+        match kind {
+            Kind::Encrypted => self.ciphertext_shape(level),
+            Kind::Hoisted => self.sizes().hoisted(level, OWN),
+            Kind::Plain => self.plaintext_shape(level),
+            _ => Err(EngineError::Step("expected a step that makes no key, found one".to_owned())),
+        }
+    }
+
+    /// A step on plaintexts alone: their slots in the clear.
+    fn plain(&self, step: usize, op: Op, args: &[&BgvValue], level: u16) -> Result<BgvValue, EngineError> {
+        let slots = |arg: &&BgvValue| match &arg.0 {
+            Inner::Plaintext(plaintext) => {
+                Ok(ClearValue::Integers(self.tables.encoder.decode(&unprepared(plaintext)?)))
+            }
+            _ => Err(unexpected(op)),
+        };
+        let args = args.iter().map(slots).collect::<Result<Vec<_>, _>>()?;
+        match self.tables.clear.step(step, op, &args.iter().collect::<Vec<_>>())? {
+            ClearValue::Integers(slots) => self.integers(&slots, level),
+            _ => Err(unexpected(op)),
+        }
+    }
+
+    /// A ciphertext from arguments of which at least one is encrypted.
+    fn encrypted(&self, step: usize, op: Op, args: &[&BgvValue], level: usize) -> Result<Ciphertext, EngineError> {
+        let evaluator = &self.tables.evaluator;
+        let args: Vec<&Inner> = args.iter().map(|arg| &arg.0).collect();
+        Ok(match (op, &args[..]) {
+            (Op::Add, terms) => self.sum(op, terms, level)?,
+            (Op::Sub, [Inner::Ciphertext(a), Inner::Ciphertext(b)]) => {
+                evaluator.sub(&*self.lowered(a, level)?, &*self.lowered(b, level)?)?
+            }
+            (Op::Sub, [Inner::Ciphertext(a), Inner::Plaintext(b)]) => {
+                evaluator.neg(&evaluator.add_plain(&evaluator.neg(a)?, &unprepared(b)?)?)?
+            }
+            (Op::Sub, [Inner::Plaintext(a), Inner::Ciphertext(b)]) => {
+                evaluator.add_plain(&evaluator.neg(b)?, &unprepared(a)?)?
+            }
+            (Op::Neg, [Inner::Ciphertext(a)]) => evaluator.neg(a)?,
+            (Op::Scale(c), [Inner::Ciphertext(a)]) => evaluator.mul_scalar(a, c)?,
+            (Op::Offset(c), [Inner::Ciphertext(a)]) => evaluator.add_constant(a, c)?,
+            (Op::Mul, [Inner::Ciphertext(a), Inner::Ciphertext(b), Inner::Key(keys)]) => {
+                evaluator.mul_mod_switch(a, b, keys)?
+            }
+            (Op::Mul, [Inner::Ciphertext(a), Inner::Plaintext(b)]) => evaluator.mul_prepared(a, b)?,
+            (Op::Dot, pairs) => self.dot(step, pairs, level)?,
+            (Op::Rotate(steps), [Inner::Ciphertext(a), Inner::Key(keys)]) => evaluator.rotate(a, steps, keys)?,
+            (Op::RotateHoisted(steps), [Inner::Hoisted(a), Inner::Key(keys)]) => {
+                evaluator.rotate_cut(a, steps, keys)?
+            }
+            (Op::Rescale | Op::LowerTo(_), [Inner::Ciphertext(a)]) => evaluator.mod_switch_to(a, level)?,
+            (Op::Flood(bits), [Inner::Ciphertext(a)]) => self.flood(step, a, bits)?,
+            _ => return Err(unexpected(op)),
+        })
+    }
+
+    fn lowered<'a>(&self, a: &'a Ciphertext, level: usize) -> Result<Cow<'a, Ciphertext>, EngineError> {
+        let stays = a.level() <= level;
+        Ok(if stays { Cow::Borrowed(a) } else { Cow::Owned(self.tables.evaluator.mod_switch_to(a, level)?) })
+    }
+
+    /// Encrypted terms first, in their order: one vector that the others are added to.
+    fn sum(&self, op: Op, terms: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
+        let mut sum: Option<Ciphertext> = None;
+        for term in terms {
+            let Inner::Ciphertext(term) = term else { continue };
+            let term = self.lowered(term, level)?;
+            match &mut sum {
+                Some(sum) => self.tables.evaluator.add_assign(sum, &term)?,
+                None => sum = Some(term.into_owned()),
+            }
+        }
+        let mut sum = sum.ok_or_else(|| unexpected(op))?;
+        for term in terms {
+            if let Inner::Plaintext(term) = term {
+                sum = self.tables.evaluator.add_plain(&sum, &unprepared(term)?)?;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Products of ciphertexts in one pass, then those of plaintexts.
+    fn dot(&self, step: usize, pairs: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
+        let (mut lowered, mut products) = (Vec::new(), Vec::new());
+        for pair in pairs.chunks_exact(2) {
+            match pair {
+                [Inner::Ciphertext(a), Inner::Plaintext(b)] => lowered.push((self.lowered(a, level)?, b)),
+                [Inner::Plaintext(a), Inner::Plaintext(b)] => {
+                    let pair = [a, b].map(|plaintext| BgvValue(Inner::Plaintext(plaintext.clone())));
+                    products.push(self.plain(step, Op::Mul, &pair.each_ref(), level as u16 - 1)?);
+                }
+                _ => return Err(unexpected(Op::Dot)),
+            }
+        }
+        if lowered.is_empty() {
+            return Err(unexpected(Op::Dot));
+        }
+        let pairs: Vec<_> = lowered.iter().map(|(a, b)| (&**a, *b)).collect();
+        let sum = BgvValue(Inner::Ciphertext(self.tables.evaluator.dot_prepared(&pairs)?));
+        let terms: Vec<&Inner> = std::iter::once(&sum).chain(&products).map(|value| &value.0).collect();
+        if products.is_empty() { into_ciphertext(sum) } else { self.sum(Op::Dot, &terms, level) }
+    }
+
+    /// The same bytes whenever this step is done in this run.
+    fn flood(&self, step: usize, a: &Ciphertext, bits: u16) -> Result<Ciphertext, EngineError> {
+        let public = self.tables.public.as_ref().ok_or_else(|| EngineError::Step(NO_PUBLIC_KEY.to_owned()))?;
+        let index = u64::try_from(step).ok().filter(|index| index >> 56 == 0);
+        let index = index.ok_or_else(|| EngineError::Step("expected fewer than 2^56 steps, found more".to_owned()))?;
+        let mut rng = ChaCha20Rng::from_seed(*zeroize::Zeroizing::new(self.run.derive(index).to_bytes()));
+        Ok(self.tables.evaluator.flood(a, public, bits.into(), &mut rng)?)
+    }
+}
+
+const NO_PUBLIC_KEY: &str = "expected a public key for floods, found none";
+
+fn unexpected(op: Op) -> EngineError {
+    EngineError::Step(format!("expected arguments that {op} takes, found others"))
+}
+
+/// What was prepared.
+fn unprepared(plaintext: &PreparedPlaintext) -> Result<Plaintext, EngineError> {
+    plaintext.to_plaintext().ok_or(EngineError::Parameters { expected: "a plaintext modulus below the first prime" })
+}
+
+fn into_ciphertext(value: BgvValue) -> Result<Ciphertext, EngineError> {
+    match value.0 {
+        Inner::Ciphertext(ciphertext) => Ok(ciphertext),
+        _ => Err(EngineError::Value { expected: "a ciphertext".to_owned() }),
+    }
+}
+
+impl Shapes for BgvEngine {
+    fn shape(&self, op: Op, args: &[Shape]) -> Result<Shape, String> {
+        let (kind, level) = result(op, args)?;
+        if matches!(op, Op::Flood(_)) && self.tables.public.is_none() {
+            return Err(NO_PUBLIC_KEY.to_owned());
+        }
+        self.ready(kind, level).map_err(|error| error.to_string())
+    }
+}
+
+impl Engine for BgvEngine {
+    type Value = BgvValue;
+    type Error = EngineError;
+
+    fn step(&self, step: usize, op: Op, args: &[&BgvValue]) -> Result<BgvValue, EngineError> {
+        let shapes = args.iter().map(|arg| self.shape_of(arg)).collect::<Result<Vec<_>, _>>()?;
+        let shape = self.shape(op, &shapes).map_err(EngineError::Step)?;
+        match (shape.kind, args) {
+            (Kind::Plain, _) => self.plain(step, op, args, shape.level),
+            (Kind::Hoisted, [BgvValue(Inner::Ciphertext(a))]) => {
+                Ok(BgvValue(Inner::Hoisted(self.tables.evaluator.hoist(a)?.into_owned())))
+            }
+            _ => self.ciphertext(self.encrypted(step, op, args, usize::from(shape.level) + 1)?),
+        }
+    }
+
+    fn export(&self, value: &BgvValue, shape: &Shape, _: Encoding, bytes: &mut [u8]) -> Result<(), EngineError> {
+        check_shape(shape, &self.shape_of(value)?)?;
+        check_length(shape, bytes.len())?;
+        let parameters = &self.tables.parameters;
+        let written = match &value.0 {
+            Inner::Ciphertext(ciphertext) => wire::encode_ciphertext(ciphertext),
+            Inner::Hoisted(hoisted) => wire::encode_ciphertext(hoisted.ciphertext()),
+            Inner::Plaintext(plaintext) => wire::pack_plaintext(&unprepared(plaintext)?, parameters)?,
+            Inner::Key(keys) => wire::encode_evaluation_keys(keys, parameters),
+        };
+        check_length(shape, written.len())?;
+        bytes.copy_from_slice(&written);
+        Ok(())
+    }
+
+    fn import(&self, shape: &Shape, _: Encoding, bytes: &[u8]) -> Result<BgvValue, EngineError> {
+        check_length(shape, bytes.len())?;
+        let parameters = &self.tables.parameters;
+        let value = match shape.kind {
+            Kind::Encrypted => self.ciphertext(wire::decode_ciphertext(bytes, parameters)?)?,
+            Kind::Hoisted => {
+                let ciphertext = into_ciphertext(self.ciphertext(wire::decode_ciphertext(bytes, parameters)?)?)?;
+                BgvValue(Inner::Hoisted(self.tables.evaluator.hoist(&ciphertext)?.into_owned()))
+            }
+            Kind::Plain => self.plaintext(&wire::unpack_plaintext(bytes, parameters)?, shape.level)?,
+            Kind::Key => self.key(wire::decode_evaluation_keys(bytes, parameters)?)?,
+            _ => return Err(EngineError::Malformed("kind")),
+        };
+        check_shape(shape, &self.shape_of(&value)?)?;
+        Ok(value)
+    }
+}

@@ -1,0 +1,417 @@
+//! Steps on approximate numbers, real ones in one row of `N/2` slots.
+//!
+//! **Scales are the caller's**: they are the core's, exact, and a step on values whose scales do not go together is refused when it is
+//! done, not when it is recorded, for shapes have no scales. A product of two ciphertexts is rescaled, and a product with a plaintext
+//! is not; a plaintext that is encoded at the scale of the last prime of its level
+//! ([`Scale::prime`]) gives, rescaled, the scale of the ciphertext again.
+
+use super::{EngineError, Sizes, check_length, check_shape, result};
+use std::borrow::Cow;
+use tobari_core::ckks::{Ciphertext, Encoder, EvaluationKeys, Evaluator, Hoisted, OperationError, Plaintext, Scale};
+use tobari_core::params::LatticeParameters;
+use tobari_core::rlwe::EvaluationKey;
+use tobari_core::wire;
+use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
+use tobari_plan::engine::{Engine, Shapes};
+use tobari_plan::program::{Encoding, Kind, Op, Shape};
+use zeroize::Zeroizing;
+
+/// Computes with ciphertexts of CKKS; knows no secret key. No step of it is randomised.
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_apps::engine::CkksEngine;
+/// use tobari_core::ckks::{Decryptor, Encoder, Scale};
+/// use tobari_core::params::NamedSet;
+/// use tobari_core::rlwe::SecretKey;
+/// use tobari_plan::engine::{Direct, Machine};
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let parameters = NamedSet::from_name("infer-f").unwrap().parameters()?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let (encoder, scale) = (Encoder::new(&parameters)?, Scale::power_of_two(26));
+/// let image = encoder.encode(&[1.0, 2.0], &scale, 3)?.encrypt_seeded(&secret, &mut rng)?.expand();
+///
+/// let engine = CkksEngine::new(&parameters)?;
+/// let (image, weights) = (engine.ciphertext(image)?.into(), engine.numbers(&[0.5, -0.5], &scale, 2)?.into());
+/// let product = Direct::new(&engine).mul_plain(&image, &weights)?;
+/// let found = Decryptor::new(&secret, &encoder)?.decrypt(product.as_ciphertext().unwrap())?;
+/// assert!((found[0] - 0.5).abs() < 1e-3 && (found[1] + 1.0).abs() < 1e-3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct CkksEngine {
+    parameters: LatticeParameters,
+    evaluator: Evaluator,
+    encoder: Encoder,
+    /// Steps on plaintexts alone.
+    clear: ClearEngine,
+}
+
+/// A value under CKKS: a ciphertext, cut into digits or not, a plaintext, or one evaluation key.
+pub struct CkksValue(Inner);
+
+enum Inner {
+    Ciphertext(Ciphertext),
+    Hoisted(Hoisted<'static>),
+    Plaintext(Numbers),
+    Key(EvaluationKeys),
+}
+
+/// A plaintext, and what it was encoded from: what the encoding rounds off is not lost where it goes to the tier and comes back.
+struct Numbers {
+    slots: Zeroizing<Vec<f64>>,
+    encoded: Plaintext,
+}
+
+impl CkksValue {
+    /// The ciphertext that it is.
+    pub fn as_ciphertext(&self) -> Option<&Ciphertext> {
+        match &self.0 {
+            Inner::Ciphertext(ciphertext) => Some(ciphertext),
+            _ => None,
+        }
+    }
+
+    fn parameters(&self) -> Option<&LatticeParameters> {
+        match &self.0 {
+            Inner::Ciphertext(ciphertext) => Some(ciphertext.parameters()),
+            Inner::Hoisted(hoisted) => Some(hoisted.ciphertext().parameters()),
+            Inner::Plaintext(numbers) => Some(numbers.encoded.parameters()),
+            Inner::Key(keys) => keys.only().map(EvaluationKey::parameters),
+        }
+    }
+
+    /// Bytes that it holds in memory.
+    pub fn memory(&self) -> u64 {
+        let memory = match &self.0 {
+            Inner::Ciphertext(ciphertext) => ciphertext.memory(),
+            Inner::Hoisted(hoisted) => hoisted.memory(),
+            Inner::Plaintext(numbers) => numbers.encoded.element().memory() + size_of_val(&numbers.slots[..]),
+            Inner::Key(keys) => keys.memory(),
+        };
+        memory as u64
+    }
+}
+
+impl CkksEngine {
+    /// For these parameters.
+    ///
+    /// # Errors
+    /// [`EngineError`] for parameters of another scheme, or without a special prime.
+    pub fn new(parameters: &LatticeParameters) -> Result<Self, EngineError> {
+        let (evaluator, encoder) = (Evaluator::new(parameters)?, Encoder::new(parameters)?);
+        let clear = ClearEngine { arithmetic: Arithmetic::Real, rows: 1, columns: parameters.degree() / 2 };
+        Ok(Self { parameters: parameters.clone(), evaluator, encoder, clear })
+    }
+
+    /// A ciphertext as a value.
+    ///
+    /// # Errors
+    /// [`EngineError`] for one of other parameters, or a product that was not relinearised.
+    pub fn ciphertext(&self, ciphertext: Ciphertext) -> Result<CkksValue, EngineError> {
+        if *ciphertext.parameters() != self.parameters || ciphertext.needs_relinearization() {
+            return Err(EngineError::Parameters { expected: "a ciphertext of two parts and the engine's parameters" });
+        }
+        Ok(CkksValue(Inner::Ciphertext(ciphertext)))
+    }
+
+    /// Real numbers in slots, for ciphertexts of this level and below; slots that are missing are 0.
+    ///
+    /// # Errors
+    /// [`EngineError`] for numbers that the encoder refuses, or no such level.
+    pub fn numbers(&self, slots: &[f64], scale: &Scale, level: u16) -> Result<CkksValue, EngineError> {
+        let encoded = self.encoder.encode(slots, scale, self.sizes().primes(level)?)?;
+        let mut all = Zeroizing::new(Vec::with_capacity(self.encoder.slots()));
+        all.extend_from_slice(slots);
+        all.resize(self.encoder.slots(), 0.0);
+        Ok(CkksValue(Inner::Plaintext(Numbers { slots: all, encoded })))
+    }
+
+    /// The only key of these.
+    ///
+    /// # Errors
+    /// [`EngineError`] for none or several, or one of other parameters.
+    pub fn key(&self, keys: EvaluationKeys) -> Result<CkksValue, EngineError> {
+        let ours = keys.only().is_some_and(|key| *key.parameters() == self.parameters);
+        let expected = EngineError::Parameters { expected: "one key of the engine's parameters" };
+        ours.then_some(CkksValue(Inner::Key(keys))).ok_or(expected)
+    }
+
+    /// The shape of a ciphertext.
+    ///
+    /// # Errors
+    /// [`EngineError::Level`].
+    pub fn ciphertext_shape(&self, level: u16) -> Result<Shape, EngineError> {
+        self.sizes().ciphertext(level, self.own())
+    }
+
+    /// The shape of a plaintext.
+    ///
+    /// # Errors
+    /// [`EngineError::Level`].
+    pub fn plaintext_shape(&self, level: u16) -> Result<Shape, EngineError> {
+        let data = self.sizes().primes(level)?;
+        let slots = 8 * self.encoder.slots() as u64;
+        let stored = slots + 8 * (1 + self.parameters.data_primes() as u64);
+        Ok(Shape { kind: Kind::Plain, level, resident: self.sizes().rows(data) + slots, packed: stored, raw: stored })
+    }
+
+    /// The shape of a key for rotations.
+    ///
+    /// # Errors
+    /// [`EngineError`] for no such level, or parameters without a special prime.
+    pub fn rotation_key_shape(&self, level: u16) -> Result<Shape, EngineError> {
+        self.sizes().rotation_key(level)
+    }
+
+    /// The shape of a key for products.
+    ///
+    /// # Errors
+    /// As [`Self::rotation_key_shape`].
+    pub fn relinearization_key_shape(&self, level: u16) -> Result<Shape, EngineError> {
+        self.sizes().relinearization_key(level)
+    }
+
+    /// The shape of a value.
+    ///
+    /// # Errors
+    /// [`EngineError::Parameters`] for a value of an engine with others.
+    pub fn shape_of(&self, value: &CkksValue) -> Result<Shape, EngineError> {
+        if value.parameters() != Some(&self.parameters) {
+            return Err(EngineError::Parameters { expected: "values of the engine's parameters" });
+        }
+        let level = |data: usize| data.saturating_sub(1) as u16;
+        let shape = match &value.0 {
+            Inner::Ciphertext(ciphertext) => self.ciphertext_shape(level(ciphertext.level())),
+            Inner::Hoisted(hoisted) => self.sizes().hoisted(level(hoisted.ciphertext().level()), self.own()),
+            Inner::Plaintext(numbers) => self.plaintext_shape(level(numbers.encoded.level())),
+            Inner::Key(keys) => self.relinearization_key_shape(level(keys.only().map_or(0, EvaluationKey::level))),
+        };
+        Ok(Shape { resident: value.memory(), ..shape? })
+    }
+
+    fn sizes(&self) -> Sizes<'_> {
+        Sizes(&self.parameters)
+    }
+
+    /// Bytes of a ciphertext's scale.
+    fn own(&self) -> u64 {
+        8 * (1 + self.parameters.data_primes() as u64)
+    }
+
+    fn ready(&self, kind: Kind, level: u16) -> Result<Shape, EngineError> {
+        match kind {
+            Kind::Encrypted => self.ciphertext_shape(level),
+            Kind::Hoisted => self.sizes().hoisted(level, self.own()),
+            Kind::Plain => self.plaintext_shape(level),
+            _ => Err(EngineError::Step("expected a step that makes no key, found one".to_owned())),
+        }
+    }
+
+    /// A step on plaintexts alone: their slots in the clear.
+    fn plain(&self, step: usize, op: Op, args: &[&Numbers], level: u16) -> Result<CkksValue, EngineError> {
+        let scale = scale_of(op, args)?;
+        let slots: Vec<ClearValue> = args.iter().map(|numbers| ClearValue::Reals(numbers.slots.to_vec())).collect();
+        match self.clear.step(step, op, &slots.iter().collect::<Vec<_>>())? {
+            ClearValue::Reals(slots) => self.numbers(&Zeroizing::new(slots), &scale, level),
+            _ => Err(unexpected(op)),
+        }
+    }
+
+    /// A ciphertext from arguments of which at least one is encrypted.
+    fn encrypted(&self, step: usize, op: Op, args: &[&CkksValue], level: usize) -> Result<Ciphertext, EngineError> {
+        let evaluator = &self.evaluator;
+        let args: Vec<&Inner> = args.iter().map(|arg| &arg.0).collect();
+        Ok(match (op, &args[..]) {
+            (Op::Add, terms) => self.sum(op, terms, level)?,
+            (Op::Sub, [Inner::Ciphertext(a), Inner::Ciphertext(b)]) => {
+                evaluator.sub(&*self.lowered(a, level)?, &*self.lowered(b, level)?)?
+            }
+            (Op::Sub, [Inner::Ciphertext(a), Inner::Plaintext(b)]) => {
+                evaluator.neg(&evaluator.add_plain(&evaluator.neg(a), &b.encoded)?)
+            }
+            (Op::Sub, [Inner::Plaintext(a), Inner::Ciphertext(b)]) => {
+                evaluator.add_plain(&evaluator.neg(b), &a.encoded)?
+            }
+            (Op::Neg, [Inner::Ciphertext(a)]) => evaluator.neg(a),
+            (Op::Scale(c), [Inner::Ciphertext(a)]) => evaluator.mul_integer(a, c),
+            (Op::Offset(c), [Inner::Ciphertext(a)]) => evaluator.add_constant(a, c as f64)?,
+            (Op::Mul, [Inner::Ciphertext(a), Inner::Ciphertext(b), Inner::Key(keys)]) => {
+                let least = a.level().min(b.level());
+                evaluator.mul_rescale(&*self.lowered(a, least)?, &*self.lowered(b, least)?, keys)?
+            }
+            (Op::Mul, [Inner::Ciphertext(a), Inner::Plaintext(b)]) => evaluator.mul_plain(a, &b.encoded)?,
+            (Op::Dot, pairs) => self.dot(step, pairs, level)?,
+            (Op::Rotate(steps), [Inner::Ciphertext(a), Inner::Key(keys)]) => evaluator.rotate(a, steps, keys)?,
+            (Op::RotateHoisted(steps), [Inner::Hoisted(a), Inner::Key(keys)]) => {
+                evaluator.rotate_hoisted(a, steps, keys)?
+            }
+            (Op::Rescale, [Inner::Ciphertext(a)]) => evaluator.rescale(a)?,
+            (Op::LowerTo(_), [Inner::Ciphertext(a)]) => evaluator.drop_to(a, level)?,
+            _ => return Err(unexpected(op)),
+        })
+    }
+
+    fn lowered<'a>(&self, a: &'a Ciphertext, level: usize) -> Result<Cow<'a, Ciphertext>, EngineError> {
+        let stays = a.level() <= level;
+        Ok(if stays { Cow::Borrowed(a) } else { Cow::Owned(self.evaluator.drop_to(a, level)?) })
+    }
+
+    /// Encrypted terms first, in their order: one vector that the others are added to.
+    fn sum(&self, op: Op, terms: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
+        let mut sum: Option<Ciphertext> = None;
+        for term in terms {
+            let Inner::Ciphertext(term) = term else { continue };
+            let term = self.lowered(term, level)?;
+            match &mut sum {
+                Some(sum) => self.evaluator.add_assign(sum, &term)?,
+                None => sum = Some(term.into_owned()),
+            }
+        }
+        let mut sum = sum.ok_or_else(|| unexpected(op))?;
+        for term in terms {
+            if let Inner::Plaintext(term) = term {
+                sum = self.evaluator.add_plain(&sum, &term.encoded)?;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Products of ciphertexts in one pass, then those of plaintexts.
+    fn dot(&self, step: usize, pairs: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
+        let (mut lowered, mut products) = (Vec::new(), Vec::new());
+        for pair in pairs.chunks_exact(2) {
+            match pair {
+                [Inner::Ciphertext(a), Inner::Plaintext(b)] => lowered.push((self.lowered(a, level)?, &b.encoded)),
+                [Inner::Plaintext(a), Inner::Plaintext(b)] => {
+                    products.push(self.plain(step, Op::Mul, &[a, b], level as u16 - 1)?);
+                }
+                _ => return Err(unexpected(Op::Dot)),
+            }
+        }
+        if lowered.is_empty() {
+            return Err(unexpected(Op::Dot));
+        }
+        let pairs: Vec<_> = lowered.iter().map(|(a, b)| (&**a, *b)).collect();
+        let sum = CkksValue(Inner::Ciphertext(self.evaluator.dot_plain(&pairs)?));
+        let terms: Vec<&Inner> = std::iter::once(&sum).chain(&products).map(|value| &value.0).collect();
+        if products.is_empty() { into_ciphertext(sum) } else { self.sum(Op::Dot, &terms, level) }
+    }
+
+    /// The numbers of stored bytes: a scale, then slots.
+    fn read_numbers(&self, bytes: &[u8], level: u16) -> Result<CkksValue, EngineError> {
+        let words = bytes.as_chunks::<8>().0;
+        let (scale, slots) = words.split_at_checked(1 + self.parameters.data_primes()).unwrap_or_default();
+        let mut exponents = scale.iter().map(|bytes| i64::from_le_bytes(*bytes));
+        let log2 = exponents.next().ok_or(EngineError::Malformed("scale"))?;
+        let scale = Scale::from_exponents(log2, exponents.collect()).ok_or(EngineError::Malformed("scale"))?;
+        let slots: Vec<f64> = slots.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+        self.numbers(&Zeroizing::new(slots), &scale, level)
+    }
+}
+
+/// Why no result of CKKS is flooded here.
+const NO_FLOOD: &str =
+    "expected BGV for a flooding, found CKKS: its results are flooded as they are decrypted, by whoever has the key";
+
+fn unexpected(op: Op) -> EngineError {
+    EngineError::Step(format!("expected arguments that {op} takes, found others"))
+}
+
+/// The scale of what a step makes of plaintexts.
+fn scale_of(op: Op, args: &[&Numbers]) -> Result<Scale, EngineError> {
+    let scales: Vec<&Scale> = args.iter().map(|numbers| numbers.encoded.scale()).collect();
+    let terms: Option<Vec<Scale>> = match op {
+        Op::Mul | Op::Dot => scales.chunks_exact(2).map(|pair| pair[0].product(pair[1])).collect(),
+        _ => Some(scales.into_iter().cloned().collect()),
+    };
+    let terms = terms.ok_or(EngineError::Malformed("scale"))?;
+    let first = terms.first().cloned().ok_or_else(|| unexpected(op))?;
+    match terms.into_iter().find(|scale| *scale != first) {
+        Some(right) => Err(OperationError::Scales { left: first, right }.into()),
+        None => Ok(first),
+    }
+}
+
+fn write_numbers(numbers: &Numbers, parameters: &LatticeParameters, bytes: &mut [u8]) {
+    let scale = numbers.encoded.scale().exponents(parameters.data_primes()).map(i64::to_le_bytes);
+    let slots = numbers.slots.iter().map(|slot| slot.to_le_bytes());
+    bytes.as_chunks_mut::<8>().0.iter_mut().zip(scale.chain(slots)).for_each(|(place, word)| *place = word);
+}
+
+fn as_numbers(op: Op, value: &CkksValue) -> Result<&Numbers, EngineError> {
+    match &value.0 {
+        Inner::Plaintext(numbers) => Ok(numbers),
+        _ => Err(unexpected(op)),
+    }
+}
+
+fn into_ciphertext(value: CkksValue) -> Result<Ciphertext, EngineError> {
+    match value.0 {
+        Inner::Ciphertext(ciphertext) => Ok(ciphertext),
+        _ => Err(EngineError::Value { expected: "a ciphertext".to_owned() }),
+    }
+}
+
+impl Shapes for CkksEngine {
+    fn shape(&self, op: Op, args: &[Shape]) -> Result<Shape, String> {
+        let (kind, level) = result(op, args)?;
+        if matches!(op, Op::Flood(_)) {
+            return Err(NO_FLOOD.to_owned());
+        }
+        self.ready(kind, level).map_err(|error| error.to_string())
+    }
+}
+
+impl Engine for CkksEngine {
+    type Value = CkksValue;
+    type Error = EngineError;
+
+    fn step(&self, step: usize, op: Op, args: &[&CkksValue]) -> Result<CkksValue, EngineError> {
+        let shapes = args.iter().map(|arg| self.shape_of(arg)).collect::<Result<Vec<_>, _>>()?;
+        let shape = self.shape(op, &shapes).map_err(EngineError::Step)?;
+        match (shape.kind, args) {
+            (Kind::Plain, _) => {
+                let args = args.iter().map(|arg| as_numbers(op, arg)).collect::<Result<Vec<_>, _>>()?;
+                self.plain(step, op, &args, shape.level)
+            }
+            (Kind::Hoisted, [CkksValue(Inner::Ciphertext(a))]) => {
+                Ok(CkksValue(Inner::Hoisted(self.evaluator.hoist(a)?.into_owned())))
+            }
+            _ => self.ciphertext(self.encrypted(step, op, args, usize::from(shape.level) + 1)?),
+        }
+    }
+
+    fn export(&self, value: &CkksValue, shape: &Shape, _: Encoding, bytes: &mut [u8]) -> Result<(), EngineError> {
+        check_shape(shape, &self.shape_of(value)?)?;
+        check_length(shape, bytes.len())?;
+        let written = match &value.0 {
+            Inner::Ciphertext(ciphertext) => wire::encode_ckks_ciphertext(ciphertext),
+            Inner::Hoisted(hoisted) => wire::encode_ckks_ciphertext(hoisted.ciphertext()),
+            Inner::Plaintext(numbers) => {
+                write_numbers(numbers, &self.parameters, bytes);
+                return Ok(());
+            }
+            Inner::Key(keys) => wire::encode_ckks_evaluation_keys(keys),
+        };
+        check_length(shape, written.len())?;
+        bytes.copy_from_slice(&written);
+        Ok(())
+    }
+
+    fn import(&self, shape: &Shape, _: Encoding, bytes: &[u8]) -> Result<CkksValue, EngineError> {
+        check_length(shape, bytes.len())?;
+        let parameters = &self.parameters;
+        let value = match shape.kind {
+            Kind::Encrypted => self.ciphertext(wire::decode_ckks_ciphertext(bytes, parameters)?)?,
+            Kind::Hoisted => {
+                let ciphertext = into_ciphertext(self.ciphertext(wire::decode_ckks_ciphertext(bytes, parameters)?)?)?;
+                CkksValue(Inner::Hoisted(self.evaluator.hoist(&ciphertext)?.into_owned()))
+            }
+            Kind::Plain => self.read_numbers(bytes, shape.level)?,
+            Kind::Key => self.key(wire::decode_ckks_evaluation_keys(bytes, parameters)?)?,
+            _ => return Err(EngineError::Malformed("kind")),
+        };
+        check_shape(shape, &self.shape_of(&value)?)?;
+        Ok(value)
+    }
+}

@@ -120,7 +120,11 @@ pub fn record(engine: &BgvEngine, size: Size) -> Result<(Program, Inputs<Value>)
         vectors: named("vector", 0..vectors, engine.ciphertext_shape(level)?, &encrypted)?,
         diagonals: named("diagonal", 0..diagonals, engine.plaintext_shape(level)?, &secret)?,
         rotations: named("rotation key", 1..diagonals, engine.rotation_key_shape(level)?, &encrypted)?,
-        relinearization: recorder.input("relinearization key", engine.relinearization_key_shape(level)?, encrypted())?,
+        relinearization: recorder.input(
+            "relinearization key",
+            engine.relinearization_key_shape(level)?,
+            encrypted(),
+        )?,
     };
     let output = program(&mut recorder, &inputs)?.ok_or(MatrixError::Empty { vectors, diagonals })?;
     Ok((recorder.finish(&[output])?, inputs))

@@ -9,9 +9,9 @@ const LIMIT_BYTES: u64 = 1 << 20;
 /// The folder: `TOBARI_CACHE`, or `tobari` in `XDG_CACHE_HOME` or in `~/.cache`.
 pub fn folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    set("TOBARI_CACHE").or_else(|| set("XDG_CACHE_HOME").map(|path| path.join("tobari"))).or_else(|| {
-        set("HOME").map(|path| path.join(".cache").join("tobari"))
-    })
+    set("TOBARI_CACHE")
+        .or_else(|| set("XDG_CACHE_HOME").map(|path| path.join("tobari")))
+        .or_else(|| set("HOME").map(|path| path.join(".cache").join("tobari")))
 }
 
 /// What was kept under a name; none if there is nothing, or nothing that can be read.

@@ -71,67 +71,210 @@ pub struct Paging {
     pub resident: Vec<Value>,
 }
 
-/// The order of the program, or one in which steps that share their largest argument stand together, as long as what they make stays below
-/// `live` bytes.
+/// An order in which steps that share their largest argument, the anchor, stand together, and results are used up as soon as they can be.
+///
+/// Steps that free as much as they make come first, and what others wait for that have begun. Then those with the anchor of the last one, if what they take besides was used before; while results
+/// fit `live` bytes, others, too. So a few vectors are opened, as many as fit, and go through all keys together before the next few are opened.
 pub fn order(program: &Program, live: u64) -> Vec<u32> {
-    let (inputs, steps) = (program.inputs().len(), program.steps().len());
-    let anchor = |step: usize| {
-        let largest =
-            program.args(step).iter().max_by_key(|arg| (program.shape(**arg).resident, std::cmp::Reverse(**arg)));
-        largest.copied()
-    };
-    let needed = program.needed();
-    let mut missing = vec![0u32; steps];
-    let mut users: Vec<Vec<u32>> = vec![Vec::new(); steps];
-    let mut left = vec![0u32; program.len()];
-    let mut ready: BTreeMap<Option<Value>, BTreeSet<u32>> = BTreeMap::new();
-    let mut firsts: BTreeSet<(u32, Option<Value>)> = BTreeSet::new();
-    let enter = |ready: &mut BTreeMap<Option<Value>, BTreeSet<u32>>, firsts: &mut BTreeSet<_>, step: u32| {
-        let (key, queue) = (anchor(step as usize), ready.entry(anchor(step as usize)).or_default());
-        if let Some(first) = queue.first() {
-            firsts.remove(&(*first, key));
-        }
-        queue.insert(step);
-        queue.first().into_iter().for_each(|first| _ = firsts.insert((*first, key)));
-    };
-    for step in (0..steps).filter(|step| needed[*step]) {
-        for arg in unique(program.args(step)) {
-            left[arg.index()] += 1;
-            if let Some(maker) = program.maker(arg) {
-                missing[step] += 1;
-                users[maker].push(step as u32);
-            }
-        }
-        if missing[step] == 0 {
-            enter(&mut ready, &mut firsts, step as u32);
+    let mut all = Ordering::new(program);
+    let mut order = Vec::new();
+    while let Some(step) = all.next(live) {
+        all.run(step);
+        order.push(step);
+    }
+    order
+}
+
+/// Steps that can be done next, by their anchors.
+#[derive(Default)]
+struct Ready {
+    /// By anchor, those whose other inputs were used before.
+    by_anchor: BTreeMap<Option<Value>, BTreeSet<u32>>,
+    /// All of them.
+    all: BTreeSet<u32>,
+}
+
+impl Ready {
+    fn insert(&mut self, anchor: Option<Value>, step: u32) {
+        self.by_anchor.entry(anchor).or_default().insert(step);
+        self.all.insert(step);
+    }
+
+    fn remove(&mut self, anchor: Option<Value>, step: u32) {
+        self.all.remove(&step);
+        if let Some(queue) = self.by_anchor.get_mut(&anchor) {
+            queue.remove(&step);
         }
     }
-    let (mut all, mut now, mut bytes): (Vec<u32>, Option<Value>, u64) = (Vec::new(), None, 0);
-    while let Some((_, earliest)) = firsts.first().copied() {
-        // stay with the largest argument of the last step while there is room for results
-        let stay = bytes < live && ready.get(&now).is_some_and(|queue| !queue.is_empty());
-        let key = if stay { now } else { earliest };
-        let Some(queue) = ready.get_mut(&key) else { break };
-        let Some(step) = queue.pop_first() else { break };
-        firsts.remove(&(step, key));
-        queue.first().into_iter().for_each(|first| _ = firsts.insert((*first, key)));
-        now = key;
-        all.push(step);
-        bytes += program.shape(program.result(step as usize)).resident;
-        for arg in unique(program.args(step as usize)) {
-            left[arg.index()] -= 1;
-            if left[arg.index()] == 0 && arg.index() >= inputs {
-                bytes = bytes.saturating_sub(program.shape(arg).resident);
+
+    fn first(&self, anchor: Option<Value>) -> Option<u32> {
+        self.by_anchor.get(&anchor)?.first().copied()
+    }
+}
+
+/// An order on its way.
+struct Ordering<'a> {
+    program: &'a Program,
+    anchors: Vec<Option<Value>>,
+    /// Steps that use a value.
+    users: Vec<Vec<u32>>,
+    /// How many of them are left.
+    left: Vec<u32>,
+    /// For each step, makers of arguments that are not done, and inputs besides its anchor that nobody has used.
+    missing: Vec<u32>,
+    closed: Vec<u32>,
+    opened: Vec<bool>,
+    done: Vec<bool>,
+    open: Ready,
+    shut: Ready,
+    /// Free as much as they make, or make the last thing that is missing for a step whose other arguments wait.
+    urgent: BTreeSet<u32>,
+    /// Bytes of results that are still needed.
+    bytes: u64,
+    anchor: Option<Value>,
+}
+
+impl<'a> Ordering<'a> {
+    fn new(program: &'a Program) -> Self {
+        let (steps, needed) = (program.steps().len(), program.needed());
+        let anchor = |step: usize| {
+            let by_size = |arg: &&Value| (program.shape(**arg).resident, std::cmp::Reverse(**arg));
+            program.args(step).iter().max_by_key(by_size).copied()
+        };
+        let mut all = Self {
+            program,
+            anchors: (0..steps).map(anchor).collect(),
+            users: vec![Vec::new(); program.len()],
+            left: vec![0; program.len()],
+            missing: vec![0; steps],
+            closed: vec![0; steps],
+            opened: vec![false; program.len()],
+            done: needed.iter().map(|needed| !needed).collect(),
+            open: Ready::default(),
+            shut: Ready::default(),
+            urgent: BTreeSet::new(),
+            bytes: 0,
+            anchor: None,
+        };
+        for step in (0..steps).filter(|step| needed[*step]) {
+            for arg in unique(program.args(step)) {
+                all.users[arg.index()].push(step as u32);
+                all.left[arg.index()] += 1;
+                match program.maker(arg) {
+                    Some(_) => all.missing[step] += 1,
+                    None => all.closed[step] += u32::from(Some(arg) != all.anchors[step]),
+                }
             }
         }
-        for user in std::mem::take(&mut users[step as usize]) {
-            missing[user as usize] -= 1;
-            if missing[user as usize] == 0 {
-                enter(&mut ready, &mut firsts, user);
+        program.outputs().iter().for_each(|output| all.left[output.index()] += 1);
+        for step in (0..steps).filter(|step| needed[*step] && all.missing[*step] == 0).collect::<Vec<_>>() {
+            all.enter(step as u32);
+        }
+        all
+    }
+
+    /// Whether a step frees at least as much as it makes.
+    fn shrinks(&self, step: u32) -> bool {
+        let freed = |arg: Value| {
+            let last = self.program.maker(arg).is_some() && self.left[arg.index()] == 1;
+            if last { self.program.shape(arg).resident } else { 0 }
+        };
+        let freed: u64 = unique(self.program.args(step as usize)).map(freed).sum();
+        freed >= self.program.shape(self.program.result(step as usize)).resident
+    }
+
+    fn enter(&mut self, step: u32) {
+        let queue = if self.closed[step as usize] == 0 { &mut self.open } else { &mut self.shut };
+        queue.insert(self.anchors[step as usize], step);
+        if self.shrinks(step) || self.completes(step) {
+            self.urgent.insert(step);
+        }
+    }
+
+    /// Whether something waits for nothing but this step.
+    fn completes(&self, step: u32) -> bool {
+        let waits = |user: &u32| {
+            let user = *user as usize;
+            let made = |arg: &Value| self.program.maker(*arg).is_some_and(|maker| self.done[maker]);
+            self.missing[user] == 1 && self.program.args(user).iter().any(made)
+        };
+        self.users[self.program.result(step as usize).index()].iter().any(waits)
+    }
+
+    fn next(&mut self, live: u64) -> Option<u32> {
+        let room = self.bytes < live;
+        let first = self.urgent.first().copied().or_else(|| self.open.first(self.anchor));
+        let first = first.or_else(|| self.shut.first(self.anchor).filter(|_| room));
+        first.or_else(|| self.open.all.first().copied()).or_else(|| self.shut.all.first().copied())
+    }
+
+    fn run(&mut self, step: u32) {
+        let anchor = self.anchors[step as usize];
+        self.open.remove(anchor, step);
+        self.shut.remove(anchor, step);
+        if !self.urgent.remove(&step) {
+            self.anchor = anchor;
+        }
+        self.done[step as usize] = true;
+        let result = self.program.result(step as usize);
+        self.bytes += self.program.shape(result).resident;
+        for arg in unique(self.program.args(step as usize)) {
+            self.left[arg.index()] -= 1;
+            let made = self.program.maker(arg).is_some();
+            if made && self.left[arg.index()] == 0 {
+                self.bytes -= self.program.shape(arg).resident;
+            }
+            if made && self.left[arg.index()] == 1 {
+                self.last_user(arg);
+            }
+            if !made && !std::mem::replace(&mut self.opened[arg.index()], true) {
+                self.open(arg);
+            }
+        }
+        for user in std::mem::take(&mut self.users[result.index()]) {
+            self.missing[user as usize] -= 1;
+            match self.missing[user as usize] {
+                0 => self.enter(user),
+                1 => self.hurry(user),
+                _ => {}
+            }
+            self.users[result.index()].push(user);
+        }
+    }
+
+    /// A step waits for one thing more: whatever makes that is urgent.
+    fn hurry(&mut self, step: u32) {
+        let makers = self.program.args(step as usize).iter().filter_map(|arg| self.program.maker(*arg));
+        let maker = makers.into_iter().find(|maker| !self.done[*maker]);
+        if let Some(maker) = maker.filter(|maker| self.missing[*maker] == 0) {
+            self.urgent.insert(maker as u32);
+        }
+    }
+
+    /// Whoever is the only one left to use a value may free enough by it.
+    fn last_user(&mut self, value: Value) {
+        let user = self.users[value.index()].iter().copied().find(|user| !self.done[*user as usize]);
+        if let Some(user) = user.filter(|user| self.missing[*user as usize] == 0)
+            && self.shrinks(user)
+        {
+            self.urgent.insert(user);
+        }
+    }
+
+    /// An input was used for the first time.
+    fn open(&mut self, value: Value) {
+        for user in self.users[value.index()].clone() {
+            let anchor = self.anchors[user as usize];
+            if Some(value) != anchor {
+                self.closed[user as usize] -= 1;
+                let ready = self.missing[user as usize] == 0 && !self.done[user as usize];
+                if ready && self.closed[user as usize] == 0 {
+                    self.shut.remove(anchor, user);
+                    self.open.insert(anchor, user);
+                }
             }
         }
     }
-    all
 }
 
 fn unique(args: &[Value]) -> impl Iterator<Item = Value> {

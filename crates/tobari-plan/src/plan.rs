@@ -67,6 +67,13 @@ pub enum PlanError {
     },
 }
 
+/// A plan that could be chosen.
+struct Candidate {
+    paging: page::Paging,
+    encodings: Vec<Encoding>,
+    forecast: Forecast,
+}
+
 /// Plans a program at a site: the cheaper of its own order and one that gathers steps with the same large argument.
 ///
 /// # Errors
@@ -81,30 +88,46 @@ pub fn plan<C: CostModel + ?Sized>(program: Program, site: Site, costs: &C) -> R
     let own: Vec<u32> = (0..program.steps().len() as u32).filter(|step| needed[*step as usize]).collect();
     let mut orders = vec![own];
     if !fits {
-        orders.push(page::order(&program, room.capacity / 4));
+        orders.extend([8, 4, 2].map(|part| page::order(&program, room.capacity / part)));
     }
     let cores = match site.unit {
         Unit::Cores(cores) => f64::from(cores.max(1)),
         Unit::Accelerator => 1.0,
     };
-    let mut best: Option<(page::Paging, Vec<Encoding>, Forecast)> = None;
-    let mut refused = None;
-    for price in if fits { &[1.0][..] } else { &[0.0, 0.3, 1.0] } {
-        let encodings = encodings(&program, costs, *price);
-        for order in &orders {
-            match page::page(&program, order, room, costs, &seconds, &encodings) {
-                Ok(paging) => {
-                    let forecast = forecast(&program, &paging, &encodings, costs, &seconds, cores);
-                    if best.as_ref().is_none_or(|(_, _, best)| forecast.seconds < best.seconds) {
-                        best = Some((paging, encodings.clone(), forecast));
-                    }
+    let (mut best, mut refused): (Option<Candidate>, Option<PageError>) = (None, None);
+    let mut consider = |order: &[u32], price: f64| {
+        let encodings = encodings(&program, costs, price);
+        let better = |forecast: &Forecast, best: &Option<Candidate>| match best {
+            None => true,
+            Some(best) => forecast.seconds < best.forecast.seconds,
+        };
+        match page::page(&program, order, room, costs, &seconds, &encodings) {
+            Ok(paging) => {
+                let forecast = forecast(&program, &paging, &encodings, costs, &seconds, cores);
+                let found = better(&forecast, &best);
+                if found {
+                    best = Some(Candidate { paging, encodings, forecast });
                 }
-                Err(error) => refused = Some(error),
+                found
+            }
+            Err(error) => {
+                refused = Some(error);
+                false
             }
         }
+    };
+    // the order first, where a second of the tier is worth one of a core; then what else it may be worth
+    let mut chosen = 0;
+    for (i, order) in orders.iter().enumerate() {
+        if consider(order, 1.0) {
+            chosen = i;
+        }
+    }
+    for price in if fits { &[][..] } else { &[0.0, 0.3] } {
+        consider(&orders[chosen], *price);
     }
     match (best, refused) {
-        (Some((paging, encodings, forecast)), _) => {
+        (Some(Candidate { paging, encodings, forecast }), _) => {
             // an input that is an output, too, may have left memory
             let from_tier = |output: &Value| program.maker(*output).is_none() && !fits;
             let moves = paging.instructions.iter().any(|i| matches!(i, Instruction::Load(_) | Instruction::Store(_)))

@@ -143,7 +143,9 @@ impl Reference {
     /// Numbers that look like nothing in particular: of vector or diagonal `number`.
     fn numbers(&self, what: u64, number: usize) -> Vec<i64> {
         let slots = self.parameters.degree() as u64;
-        let number = |i: u64| (i * 7919 + (number as u64) * 104_729 + what * 15_485_863).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+        let number = |i: u64| {
+            (i * 7919 + (number as u64) * 104_729 + what * 15_485_863).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48
+        };
         (0..slots).map(|i| number(i) as i64 - (1 << 15)).collect()
     }
 
@@ -180,7 +182,9 @@ impl Reference {
         let besides = base + SCRATCH * threads as u64 + POOL + memory::IDLE as u64 + self.blocks();
         limit.checked_sub(besides).filter(|left| *left > 0).ok_or_else(|| {
             let (limit, besides) = (tobari_plan::plan::bytes(limit), tobari_plan::plan::bytes(besides));
-            Failure::Work(format!("expected a limit above {besides}, which the process needs besides values, found {limit}"))
+            Failure::Work(format!(
+                "expected a limit above {besides}, which the process needs besides values, found {limit}"
+            ))
         })
     }
 
@@ -226,13 +230,16 @@ impl Reference {
         let shape = self.engine.shape_of(output)?;
         let mut bytes = vec![0; usize::try_from(shape.packed)?];
         self.engine.export(output, &shape, Encoding::Packed, &mut bytes)?;
-        Ok(bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
+        Ok(bytes
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
     }
 
     fn is_right(&self, output: &BgvValue) -> Result<bool, Failure> {
         let found = output.as_ciphertext().ok_or_else(|| Failure::Work("the output is no ciphertext".to_owned()))?;
         let found = Encoder::new(&self.parameters)?.decode(&Decryptor::new(&self.secret)?.decrypt(found));
-        let clear = ClearEngine { arithmetic: Arithmetic::Modulo(65_537), rows: 2, columns: self.parameters.degree() / 2 };
+        let clear =
+            ClearEngine { arithmetic: Arithmetic::Modulo(65_537), rows: 2, columns: self.parameters.degree() / 2 };
         let vectors = |what: u64, count: usize| -> Result<Vec<_>, Failure> {
             (0..count).map(|i| Ok(clear.integers(&self.numbers(what, i))?.into())).collect()
         };

@@ -187,8 +187,20 @@ fn report(arguments: &MemoryBench, rows: &[Row]) -> Result<(), Failure> {
         bytes(common.working_set),
         bytes(common.memory)
     );
-    let columns =
-        ["class", "mode", "median_s", "min_s", "max_s", "ratio", "forecast_s", "read", "written", "peak", "tier", "labels"];
+    let columns = [
+        "class",
+        "mode",
+        "median_s",
+        "min_s",
+        "max_s",
+        "ratio",
+        "forecast_s",
+        "read",
+        "written",
+        "peak",
+        "tier",
+        "labels",
+    ];
     let mut table = Table::new(title, &columns);
     let mut bars = Bars::new("Times the unlimited run", "class of device");
     for row in rows {

@@ -152,6 +152,12 @@ pub(crate) struct MemoryBench {
     /// Rounds: each way once in each.
     #[arg(long, default_value_t = 3, value_parser = parse_runs)]
     pub(crate) runs: usize,
+    /// Leave the kernel's swap out: it takes long.
+    #[arg(long)]
+    pub(crate) without_swap: bool,
+    /// Seconds after which a run is ended, its inputs' making included.
+    #[arg(long, default_value_t = 900, value_name = "SECONDS")]
+    pub(crate) patience: u64,
     /// Only these classes of devices, separated by commas; all without it.
     #[arg(long = "class", value_enum, value_delimiter = ',', value_name = "CLASS")]
     pub(crate) classes: Vec<DeviceClass>,

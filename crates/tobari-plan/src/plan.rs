@@ -74,22 +74,33 @@ struct Candidate {
     forecast: Forecast,
 }
 
-/// Plans a program at a site: the cheaper of its own order and one that gathers steps with the same large argument.
+/// Plans a program at a site: the cheapest of its own order and some that gather steps with the same large argument.
 ///
 /// # Errors
 /// [`PlanError`].
 pub fn plan<C: CostModel + ?Sized>(program: Program, site: Site, costs: &C) -> Result<Plan, PlanError> {
+    let mut orders = vec![own_order(&program)];
+    if program.bytes()[0] > site.memory {
+        orders.extend([8, 4, 2].map(|part| page::order(&program, site.memory / part)));
+    }
+    plan_in(&orders, program, site, costs)
+}
+
+/// Plans a program at a site, in the cheapest of some orders of its steps.
+///
+/// # Errors
+/// [`PlanError`].
+pub fn plan_in<C: CostModel + ?Sized>(
+    orders: &[Vec<u32>],
+    program: Program,
+    site: Site,
+    costs: &C,
+) -> Result<Plan, PlanError> {
     if program.outputs().is_empty() {
         return Err(PlanError::NoOutput);
     }
     let (seconds, room) = (cost::of_steps(&program, costs), Room::new(site.memory));
     let fits = program.bytes()[0] <= room.capacity;
-    let needed = program.needed();
-    let own: Vec<u32> = (0..program.steps().len() as u32).filter(|step| needed[*step as usize]).collect();
-    let mut orders = vec![own];
-    if !fits {
-        orders.extend([8, 4, 2].map(|part| page::order(&program, room.capacity / part)));
-    }
     let cores = match site.unit {
         Unit::Cores(cores) => f64::from(cores.max(1)),
         Unit::Accelerator => 1.0,
@@ -141,6 +152,12 @@ pub fn plan<C: CostModel + ?Sized>(program: Program, site: Site, costs: &C) -> R
         (None, Some(error)) => Err(error.into()),
         (None, None) => Err(PlanError::NoOutput),
     }
+}
+
+/// The steps that an output depends on, as they were written.
+pub fn own_order(program: &Program) -> Vec<u32> {
+    let needed = program.needed();
+    (0..program.steps().len() as u32).filter(|step| needed[*step as usize]).collect()
 }
 
 /// For each value the encoding that costs least, where a second of the tier costs `price` seconds of a core: nothing while the tier keeps up.

@@ -11,7 +11,7 @@ use tobari_plan::run::Runner;
 use tobari_plan::site::{Secrecy, Site};
 
 #[test]
-fn a_million_steps_are_planned_and_checked_in_seconds() {
+fn a_million_steps_are_planned_checked_and_asked_for_in_seconds() {
     let shape = |resident| Shape { kind: Kind::Plain, level: 0, resident, packed: resident, raw: resident };
     let mut program = Program::default();
     let input = |i: usize| Input { name: i.to_string(), shape: shape(1 << 20), secrecy: Secrecy::Public };
@@ -29,7 +29,8 @@ fn a_million_steps_are_planned_and_checked_in_seconds() {
     let plan = plan(program, Site::blind("server", 2, 300 << 20), &Costs::unmeasured()).unwrap();
     let checked = plan.check(&Requirements::default()).unwrap();
     let planned = start.elapsed().as_secs_f64();
-    assert!(planned < 10.0, "{planned} s");
+    // several times what it takes here with every check on: only what grows faster than it should is a failure
+    assert!(planned < 60.0, "{planned} s");
     let start = Instant::now();
     let (mut runner, _) = Runner::new(&checked);
     let mut asked = 0u64;
@@ -40,5 +41,5 @@ fn a_million_steps_are_planned_and_checked_in_seconds() {
     }
     let run = start.elapsed().as_secs_f64();
     println!("planned and checked in {planned:.2} s, {asked} instructions asked for in {run:.2} s");
-    assert!(asked > 1_000_000 && run < 10.0, "{run} s");
+    assert!(asked > 1_000_000 && run < 60.0, "{run} s");
 }

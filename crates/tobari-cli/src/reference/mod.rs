@@ -25,7 +25,7 @@ use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::cost::Costs;
 use tobari_plan::engine::Direct;
 use tobari_plan::page::Instruction;
-use tobari_plan::plan::{Plan, plan};
+use tobari_plan::plan::{Plan, plan, plan_in};
 use tobari_plan::program::{Program, Value};
 use tobari_plan::site::Site;
 
@@ -155,25 +155,26 @@ impl Reference {
             None => u64::MAX / 4,
             Some(limit) => self.memory_for_values(limit, threads)?,
         };
+        Ok(plan(self.program.clone(), Self::site(memory, threads), costs)?)
+    }
+
+    /// The steps of a plan in its order, with everything in memory that is still needed.
+    pub(crate) fn in_memory(&self, limited: &Plan, threads: usize, costs: &Costs) -> Result<Plan, Failure> {
+        let mut done = vec![false; limited.program.steps().len()];
+        let first = |instruction: &Instruction| match instruction {
+            Instruction::Run(step) => (!std::mem::replace(&mut done[*step as usize], true)).then_some(*step),
+            _ => None,
+        };
+        let order = limited.instructions.iter().filter_map(first).collect();
+        Ok(plan_in(&[order], self.program.clone(), Self::site(u64::MAX / 4, threads), costs)?)
+    }
+
+    fn site(memory: u64, threads: usize) -> Site {
         let cores = u16::try_from(threads).unwrap_or(u16::MAX);
         let mut site = Site::blind("this machine", cores, memory);
         site.trusted_by.push(matrix::server());
         site.tier_of.push(matrix::server());
-        Ok(plan(self.program.clone(), site, costs)?)
-    }
-
-    /// The steps of a plan in its order, with everything in memory.
-    pub(crate) fn in_memory(&self, plan: Plan) -> Plan {
-        let mut done = vec![false; plan.program.steps().len()];
-        let steps = plan.instructions.iter().filter(|instruction| match instruction {
-            Instruction::Run(step) => !std::mem::replace(&mut done[*step as usize], true),
-            _ => false,
-        });
-        let instructions = steps.copied().collect();
-        let resident = plan.program.values().take(plan.program.inputs().len()).collect();
-        let mut site = plan.site;
-        site.memory = u64::MAX / 4;
-        Plan { instructions, resident, inputs_stored: false, site, ..plan }
+        site
     }
 
     /// What a limit leaves for values: the process as it is, threads, and moves take their part.

@@ -10,9 +10,8 @@
 use crate::args::DeviceClass;
 use crate::output::Failure;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// The variable by which a child learns which group to join.
 pub(super) const GROUP: &str = "TOBARI_MEMORY_GROUP";
@@ -33,15 +32,40 @@ fn write(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
     fs::write(&path, text).map_err(|error| format!("{}: {error}", path.as_ref().display()))
 }
 
+/// A device's number as the controllers write it.
+#[cfg(unix)]
+fn number(device: &str) -> Result<String, String> {
+    use std::os::unix::fs::MetadataExt;
+    let number = fs::metadata(device).map_err(|error| format!("{device}: {error}"))?.rdev();
+    Ok(format!("{}:{}", number >> 8 & 0xfff, number & 0xff))
+}
+
+#[cfg(not(unix))]
+fn number(device: &str) -> Result<String, String> {
+    Err(format!("{device}: devices have no numbers here"))
+}
+
+/// Whether there is so much memory: a disk in memory that starves the machine measures nothing.
+fn has_memory(bytes: u64) -> Result<(), String> {
+    let text = fs::read_to_string("/proc/meminfo").map_err(|error| error.to_string())?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib: u64 = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+    let (needed, found) = (tobari_plan::plan::bytes(bytes), tobari_plan::plan::bytes(kib << 10));
+    if kib << 10 >= bytes { Ok(()) } else { Err(format!("expected {needed} of free memory, found {found}")) }
+}
+
 /// A memory group with a limit; it ends with this.
 pub(super) struct Group(PathBuf);
 
 impl Group {
-    pub(super) fn new(limit: u64) -> Result<Self, String> {
-        let path = Path::new(MEMORY).join(format!("tobari-bench-{}", std::process::id()));
+    /// Without `swap` a process that grows beyond the limit is killed.
+    pub(super) fn new(limit: u64, swap: bool) -> Result<Self, String> {
+        let name = format!("tobari-bench-{}-{}", std::process::id(), if swap { "swap" } else { "tier" });
+        let path = Path::new(MEMORY).join(name);
         fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let group = Self(path);
         write(group.0.join("memory.limit_in_bytes"), &limit.to_string())?;
+        write(group.0.join("memory.swappiness"), if swap { "60" } else { "0" })?;
         Ok(group)
     }
 
@@ -88,6 +112,10 @@ pub(super) struct Device {
     folder: PathBuf,
     swap: bool,
     undo: Vec<Undo>,
+    /// The tools among these, with their arguments.
+    tools: Vec<Vec<String>>,
+    /// Does the same if this process is killed.
+    watch: Option<Child>,
 }
 
 type Undo = Box<dyn FnOnce()>;
@@ -97,13 +125,18 @@ impl Drop for Device {
         while let Some(undo) = self.undo.pop() {
             undo();
         }
+        if let Some(watch) = &mut self.watch {
+            let _ = watch.kill();
+            let _ = watch.wait();
+        }
     }
 }
 
 impl Device {
-    /// A device of a class; `bytes` is how much may go there at once.
-    pub(super) fn new(class: DeviceClass, folder: &Path, bytes: u64) -> Result<Self, String> {
-        let mut device = Self { class, folder: folder.to_owned(), swap: false, undo: Vec::new() };
+    /// A device of a class; `bytes` is how much may go there at once. Only an emulated one can have swap.
+    pub(super) fn new(class: DeviceClass, folder: &Path, bytes: u64, swap: bool) -> Result<Self, String> {
+        let mut device =
+            Self { class, folder: folder.to_owned(), swap, undo: Vec::new(), tools: Vec::new(), watch: None };
         if let Some(caps) = caps(class) {
             device.emulate(&caps, bytes)?;
         }
@@ -121,7 +154,9 @@ impl Device {
         let gib = |bytes: u64| bytes.div_ceil(1 << 30);
         let (swap, all) = (gib(bytes) + 2, 2 * gib(bytes) + 3);
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        tool("mount", &["-t", "tmpfs", "-o", &format!("size={}G", all + 1), "tmpfs", &text(&ram)])?;
+        has_memory((all << 30) + bytes + (2 << 30))?;
+        // pages of the disk that went to the swap on that disk would wait for themselves for ever
+        tool("mount", &["-t", "tmpfs", "-o", &format!("noswap,size={}G", all + 1), "tmpfs", &text(&ram)])?;
         self.at_end("umount", &[&text(&ram)]);
         let backing = text(&ram.join("disk"));
         let (of, count) = (format!("of={backing}"), format!("count={}", all * 1024));
@@ -131,21 +166,41 @@ impl Device {
         tool("mkfs.ext4", &["-q", "-E", "nodiscard", "-m", "0", &first])?;
         tool("mount", &[&first, &text(&disk)])?;
         self.at_end("umount", &[&text(&disk)]);
-        let swapped = text(&disk.join("swap"));
-        tool("fallocate", &["-l", &format!("{swap}G"), &swapped])?;
+        if self.swap {
+            self.swap_on(&disk, swap)?;
+        }
+        self.throttle(&first, caps)?;
+        self.watch()?;
+        self.folder = disk;
+        Ok(())
+    }
+
+    /// Takes everything down if this process ends without doing so.
+    fn watch(&mut self) -> Result<(), String> {
+        let undo: Vec<String> = self.tools.iter().rev().map(|args| args.join(" ")).collect();
+        let watch = format!("while kill -0 {}; do sleep 1; done; {}", std::process::id(), undo.join("; "));
+        let mut call = Command::new("setsid");
+        call.args(["sh", "-c", &watch]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.watch = Some(call.spawn().map_err(|error| format!("setsid: {error}"))?);
+        Ok(())
+    }
+
+    /// A file of the disk as swap, preferred to all other.
+    fn swap_on(&mut self, disk: &Path, gib: u64) -> Result<(), String> {
+        let swapped = disk.join("swap").to_string_lossy().into_owned();
+        // written, not only reserved: swapping must not need the file system's journal
+        let (of, count) = (format!("of={swapped}"), format!("count={}", gib * 1024));
+        tool("dd", &["if=/dev/zero", &of, "bs=1M", &count, "oflag=direct", "status=none"])?;
         let second = tool("losetup", &["--direct-io=on", "--show", "-f", &swapped])?;
         self.at_end("losetup", &["-d", &second]);
         tool("mkswap", &[&second])?;
-        tool("swapon", &[&second])?;
+        tool("swapon", &["-p", "100", &second])?;
         self.at_end("swapoff", &[&second]);
-        self.throttle(&first, caps)?;
-        (self.folder, self.swap) = (disk, true);
         Ok(())
     }
 
     fn throttle(&mut self, device: &str, caps: &Caps) -> Result<(), String> {
-        let number = fs::metadata(device).map_err(|error| format!("{device}: {error}"))?.rdev();
-        let number = format!("{}:{}", number >> 8 & 0xfff, number & 0xff);
+        let number = number(device)?;
         let mut limits = vec![("read_bps", caps.bytes[0]), ("write_bps", caps.bytes[1])];
         limits.extend(caps.requests.into_iter().flat_map(|[read, write]| [("read_iops", read), ("write_iops", write)]));
         for (name, value) in limits {
@@ -159,6 +214,7 @@ impl Device {
 
     fn at_end(&mut self, name: &'static str, args: &[&str]) {
         let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        self.tools.push(std::iter::once(name.to_owned()).chain(args.iter().cloned()).collect());
         self.undo.push(Box::new(move || {
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
             // a device may be busy for a moment after its last user
@@ -176,7 +232,7 @@ impl Device {
     }
 
     pub(super) fn has_swap(&self) -> bool {
-        self.swap
+        self.swap && caps(self.class).is_some()
     }
 
     /// What every row must say.

@@ -18,6 +18,7 @@ use emulate::{Device, Group};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 use tobari_core::simd::RingKernels;
 use tobari_host::files;
 use tobari_plan::plan::bytes;
@@ -89,7 +90,8 @@ fn name(class: DeviceClass) -> &'static str {
 /// All ways on one device, in rounds, each with an unlimited run beside it.
 fn measure(arguments: &MemoryBench, class: DeviceClass, rows: &mut Vec<Row>) -> Result<(), Failure> {
     let common = &arguments.reference;
-    let (device, group) = (Device::new(class, &tier(common), common.working_set), Group::new(common.memory));
+    let device = Device::new(class, &tier(common), common.working_set, !arguments.without_swap);
+    let groups = [false, true].map(|swap| Group::new(common.memory, swap));
     let first = rows.len();
     let row = |mode, labels: &[String], not_run| Row {
         class: name(class),
@@ -107,8 +109,11 @@ fn measure(arguments: &MemoryBench, class: DeviceClass, rows: &mut Vec<Row>) -> 
         }
     };
     let mut labels = device.labels();
-    let group = group.map_err(|reason| labels.push(format!("limit-not-enforced: {reason}"))).ok();
-    let no_swap = match (&group, device.has_swap()) {
+    let [group, swapping] =
+        groups.map(|group| group.map_err(|reason| labels.push(format!("limit not enforced: {reason}"))).ok());
+    labels.dedup();
+    let no_swap = match (&swapping, device.has_swap()) {
+        _ if arguments.without_swap => Some("left out".to_owned()),
         (None, _) => Some("no memory group to limit it".to_owned()),
         (_, false) => Some("no swap on this device".to_owned()),
         _ => None,
@@ -118,18 +123,30 @@ fn measure(arguments: &MemoryBench, class: DeviceClass, rows: &mut Vec<Row>) -> 
     rows.push(row("swap, planned order", &labels, no_swap.clone()));
     for round in 0..arguments.runs {
         output::say(format!("{}: round {} of {}", name(class), round + 1, arguments.runs));
-        rows[0].runs.push(child(common, OnceMode::Unlimited, device.folder(), None)?);
-        rows[first].runs.push(child(common, OnceMode::Tier, device.folder(), group.as_ref())?);
-        if no_swap.is_none() {
-            rows[first + 1].runs.push(child(common, OnceMode::Swap, device.folder(), group.as_ref())?);
-            rows[first + 2].runs.push(child(common, OnceMode::SwapPlanned, device.folder(), group.as_ref())?);
+        let long = Duration::from_secs(arguments.patience);
+        rows[0].runs.extend(child(common, OnceMode::Unlimited, device.folder(), None, long)?);
+        rows[first].runs.extend(child(common, OnceMode::Tier, device.folder(), group.as_ref(), long)?);
+        for (row, mode) in [(first + 1, OnceMode::Swap), (first + 2, OnceMode::SwapPlanned)] {
+            // what took too long once is not asked again
+            if rows[row].not_run.is_none() {
+                match child(common, mode, device.folder(), swapping.as_ref(), long)? {
+                    Some(said) => rows[row].runs.push(said),
+                    None => rows[row].not_run = Some(format!("ended after {} s, unfinished", arguments.patience)),
+                }
+            }
         }
     }
     Ok(())
 }
 
-/// One run in a process of its own.
-fn child(common: &ReferenceArguments, mode: OnceMode, folder: &Path, group: Option<&Group>) -> Result<Said, Failure> {
+/// One run in a process of its own; none if it took longer than anybody waits.
+fn child(
+    common: &ReferenceArguments,
+    mode: OnceMode,
+    folder: &Path,
+    group: Option<&Group>,
+    patience: Duration,
+) -> Result<Option<Said>, Failure> {
     let mode = match mode {
         OnceMode::Unlimited => "unlimited",
         OnceMode::Tier => "tier",
@@ -143,11 +160,22 @@ fn child(common: &ReferenceArguments, mode: OnceMode, folder: &Path, group: Opti
     if let Some(group) = group {
         call.env(emulate::GROUP, group.path());
     }
-    let done = call.spawn()?.wait_with_output()?;
+    let mut child = call.spawn()?;
+    let start = Instant::now();
+    while child.try_wait()?.is_none() {
+        if start.elapsed() > patience {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // a line at most: it fits the pipe
+    let done = child.wait_with_output()?;
     if !done.status.success() {
         return Err(Failure::Work(format!("the {mode} run ended with {}", done.status)));
     }
-    Ok(serde_json::from_slice(&done.stdout)?)
+    Ok(Some(serde_json::from_slice(&done.stdout)?))
 }
 
 /// The child's part.
@@ -159,7 +187,7 @@ fn once(common: &ReferenceArguments, mode: OnceMode) -> Result<ExitCode, Failure
     let plan = match mode {
         OnceMode::Unlimited | OnceMode::Swap => job.plan(None, threads, &costs)?,
         OnceMode::Tier => job.plan(Some(common.memory), threads, &costs)?,
-        OnceMode::SwapPlanned => job.in_memory(job.plan(Some(common.memory), threads, &costs)?),
+        OnceMode::SwapPlanned => job.in_memory(&job.plan(Some(common.memory), threads, &costs)?, threads, &costs)?,
     };
     let forecast = plan.forecast.seconds;
     let checked = job.check(plan)?;
@@ -181,7 +209,9 @@ fn once(common: &ReferenceArguments, mode: OnceMode) -> Result<ExitCode, Failure
 
 fn report(arguments: &MemoryBench, rows: &[Row]) -> Result<(), Failure> {
     let common = &arguments.reference;
-    let unlimited = summary(rows[0].runs.iter().map(|run| run.seconds).collect());
+    let first = rows.first().filter(|row| !row.runs.is_empty());
+    let first = first.ok_or_else(|| Failure::Work("the unlimited run never came to its end".to_owned()))?;
+    let unlimited = summary(first.runs.iter().map(|run| run.seconds).collect());
     let title = format!(
         "Reference job, {} of inputs, within {}: seconds, and times the unlimited run",
         bytes(common.working_set),
@@ -204,7 +234,7 @@ fn report(arguments: &MemoryBench, rows: &[Row]) -> Result<(), Failure> {
     let mut table = Table::new(title, &columns);
     let mut bars = Bars::new("Times the unlimited run", "class of device");
     for row in rows {
-        if let Some(reason) = &row.not_run {
+        if let Some(reason) = row.not_run.as_deref().or(row.runs.is_empty().then_some("unfinished")) {
             table.push(vec![row.class.to_owned(), row.mode.to_owned(), format!("not run: {reason}")]);
             continue;
         }

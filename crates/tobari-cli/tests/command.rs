@@ -180,3 +180,36 @@ fn results_that_are_not_read_are_no_failure_and_results_that_are_lost_are() {
         assert!(stderr(&ended).contains("No space left"), "{json:?}: {}", stderr(&ended));
     }
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_job_larger_than_its_limit_is_planned_and_run_within_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let limit: u64 = 440 << 20;
+    let call = ["plan", "memory", "--memory", "440MiB", "--working-set", "800MiB", "--threads", "2", "--run", "--json"];
+    let ended = std::process::Command::new(env!("CARGO_BIN_EXE_tobari"))
+        .args(call)
+        .arg("--tier")
+        .arg(folder.path())
+        .env("TOBARI_CACHE", folder.path().join("cache"))
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{}", stderr(&ended));
+    let lines = String::from_utf8(ended.stdout).unwrap();
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [plan, run] = &lines[..] else { panic!("{lines:?}") };
+    let number = |of: &serde_json::Value, name: &str| of[name].as_u64().unwrap_or_else(|| panic!("{name} of {of}"));
+    assert!(number(plan, "read") > 0 && number(plan, "peak") <= number(plan, "values"), "{plan}");
+    assert_eq!(run["right"], true, "{run}");
+    assert_eq!([number(run, "read"), number(run, "written")], [number(plan, "read"), number(plan, "written")]);
+    assert!(number(run, "peak") <= limit + limit / 20, "{run}");
+    // what was measured is kept, and nothing else is left
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["cache"]);
+    let small = tobari(&["plan", "memory", "--memory", "100MiB"]);
+    assert_eq!(small.status.code(), Some(1));
+    assert!(stderr(&small).contains("which the process needs besides values"), "{}", stderr(&small));
+    for wrong in ["0", "1XiB", "-1GiB", "GiB", "1e3", "9999999TiB"] {
+        assert_eq!(tobari(&["plan", "memory", "--memory", wrong]).status.code(), Some(2), "{wrong}");
+    }
+}

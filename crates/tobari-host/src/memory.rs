@@ -33,6 +33,9 @@ const HUGE: usize = 2 << 20;
 /// Addresses; no memory until it is touched.
 const RANGE: usize = 1 << 40;
 
+/// They become readable in such steps: whoever looks through the process finds what it may have used, and not all of them.
+const STEP: usize = 64 << 20;
+
 /// A global allocator: see the head of this room.
 #[derive(Debug)]
 pub struct Large(Mutex<State>);
@@ -43,6 +46,8 @@ struct State {
     range: Range,
     /// Everything from here on was never used.
     top: usize,
+    /// And everything from here on cannot even be read.
+    readable: usize,
     /// Free extents below `top` by their start: their bytes, and whether they may hold pages.
     free: BTreeMap<usize, (usize, bool)>,
     /// The same by size.
@@ -86,6 +91,7 @@ impl Large {
         Self(Mutex::new(State {
             range: Range::Unknown,
             top: 0,
+            readable: 0,
             free: BTreeMap::new(),
             sizes: BTreeSet::new(),
             idle: 0,
@@ -112,7 +118,7 @@ impl Large {
         let bytes = layout.size().checked_next_multiple_of(GRAIN)?;
         let mut state = self.lock();
         let base = state.base()?;
-        let (offset, clean) = state.take(bytes)?;
+        let (offset, clean) = state.take(base, bytes)?;
         NonNull::new((base + offset) as *mut u8).map(|start| (start, clean))
     }
 }
@@ -128,7 +134,7 @@ impl State {
         }
     }
 
-    fn take(&mut self, bytes: usize) -> Option<(usize, bool)> {
+    fn take(&mut self, base: usize, bytes: usize) -> Option<(usize, bool)> {
         let found = self.sizes.range((bytes, 0)..).next().copied();
         let (offset, clean) = match found {
             Some((length, start)) => {
@@ -140,7 +146,15 @@ impl State {
             }
             None => {
                 let start = self.top;
-                self.top = start.checked_add(bytes).filter(|top| *top <= RANGE - HUGE)?;
+                let top = start.checked_add(bytes).filter(|top| *top <= RANGE - STEP - HUGE)?;
+                if top > self.readable {
+                    let readable = top.next_multiple_of(STEP);
+                    if !make_readable(base + self.readable, readable - self.readable) {
+                        return None;
+                    }
+                    self.readable = readable;
+                }
+                self.top = top;
                 (start, true)
             }
         };
@@ -215,9 +229,9 @@ impl State {
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 fn reserve() -> Option<usize> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
-    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a new mapping, where the system chooses, is over nobody else's memory
-    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), RANGE, access, flags) }.ok()?;
+    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), RANGE, ProtFlags::empty(), flags) }.ok()?;
     // SAFETY: advice on one's own new pages changes no byte of them; a kernel without huge pages refuses, which does no harm
     let _ = unsafe { madvise(start, RANGE, Advice::LinuxHugepage) };
     Some((start as usize).next_multiple_of(HUGE))
@@ -226,6 +240,18 @@ fn reserve() -> Option<usize> {
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 fn reserve() -> Option<usize> {
     None
+}
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn make_readable(address: usize, bytes: usize) -> bool {
+    use rustix::mm::{MprotectFlags, mprotect};
+    // SAFETY: these pages are in the range, and nobody has them yet
+    unsafe { mprotect(address as *mut _, bytes, MprotectFlags::READ | MprotectFlags::WRITE) }.is_ok()
+}
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+fn make_readable(_: usize, _: usize) -> bool {
+    false
 }
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]

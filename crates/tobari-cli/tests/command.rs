@@ -30,7 +30,7 @@ fn info_prints_every_curve_with_its_security() {
     }
     let lines = String::from_utf8(tobari(&["info", "--json"]).stdout).unwrap();
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 1 + 10 + 7);
+    assert_eq!(lines.len(), 1 + 10 + 8);
     assert!(lines[1..].iter().all(|line| line["security_bits"].as_u64().is_some_and(|bits| bits >= 80)));
     let sets = &lines[11..];
     assert!(sets.iter().all(|line| line["set"].is_string() && line["security_bits"].as_u64() >= Some(128)));
@@ -185,8 +185,8 @@ fn results_that_are_not_read_are_no_failure_and_results_that_are_lost_are() {
 #[cfg(target_os = "linux")]
 fn a_job_larger_than_its_limit_is_planned_and_run_within_it() {
     let folder = tempfile::tempdir().unwrap();
-    let limit: u64 = 440 << 20;
-    let call = ["plan", "memory", "--memory", "440MiB", "--working-set", "800MiB", "--threads", "2", "--run", "--json"];
+    let limit: u64 = 600 << 20;
+    let call = ["plan", "memory", "--memory", "600MiB", "--working-set", "1GiB", "--threads", "2", "--run", "--json"];
     let ended = std::process::Command::new(env!("CARGO_BIN_EXE_tobari"))
         .args(call)
         .arg("--tier")

@@ -4,7 +4,7 @@
 //! static single assignment. There is no step that chooses, so what runs, in what order, and what is read and written depends on nothing that
 //! is computed.
 //!
-//! A job is written once, as ordinary code over a [`Machine`](crate::engine::Machine): recorded ([`Recorder`]) it is a program; on
+//! A job is written once, as ordinary code over a [`Machine`]: recorded ([`Recorder`]) it is a program; on
 //! [`Direct`](crate::engine::Direct) it runs at once.
 
 use crate::engine::{Machine, Shapes};

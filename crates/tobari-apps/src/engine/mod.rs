@@ -5,7 +5,7 @@
 //! ciphertexts, the plain arguments that it is given, and public keys. **A secret key is no value**: there is no way to make it one,
 //! so that none is ever in a tier.
 //!
-//! **Levels.** A [`Shape`](tobari_plan::program::Shape) counts multiplications that are left, the core data primes: a ciphertext over `l` data
+//! **Levels.** A [`Shape`] counts multiplications that are left, the core data primes: a ciphertext over `l` data
 //! primes has level `l - 1` here, and so has whatever serves it: keys and plaintexts of level `l - 1` are those over `l` data primes.
 //! Every level of this room's functions is of the first kind.
 //!
@@ -21,7 +21,7 @@
 //!
 //! Beside values, a ring keeps up to 64 MiB of memory for values to come, and a step takes some rows for its time.
 //!
-//! **Randomised steps.** [`Op::Flood`](tobari_plan::program::Op::Flood) draws from ChaCha20 under a seed that is derived from the secret of the
+//! **Randomised steps.** [`Op::Flood`] draws from ChaCha20 under a seed that is derived from the secret of the
 //! run and the number of the step: whoever drops a result and makes it again gets the same bytes. **A secret serves one run of one
 //! program**: two different ciphertexts flooded by one step of one secret differ by what the flood was to hide
 //! ([`BgvEngine::next_run`]).

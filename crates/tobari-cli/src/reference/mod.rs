@@ -91,7 +91,7 @@ impl Reference {
         Ok(Self { engine, size, parameters, secret, sources, program })
     }
 
-    /// Bytes of all values that the job has at once if nothing is ever written or computed again, and what is in memory together in its own order.
+    /// Bytes of all inputs in memory.
     pub(crate) fn bytes(&self) -> u64 {
         self.program.bytes()[1]
     }

@@ -207,8 +207,8 @@ impl Queue {
         }
     }
 
-    /// For a worker: the next job if there is one, and whether the queue is closed.
-    #[allow(dead_code)] // only a ring asks so
+    /// For a ring's thread: the next job if there is one, and whether the queue is closed.
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
     fn try_next(&self) -> (Option<Job>, bool) {
         let mut state = self.lock();
         (state.take(), state.closed)

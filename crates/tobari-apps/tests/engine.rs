@@ -73,14 +73,17 @@ fn program<M: Machine>(m: &mut M, i: &Inputs<M::Value>) -> Result<Vec<M::Value>,
 /// A machine that sends every value to the tier and back as soon as there is one.
 struct Paged<'a, E: Engine> {
     engine: &'a E,
+    encoding: Encoding,
     shape_of: fn(&E, &E::Value) -> Shape,
     steps: usize,
 }
 
-fn there_and_back<E: Engine>(engine: &E, value: &E::Value, shape: &Shape) -> (E::Value, Vec<u8>) {
-    let mut bytes = vec![0xa5; shape.packed as usize];
-    engine.export(value, shape, Encoding::Packed, &mut bytes).unwrap();
-    (engine.import(shape, Encoding::Packed, &bytes).unwrap(), bytes)
+const ENCODINGS: [Encoding; 2] = [Encoding::Packed, Encoding::Raw];
+
+fn there_and_back<E: Engine>(engine: &E, value: &E::Value, shape: &Shape, encoding: Encoding) -> (E::Value, Vec<u8>) {
+    let mut bytes = vec![0xa5; shape.stored(encoding) as usize];
+    engine.export(value, shape, encoding, &mut bytes).unwrap();
+    (engine.import(shape, encoding, &bytes).unwrap(), bytes)
 }
 
 impl<E: Engine> Machine for Paged<'_, E> {
@@ -91,7 +94,8 @@ impl<E: Engine> Machine for Paged<'_, E> {
         let args: Vec<&E::Value> = args.iter().map(AsRef::as_ref).collect();
         let value = self.engine.step(self.steps, op, &args)?;
         self.steps += 1;
-        Ok(Arc::new(there_and_back(self.engine, &value, &(self.shape_of)(self.engine, &value)).0))
+        let shape = (self.shape_of)(self.engine, &value);
+        Ok(Arc::new(there_and_back(self.engine, &value, &shape, self.encoding).0))
     }
 }
 
@@ -251,8 +255,8 @@ fn shapes_are_exact<E: Engine>(bench: &Bench<E>) {
         assert_eq!((bench.memory)(value), shape.resident, "{shape:?}");
         assert_eq!((bench.shape_of)(&bench.engine, value), shape);
         assert!(shape.packed <= shape.resident + 4096);
-        let (_, bytes) = there_and_back(&bench.engine, value, &shape);
-        assert_eq!(bytes.len() as u64, shape.packed);
+        let stored = ENCODINGS.map(|encoding| there_and_back(&bench.engine, value, &shape, encoding).1.len() as u64);
+        assert_eq!(stored, [shape.packed, shape.raw]);
     }
 }
 
@@ -269,36 +273,39 @@ fn one_of_each<E: Engine>(bench: &Bench<E>) -> Vec<(Arc<E::Value>, Shape)> {
 }
 
 /// Also what is computed from them: a bound on noise that came back rounded would show in the results' bytes.
-fn paging_changes_nothing<E: Engine>(bench: &Bench<E>) {
+fn paging_changes_nothing<E: Engine>(bench: &Bench<E>, encoding: Encoding) {
+    let there_and_back = |value: &Arc<E::Value>, shape: &Shape| there_and_back(&bench.engine, value, shape, encoding);
     for (value, shape) in one_of_each(bench) {
-        let (again, bytes) = there_and_back(&bench.engine, &value, &shape);
-        assert_eq!(there_and_back(&bench.engine, &again, &shape).1, bytes, "{shape:?}");
+        let (again, bytes) = there_and_back(&value, &shape);
+        assert_eq!(there_and_back(&Arc::new(again), &shape).1, bytes, "{shape:?}");
     }
-    let mut paged = Paged { engine: &bench.engine, shape_of: bench.shape_of, steps: 0 };
+    let mut paged = Paged { engine: &bench.engine, encoding, shape_of: bench.shape_of, steps: 0 };
     let shaped = |value: &Arc<E::Value>| (bench.shape_of)(&bench.engine, value);
-    let inputs = bench.inputs.all().map(|value| Arc::new(there_and_back(&bench.engine, value, &shaped(value)).0));
+    let inputs = bench.inputs.all().map(|value| Arc::new(there_and_back(value, &shaped(value)).0));
     let [x, p, q, relinearization, one, two] = inputs;
     let paged = program(&mut paged, &Inputs { x, p, q, relinearization, one, two }).unwrap();
     let direct = program(&mut Direct::new(&bench.engine), &bench.inputs).unwrap();
     for (paged, direct) in paged.iter().zip(&direct) {
         let shape = shaped(direct);
         assert_eq!(shaped(paged), shape);
-        let bytes = [paged, direct].map(|value| there_and_back(&bench.engine, value, &shape).1);
+        let bytes = [paged, direct].map(|value| there_and_back(value, &shape).1);
         assert!(bytes[0] == bytes[1], "{shape:?}");
     }
 }
 
 #[test]
 fn values_that_come_back_are_the_same_to_the_bit_and_so_is_what_follows() {
-    paging_changes_nothing(&bgv_bench());
-    paging_changes_nothing(&ckks_bench());
+    for encoding in ENCODINGS {
+        paging_changes_nothing(&bgv_bench(), encoding);
+        paging_changes_nothing(&ckks_bench(), encoding);
+    }
 }
 
-fn altered_bytes<E: Engine>(bench: &Bench<E>) {
+fn altered_bytes<E: Engine>(bench: &Bench<E>, encoding: Encoding) {
     let all = one_of_each(bench);
     for (value, shape) in [0, 1, 3, 4, 8].map(|i| &all[i]) {
-        let (_, bytes) = there_and_back(&bench.engine, value, shape);
-        let import_as = |shape: &Shape, bytes: &[u8]| bench.engine.import(shape, Encoding::Packed, bytes);
+        let (_, bytes) = there_and_back(&bench.engine, value, shape, encoding);
+        let import_as = |shape: &Shape, bytes: &[u8]| bench.engine.import(shape, encoding, bytes);
         let import = |bytes: &[u8]| import_as(shape, bytes);
         for length in [0, 1, 8, bytes.len() - 1] {
             assert!(import(&bytes[..length]).is_err());
@@ -308,21 +315,25 @@ fn altered_bytes<E: Engine>(bench: &Bench<E>) {
         let form =
             |shape: &Shape| (if shape.kind == Kind::Hoisted { Kind::Encrypted } else { shape.kind }, shape.level);
         for other in all.iter().map(|(_, shape)| shape).filter(|other| form(other) != form(shape)) {
-            assert!(bench.engine.import(other, Encoding::Packed, &bytes).is_err(), "{shape:?} as {other:?}");
-            let mut room = vec![0; other.packed as usize];
-            assert!(bench.engine.export(value, other, Encoding::Packed, &mut room).is_err(), "{shape:?} as {other:?}");
+            assert!(bench.engine.import(other, encoding, &bytes).is_err(), "{shape:?} as {other:?}");
+            let mut room = vec![0; other.stored(encoding) as usize];
+            assert!(bench.engine.export(value, other, encoding, &mut room).is_err(), "{shape:?} as {other:?}");
         }
-        assert!(bench.engine.export(value, shape, Encoding::Packed, &mut vec![0; bytes.len() - 1]).is_err());
+        assert!(bench.engine.export(value, shape, encoding, &mut vec![0; bytes.len() - 1]).is_err());
         let elsewhere = Shape { resident: shape.resident + 8, ..*shape };
         assert!(import_as(&elsewhere, &bytes).is_err());
         let mut refused = 0;
         let tail = (0..40).map(|i| bytes.len() * i / 40);
-        for (place, bit) in (0..100.min(bytes.len())).chain(tail).map(|place| (place, place % 8)) {
+        let ends = (0..100).chain(bytes.len() - 100..bytes.len());
+        for (place, bit) in ends.chain(tail).map(|place| (place, place % 8)) {
             let mut flipped = bytes.clone();
             flipped[place] ^= 1 << bit;
             match import(&flipped) {
                 Ok(other) => {
-                    assert!(there_and_back(&bench.engine, &other, shape).1 == flipped, "{shape:?}, byte {place}");
+                    assert!(
+                        there_and_back(&bench.engine, &other, shape, encoding).1 == flipped,
+                        "{shape:?}, byte {place}"
+                    );
                 }
                 Err(_) => refused += 1,
             }
@@ -335,8 +346,10 @@ fn altered_bytes<E: Engine>(bench: &Bench<E>) {
 
 #[test]
 fn altered_bytes_are_refused_or_another_value() {
-    altered_bytes(&bgv_bench());
-    altered_bytes(&ckks_bench());
+    for encoding in ENCODINGS {
+        altered_bytes(&bgv_bench(), encoding);
+        altered_bytes(&ckks_bench(), encoding);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::curve::{Curve, PointEncoding, Points};
 use crate::elgamal::{Ciphertexts, Mode, SharedCiphertexts};
 use crate::params::{LatticeParameters, Parameters, Plaintext, SecurityFloor};
 use crate::ring::Modulus;
-use crate::wire;
+use crate::wire::{self, words};
 
 /// Curve by the first byte.
 fn curve_and_rest(data: &[u8]) -> Option<(Curve, &[u8])> {
@@ -80,6 +80,16 @@ fn lattice_objects(data: &[u8], parameters: &LatticeParameters) {
     if let Ok(ciphertext) = wire::decode_seeded_ciphertext(data, parameters) {
         assert_eq!(wire::encode_seeded_ciphertext(&ciphertext), data);
     }
+    words_again(data, words::read_ciphertext(data, parameters), words::write_ciphertext);
+    words_again(data, words::read_evaluation_key(data, parameters), words::write_evaluation_key);
+}
+
+/// What is read as words is written as the same bytes.
+fn words_again<T, E>(data: &[u8], read: Result<T, E>, write: impl FnOnce(&T, &mut [u8]) -> Result<(), E>) {
+    if let Ok(object) = read {
+        let mut again = vec![0; data.len()];
+        assert!(write(&object, &mut again).is_ok() && again == data);
+    }
 }
 
 /// Of CKKS.
@@ -93,6 +103,8 @@ fn approximate_objects(data: &[u8], parameters: &LatticeParameters) {
     if let Ok(ciphertext) = wire::decode_ckks_seeded_ciphertext(data, parameters) {
         assert_eq!(wire::encode_ckks_seeded_ciphertext(&ciphertext), data);
     }
+    words_again(data, words::read_ckks_ciphertext(data, parameters), words::write_ckks_ciphertext);
+    words_again(data, words::read_ckks_evaluation_key(data, parameters), words::write_ckks_evaluation_key);
 }
 
 fn packets_and_sums<P: wire::Payload>(data: &[u8], parameters: Parameters) {

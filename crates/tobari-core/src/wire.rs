@@ -34,7 +34,7 @@ pub use lattice::{
     decode_ckks_seeded_ciphertext, decode_evaluation_keys, decode_parameters, decode_ring_public_key,
     decode_ring_secret_key, decode_seeded_ciphertext, encode_ciphertext, encode_ckks_ciphertext,
     encode_ckks_evaluation_keys, encode_ckks_seeded_ciphertext, encode_evaluation_keys, encode_parameters,
-    encode_ring_public_key, encode_ring_secret_key, encode_seeded_ciphertext, pack_plaintext, unpack_plaintext,
+    encode_ring_public_key, encode_ring_secret_key, encode_seeded_ciphertext, pack_plaintext, unpack_plaintext, words,
 };
 pub use payload::Payload;
 

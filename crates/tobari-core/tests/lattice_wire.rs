@@ -8,7 +8,7 @@ use tobari_core::ckks::{self, Scale};
 use tobari_core::params::{LatticeError, LatticeParameters, NamedSet, Plaintext as Scheme};
 use tobari_core::ring::Modulus;
 use tobari_core::rlwe::{PublicKey, SecretKey};
-use tobari_core::wire::{self, LatticeKind, LatticeWireError, WireError};
+use tobari_core::wire::{self, LatticeKind, LatticeWireError, WireError, words};
 
 /// Bytes before the object itself.
 const HEAD: usize = 6 + 8 + 5 * 7;
@@ -104,20 +104,57 @@ fn encoded_approximate(o: &ApproximateObjects) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+/// The same as words.
+fn as_words(o: &Objects) -> Vec<(&'static str, Vec<u8>)> {
+    let key = o.keys.clone().take_rotation(&o.parameters, 1).unwrap();
+    let level = o.parameters.data_primes() - 1;
+    let mut ciphertext = vec![0xa5; words::ciphertext_bytes(&o.parameters, o.product.level(), 3)];
+    let mut galois = vec![0xa5; words::key_bytes(&o.parameters, level)];
+    words::write_ciphertext(&o.product, &mut ciphertext).unwrap();
+    words::write_evaluation_key(&key, &mut galois).unwrap();
+    vec![("ciphertext-words", ciphertext), ("evaluation-key-words", galois)]
+}
+
+fn approximate_as_words(o: &ApproximateObjects) -> Vec<(&'static str, Vec<u8>)> {
+    let key = o.keys.clone().take_relinearization().unwrap();
+    let mut ciphertext = vec![0xa5; words::ciphertext_bytes(&o.parameters, o.product.level(), 3)];
+    let mut products = vec![0xa5; words::key_bytes(&o.parameters, 3)];
+    words::write_ckks_ciphertext(&o.product, &mut ciphertext).unwrap();
+    words::write_ckks_evaluation_key(&key, &mut products).unwrap();
+    vec![("ckks-ciphertext-words", ciphertext), ("ckks-evaluation-key-words", products)]
+}
+
 /// Every object of either scheme by name, with its parameters.
 fn all() -> Vec<(&'static str, Vec<u8>, LatticeParameters)> {
     let (integers, approximate) = (objects(toy()), approximate_objects());
     let of = |list: Vec<(&'static str, Vec<u8>)>, parameters: LatticeParameters| {
         list.into_iter().map(move |(name, bytes)| (name, bytes, parameters.clone()))
     };
-    of(encoded(&integers), integers.parameters.clone())
-        .chain(of(encoded_approximate(&approximate), approximate.parameters.clone()))
-        .collect()
+    let exact = [encoded(&integers), as_words(&integers)].concat();
+    let approximates = [encoded_approximate(&approximate), approximate_as_words(&approximate)].concat();
+    of(exact, integers.parameters.clone()).chain(of(approximates, approximate.parameters.clone())).collect()
 }
 
 /// What reading and writing again gives.
 fn again(name: &str, bytes: &[u8], p: &LatticeParameters) -> Result<Vec<u8>, LatticeWireError> {
+    let mut room = vec![0xa5; bytes.len()];
     Ok(match name {
+        "ciphertext-words" => {
+            words::write_ciphertext(&words::read_ciphertext(bytes, p)?, &mut room)?;
+            room
+        }
+        "evaluation-key-words" => {
+            words::write_evaluation_key(&words::read_evaluation_key(bytes, p)?, &mut room)?;
+            room
+        }
+        "ckks-ciphertext-words" => {
+            words::write_ckks_ciphertext(&words::read_ckks_ciphertext(bytes, p)?, &mut room)?;
+            room
+        }
+        "ckks-evaluation-key-words" => {
+            words::write_ckks_evaluation_key(&words::read_ckks_evaluation_key(bytes, p)?, &mut room)?;
+            room
+        }
         "secret-key" => wire::encode_ring_secret_key(&wire::decode_ring_secret_key(bytes, p)?).to_vec(),
         "public-key" => wire::encode_ring_public_key(&wire::decode_ring_public_key(bytes, p)?),
         "evaluation-keys" => wire::encode_evaluation_keys(&wire::decode_evaluation_keys(bytes, p)?, p),

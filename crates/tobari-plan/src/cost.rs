@@ -34,10 +34,10 @@ pub struct TierSpeed {
 pub struct Costs {
     /// By operation, and `mul_plain`: seconds at levels, rising; of [`Op::Add`] and [`Op::Dot`] for each addition and for each product.
     pub steps: BTreeMap<String, Vec<(u16, f64)>>,
-    /// Bytes in memory that are copied a second: [`Encoding::Raw`].
-    pub copy: f64,
-    /// Bytes in memory that are packed and unpacked a second, by kind: [`Encoding::Packed`].
-    pub pack: BTreeMap<Kind, [f64; 2]>,
+    /// Bytes in memory that are exported and imported a second as [`Encoding::Raw`], by kind.
+    pub raw: BTreeMap<Kind, [f64; 2]>,
+    /// The same as [`Encoding::Packed`].
+    pub packed: BTreeMap<Kind, [f64; 2]>,
     /// Of the tier; none where there is none.
     pub tier: Option<TierSpeed>,
 }
@@ -46,14 +46,15 @@ impl Costs {
     /// Nothing measured: what a byte costs where memory is the limit. For tests, and plans that are only to be valid.
     pub fn unmeasured() -> Self {
         let tier = TierSpeed { read: 5e8, write: 5e8, latency_s: 1e-4 };
-        Self { steps: BTreeMap::new(), copy: 8e9, pack: BTreeMap::new(), tier: Some(tier) }
+        Self { steps: BTreeMap::new(), raw: BTreeMap::new(), packed: BTreeMap::new(), tier: Some(tier) }
     }
 
     fn speed(&self, shape: &Shape, encoding: Encoding, way: usize) -> f64 {
-        match encoding {
-            Encoding::Raw => self.copy,
-            Encoding::Packed => self.pack.get(&shape.kind).map_or(2e9, |speed| speed[way]),
-        }
+        let (measured, unmeasured) = match encoding {
+            Encoding::Raw => (&self.raw, 8e9),
+            Encoding::Packed => (&self.packed, 2e9),
+        };
+        measured.get(&shape.kind).map_or(unmeasured, |speed| speed[way])
     }
 
     /// Between two measured levels in proportion; below the lowest and above the highest as there.

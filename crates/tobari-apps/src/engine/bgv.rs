@@ -1,6 +1,6 @@
 //! Steps on exact integers modulo `t`, in two rows of `N/2` slots.
 
-use super::{EngineError, Sizes, check_length, check_shape, result};
+use super::{EngineError, Sizes, check_length, check_shape, put, result};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tobari_core::bgv::{Ciphertext, Encoder, EvaluationKeys, Evaluator, Hoisted, 
 use tobari_core::params::{LatticeParameters, Plaintext as Scheme};
 use tobari_core::ring::Seed;
 use tobari_core::rlwe::{EvaluationKey, PublicKey};
-use tobari_core::wire;
+use tobari_core::wire::{self, words};
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::engine::{Engine, Shapes};
 use tobari_plan::program::{Encoding, Kind, Op, Shape};
@@ -389,32 +389,43 @@ impl Engine for BgvEngine {
         }
     }
 
-    fn export(&self, value: &BgvValue, shape: &Shape, _: Encoding, bytes: &mut [u8]) -> Result<(), EngineError> {
+    fn export(&self, value: &BgvValue, shape: &Shape, encoding: Encoding, bytes: &mut [u8]) -> Result<(), EngineError> {
         check_shape(shape, &self.shape_of(value)?)?;
-        check_length(shape, bytes.len())?;
+        check_length(shape, encoding, bytes.len())?;
         let parameters = &self.tables.parameters;
-        let written = match &value.0 {
-            Inner::Ciphertext(ciphertext) => wire::encode_ciphertext(ciphertext),
-            Inner::Hoisted(hoisted) => wire::encode_ciphertext(hoisted.ciphertext()),
-            Inner::Plaintext(plaintext) => wire::pack_plaintext(&unprepared(plaintext)?, parameters)?,
-            Inner::Key(keys) => wire::encode_evaluation_keys(keys, parameters),
+        let of_ciphertext = |ciphertext: &Ciphertext, bytes: &mut [u8]| match encoding {
+            Encoding::Packed => put(&wire::encode_ciphertext(ciphertext), bytes),
+            Encoding::Raw => Ok(words::write_ciphertext(ciphertext, bytes)?),
         };
-        check_length(shape, written.len())?;
-        bytes.copy_from_slice(&written);
-        Ok(())
+        match &value.0 {
+            Inner::Ciphertext(ciphertext) => of_ciphertext(ciphertext, bytes),
+            Inner::Hoisted(hoisted) => of_ciphertext(hoisted.ciphertext(), bytes),
+            Inner::Plaintext(plaintext) => put(&wire::pack_plaintext(&unprepared(plaintext)?, parameters)?, bytes),
+            Inner::Key(keys) => match encoding {
+                Encoding::Packed => put(&wire::encode_evaluation_keys(keys, parameters), bytes),
+                Encoding::Raw => Ok(words::write_evaluation_key(keys, bytes)?),
+            },
+        }
     }
 
-    fn import(&self, shape: &Shape, _: Encoding, bytes: &[u8]) -> Result<BgvValue, EngineError> {
-        check_length(shape, bytes.len())?;
+    fn import(&self, shape: &Shape, encoding: Encoding, bytes: &[u8]) -> Result<BgvValue, EngineError> {
+        check_length(shape, encoding, bytes.len())?;
         let parameters = &self.tables.parameters;
+        let of_ciphertext = || match encoding {
+            Encoding::Packed => wire::decode_ciphertext(bytes, parameters),
+            Encoding::Raw => words::read_ciphertext(bytes, parameters),
+        };
         let value = match shape.kind {
-            Kind::Encrypted => self.ciphertext(wire::decode_ciphertext(bytes, parameters)?)?,
+            Kind::Encrypted => self.ciphertext(of_ciphertext()?)?,
             Kind::Hoisted => {
-                let ciphertext = into_ciphertext(self.ciphertext(wire::decode_ciphertext(bytes, parameters)?)?)?;
+                let ciphertext = into_ciphertext(self.ciphertext(of_ciphertext()?)?)?;
                 BgvValue(Inner::Hoisted(self.tables.evaluator.hoist(&ciphertext)?.into_owned()))
             }
             Kind::Plain => self.plaintext(&wire::unpack_plaintext(bytes, parameters)?, shape.level)?,
-            Kind::Key => self.key(wire::decode_evaluation_keys(bytes, parameters)?)?,
+            Kind::Key => self.key(match encoding {
+                Encoding::Packed => wire::decode_evaluation_keys(bytes, parameters)?,
+                Encoding::Raw => words::read_evaluation_key(bytes, parameters)?,
+            })?,
             _ => return Err(EngineError::Malformed("kind")),
         };
         check_shape(shape, &self.shape_of(&value)?)?;

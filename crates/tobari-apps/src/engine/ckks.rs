@@ -5,12 +5,12 @@
 //! is not; a plaintext that is encoded at the scale of the last prime of its level
 //! ([`Scale::prime`]) gives, rescaled, the scale of the ciphertext again.
 
-use super::{EngineError, Sizes, check_length, check_shape, result};
+use super::{EngineError, Sizes, check_length, check_shape, put, result};
 use std::borrow::Cow;
 use tobari_core::ckks::{Ciphertext, Encoder, EvaluationKeys, Evaluator, Hoisted, OperationError, Plaintext, Scale};
 use tobari_core::params::LatticeParameters;
 use tobari_core::rlwe::EvaluationKey;
-use tobari_core::wire;
+use tobari_core::wire::{self, words};
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::engine::{Engine, Shapes};
 use tobari_plan::program::{Encoding, Kind, Op, Shape};
@@ -381,34 +381,51 @@ impl Engine for CkksEngine {
         }
     }
 
-    fn export(&self, value: &CkksValue, shape: &Shape, _: Encoding, bytes: &mut [u8]) -> Result<(), EngineError> {
+    fn export(
+        &self,
+        value: &CkksValue,
+        shape: &Shape,
+        encoding: Encoding,
+        bytes: &mut [u8],
+    ) -> Result<(), EngineError> {
         check_shape(shape, &self.shape_of(value)?)?;
-        check_length(shape, bytes.len())?;
-        let written = match &value.0 {
-            Inner::Ciphertext(ciphertext) => wire::encode_ckks_ciphertext(ciphertext),
-            Inner::Hoisted(hoisted) => wire::encode_ckks_ciphertext(hoisted.ciphertext()),
+        check_length(shape, encoding, bytes.len())?;
+        let of_ciphertext = |ciphertext: &Ciphertext, bytes: &mut [u8]| match encoding {
+            Encoding::Packed => put(&wire::encode_ckks_ciphertext(ciphertext), bytes),
+            Encoding::Raw => Ok(words::write_ckks_ciphertext(ciphertext, bytes)?),
+        };
+        match &value.0 {
+            Inner::Ciphertext(ciphertext) => of_ciphertext(ciphertext, bytes),
+            Inner::Hoisted(hoisted) => of_ciphertext(hoisted.ciphertext(), bytes),
             Inner::Plaintext(numbers) => {
                 write_numbers(numbers, &self.parameters, bytes);
-                return Ok(());
+                Ok(())
             }
-            Inner::Key(keys) => wire::encode_ckks_evaluation_keys(keys),
-        };
-        check_length(shape, written.len())?;
-        bytes.copy_from_slice(&written);
-        Ok(())
+            Inner::Key(keys) => match encoding {
+                Encoding::Packed => put(&wire::encode_ckks_evaluation_keys(keys), bytes),
+                Encoding::Raw => Ok(words::write_ckks_evaluation_key(keys, bytes)?),
+            },
+        }
     }
 
-    fn import(&self, shape: &Shape, _: Encoding, bytes: &[u8]) -> Result<CkksValue, EngineError> {
-        check_length(shape, bytes.len())?;
+    fn import(&self, shape: &Shape, encoding: Encoding, bytes: &[u8]) -> Result<CkksValue, EngineError> {
+        check_length(shape, encoding, bytes.len())?;
         let parameters = &self.parameters;
+        let of_ciphertext = || match encoding {
+            Encoding::Packed => wire::decode_ckks_ciphertext(bytes, parameters),
+            Encoding::Raw => words::read_ckks_ciphertext(bytes, parameters),
+        };
         let value = match shape.kind {
-            Kind::Encrypted => self.ciphertext(wire::decode_ckks_ciphertext(bytes, parameters)?)?,
+            Kind::Encrypted => self.ciphertext(of_ciphertext()?)?,
             Kind::Hoisted => {
-                let ciphertext = into_ciphertext(self.ciphertext(wire::decode_ckks_ciphertext(bytes, parameters)?)?)?;
+                let ciphertext = into_ciphertext(self.ciphertext(of_ciphertext()?)?)?;
                 CkksValue(Inner::Hoisted(self.evaluator.hoist(&ciphertext)?.into_owned()))
             }
             Kind::Plain => self.read_numbers(bytes, shape.level)?,
-            Kind::Key => self.key(wire::decode_ckks_evaluation_keys(bytes, parameters)?)?,
+            Kind::Key => self.key(match encoding {
+                Encoding::Packed => wire::decode_ckks_evaluation_keys(bytes, parameters)?,
+                Encoding::Raw => words::read_ckks_evaluation_key(bytes, parameters)?,
+            })?,
             _ => return Err(EngineError::Malformed("kind")),
         };
         check_shape(shape, &self.shape_of(&value)?)?;

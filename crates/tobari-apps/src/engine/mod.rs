@@ -11,13 +11,13 @@
 //!
 //! **Shapes are exact.** For `r(l) = l + k` rows of a key over `l` data primes and `k` special ones, in `d` digits:
 //!
-//! | value | in memory | in the tier |
-//! |---|---|---|
-//! | ciphertext | `2 l N` words | the wire's: packed bit by bit |
-//! | hoisted ciphertext | `2 l N + d r(l) N` words | the ciphertext: its digits are made again |
-//! | plaintext of BGV | `l N` words | `N` coefficients modulo `t`, packed: an element is made again |
-//! | plaintext of CKKS | `l N + N/2` words | its scale and `N/2` doubles: encoded again, to the same bits on every machine |
-//! | key | `2 d r(l) N` words, a rotation's `N/2 + 512` bytes more | the wire's: half of it is a seed, the other half packed |
+//! | value | in memory | in the tier, packed | in the tier, raw |
+//! |---|---|---|---|
+//! | ciphertext | `2 l N` words | the wire's: packed bit by bit | its words ([`words`]) |
+//! | hoisted ciphertext | `2 l N + d r(l) N` words | the ciphertext: its digits are made again | the same of its words |
+//! | plaintext of BGV | `l N` words | `N` coefficients modulo `t`, packed: an element is made again | the same |
+//! | plaintext of CKKS | `l N + N/2` words | its scale and `N/2` doubles: encoded again, to the same bits on every machine | the same |
+//! | key | `2 d r(l) N` words, a rotation's `N/2 + 512` bytes more | the wire's: half of it is a seed, the other half packed | both halves as words |
 //!
 //! Beside values, a ring keeps up to 64 MiB of memory for values to come, and a step takes some rows for its time.
 //!
@@ -37,10 +37,10 @@ pub use bgv::{BgvEngine, BgvValue};
 pub use ckks::{CkksEngine, CkksValue};
 
 use tobari_core::params::LatticeParameters;
-use tobari_core::wire::{self, LatticeWireError};
+use tobari_core::wire::{self, LatticeWireError, words};
 use tobari_core::{bgv as exact, ckks as approximate};
 use tobari_plan::clear::ClearError;
-use tobari_plan::program::{Kind, Op, Shape};
+use tobari_plan::program::{Encoding, Kind, Op, Shape};
 
 /// Why a step was not done, or a value not made.
 #[derive(Debug, thiserror::Error)]
@@ -142,8 +142,9 @@ impl Sizes<'_> {
     /// A ciphertext with so many bytes of its scheme's own.
     fn ciphertext(&self, level: u16, own: u64) -> Result<Shape, EngineError> {
         let data = self.primes(level)?;
-        let stored = self.head() + 2 + own + 2 * self.packed(data, false);
-        Ok(Shape { kind: Kind::Encrypted, level, resident: 2 * self.rows(data), packed: stored, raw: stored })
+        let packed = self.head() + 2 + own + 2 * self.packed(data, false);
+        let raw = words::ciphertext_bytes(self.0, data, 2) as u64;
+        Ok(Shape { kind: Kind::Encrypted, level, resident: 2 * self.rows(data), packed, raw })
     }
 
     /// Such a ciphertext with its digits.
@@ -163,8 +164,9 @@ impl Sizes<'_> {
         let (digits, rows) = self.digits(data);
         let digits = digits as u64;
         // how many keys there are, then g, level and seed of this one
-        let stored = self.head() + 3 + 4 + 1 + 32 + digits * self.packed(data, true);
-        Ok(Shape { kind: Kind::Key, level, resident: 2 * digits * self.rows(rows), packed: stored, raw: stored })
+        let packed = self.head() + 3 + 4 + 1 + 32 + digits * self.packed(data, true);
+        let raw = words::key_bytes(self.0, data) as u64;
+        Ok(Shape { kind: Kind::Key, level, resident: 2 * digits * self.rows(rows), packed, raw })
     }
 
     /// A key for rotations: it holds how they move values, too.
@@ -185,9 +187,19 @@ fn result(op: Op, args: &[Shape]) -> Result<(Kind, u16), String> {
 }
 
 /// Refuses bytes unless they are as many as a shape says.
-fn check_length(shape: &Shape, found: usize) -> Result<(), EngineError> {
-    let (expected, found) = (shape.packed, found as u64);
+fn check_length(shape: &Shape, encoding: Encoding, found: usize) -> Result<(), EngineError> {
+    let (expected, found) = (shape.stored(encoding), found as u64);
     if expected == found { Ok(()) } else { Err(EngineError::Bytes { expected, found }) }
+}
+
+/// Puts bytes where there is to be room for just as many.
+fn put(bytes: &[u8], room: &mut [u8]) -> Result<(), EngineError> {
+    let (expected, found) = (room.len() as u64, bytes.len() as u64);
+    if expected != found {
+        return Err(EngineError::Bytes { expected, found });
+    }
+    room.copy_from_slice(bytes);
+    Ok(())
 }
 
 /// Refuses a value of another shape.

@@ -86,15 +86,14 @@ fn measure(reference: &Reference) -> Result<Costs, Failure> {
             costs.steps.entry(name.to_owned()).or_default().insert(0, (level, seconds));
         }
     }
-    let mut copies = Vec::new();
     for (kind, value) in [(Kind::Encrypted, vector), (Kind::Plain, diagonal), (Kind::Key, rotation)] {
         let shape = engine.shape_of(value)?;
         let resident = shape.resident as f64;
-        let packed = moves(reference, value, &shape, Encoding::Packed)?;
-        costs.pack.insert(kind, packed.map(|seconds| resident / seconds));
-        copies.extend(moves(reference, value, &shape, Encoding::Raw)?.map(|seconds| resident / seconds));
+        for (encoding, speeds) in [(Encoding::Raw, &mut costs.raw), (Encoding::Packed, &mut costs.packed)] {
+            let seconds = moves(reference, value, &shape, encoding)?;
+            speeds.insert(kind, seconds.map(|seconds| resident / seconds));
+        }
     }
-    costs.copy = copies.into_iter().fold(f64::INFINITY, f64::min);
     Ok(costs)
 }
 

@@ -173,7 +173,12 @@ impl Ring {
 
     /// The table of row `row` of a basis.
     pub(crate) fn table(&self, basis: Basis, row: usize) -> &Ntt {
-        &self.rows[if row < basis.data { row } else { self.data + row - basis.data }]
+        &self.rows[self.place(basis, row)]
+    }
+
+    /// The place of row `row` of a basis among all rows of the ring.
+    pub(crate) fn place(&self, basis: Basis, row: usize) -> usize {
+        if row < basis.data { row } else { self.data + row - basis.data }
     }
 }
 

@@ -99,8 +99,7 @@ impl<F: Form> Poly<F> {
     pub fn uniform(ring: &Arc<Ring>, basis: Basis, mut stream: impl FnMut(usize) -> Stream) -> Self {
         let mut poly = Self::any(ring, basis);
         for (row, values) in poly.values.chunks_exact_mut(ring.degree()).enumerate() {
-            let place = if row < basis.data { row } else { ring.data_primes().len() + row - basis.data };
-            stream(place).uniform(ring.table(basis, row).modulus(), values);
+            stream(ring.place(basis, row)).uniform(ring.table(basis, row).modulus(), values);
         }
         poly
     }

@@ -2,7 +2,7 @@
 
 use super::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::params::LatticeParameters;
-use crate::ring::{Automorphism, Basis, Coeff, Domain, Eval, Poly, Ring, Seed};
+use crate::ring::{Automorphism, Basis, Coeff, Domain, Eval, Poly, Ring, Seed, Stream};
 use rand_core::CryptoRng;
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
@@ -191,7 +191,16 @@ impl PublicKey {
 
 /// A uniform element: row after row from streams of `seed`, `index` being that of the element.
 pub(crate) fn uniform(ring: &Arc<Ring>, basis: Basis, seed: &Seed, index: u64) -> Poly<Eval> {
-    Poly::uniform(ring, basis, |place| seed.stream(Domain::Uniform, index << 8 | place as u64))
+    Poly::uniform(ring, basis, |place| row_stream(seed, index, place))
+}
+
+fn row_stream(seed: &Seed, index: u64, place: usize) -> Stream {
+    seed.stream(Domain::Uniform, index << 8 | place as u64)
+}
+
+/// One row of that element.
+pub(super) fn uniform_row(ring: &Ring, basis: Basis, seed: &Seed, index: u64, row: usize, out: &mut [u64]) {
+    row_stream(seed, index, ring.place(basis, row)).uniform(ring.table(basis, row).modulus(), out);
 }
 
 /// `b = -a s + f e` for an `a` and a secret, with an error from `seed`.

@@ -25,10 +25,11 @@
 //! So an object is its coefficients and less than one per cent more, and there is one byte string for each.
 
 mod element;
+pub mod words;
 
 pub use self::element::{pack_plaintext, unpack_plaintext};
 
-use self::element::{element_bytes, read_element, write_element};
+use self::element::{element_bytes, read_element, row_bytes, unpack, write_element};
 use super::{Reader, VERSION, WireError};
 use crate::params::{LatticeError, LatticeParameters, Plaintext};
 use crate::ring::{Modulus, SEED_BYTES, Seed};
@@ -259,7 +260,7 @@ pub fn decode_evaluation_keys(
     bytes: &[u8],
     parameters: &LatticeParameters,
 ) -> Result<bgv::EvaluationKeys, LatticeWireError> {
-    let keys = read_keys(LatticeKind::EvaluationKeys, bytes, parameters, |_| true)?;
+    let keys = read_keys(LatticeKind::EvaluationKeys, bytes, parameters)?;
     Ok(bgv::EvaluationKeys::from_inner(keys))
 }
 
@@ -276,9 +277,7 @@ pub fn decode_ckks_evaluation_keys(
     bytes: &[u8],
     parameters: &LatticeParameters,
 ) -> Result<ckks::EvaluationKeys, LatticeWireError> {
-    let conjugation = rlwe::conjugation(parameters.degree());
-    let has_use = |element| element == conjugation || element % 4 == 1 && element != 1;
-    let keys = read_keys(LatticeKind::CkksEvaluationKeys, bytes, parameters, has_use)?;
+    let keys = read_keys(LatticeKind::CkksEvaluationKeys, bytes, parameters)?;
     Ok(ckks::EvaluationKeys::from_inner(parameters, keys))
 }
 
@@ -287,20 +286,33 @@ fn write_keys(kind: LatticeKind, keys: &rlwe::EvaluationKeys, parameters: &Latti
     out.push(u8::from(keys.for_products().is_some()));
     out.extend_from_slice(&(keys.automorphisms().len() as u16).to_be_bytes());
     for (element, key) in keys.for_products().map(|key| (0, key)).into_iter().chain(keys.automorphisms()) {
-        out.extend_from_slice(&(element as u32).to_be_bytes());
-        out.push(key.level() as u8);
-        out.extend_from_slice(&key.seed().to_bytes());
+        write_key_head(element, key, &mut out);
         key.bodies().for_each(|body| write_element(&body, &mut out));
     }
     out
 }
 
-/// Keys for the automorphisms that `has_use` lets through.
+/// All of a key but its elements.
+fn write_key_head(element: usize, key: &EvaluationKey, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(element as u32).to_be_bytes());
+    out.push(key.level() as u8);
+    out.extend_from_slice(&key.seed().to_bytes());
+}
+
+/// Whether `X -> X^element` is one that a scheme's keys are for.
+fn has_use(kind: LatticeKind, parameters: &LatticeParameters, element: usize) -> bool {
+    let degree = parameters.degree();
+    let of_scheme = match kind {
+        LatticeKind::CkksEvaluationKeys => element == rlwe::conjugation(degree) || element % 4 == 1 && element != 1,
+        _ => true,
+    };
+    element % 2 == 1 && element < 2 * degree && of_scheme
+}
+
 fn read_keys(
     kind: LatticeKind,
     bytes: &[u8],
     parameters: &LatticeParameters,
-    has_use: impl Fn(usize) -> bool,
 ) -> Result<rlwe::EvaluationKeys, LatticeWireError> {
     let mut reader = open(kind, bytes, parameters)?;
     let (products, count) = (reader.u8()?, reader.u16()?);
@@ -313,7 +325,7 @@ fn read_keys(
     for place in 0..places {
         let element = reader.u32()? as usize;
         let for_products = place == 0 && products == 1;
-        let legal = element % 2 == 1 && element > last && element < 2 * parameters.degree() && has_use(element);
+        let legal = element > last && has_use(kind, parameters, element);
         if if for_products { element != 0 } else { !legal } {
             return Err(LatticeWireError::Malformed("automorphism"));
         }
@@ -336,11 +348,17 @@ fn read_key(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result<E
     let digits = EvaluationKey::digits_at(parameters, level);
     // all of it is there before there is memory for it
     reader.expect(digits * element_bytes(parameters, basis))?;
-    let mut key = EvaluationKey::without_bodies(parameters, level, seed);
-    for digit in 0..digits {
-        key.set_body(digit, &read_element(reader, parameters, basis)?);
-    }
-    Ok(key)
+    let length = element_bytes(parameters, basis);
+    let bodies = reader.take(digits * length)?;
+    let mut start = 0;
+    let key = EvaluationKey::from_bodies(parameters, level, seed, |q, rows| {
+        let bytes = row_bytes(parameters.degree(), q);
+        let bodies = bodies.chunks_exact(length).map(|body| &body[start..start + bytes]);
+        let good = bodies.zip(rows).all(|(body, row)| unpack(body, q, row));
+        start += bytes;
+        good
+    });
+    key.ok_or(LatticeWireError::Malformed("residue"))
 }
 
 fn read_level(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result<usize, LatticeWireError> {
@@ -350,10 +368,7 @@ fn read_level(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result
 
 /// A ciphertext of BGV. The bound on its noise is for information: whoever sends it may write any.
 pub fn encode_ciphertext(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
-    write_ciphertext(LatticeKind::Ciphertext, ciphertext.inner(), |out| {
-        out.extend_from_slice(&ciphertext.factor().to_be_bytes());
-        out.extend_from_slice(&ciphertext.bound_units().to_be_bytes());
-    })
+    write_parts(exact_head(ciphertext), ciphertext.inner())
 }
 
 /// Reads a ciphertext of BGV.
@@ -361,21 +376,13 @@ pub fn encode_ciphertext(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
 /// # Errors
 /// [`LatticeWireError`] that names what was expected and found.
 pub fn decode_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result<bgv::Ciphertext, LatticeWireError> {
-    let (inner, (factor, bound)) = read_ciphertext(LatticeKind::Ciphertext, bytes, parameters, |reader, _| {
-        let factor = u64::from_be_bytes(reader.array()?);
-        let bound = f64::from(reader.u32()?) / bgv::BOUND_UNITS;
-        let unit = |t: Modulus| factor < t.value() && t.inverse(factor).is_some();
-        let legal = matches!(parameters.plaintext(), Plaintext::Integers(t) if unit(t));
-        if legal { Ok((factor, bound)) } else { Err(LatticeWireError::Malformed("factor")) }
-    })?;
+    let (inner, (factor, bound)) = read_ciphertext(LatticeKind::Ciphertext, bytes, parameters, read_factor)?;
     Ok(bgv::Ciphertext::new(inner, factor, bound))
 }
 
 /// A ciphertext of CKKS.
 pub fn encode_ckks_ciphertext(ciphertext: &ckks::Ciphertext) -> Vec<u8> {
-    write_ciphertext(LatticeKind::CkksCiphertext, ciphertext.inner(), |out| {
-        write_scale(ciphertext.scale(), ciphertext.parameters(), out);
-    })
+    write_parts(approximate_head(ciphertext), ciphertext.inner())
 }
 
 /// Reads a ciphertext of CKKS.
@@ -386,35 +393,62 @@ pub fn decode_ckks_ciphertext(
     bytes: &[u8],
     parameters: &LatticeParameters,
 ) -> Result<ckks::Ciphertext, LatticeWireError> {
-    let (inner, scale) = read_ciphertext(LatticeKind::CkksCiphertext, bytes, parameters, |reader, level| {
-        read_scale(reader, parameters, level)
-    })?;
+    let (inner, scale) = read_ciphertext(LatticeKind::CkksCiphertext, bytes, parameters, read_scale)?;
     Ok(ckks::Ciphertext::new(inner, scale))
 }
 
-/// Level and parts, with what `of_scheme` writes before the parts themselves.
-fn write_ciphertext(kind: LatticeKind, ciphertext: &rlwe::Ciphertext, of_scheme: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+/// All of a ciphertext of BGV but its parts.
+fn exact_head(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
+    let mut out = ciphertext_head(LatticeKind::Ciphertext, ciphertext.inner());
+    out.extend_from_slice(&ciphertext.factor().to_be_bytes());
+    out.extend_from_slice(&ciphertext.bound_units().to_be_bytes());
+    out
+}
+
+/// All of a ciphertext of CKKS but its parts.
+fn approximate_head(ciphertext: &ckks::Ciphertext) -> Vec<u8> {
+    let mut out = ciphertext_head(LatticeKind::CkksCiphertext, ciphertext.inner());
+    write_scale(ciphertext.scale(), ciphertext.parameters(), &mut out);
+    out
+}
+
+/// Level and number of parts.
+fn ciphertext_head(kind: LatticeKind, ciphertext: &rlwe::Ciphertext) -> Vec<u8> {
     let mut out = head(kind, ciphertext.parameters());
     out.extend_from_slice(&[ciphertext.level() as u8, ciphertext.parts().len() as u8]);
-    of_scheme(&mut out);
+    out
+}
+
+fn write_parts(mut out: Vec<u8>, ciphertext: &rlwe::Ciphertext) -> Vec<u8> {
     ciphertext.parts().iter().for_each(|part| write_element(part, &mut out));
     out
 }
 
-/// Level and parts, with what `of_scheme` reads before the parts themselves; it is told the level.
-fn read_ciphertext<T>(
-    kind: LatticeKind,
-    bytes: &[u8],
+/// Reads what a scheme has of its own, for so many data primes.
+type OfScheme<T> = fn(&mut Reader<'_>, &LatticeParameters, usize) -> Result<T, LatticeWireError>;
+
+/// Level, number of parts, and what the scheme has of its own.
+fn read_ciphertext_head<T>(
+    reader: &mut Reader<'_>,
     parameters: &LatticeParameters,
-    of_scheme: impl FnOnce(&mut Reader<'_>, usize) -> Result<T, LatticeWireError>,
-) -> Result<(rlwe::Ciphertext, T), LatticeWireError> {
-    let mut reader = open(kind, bytes, parameters)?;
-    let level = read_level(&mut reader, parameters)?;
+    of_scheme: OfScheme<T>,
+) -> Result<(usize, usize, T), LatticeWireError> {
+    let level = read_level(reader, parameters)?;
     let parts = usize::from(reader.u8()?);
     if !(2..=3).contains(&parts) {
         return Err(LatticeWireError::Malformed("number of parts"));
     }
-    let of_scheme = of_scheme(&mut reader, level)?;
+    Ok((level, parts, of_scheme(reader, parameters, level)?))
+}
+
+fn read_ciphertext<T>(
+    kind: LatticeKind,
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+    of_scheme: OfScheme<T>,
+) -> Result<(rlwe::Ciphertext, T), LatticeWireError> {
+    let mut reader = open(kind, bytes, parameters)?;
+    let (level, parts, of_scheme) = read_ciphertext_head(&mut reader, parameters, of_scheme)?;
     let basis = parameters.ring().basis(level);
     reader.expect_rest(parts * element_bytes(parameters, basis))?;
     let parts = (0..parts).map(|_| read_element(&mut reader, parameters, basis)).collect::<Result<_, _>>()?;
@@ -434,7 +468,7 @@ pub fn decode_seeded_ciphertext(
     bytes: &[u8],
     parameters: &LatticeParameters,
 ) -> Result<bgv::SeededCiphertext, LatticeWireError> {
-    let (inner, ()) = read_seeded(LatticeKind::SeededCiphertext, bytes, parameters, |_, _| Ok(()))?;
+    let (inner, ()) = read_seeded(LatticeKind::SeededCiphertext, bytes, parameters, |_, _, _| Ok(()))?;
     Ok(bgv::SeededCiphertext::new(inner))
 }
 
@@ -453,9 +487,7 @@ pub fn decode_ckks_seeded_ciphertext(
     bytes: &[u8],
     parameters: &LatticeParameters,
 ) -> Result<ckks::SeededCiphertext, LatticeWireError> {
-    let (inner, scale) = read_seeded(LatticeKind::CkksSeededCiphertext, bytes, parameters, |reader, level| {
-        read_scale(reader, parameters, level)
-    })?;
+    let (inner, scale) = read_seeded(LatticeKind::CkksSeededCiphertext, bytes, parameters, read_scale)?;
     Ok(ckks::SeededCiphertext::new(inner, scale))
 }
 
@@ -473,16 +505,16 @@ fn write_seeded(
     out
 }
 
-/// Level, what `of_scheme` reads, seed and `c_0`; it is told the level.
+/// Level, what the scheme has of its own, seed and `c_0`.
 fn read_seeded<T>(
     kind: LatticeKind,
     bytes: &[u8],
     parameters: &LatticeParameters,
-    of_scheme: impl FnOnce(&mut Reader<'_>, usize) -> Result<T, LatticeWireError>,
+    of_scheme: OfScheme<T>,
 ) -> Result<(rlwe::SeededCiphertext, T), LatticeWireError> {
     let mut reader = open(kind, bytes, parameters)?;
     let level = read_level(&mut reader, parameters)?;
-    let of_scheme = of_scheme(&mut reader, level)?;
+    let of_scheme = of_scheme(&mut reader, parameters, level)?;
     let basis = parameters.ring().basis(level);
     reader.expect_rest(SEED_BYTES + element_bytes(parameters, basis))?;
     let seed = Seed::from_bytes(reader.array()?);
@@ -492,6 +524,19 @@ fn read_seeded<T>(
 
 fn write_scale(scale: &ckks::Scale, parameters: &LatticeParameters, out: &mut Vec<u8>) {
     scale.exponents(parameters.data_primes()).for_each(|exponent| out.extend_from_slice(&exponent.to_be_bytes()));
+}
+
+/// The factor of a ciphertext of BGV and the bound on its noise.
+fn read_factor(
+    reader: &mut Reader<'_>,
+    parameters: &LatticeParameters,
+    _: usize,
+) -> Result<(u64, f64), LatticeWireError> {
+    let factor = u64::from_be_bytes(reader.array()?);
+    let bound = f64::from(reader.u32()?) / bgv::BOUND_UNITS;
+    let unit = |t: Modulus| factor < t.value() && t.inverse(factor).is_some();
+    let legal = matches!(parameters.plaintext(), Plaintext::Integers(t) if unit(t));
+    if legal { Ok((factor, bound)) } else { Err(LatticeWireError::Malformed("factor")) }
 }
 
 /// The scale of a message over the first `level` data primes.

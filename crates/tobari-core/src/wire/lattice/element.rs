@@ -14,7 +14,7 @@ pub(super) fn element_bytes(parameters: &LatticeParameters, basis: Basis) -> usi
 }
 
 /// Bytes of a row modulo `q`.
-fn row_bytes(degree: usize, q: &Modulus) -> usize {
+pub(super) fn row_bytes(degree: usize, q: &Modulus) -> usize {
     (degree * q.bits() as usize).div_ceil(8)
 }
 
@@ -92,7 +92,7 @@ const WINDOW: usize = 64;
 
 /// Residues of as many bits as `q` has, and whether all are below it. Eight of them are so many whole bytes, and each lies in a word
 /// that begins at a byte, because none has more than 57 bits; nothing is left at the end of a row, of which eight divides the length.
-fn unpack(row: &[u8], q: &Modulus, out: &mut [u64]) -> bool {
+pub(super) fn unpack(row: &[u8], q: &Modulus, out: &mut [u64]) -> bool {
     let bits = q.bits() as usize;
     let mask = u64::MAX >> (64 - bits);
     let places: [(usize, usize); 8] = std::array::from_fn(|i| (i * bits / 8, i * bits % 8));

@@ -258,16 +258,20 @@ impl CkksEngine {
 
     /// Encrypted terms first, in their order: one vector that the others are added to.
     fn sum(&self, op: Op, terms: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
-        let mut sum: Option<Ciphertext> = None;
+        let mut sum: Option<Cow<'_, Ciphertext>> = None;
         for term in terms {
             let Inner::Ciphertext(term) = term else { continue };
             let term = self.lowered(term, level)?;
-            match &mut sum {
-                Some(sum) => self.evaluator.add_assign(sum, &term)?,
-                None => sum = Some(term.into_owned()),
-            }
+            sum = Some(match sum {
+                None => term,
+                Some(Cow::Borrowed(first)) => Cow::Owned(self.evaluator.add(first, &term)?),
+                Some(Cow::Owned(mut sum)) => {
+                    self.evaluator.add_assign(&mut sum, &term)?;
+                    Cow::Owned(sum)
+                }
+            });
         }
-        let mut sum = sum.ok_or_else(|| unexpected(op))?;
+        let mut sum = sum.ok_or_else(|| unexpected(op))?.into_owned();
         for term in terms {
             if let Inner::Plaintext(term) = term {
                 sum = self.evaluator.add_plain(&sum, &term.encoded)?;

@@ -208,10 +208,14 @@ impl Evaluator {
     /// [`EvaluateError::Parameters`].
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, EvaluateError> {
         let [a, mut b] = self.align(a, b)?;
+        let norm = |a: &Ciphertext, b: &Ciphertext| norms::sum([a.norm, b.norm]);
+        if a.factor == b.factor {
+            return Ok(Ciphertext { inner: a.inner.sum(&b.inner), factor: a.factor, norm: norm(&a, &b) });
+        }
         let mut a = a.into_owned();
         self.equalise(&mut a, &mut b);
         a.inner.add_assign(&b.inner);
-        a.norm = norms::sum([a.norm, b.norm]);
+        a.norm = norm(&a, &b);
         Ok(a)
     }
 

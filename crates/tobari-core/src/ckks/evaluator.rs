@@ -205,9 +205,8 @@ impl Evaluator {
     /// # Errors
     /// [`OperationError`] if parameters, levels or scales differ.
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, OperationError> {
-        let mut sum = a.clone();
-        self.add_assign(&mut sum, b)?;
-        Ok(sum)
+        self.check_alike(a, b)?;
+        Ok(Ciphertext::new(a.inner().sum(b.inner()), a.scale().clone()))
     }
 
     /// `a += b`.

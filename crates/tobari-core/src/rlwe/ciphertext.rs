@@ -47,6 +47,18 @@ impl Ciphertext {
         self.parts.iter().map(Poly::memory).sum()
     }
 
+    /// `self + other`.
+    ///
+    /// # Panics
+    /// If their levels differ, or their parameters.
+    #[must_use]
+    pub fn sum(&self, other: &Self) -> Self {
+        let both = self.parts.iter().zip(&other.parts).map(|(a, b)| a.sum(b));
+        let longer = if self.parts.len() < other.parts.len() { other } else { self };
+        let rest = longer.parts.iter().skip(self.parts.len().min(other.parts.len())).cloned();
+        Self::new(&self.parameters, both.chain(rest).collect())
+    }
+
     /// `self += other`.
     ///
     /// # Panics

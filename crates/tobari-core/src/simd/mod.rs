@@ -49,11 +49,15 @@ mod pair52;
 mod portable;
 #[cfg(any(target_arch = "x86_64", test))]
 mod product52;
+#[cfg(any(target_feature = "simd128", test))]
+mod quads;
 mod ring;
 #[cfg(any(target_feature = "simd128", test))]
 mod shuffle;
 #[cfg(any(target_arch = "x86_64", test))]
 mod table52;
+#[cfg(target_feature = "simd128")]
+mod wasm128;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512Kernels;

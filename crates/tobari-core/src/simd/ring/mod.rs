@@ -2,14 +2,19 @@
 //!
 //! A backend is a table of functions ([`RingKernels`]). Rows are plain slices of canonical residues in `[0, q)`, going in and
 //! coming out; what happens in between is a backend's own affair: `portable` works on words, `vector` and `transform` on
-//! eight lanes with 52-bit products, `doubles` on four lanes of doubles. The portable loops define what all others must return.
+//! eight lanes with 52-bit products, `doubles` on four lanes of doubles, `quads` on four lanes of 32 bits where primes are small, and
+//! `estimates` on two lanes of words. The portable loops define what all others must return.
 //!
 //! # Leakage
 //! Constant time.
 
 #[cfg(any(target_arch = "x86_64", test))]
 mod doubles;
+#[cfg(any(target_feature = "simd128", test))]
+mod estimates;
 mod portable;
+#[cfg(any(target_feature = "simd128", test))]
+mod quads;
 #[cfg(any(target_arch = "x86_64", test))]
 mod range;
 #[cfg(test)]
@@ -21,6 +26,10 @@ mod vector;
 
 #[cfg(any(target_arch = "x86_64", test))]
 pub(super) use doubles::{DoubleTransform, Doubles};
+#[cfg(any(target_feature = "simd128", test))]
+pub(super) use estimates::{EstimatedTransform, Estimates};
+#[cfg(any(target_feature = "simd128", test))]
+pub(super) use quads::{QuadTransform, keystream as quad_keystream};
 #[cfg(any(target_arch = "x86_64", test))]
 pub(super) use transform::Transform;
 #[cfg(any(target_arch = "x86_64", test))]
@@ -103,7 +112,7 @@ macro_rules! ring_kernels {
         kernel
     }};
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_feature = "simd128"))]
 pub(super) use ring_kernels;
 
 static PORTABLE: RingKernels = ring_kernels!("portable", Words, Words, keystream);
@@ -132,6 +141,12 @@ pub(crate) struct Roots {
     /// What the loops on doubles read, made when they first do.
     #[cfg(any(target_arch = "x86_64", test))]
     doubles: OnceLock<doubles::DoubleRoots>,
+    /// What the loops on lanes of 32 bits read, made when they first do.
+    #[cfg(any(target_feature = "simd128", test))]
+    quads: OnceLock<quads::QuadRoots>,
+    /// What the loops with estimated quotients read, made when they first do.
+    #[cfg(any(target_feature = "simd128", test))]
+    estimated: OnceLock<estimates::EstimatedRoots>,
 }
 
 impl Roots {
@@ -144,11 +159,15 @@ impl Roots {
             lanes: lane_quotients(&quotients),
             #[cfg(any(target_arch = "x86_64", test))]
             doubles: OnceLock::new(),
+            #[cfg(any(target_feature = "simd128", test))]
+            quads: OnceLock::new(),
+            #[cfg(any(target_feature = "simd128", test))]
+            estimated: OnceLock::new(),
             quotients,
         }
     }
 
-    #[cfg(any(target_arch = "x86_64", test))]
+    #[cfg(any(target_arch = "x86_64", target_feature = "simd128", test))]
     /// The factor at `index`: block `b` of the stage that cuts `m` blocks has number `m + b`.
     #[inline(always)]
     fn factor(&self, index: usize) -> Factor {
@@ -327,7 +346,9 @@ impl RingKernels {
     pub fn available() -> impl Iterator<Item = &'static RingKernels> {
         #[cfg(target_arch = "x86_64")]
         let others = [super::avx2::ring_kernels(), super::avx512::ring_kernels()];
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_feature = "simd128")]
+        let others = [super::wasm128::ring_kernels()];
+        #[cfg(not(any(target_arch = "x86_64", target_feature = "simd128")))]
         let others = [None; 0];
         std::iter::once(&PORTABLE).chain(others.into_iter().flatten())
     }

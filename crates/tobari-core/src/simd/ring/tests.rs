@@ -2,6 +2,7 @@
 
 use super::super::fused::EmulatedFused;
 use super::super::lanes::Emulated;
+use super::super::quads::EmulatedQuads;
 use super::*;
 use crate::ring::{Ntt, primes_below};
 
@@ -32,8 +33,22 @@ static EMULATED: RingKernels = ring_kernels!("emulated", Transform(Emulated), Re
 static EMULATED_DOUBLES: RingKernels =
     ring_kernels!("emulated doubles", DoubleTransform(EmulatedFused), Doubles(EmulatedFused), keystream);
 
+/// The loops on lanes of 32 bits, on plain arrays.
+static EMULATED_QUADS: RingKernels = ring_kernels!(
+    "emulated quads",
+    QuadTransform(EmulatedQuads),
+    Estimates(EmulatedQuads),
+    |key, nonce, first, out| {
+        quad_keystream(EmulatedQuads, key, nonce, first, out);
+    }
+);
+
 fn others() -> impl Iterator<Item = &'static RingKernels> {
-    RingKernels::available().filter(|kernels| kernels.name != "portable").chain([&EMULATED, &EMULATED_DOUBLES])
+    RingKernels::available().filter(|kernels| kernels.name != "portable").chain([
+        &EMULATED,
+        &EMULATED_DOUBLES,
+        &EMULATED_QUADS,
+    ])
 }
 
 /// Primes of all sizes, and moduli that are none: the largest, and powers of two.
@@ -47,7 +62,7 @@ fn moduli() -> Vec<Modulus> {
 fn transforms_of_every_backend_are_the_portable_ones() {
     let mut rows = Rows(0);
     for log in 1..=17 {
-        for bits in [23, 30, 34, 35, 45, 46, 47, 48, 49, 50] {
+        for bits in [23, 26, 27, 30, 31, 34, 35, 45, 46, 47, 48, 49, 50] {
             let degree = 1 << log;
             let prime = primes_below(bits, 2 * degree as u64).next().unwrap();
             let (q, table) = (Modulus::new(prime).unwrap(), Ntt::new(Modulus::new(prime).unwrap(), degree).unwrap());

@@ -14,6 +14,7 @@ pub const TARGETS: &[Target] = &[
     ("call_messages", tobari_apps::call::fuzz_messages),
     ("call_room", tobari_apps::call::fuzz_room),
     ("lattice_wire", tobari_core::fuzz::lattice_wire),
+    ("plan_check", tobari_plan::testing::fuzz_check),
     ("points", tobari_core::fuzz::points),
     ("wav", tobari_host::wav::fuzz_wav),
     ("wire", tobari_core::fuzz::wire),

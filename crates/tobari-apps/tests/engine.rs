@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tobari_apps::engine::{BgvEngine, BgvValue, CkksEngine, CkksValue, EngineError};
 use tobari_core::ckks::{self, Scale};
 use tobari_core::params::{LatticeParameters, Plaintext};
-use tobari_core::ring::{Domain, Modulus, Seed};
+use tobari_core::ring::{Domain, Modulus};
 use tobari_core::rlwe::{PublicKey, SecretKey};
 use tobari_core::{bgv, wire};
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
@@ -124,7 +124,7 @@ fn bgv_bench() -> Bench<BgvEngine> {
     let secret = SecretKey::generate(&parameters, rng);
     let public = PublicKey::generate(&secret, rng);
     let encoder = bgv::Encoder::new(&parameters).unwrap();
-    let engine = BgvEngine::new(&parameters, Some(public), Seed::random(rng)).unwrap();
+    let engine = BgvEngine::new(&parameters, Some(public), rng).unwrap();
     let [x, p, q] = integers();
     let holder = bgv::Decryptor::new(&secret).unwrap();
     let x = holder.encrypt(&encoder.encode(&x).unwrap(), 3, rng).expand();
@@ -369,7 +369,7 @@ fn steps_that_do_not_fit_are_refused() {
     let refused = step(Op::Mul, &[x, &low]).map(|_| ()).unwrap_err();
     assert!(refused.to_string().contains("plain arguments of mul for level 2, found one up to 1"), "{refused}");
     assert!(matches!(bench.engine.integers(&[1], 3), Err(EngineError::Level { most: 2, found: 3 })));
-    let blind = BgvEngine::new(&bgv_parameters(), None, Seed::from_bytes([0; 32])).unwrap();
+    let blind = BgvEngine::new(&bgv_parameters(), None, &mut rng(0)).unwrap();
     assert!(blind.ciphertext(x.as_ciphertext().unwrap().clone()).is_err(), "other parameters");
     assert!(matches!(blind.step(0, Op::Neg, &[x]), Err(EngineError::Parameters { .. })));
     let flood = blind.shape(Op::Flood(20), &[bench.shapes[0]]).unwrap_err();
@@ -399,7 +399,7 @@ impl Flooding {
         let parameters = LatticeParameters::of_sizes(1 << 12, &[45], &[], 1, t).unwrap();
         let secret = SecretKey::generate(&parameters, &mut rng(3));
         let public = PublicKey::generate(&secret, &mut rng(4));
-        let engine = BgvEngine::new(&parameters, Some(public), Seed::random(&mut rng(5))).unwrap();
+        let engine = BgvEngine::new(&parameters, Some(public), &mut rng(5)).unwrap();
         let message = bgv::Plaintext::from_coefficients(&parameters, &[1, 2, 3]).unwrap();
         let input = bgv::Decryptor::new(&secret).unwrap().encrypt(&message, 1, &mut rng(6)).expand();
         let input = engine.ciphertext(input).unwrap();
@@ -452,10 +452,10 @@ fn a_flood_is_the_same_in_its_run_and_another_in_every_other() {
     let Flooding { engine, input, .. } = &flooding;
     let bytes = flooding.bytes(&flooding.flooded(engine, 7));
     assert_eq!(flooding.bytes(&flooding.flooded(engine, 7)), bytes);
-    let same_run = engine.next_run(Seed::random(&mut rng(5)));
+    let same_run = engine.next_run(&mut rng(5));
     assert_eq!(flooding.bytes(&flooding.flooded(&same_run, 7)), bytes);
     assert_ne!(flooding.bytes(&flooding.flooded(engine, 8)), bytes);
-    let next_run = engine.next_run(Seed::random(&mut rng(9)));
+    let next_run = engine.next_run(&mut rng(9));
     assert_ne!(flooding.bytes(&flooding.flooded(&next_run, 7)), bytes);
     let holder = bgv::Decryptor::new(&flooding.secret).unwrap();
     let found = holder.decrypt(flooding.flooded(engine, 7).as_ciphertext().unwrap());
@@ -472,7 +472,7 @@ fn noise_does_not_fall_when_recomputed_outputs_are_averaged() {
     let again: Vec<_> = (0..COPIES).map(|_| flooding.bytes(&flooding.flooded(&flooding.engine, 7))).collect();
     assert!((flooding.averaged(&again) - of_one).abs() < 1e-6 * of_one);
     // against an engine that draws anew each time it works: the noise falls eightfold
-    let anew = |i| flooding.engine.next_run(Seed::from_bytes([i; 32]));
+    let anew = |i| flooding.engine.next_run(&mut rng(100 + i));
     let anew: Vec<_> = (0..COPIES).map(|i| flooding.bytes(&flooding.flooded(&anew(i), 7))).collect();
     let fallen = of_one / flooding.averaged(&anew);
     assert!((6.0..10.0).contains(&fallen), "{fallen}");

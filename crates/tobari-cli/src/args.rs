@@ -7,6 +7,7 @@ use tobari_core::curve::{Curve, PointEncoding};
 use tobari_core::elgamal::Mode;
 use tobari_core::params::{BelowFloor, Parameters, SecurityFloor};
 use tobari_core::simd::Backend;
+use tobari_host::store::Folder;
 use tobari_server::Fingerprint;
 
 /// Useful work on data that the server cannot see.
@@ -123,9 +124,10 @@ pub(crate) struct ReferenceArguments {
     /// Threads that compute; as many as there are cores without it.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// The folder of the tier; that of temporary files without it.
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) tier: Option<PathBuf>,
+    /// A folder of the tier, and the most that may lie there, as in /fast:2GiB. Given again for each further folder, the fastest first: what one
+    /// has no space for goes to the next. Without it, the folder of temporary files.
+    #[arg(long = "tier", value_parser = parse_tier, value_name = "FOLDER[:BYTES]")]
+    pub(crate) tiers: Vec<Folder>,
     /// Measure what steps cost again, whatever was kept.
     #[arg(long)]
     pub(crate) recalibrate: bool,
@@ -187,6 +189,10 @@ pub(crate) enum DeviceClass {
 pub(crate) enum OnceMode {
     /// Everything in memory.
     Unlimited,
+    /// The same on one thread.
+    OneThread,
+    /// The evaluator called by hand, on one thread, without a plan.
+    ByHand,
     /// Within the limit, with a tier.
     Tier,
     /// Everything in memory as far as the process knows, in the program's own order.
@@ -292,6 +298,26 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         return Err("expected at least one byte and at most 2^60".to_owned());
     }
     Ok(bytes as u64)
+}
+
+/// The least that a folder of the tier may be limited to: there is nothing to measure in less.
+const LEAST_TIER_BYTES: u64 = 4 << 20;
+
+/// A folder, with `:` and a number of bytes behind it or nothing. What begins with a digit after the last colon is such a number.
+fn parse_tier(text: &str) -> Result<Folder, String> {
+    let sized = |(path, size): &(&str, &str)| {
+        !path.is_empty() && size.starts_with(|c: char| c.is_ascii_digit()) && !size.contains(std::path::is_separator)
+    };
+    let Some((path, size)) = text.rsplit_once(':').filter(sized) else {
+        return match text {
+            "" => Err("expected a folder".to_owned()),
+            _ => Ok(Folder { path: text.into(), quota_bytes: None }),
+        };
+    };
+    match parse_bytes(size)? {
+        bytes if bytes < LEAST_TIER_BYTES => Err("expected at least 4MiB for a folder of the tier".to_owned()),
+        bytes => Ok(Folder { path: path.into(), quota_bytes: Some(bytes) }),
+    }
 }
 
 /// From 1 to 10,000.
@@ -470,6 +496,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_tier_is_a_folder_and_the_most_that_may_lie_there() {
+        let folder = |path: &str, quota_bytes| Ok(Folder { path: path.into(), quota_bytes });
+        assert_eq!(parse_tier("/fast:2GiB"), folder("/fast", Some(2 << 30)));
+        for whole in ["/fast", "a:b", ":2GiB", "C:\\tier", "a:1/b", "a:"] {
+            assert_eq!(parse_tier(whole), folder(whole, None), "{whole}");
+        }
+        for wrong in ["", "/fast:2", "/fast:1XiB", "/fast:3MiB", "/fast:1e9"] {
+            assert!(parse_tier(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

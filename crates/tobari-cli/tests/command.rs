@@ -23,18 +23,25 @@ fn a_wrong_call_exits_2_and_help_exits_0() {
 
 #[test]
 fn info_prints_every_curve_with_its_security() {
-    let shown = tobari(&["info"]);
-    let text = String::from_utf8(shown.stdout).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let info = |json: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tobari"));
+        let shown = command.arg("info").args(json).env("TOBARI_CACHE", folder.path()).output().unwrap();
+        String::from_utf8(shown.stdout).unwrap()
+    };
+    let text = info(&[]);
     for (name, bits) in [("secp160k1", "80"), ("secp256k1", "128"), ("NIST_P384", "192"), ("secp224k1", "112")] {
         assert!(text.lines().any(|line| line.contains(name) && line.contains(bits)), "{name}: {text}");
     }
-    let lines = String::from_utf8(tobari(&["info", "--json"]).stdout).unwrap();
+    let lines = info(&["--json"]);
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 1 + 10 + 8);
-    assert!(lines[1..].iter().all(|line| line["security_bits"].as_u64().is_some_and(|bits| bits >= 80)));
-    let sets = &lines[11..];
+    assert_eq!(lines.len(), 1 + 10 + 8 + 1);
+    assert!(lines[1..19].iter().all(|line| line["security_bits"].as_u64().is_some_and(|bits| bits >= 80)));
+    let sets = &lines[11..19];
     assert!(sets.iter().all(|line| line["set"].is_string() && line["security_bits"].as_u64() >= Some(128)));
     assert!(text.contains("ckks-a") && text.contains("N = 16384, 300 bits in 6 + 2 primes"), "{text}");
+    assert_eq!(lines[19]["calibrated"], false);
+    assert!(text.ends_with("not calibrated yet: tobari plan memory --recalibrate\n"), "{text}");
 }
 
 #[test]
@@ -183,14 +190,17 @@ fn results_that_are_not_read_are_no_failure_and_results_that_are_lost_are() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_job_larger_than_its_limit_is_planned_and_run_within_it() {
-    let folder = tempfile::tempdir().unwrap();
+fn a_job_larger_than_its_limit_is_planned_and_run_within_it_over_two_folders() {
+    let [folder, second] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let first = 300 << 20;
     let limit: u64 = 600 << 20;
     let call = ["plan", "memory", "--memory", "600MiB", "--working-set", "1GiB", "--threads", "2", "--run", "--json"];
     let ended = std::process::Command::new(env!("CARGO_BIN_EXE_tobari"))
         .args(call)
         .arg("--tier")
-        .arg(folder.path())
+        .arg(format!("{}:{first}", folder.path().display()))
+        .arg("--tier")
+        .arg(second.path())
         .env("TOBARI_CACHE", folder.path().join("cache"))
         .output()
         .unwrap();
@@ -203,12 +213,39 @@ fn a_job_larger_than_its_limit_is_planned_and_run_within_it() {
     assert_eq!(run["right"], true, "{run}");
     assert_eq!([number(run, "read"), number(run, "written")], [number(plan, "read"), number(plan, "written")]);
     assert!(number(run, "peak") <= limit + limit / 20, "{run}");
+    // the first folder is filled but for less than an object, then the second
+    let used: Vec<u64> = run["tiers"].as_array().unwrap().iter().map(|tier| number(tier, "bytes")).collect();
+    assert!(used.len() == 2 && used[0] <= first && used[0] > first / 2 && used[1] > 0, "{run}");
     // what was measured is kept, and nothing else is left
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["cache"]);
+    assert_eq!(std::fs::read_dir(second.path()).unwrap().count(), 0);
+    let info = |json: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tobari"));
+        let cache = folder.path().join("cache");
+        let shown = command.arg("info").args(json).env("TOBARI_CACHE", cache).output().unwrap();
+        String::from_utf8(shown.stdout).unwrap()
+    };
+    let kept: serde_json::Value = serde_json::from_str(info(&["--json"]).lines().last().unwrap()).unwrap();
+    assert!(kept["calibrated"] == true && number(&kept, "measured_unix_s") > 1_700_000_000, "{kept}");
+    assert!(kept["step_seconds_at_levels"]["rotate"][0][1].as_f64().unwrap() > 0.0, "{kept}");
+    let tiers = kept["tiers"].as_array().unwrap();
+    assert!(tiers.len() == 2 && tiers.iter().all(|tier| tier["read_bytes_per_s"].as_f64() > Some(0.0)), "{kept}");
+    let text = info(&[]);
+    assert!(text.contains("rotate") && text.contains(&format!("tier {}:", second.path().display())), "{text}");
     let small = tobari(&["plan", "memory", "--memory", "100MiB"]);
     assert_eq!(small.status.code(), Some(1));
     assert!(stderr(&small).contains("which the process needs besides values"), "{}", stderr(&small));
+    let tight = std::process::Command::new(env!("CARGO_BIN_EXE_tobari"))
+        .args(call)
+        .arg("--tier")
+        .arg(format!("{}:64MiB", folder.path().display()))
+        .env("TOBARI_CACHE", folder.path().join("cache"))
+        .output()
+        .unwrap();
+    assert_eq!(tight.status.code(), Some(1));
+    assert!(stderr(&tight).contains("which the plan keeps there, found 64.00 MiB"), "{}", stderr(&tight));
+    assert_eq!(tobari(&["plan", "memory", "--tier", "/tmp:1XiB"]).status.code(), Some(2));
     for wrong in ["0", "1XiB", "-1GiB", "GiB", "1e3", "9999999TiB"] {
         assert_eq!(tobari(&["plan", "memory", "--memory", wrong]).status.code(), Some(2), "{wrong}");
     }

@@ -8,7 +8,7 @@
 //! one error that says which value; no output is handed out before the last step is done.
 
 use crate::store::{BlockError, Blocks, Completion, Kind, Store, StoreError};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -120,7 +120,7 @@ struct Shared<'a, V, X: std::error::Error + 'static> {
 
 /// One run.
 struct Run<'a, E: Engine> {
-    engine: &'a E,
+    engine: E,
     plan: &'a CheckedPlan,
     options: &'a Options<'a>,
     shared: Mutex<Shared<'a, E::Value, E::Error>>,
@@ -137,12 +137,25 @@ enum Task<V> {
     Step(Work, Vec<Arc<V>>),
 }
 
-/// Runs a plan. Inputs are asked for one after another, in their order; those that the plan wants in the tier are written there first.
+/// Runs a plan. Inputs are asked for one after another, in their order, unless the plan has no use for them; those that it wants in the tier are
+/// written there first.
+///
+/// The engine is consumed: the secret that its randomised steps draw from is that of this run, and no second plan, or other inputs of the same
+/// one, must ever draw from it.
+///
+/// ```compile_fail
+/// # use tobari_host::run::{run, Options};
+/// # use tobari_plan::{check::CheckedPlan, engine::Engine};
+/// fn twice<E: Engine<Value = u8>>(engine: E, plan: &CheckedPlan, options: &Options<'_>) {
+///     let _ = run(engine, plan, |_| Ok(1), None, options);
+///     let _ = run(engine, plan, |_| Ok(2), None, options);
+/// }
+/// ```
 ///
 /// # Errors
 /// [`RunError`]; then there are no outputs.
 pub fn run<E: Engine>(
-    engine: &E,
+    engine: E,
     plan: &CheckedPlan,
     mut input: impl FnMut(Value) -> Result<E::Value, String>,
     mut store: Option<&mut dyn Store>,
@@ -151,7 +164,12 @@ pub fn run<E: Engine>(
     let program = &plan.plan().program;
     let mut memory: Vec<Option<Arc<E::Value>>> = Vec::new();
     memory.resize_with(program.len(), || None);
+    let resident: BTreeSet<Value> = plan.plan().resident.iter().copied().collect();
     for (value, about) in program.values().zip(program.inputs()) {
+        // what the plan has no use for may be none of this site's business: the check looks at what comes into memory
+        if !plan.plan().inputs_stored && !resident.contains(&value) {
+            continue;
+        }
         let found = input(value).map_err(|reason| RunError::Input { name: about.name.clone(), reason })?;
         if plan.plan().inputs_stored {
             let store = store.as_deref_mut().ok_or(RunError::NoTier)?;
@@ -163,7 +181,7 @@ pub fn run<E: Engine>(
             store.write(value.index() as u64, block).map_err(StoreError::from)?;
             settle(store.completed(true)?)?;
         }
-        if plan.plan().resident.contains(&value) {
+        if resident.contains(&value) {
             memory[value.index()] = Some(Arc::new(found));
         }
         if options.cancel.load(Ordering::Relaxed) {
@@ -242,7 +260,7 @@ impl<'a, E: Engine> Run<'a, E> {
         for value in program.outputs() {
             let found = match shared.memory[value.index()].take() {
                 Some(found) => found,
-                None => Arc::new(fetch(self.engine, self.plan, self.options, &mut store, *value)?),
+                None => Arc::new(fetch(&self.engine, self.plan, self.options, &mut store, *value)?),
             };
             outputs.push(found);
         }

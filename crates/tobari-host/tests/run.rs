@@ -13,8 +13,8 @@ use tobari_plan::cost::Costs;
 use tobari_plan::engine::{Engine, Shapes};
 use tobari_plan::page::Instruction;
 use tobari_plan::plan::plan;
-use tobari_plan::program::{Encoding, Op, Program, Shape};
-use tobari_plan::site::Site;
+use tobari_plan::program::{Encoding, Input, Kind, Op, Program, Shape};
+use tobari_plan::site::{Owner, Secrecy, Site};
 use tobari_plan::testing::{ENGINE, directly, program};
 
 type Ran = Result<Finished<ClearValue>, RunError<ClearError>>;
@@ -36,7 +36,7 @@ fn limited(program: &Program) -> CheckedPlan {
 }
 
 fn go<E: Engine<Value = ClearValue, Error = ClearError>>(
-    engine: &E,
+    engine: E,
     checked: &CheckedPlan,
     inputs: &[ClearValue],
     store: &mut dyn Store,
@@ -62,8 +62,8 @@ proptest! {
         let (program, values) = program(seed, inputs, steps);
         let (checked, folder) = (limited(&program), tempfile::tempdir().unwrap());
         let mut store = FaultyStore::new(disk(&folder), Faults { reorder: Some(seed), ..Faults::default() });
-        let found = outputs(go(&ENGINE, &checked, &values, &mut store, threads, &|_| {}));
-        prop_assert_eq!(found, directly(&program, &values));
+        let found = outputs(go(ENGINE, &checked, &values, &mut store, threads, &|_| {}));
+        prop_assert_eq!(found, directly(&program, &values).unwrap());
         prop_assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
@@ -78,17 +78,73 @@ proptest! {
             _ => Faults { fail_write: Some(at), ..Faults::default() },
         };
         let mut store = FaultyStore::new(disk(&folder), faults);
-        match go(&ENGINE, &checked, &values, &mut store, threads, &|_| {}) {
+        match go(ENGINE, &checked, &values, &mut store, threads, &|_| {}) {
             // it failed where it was not asked any more
             Ok(finished) => {
                 let found: Vec<ClearValue> = finished.outputs.iter().map(|output| (**output).clone()).collect();
-                prop_assert_eq!(found, directly(&program, &values));
+                prop_assert_eq!(found, directly(&program, &values).unwrap());
             }
             Err(error) => prop_assert!(matches!(error, RunError::Store(_)), "{}", error),
         }
         drop(store);
         prop_assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
+}
+
+/// A tier of three folders with small quotas.
+fn folders(of: &[tempfile::TempDir; 3], quotas: [u64; 3]) -> DiskStore {
+    let folder = |(folder, quota): (&tempfile::TempDir, u64)| store::Folder {
+        path: folder.path().into(),
+        quota_bytes: Some(quota),
+    };
+    let folders = of.iter().zip(quotas).map(folder).collect();
+    DiskStore::open(&store::Options { folders, request_bytes: 4096, ..store::Options::in_folder("") }).unwrap()
+}
+
+#[test]
+fn a_full_folder_hands_on_to_the_next_and_all_of_them_full_end_the_run() {
+    let (program, values, checked) = moving();
+    // an object takes a page
+    let plan = checked.plan();
+    let stores = plan.instructions.iter().filter(|i| matches!(i, Instruction::Store(_))).count();
+    let pages = (program.inputs().len() + stores) as u64;
+    let all = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    for seed in 0..5 {
+        let quotas = [7 << 12, 0, (pages - 7) << 12];
+        let faults = Faults { reorder: Some(seed), ..Faults::default() };
+        let mut store = FaultyStore::new(folders(&all, quotas), faults);
+        let found = outputs(go(ENGINE, &checked, &values, &mut store, 2, &|_| {}));
+        assert_eq!(found, directly(&program, &values).unwrap());
+        let used: Vec<u64> = store.inner_mut().used().map(|(_, bytes)| bytes).collect();
+        assert_eq!(used, quotas, "in their order, each to its brim");
+        let mut store = FaultyStore::new(folders(&all, [7 << 12, 0, (pages - 8) << 12]), faults);
+        let error = go(ENGINE, &checked, &values, &mut store, 2, &|_| {}).unwrap_err();
+        let RunError::Store(StoreError::Full { needed: 4096, free: 0 }) = error else { panic!("{error}") };
+    }
+    assert!(all.iter().all(|folder| std::fs::read_dir(folder.path()).unwrap().count() == 0));
+}
+
+/// The check looks at what comes into memory: what does not may be a secret that the site must not see.
+#[test]
+fn an_input_that_the_plan_has_no_use_for_is_not_asked_for() {
+    let mut program = Program::default();
+    let shape = Shape { kind: Kind::Plain, level: 0, resident: 32, packed: 32, raw: 32 };
+    let secret = Secrecy::Secret { owner: Owner("somebody".to_owned()) };
+    let of = |name: &str, secrecy| Input { name: name.to_owned(), shape, secrecy };
+    let used = program.add_input(of("used", Secrecy::Public)).unwrap();
+    let secret = program.add_input(of("not used", secret)).unwrap();
+    let result = program.add_step(Op::Neg, &[used], shape).unwrap();
+    program.set_outputs(&[result]).unwrap();
+    let plan = plan(program, Site::blind("test", 1, 1000), &Costs::unmeasured()).unwrap();
+    let checked = plan.check(&Requirements::default()).unwrap();
+    let cancel = AtomicBool::new(false);
+    let options = Options { threads: 1, blocks: Blocks::new(1 << 10), observer: &|_| {}, cancel: &cancel };
+    let input = |value| {
+        assert!(value != secret, "asked for a secret that is not for this site");
+        Ok(ENGINE.integers(&[1, 2]).unwrap())
+    };
+    let finished = run(ENGINE, &checked, input, None, &options).unwrap();
+    assert_eq!(*finished.outputs[0], ENGINE.integers(&[-1, -2]).unwrap());
 }
 
 /// A program that moves many values, and its plan.
@@ -140,7 +196,7 @@ fn a_step_that_fails_ends_the_run_by_its_number() {
     let fails = |count| if count == 50 { Err(ClearError::Step("no".to_owned())) } else { Ok(()) };
     for threads in [1, 3] {
         let engine = Meddling(fails, AtomicU64::new(0));
-        let error = go(&engine, &checked, &values, &mut disk(&folder), threads, &|_| {}).unwrap_err();
+        let error = go(engine, &checked, &values, &mut disk(&folder), threads, &|_| {}).unwrap_err();
         assert!(matches!(error, RunError::Step { .. }), "{error}");
     }
 }
@@ -148,9 +204,10 @@ fn a_step_that_fails_ends_the_run_by_its_number() {
 #[test]
 fn a_cancelled_run_ends_soon_and_says_so() {
     let (_, values, checked) = moving();
-    let (folder, cancel) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
+    let (folder, cancel, begun) = (tempfile::tempdir().unwrap(), AtomicBool::new(false), AtomicU64::new(0));
     let engine = Meddling(
         |count| {
+            begun.store(count, Ordering::Relaxed);
             cancel.store(count > 20, Ordering::Relaxed);
             std::thread::sleep(std::time::Duration::from_millis(5));
             Ok(())
@@ -159,9 +216,9 @@ fn a_cancelled_run_ends_soon_and_says_so() {
     );
     let options = Options { threads: 2, blocks: Blocks::new(64 << 10), observer: &|_| {}, cancel: &cancel };
     let mut store = disk(&folder);
-    let ran = run(&engine, &checked, |value| Ok(values[value.index()].clone()), Some(&mut store), &options);
+    let ran = run(engine, &checked, |value| Ok(values[value.index()].clone()), Some(&mut store), &options);
     assert!(matches!(ran.unwrap_err(), RunError::Cancelled));
-    assert!(engine.1.load(Ordering::Relaxed) < 150);
+    assert!(begun.load(Ordering::Relaxed) < 150);
 }
 
 /// A disk that somebody writes to behind the store's back, just before the `at`-th read.
@@ -214,7 +271,7 @@ fn whoever_changes_the_tier_while_a_job_runs_is_found_out_by_the_value() {
         for at in [1, 7, 20] {
             let folder = tempfile::tempdir().unwrap();
             let mut store = Tampered { inner: disk(&folder), at, reads: 0, how };
-            let error = go(&ENGINE, &checked, &values, &mut store, 2, &|_| {}).unwrap_err();
+            let error = go(ENGINE, &checked, &values, &mut store, 2, &|_| {}).unwrap_err();
             let RunError::Store(error) = error else { panic!("{error}") };
             assert!(error.object().is_some(), "{error}");
         }
@@ -226,13 +283,13 @@ fn an_input_that_cannot_be_had_and_a_missing_tier_are_told() {
     let (_, values, checked) = moving();
     let cancel = AtomicBool::new(false);
     let options = Options { threads: 1, blocks: Blocks::new(64 << 10), observer: &|_| {}, cancel: &cancel };
-    let ran = run(&ENGINE, &checked, |_| Err("gone".to_owned()), None, &options);
+    let ran = run(ENGINE, &checked, |_| Err("gone".to_owned()), None, &options);
     assert_eq!(ran.unwrap_err().to_string(), "input input 0: gone");
-    let ran = run(&ENGINE, &checked, |value| Ok(values[value.index()].clone()), None, &options);
+    let ran = run(ENGINE, &checked, |value| Ok(values[value.index()].clone()), None, &options);
     assert!(matches!(ran.unwrap_err(), RunError::NoTier));
     let (folder, tiny) = (tempfile::tempdir().unwrap(), Options { blocks: Blocks::new(0), ..options });
     let mut store = disk(&folder);
-    let ran = run(&ENGINE, &checked, |value| Ok(values[value.index()].clone()), Some(&mut store), &tiny);
+    let ran = run(ENGINE, &checked, |value| Ok(values[value.index()].clone()), Some(&mut store), &tiny);
     assert!(matches!(ran.unwrap_err(), RunError::TooLarge { .. }));
 }
 
@@ -246,7 +303,7 @@ fn progress_never_goes_back_and_ends_at_all_steps() {
     };
     let engine = Meddling(slow, AtomicU64::new(0));
     let observer = |status: &Status| last.lock().unwrap().push(*status);
-    let finished = go(&engine, &checked, &values, &mut disk(&folder), 2, &observer).unwrap();
+    let finished = go(engine, &checked, &values, &mut disk(&folder), 2, &observer).unwrap();
     let seen = last.into_inner().unwrap();
     assert!(!seen.is_empty());
     for pair in seen.windows(2) {
@@ -267,7 +324,7 @@ fn a_thread_that_panics_does_not_leave_the_others_waiting() {
     let engine = Meddling(|count| if count == 40 { panic!("on purpose") } else { Ok(()) }, AtomicU64::new(0));
     let mut store = disk(&folder);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _ = go(&engine, &checked, &values, &mut store, 3, &|_| {});
+        let _ = go(engine, &checked, &values, &mut store, 3, &|_| {});
     }));
     assert!(panicked.is_err());
 }

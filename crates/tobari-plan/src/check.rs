@@ -351,9 +351,14 @@ impl State<'_> {
             return Err(Unsound::MayNotHold { site: site.name.clone(), value, secrecy: secrecy.clone() });
         }
         self.resident[value.index()] = true;
-        self.used = self.used.saturating_add(self.plan.program.shape(value).resident);
-        if self.used > site.memory {
-            return Err(Unsound::Memory { at, used: self.used, capacity: site.memory });
+        let bytes = self.plan.program.shape(value).resident;
+        // never saturated: what is dropped later is taken off again
+        match self.used.checked_add(bytes).filter(|used| *used <= site.memory) {
+            Some(used) => self.used = used,
+            None => {
+                let used = self.used.saturating_add(bytes);
+                return Err(Unsound::Memory { at, used, capacity: site.memory });
+            }
         }
         Ok(())
     }

@@ -174,7 +174,8 @@ impl ClearEngine {
             (Op::Offset(c), [a]) => a.iter().map(|a| a.sum(self, T::constant(self, c))).collect(),
             (Op::Rotate(steps) | Op::RotateHoisted(steps), [a]) => {
                 let columns = self.columns as i64;
-                let source = |i: usize| (i as i64 % columns + steps).rem_euclid(columns) as usize;
+                let turn = steps.rem_euclid(columns);
+                let source = |i: usize| ((i as i64 + turn) % columns) as usize;
                 (0..a.len()).map(|i| a[i - i % self.columns + source(i)]).collect()
             }
             (Op::Hoist | Op::Rescale | Op::LowerTo(_) | Op::Flood(_), [a]) => a.to_vec(),
@@ -252,6 +253,8 @@ mod tests {
         assert_eq!(turned, SMALL.integers(&[2, 3, 4, 1, 6, 7, 8, 5]).unwrap());
         let back = SMALL.step(0, Op::Rotate(-5), &[&turned]).unwrap();
         assert_eq!(back, a);
+        let farthest = SMALL.step(0, Op::Rotate(i64::MAX), &[&turned]).unwrap();
+        assert_eq!(farthest, a);
     }
 
     #[test]

@@ -243,6 +243,16 @@ impl Plan {
         self.program.shape(value).stored(self.encodings[value.index()])
     }
 
+    /// Bytes in the tier at the end, when most lies there: nothing is taken out before.
+    pub fn kept(&self) -> u64 {
+        let inputs = self.program.values().take(if self.inputs_stored { self.program.inputs().len() } else { 0 });
+        let made = self.instructions.iter().filter_map(|instruction| match instruction {
+            Instruction::Store(value) => Some(*value),
+            _ => None,
+        });
+        inputs.chain(made).map(|value| self.stored(value)).fold(0, u64::saturating_add)
+    }
+
     /// The plan as text for people: what there is, what is done, what moves and why, and what would change it.
     pub fn explain<C: CostModel + ?Sized>(&self, costs: &C) -> String {
         let mut text = String::new();

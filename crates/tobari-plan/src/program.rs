@@ -87,7 +87,8 @@ impl Op {
         matches!(self, Op::Flood(_))
     }
 
-    /// What kind of value it makes of these, and at which level: the same under every engine.
+    /// What kind of value it makes of these, and at which level: the same under every engine. Plain arguments are to serve the level of the result.
+    /// Scales of approximate numbers are no part of shapes: engines compare them.
     ///
     /// # Errors
     /// Why it makes none.
@@ -125,6 +126,11 @@ impl Op {
             (Op::Flood(_), [Encrypted]) => Some((Encrypted, args[0].level)),
             _ => None,
         };
+        if let Some((_, level)) = made
+            && let Some(low) = args.iter().find(|arg| arg.kind == Plain && arg.level < level)
+        {
+            return Err(format!("expected plain arguments of {self} for level {level}, found one up to {}", low.level));
+        }
         made.ok_or_else(|| {
             let args: Vec<String> = args.iter().map(|arg| format!("{:?} at level {}", arg.kind, arg.level)).collect();
             format!("expected arguments that {self} takes, found {}", args.join(", "))

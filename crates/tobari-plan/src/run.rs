@@ -112,7 +112,7 @@ impl<'a> Runner<'a> {
         while self.admitted < self.missing.len() {
             let index = self.admitted as Index;
             let brings = self.brings(self.instruction(index));
-            if self.progress.memory + brings > capacity {
+            if brings > capacity - self.progress.memory {
                 return;
             }
             self.progress.memory += brings;
@@ -193,8 +193,10 @@ impl<'a> Runner<'a> {
         let plan = self.plan.plan();
         match work.instruction {
             Instruction::Run(_) => self.progress.steps += 1,
-            Instruction::Load(value) => self.progress.read += plan.stored(value),
-            Instruction::Store(value) => self.progress.written += plan.stored(value),
+            Instruction::Load(value) => self.progress.read = self.progress.read.saturating_add(plan.stored(value)),
+            Instruction::Store(value) => {
+                self.progress.written = self.progress.written.saturating_add(plan.stored(value));
+            }
             Instruction::Drop(_) => {}
         }
         self.complete(work.index);

@@ -118,6 +118,19 @@ fn shapes_that_no_step_makes_are_refused_whoever_says_so() {
     let program = one(Op::Mul, &keyed, shape(Kind::Encrypted, 2));
     assert!(matches!(labels(&program), Err(Unsound::Step { step: 0, .. })));
     assert!(labels(&one(Op::Mul, &keyed, shape(Kind::Encrypted, 1))).is_ok());
+    // a plain argument that was made for a lower level than the result's
+    let mixed = |plain: u16| {
+        let mut program = Program::default();
+        for (kind, level) in [(Kind::Encrypted, 2), (Kind::Plain, plain)] {
+            let input = Input { name: String::new(), shape: shape(kind, level), secrecy: Secrecy::Public };
+            program.add_input(input).unwrap();
+        }
+        let args: Vec<Value> = program.values().collect();
+        program.add_step(Op::Mul, &args, shape(Kind::Encrypted, 2)).unwrap();
+        labels(&program)
+    };
+    assert!(mixed(2).is_ok() && mixed(3).is_ok());
+    assert!(matches!(mixed(1), Err(Unsound::Step { step: 0, .. })));
     // an encrypted value is none in the clear
     let program = one(Op::Neg, &[(Kind::Encrypted, encrypted("a"))], shape(Kind::Plain, 2));
     assert!(matches!(labels(&program), Err(Unsound::Step { step: 0, .. })));

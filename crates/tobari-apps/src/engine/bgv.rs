@@ -1,7 +1,8 @@
 //! Steps on exact integers modulo `t`, in two rows of `N/2` slots.
 
-use super::{EngineError, Sizes, check_length, check_shape, put, result};
+use super::{EngineError, Sizes, check_length, check_shape, put};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use rand_core::CryptoRng;
 use std::borrow::Cow;
 use std::sync::Arc;
 use tobari_core::bgv::{Ciphertext, Encoder, EvaluationKeys, Evaluator, Hoisted, Plaintext, PreparedPlaintext};
@@ -23,7 +24,6 @@ const OWN: u64 = 12;
 /// use tobari_apps::engine::BgvEngine;
 /// use tobari_core::bgv::{Decryptor, Encoder};
 /// use tobari_core::params::NamedSet;
-/// use tobari_core::ring::Seed;
 /// use tobari_core::rlwe::SecretKey;
 /// use tobari_plan::engine::{Direct, Machine};
 /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
@@ -32,7 +32,7 @@ const OWN: u64 = 12;
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
 /// let query = holder.encrypt(&encoder.encode(&[1, 2, 3])?, 3, &mut rng).expand();
 ///
-/// let engine = BgvEngine::new(&parameters, None, Seed::random(&mut rng))?;
+/// let engine = BgvEngine::new(&parameters, None, &mut rng)?;
 /// let (query, row) = (engine.ciphertext(query)?.into(), engine.integers(&[10, 20, 30], 2)?.into());
 /// let product = Direct::new(&engine).mul_plain(&query, &row)?;
 /// let found = holder.decrypt(product.as_ciphertext().unwrap());
@@ -95,12 +95,16 @@ impl BgvValue {
 }
 
 impl BgvEngine {
-    /// For these parameters, with the key under which floods are encrypted, where there are floods, and the secret of a run.
+    /// For these parameters, with the key under which floods are encrypted, where there are floods, and the secret of a run drawn from `rng`.
     ///
     /// # Errors
     /// [`EngineError`] for parameters of another scheme, without slots, or with a plaintext modulus that is not below the first
     /// prime, and for a public key of other parameters.
-    pub fn new(parameters: &LatticeParameters, public: Option<PublicKey>, run: Seed) -> Result<Self, EngineError> {
+    pub fn new(
+        parameters: &LatticeParameters,
+        public: Option<PublicKey>,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, EngineError> {
         let (evaluator, encoder) = (Evaluator::new(parameters)?, Encoder::new(parameters)?);
         let t = parameters.error_factor();
         let below = t < parameters.ring().data_primes()[0].modulus().value();
@@ -112,13 +116,17 @@ impl BgvEngine {
         }
         let clear = ClearEngine { arithmetic: Arithmetic::Modulo(t), rows: 2, columns: parameters.degree() / 2 };
         let tables = Tables { parameters: parameters.clone(), evaluator, encoder, clear, public };
-        Ok(Self { tables: Arc::new(tables), run })
+        Ok(Self { tables: Arc::new(tables), run: Seed::random(rng) })
     }
 
-    /// The same engine for another run: its tables are shared.
+    /// The same engine for another run: its tables are shared, its secret is drawn anew and is in nobody's hands.
+    ///
+    /// An engine cannot be copied, and whoever runs a plan hands it over, so that no second plan runs on it. Steps that are called one by one
+    /// ([`Engine::step`], [`Direct`](tobari_plan::engine::Direct)) borrow it, because a step that is done again must give the same bits: there,
+    /// an engine for each run is the caller's part.
     #[must_use]
-    pub fn next_run(&self, run: Seed) -> Self {
-        Self { tables: Arc::clone(&self.tables), run }
+    pub fn next_run(&self, rng: &mut impl CryptoRng) -> Self {
+        Self { tables: Arc::clone(&self.tables), run: Seed::random(rng) }
     }
 
     /// A ciphertext as a value. The bound on its noise is rounded up to what bytes hold, so that a run that is paged gives the same
@@ -369,7 +377,7 @@ fn into_ciphertext(value: BgvValue) -> Result<Ciphertext, EngineError> {
 
 impl Shapes for BgvEngine {
     fn shape(&self, op: Op, args: &[Shape]) -> Result<Shape, String> {
-        let (kind, level) = result(op, args)?;
+        let (kind, level) = op.result(args)?;
         if matches!(op, Op::Flood(_)) && self.tables.public.is_none() {
             return Err(NO_PUBLIC_KEY.to_owned());
         }

@@ -5,7 +5,7 @@
 //! is not; a plaintext that is encoded at the scale of the last prime of its level
 //! ([`Scale::prime`]) gives, rescaled, the scale of the ciphertext again.
 
-use super::{EngineError, Sizes, check_length, check_shape, put, result};
+use super::{EngineError, Sizes, check_length, check_shape, put};
 use std::borrow::Cow;
 use tobari_core::ckks::{Ciphertext, Encoder, EvaluationKeys, Evaluator, Hoisted, OperationError, Plaintext, Scale};
 use tobari_core::params::LatticeParameters;
@@ -358,7 +358,7 @@ fn into_ciphertext(value: CkksValue) -> Result<Ciphertext, EngineError> {
 
 impl Shapes for CkksEngine {
     fn shape(&self, op: Op, args: &[Shape]) -> Result<Shape, String> {
-        let (kind, level) = result(op, args)?;
+        let (kind, level) = op.result(args)?;
         if matches!(op, Op::Flood(_)) {
             return Err(NO_FLOOD.to_owned());
         }

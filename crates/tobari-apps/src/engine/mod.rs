@@ -21,10 +21,10 @@
 //!
 //! Beside values, a ring keeps up to 64 MiB of memory for values to come, and a step takes some rows for its time.
 //!
-//! **Randomised steps.** [`Op::Flood`] draws from ChaCha20 under a seed that is derived from the secret of the
+//! **Randomised steps.** [`Op::Flood`](tobari_plan::program::Op::Flood) draws from ChaCha20 under a seed that is derived from the secret of the
 //! run and the number of the step: whoever drops a result and makes it again gets the same bytes. **A secret serves one run of one
-//! program**: two different ciphertexts flooded by one step of one secret differ by what the flood was to hide
-//! ([`BgvEngine::next_run`]).
+//! program**: two different ciphertexts flooded by one step of one secret differ by what the flood was to hide. An engine draws
+//! that secret itself and cannot be copied, and a plan's run consumes it; [`BgvEngine::next_run`] makes the next.
 //!
 //! # Leakage
 //! Which steps run, and how long they take, depends on shapes alone. What a plaintext is made of is wiped where the core wipes it: the
@@ -40,7 +40,7 @@ use tobari_core::params::LatticeParameters;
 use tobari_core::wire::{self, LatticeWireError, words};
 use tobari_core::{bgv as exact, ckks as approximate};
 use tobari_plan::clear::ClearError;
-use tobari_plan::program::{Encoding, Kind, Op, Shape};
+use tobari_plan::program::{Encoding, Kind, Shape};
 
 /// Why a step was not done, or a value not made.
 #[derive(Debug, thiserror::Error)]
@@ -173,16 +173,6 @@ impl Sizes<'_> {
     fn rotation_key(&self, level: u16) -> Result<Shape, EngineError> {
         let key = self.relinearization_key(level)?;
         Ok(Shape { resident: key.resident + self.0.degree() as u64 / 2 + 512, ..key })
-    }
-}
-
-/// What a step makes, by kind and level; plain arguments are to serve the level of the result.
-fn result(op: Op, args: &[Shape]) -> Result<(Kind, u16), String> {
-    let (kind, level) = op.result(args)?;
-    let low = args.iter().find(|arg| arg.kind == Kind::Plain && arg.level < level);
-    match low {
-        Some(low) => Err(format!("expected plain arguments of {op} for level {level}, found one up to {}", low.level)),
-        None => Ok((kind, level)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::args::InfoArguments;
 use crate::output::{self, Failure};
+use crate::reference::{self, Kept};
 use serde_json::json;
 use std::process::ExitCode;
 use tobari_core::curve::Curve;
@@ -35,7 +36,72 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {
     for set in NamedSet::ALL {
         lattice(&set, arguments.json)?;
     }
+    costs(arguments.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was measured for plans, if anything was.
+fn costs(json: bool) -> Result<(), Failure> {
+    let Some(kept) = reference::kept() else {
+        if json {
+            let how = "tobari plan memory --recalibrate";
+            return output::json(&json!({ "calibrated": false, "how": how }));
+        }
+        output::result("costs of steps and moves here: not calibrated yet: tobari plan memory --recalibrate");
+        return Ok(());
+    };
+    let Kept { costs, measured, tiers, .. } = &kept;
+    if json {
+        let tiers: Vec<_> = tiers
+            .iter()
+            .map(|tier| {
+                json!({
+                    "folder": tier.folder, "read_bytes_per_s": tier.speed.read, "write_bytes_per_s": tier.speed.write,
+                    "latency_s": tier.speed.latency_s, "direct": tier.direct, "measured_unix_s": tier.measured,
+                })
+            })
+            .collect();
+        return output::json(&json!({
+            "calibrated": true, "set": reference::SET, "measured_unix_s": measured, "step_seconds_at_levels": costs.steps,
+            "raw_bytes_per_s": costs.raw, "packed_bytes_per_s": costs.packed, "tiers": tiers,
+        }));
+    }
+    let when = measured.map_or_else(|| "at an unknown time".to_owned(), |seconds| format!("on {}", date(seconds)));
+    output::result(format!("costs of steps and moves here ({}, on one core, measured {when}):", reference::SET));
+    for (name, levels) in &costs.steps {
+        let at = |(level, seconds): &(u16, f64)| format!("{:>8.3} ms at level {level}", 1e3 * seconds);
+        output::result(format!("  {name:<10} {}", levels.iter().map(at).collect::<Vec<_>>().join(", ")));
+    }
+    let gigabytes = |speed: f64| format!("{:.2} GB/s", speed / 1e9);
+    for (form, speeds) in [("raw", &costs.raw), ("packed", &costs.packed)] {
+        for (kind, [out, back]) in speeds {
+            let kind = format!("{kind:?}").to_lowercase();
+            output::result(format!("  {kind:<10} {form}: {} out, {} back", gigabytes(*out), gigabytes(*back)));
+        }
+    }
+    for tier in tiers {
+        let (read, write) = (gigabytes(tier.speed.read), gigabytes(tier.speed.write));
+        output::result(format!(
+            "  tier {}: {read} read, {write} written, {:.3} ms to the first byte, on {}{}",
+            tier.folder.display(),
+            1e3 * tier.speed.latency_s,
+            date(tier.measured),
+            if tier.direct { "" } else { " (through the page cache: memory's speed)" }
+        ));
+    }
+    Ok(())
+}
+
+/// The day of a time in seconds since 1970, as 2026-11-21: Hinnant's `civil_from_days`.
+fn date(seconds: u64) -> String {
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153; // months since March
+    let (day, month) =
+        (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
+    format!("{:04}-{month:02}-{day:02}", year_of_era + 400 * era + u64::from(month <= 2))
 }
 
 fn lattice(set: &NamedSet, json: bool) -> Result<(), Failure> {
@@ -62,5 +128,18 @@ fn status(curve: Curve) -> &'static str {
         bits if bits < FLOOR_BITS => "insecure: only with --insecure-paper",
         bits if bits < RECOMMENDED_BITS => "weak: used with a warning",
         _ => "ok",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_their_dates() {
+        let days = [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_454, "2026-01-01")];
+        for (day, expected) in days {
+            assert_eq!(date(day * 86_400 + 86_399), expected);
+        }
     }
 }

@@ -4,10 +4,10 @@ use crate::args::{MemoryPlan, PlanJob, ReferenceArguments};
 use crate::output::{self, Failure};
 use crate::reference::{self, Reference};
 use serde_json::json;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use tobari_host::run::Status;
-use tobari_plan::plan::bytes;
+use tobari_host::store::Folder;
+use tobari_plan::plan::{Plan, bytes};
 
 /// Plans and prints.
 pub(crate) fn run(job: &PlanJob) -> Result<ExitCode, Failure> {
@@ -21,16 +21,34 @@ pub(crate) fn threads(arguments: &ReferenceArguments) -> usize {
     arguments.threads.map_or_else(tobari_host::threads::available, usize::from)
 }
 
-/// The folder of its tier.
-pub(crate) fn tier(arguments: &ReferenceArguments) -> PathBuf {
-    arguments.tier.clone().unwrap_or_else(std::env::temp_dir)
+/// The folders of its tier, in order of speed.
+pub(crate) fn tiers(arguments: &ReferenceArguments) -> Vec<Folder> {
+    match &arguments.tiers[..] {
+        [] => vec![Folder { path: std::env::temp_dir(), quota_bytes: None }],
+        folders => folders.to_vec(),
+    }
+}
+
+/// Refuses a plan that keeps more in the tier than its folders may hold.
+fn has_space(plan: &Plan, folders: &[Folder]) -> Result<(), Failure> {
+    let quotas: Option<u64> =
+        folders.iter().map(|folder| folder.quota_bytes).try_fold(0u64, |sum, quota| sum.checked_add(quota?));
+    let needed = plan.kept();
+    match quotas.filter(|quotas| *quotas < needed) {
+        Some(quotas) => Err(Failure::Work(format!(
+            "expected --tier with {} in all, which the plan keeps there, found {}",
+            bytes(needed),
+            bytes(quotas)
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn memory(arguments: &MemoryPlan) -> Result<ExitCode, Failure> {
     let MemoryPlan { reference: common, run } = arguments;
-    let (threads, tier) = (threads(common), tier(common));
+    let (threads, tiers) = (threads(common), tiers(common));
     let job = Reference::new(common.working_set)?;
-    let costs = reference::calibrate(&job, &tier, common.recalibrate)?;
+    let costs = reference::calibrate(&job, &tiers, common.recalibrate)?;
     let plan = job.plan(Some(common.memory), threads, &costs)?;
     let f = plan.forecast;
     if common.json {
@@ -51,13 +69,15 @@ fn memory(arguments: &MemoryPlan) -> Result<ExitCode, Failure> {
         output::result(plan.explain(&costs).trim_end());
     }
     if *run {
+        has_space(&plan, &tiers)?;
         let checked = job.check(plan)?;
-        let outcome = job.run(&checked, threads, &tier, &show)?;
+        let outcome = job.run(&checked, threads, &tiers, &show)?;
         let (progress, seconds) = (outcome.status.progress, outcome.status.seconds);
         if common.json {
             output::json(&json!({
                 "job": "memory", "right": outcome.right, "seconds": seconds, "read": progress.read, "written": progress.written,
                 "peak": outcome.peak, "values_peak": progress.peak, "tier": outcome.tier,
+                "tiers": outcome.folders.iter().map(|(path, bytes)| json!({ "folder": path, "bytes": bytes })).collect::<Vec<_>>(),
             }))?;
         } else {
             output::result(format!(
@@ -68,6 +88,9 @@ fn memory(arguments: &MemoryPlan) -> Result<ExitCode, Failure> {
                 outcome.peak.map_or_else(|| "an unknown part".to_owned(), bytes),
                 if outcome.right { "the result is that of the clear run" } else { "THE RESULT IS WRONG" }
             ));
+            for (path, used) in &outcome.folders {
+                output::result(format!("  in {}: {}", path.display(), bytes(*used)));
+            }
         }
         return Ok(if outcome.right { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }

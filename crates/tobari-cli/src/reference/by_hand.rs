@@ -6,7 +6,7 @@ use crate::output::Failure;
 use std::time::Instant;
 use tobari_apps::matrix::FLOOD_BITS;
 use tobari_core::bgv::{
-    Ciphertext, Decryptor, Encoder, EncodeError, EvaluateError, EvaluationKeys, Evaluator, PreparedPlaintext,
+    Ciphertext, Decryptor, EncodeError, Encoder, EvaluateError, EvaluationKeys, Evaluator, PreparedPlaintext,
 };
 use tobari_core::rlwe::PublicKey;
 use tobari_host::memory;

@@ -3,12 +3,12 @@
 use super::Reference;
 use crate::output::{self, Failure};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
-use std::time::Instant;
+use std::path::PathBuf;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tobari_apps::engine::BgvValue;
 use tobari_core::simd::RingKernels;
 use tobari_host::cache;
-use tobari_host::store;
+use tobari_host::store::{self, Folder};
 use tobari_plan::cost::{Costs, TierSpeed};
 use tobari_plan::engine::Engine;
 use tobari_plan::program::{Encoding, Kind, Op, Shape};
@@ -16,34 +16,87 @@ use tobari_plan::program::{Encoding, Kind, Op, Shape};
 /// The name of the costs of cores in the cache.
 const CORES: &str = "cores";
 
-/// Costs as they were found, and for what.
+/// Costs as they were found, when, and for what.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+pub(crate) struct Kept {
     /// Version, arithmetic and parameters.
     of: String,
-    costs: Costs,
+    /// Seconds since 1970, of the steps; a file of a version that did not say has none.
+    #[serde(default)]
+    pub(crate) measured: Option<u64>,
+    /// Of steps and of packing. Its tier is none that was measured.
+    pub(crate) costs: Costs,
+    /// The folders of the last tier.
+    #[serde(default)]
+    pub(crate) tiers: Vec<KeptTier>,
 }
 
-/// The costs of cores, from the cache or measured, and of a tier in `folder`, measured.
-pub(crate) fn calibrate(reference: &Reference, folder: &Path, again: bool) -> Result<Costs, Failure> {
-    let of = format!("{} {} {}", env!("CARGO_PKG_VERSION"), RingKernels::best().name, super::SET);
-    let kept = cache::read(CORES).and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
-    let mut costs = match kept.filter(|kept| kept.of == of && !again) {
-        Some(kept) => kept.costs,
+/// How fast a folder was.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct KeptTier {
+    pub(crate) folder: PathBuf,
+    pub(crate) speed: TierSpeed,
+    /// Whether that is a disk's speed, and not the page cache's.
+    pub(crate) direct: bool,
+    /// Seconds since 1970.
+    pub(crate) measured: u64,
+}
+
+/// What the costs must be of to hold for this program on this machine.
+fn ours() -> String {
+    format!("{} {} {}", env!("CARGO_PKG_VERSION"), RingKernels::best().name, super::SET)
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
+}
+
+/// What was kept and still holds.
+pub(crate) fn kept() -> Option<Kept> {
+    let kept: Kept = cache::read(CORES).and_then(|bytes| serde_json::from_slice(&bytes).ok())?;
+    (kept.of == ours()).then_some(kept)
+}
+
+/// The costs of cores, from the cache or measured, and of a tier in `folders`, measured.
+pub(crate) fn calibrate(reference: &Reference, folders: &[Folder], again: bool) -> Result<Costs, Failure> {
+    let mut kept = match kept().filter(|_| !again) {
+        Some(kept) => kept,
         None => {
             output::say("measuring what steps cost on this machine; it is kept for the next time");
-            let costs = measure(reference)?;
-            let bytes = serde_json::to_vec(&Kept { of, costs: costs.clone() })?;
-            if let Err(error) = cache::write(CORES, &bytes) {
-                output::say(format!("could not keep them: {error}"));
-            }
-            costs
+            Kept { of: ours(), measured: Some(now()), costs: measure(reference)?, tiers: Vec::new() }
         }
     };
-    let speed = store::measure(folder, 2.0)?;
-    let (read, write) = (speed.read_bytes_per_s, speed.write_bytes_per_s);
-    costs.tier = Some(TierSpeed { read, write, latency_s: speed.latency_s });
-    Ok(costs)
+    let speeds = folders.iter().map(|folder| store::measure(folder, 2.0)).collect::<Result<Vec<_>, _>>()?;
+    let tier = |(folder, found): (&Folder, &store::Speed)| {
+        let (read, write) = (found.read_bytes_per_s, found.write_bytes_per_s);
+        let speed = TierSpeed { read, write, latency_s: found.latency_s };
+        KeptTier { folder: folder.path.clone(), speed, direct: found.direct, measured: now() }
+    };
+    kept.tiers = folders.iter().zip(&speeds).map(tier).collect();
+    if let Err(error) = cache::write(CORES, &serde_json::to_vec(&kept)?) {
+        output::say(format!("could not keep it: {error}"));
+    }
+    let quotas = folders.iter().map(|folder| folder.quota_bytes);
+    let speeds = kept.tiers.iter().map(|tier| tier.speed);
+    let tier = Some(together(&quotas.zip(speeds).collect::<Vec<_>>(), reference.bytes()));
+    Ok(Costs { tier, ..kept.costs })
+}
+
+/// The speed of folders with quotas as one tier that holds so many bytes: the first hold what they may, and each byte is moved as often as any
+/// other.
+fn together(folders: &[(Option<u64>, TierSpeed)], bytes: u64) -> TierSpeed {
+    let (mut left, mut all) = (bytes.max(1), TierSpeed { read: 0.0, write: 0.0, latency_s: 0.0 });
+    let last = folders.len().saturating_sub(1);
+    for (i, (quota, speed)) in folders.iter().enumerate() {
+        // what is too much for all is found out when there is a plan
+        let held = if i == last { left } else { quota.map_or(left, |quota| quota.min(left)) };
+        left -= held;
+        let part = held as f64 / bytes.max(1) as f64;
+        all.read += part / speed.read;
+        all.write += part / speed.write;
+        all.latency_s += part * speed.latency_s;
+    }
+    TierSpeed { read: all.read.recip(), write: all.write.recip(), ..all }
 }
 
 /// Seconds of the fastest of three.
@@ -104,4 +157,21 @@ fn moves(reference: &Reference, value: &BgvValue, shape: &Shape, encoding: Encod
     let (export, ()) = fastest(|| Ok(engine.export(value, shape, encoding, &mut bytes)?))?;
     let (import, _) = fastest(|| Ok(engine.import(shape, encoding, &bytes)?))?;
     Ok([export, import])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_together_are_as_fast_as_what_lies_in_each_lets_them_be() {
+        let speed = |read: f64| TierSpeed { read, write: read / 2.0, latency_s: 1.0 / read };
+        let (fast, slow) = ((Some(300), speed(4.0)), (None, speed(1.0)));
+        assert_eq!(together(&[fast, slow], 300), speed(4.0));
+        assert_eq!(together(&[slow, fast], 300), speed(1.0));
+        // a half of it at four bytes a second, and a half at one
+        let mixed = together(&[fast, slow], 600);
+        assert_eq!([mixed.read, mixed.write, mixed.latency_s], [1.6, 0.8, 0.625]);
+        assert_eq!(together(&[fast], 600), speed(4.0));
+    }
 }

@@ -3,23 +3,23 @@
 //!
 //! Keys and vectors are made of a fixed seed: there is nothing to keep secret in a measurement, and two runs can be compared to the bit.
 
+mod by_hand;
 mod calibrate;
 
-pub(crate) use calibrate::calibrate;
+pub(crate) use calibrate::{Kept, calibrate, kept};
 
 use crate::output::Failure;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use tobari_apps::engine::{BgvEngine, BgvValue};
 use tobari_apps::matrix::{self, Inputs, Size};
 use tobari_core::bgv::{Decryptor, Encoder, EvaluationKeys};
 use tobari_core::params::{LatticeParameters, NamedSet};
-use tobari_core::ring::Seed;
 use tobari_core::rlwe::{PublicKey, SecretKey};
 use tobari_host::memory;
 use tobari_host::run::{self, Status};
-use tobari_host::store::{self, Blocks, DiskStore, Store};
+use tobari_host::store::{self, Blocks, DiskStore, Folder, Store};
 use tobari_plan::check::{CheckedPlan, Requirements};
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::cost::Costs;
@@ -30,7 +30,7 @@ use tobari_plan::program::{Program, Value};
 use tobari_plan::site::Site;
 
 /// The parameter set.
-const SET: &str = "bgv-b";
+pub(crate) const SET: &str = "bgv-b";
 
 /// Bytes that a thread needs besides values: what a key switch has under way.
 const SCRATCH: u64 = 40 << 20;
@@ -69,12 +69,14 @@ pub(crate) struct Outcome {
     pub(crate) status: Status,
     /// Bytes of the process at most while it ran, where the system tells.
     pub(crate) peak: Option<u64>,
-    /// A checksum of the output's bytes: the same for the same bits.
-    pub(crate) digest: u64,
+    /// A checksum of the output's bytes, the same for the same bits; none where chance is drawn in another way.
+    pub(crate) digest: Option<u64>,
     /// Whether the output decrypts to what the program gives in the clear.
     pub(crate) right: bool,
     /// How the tier moves data.
     pub(crate) tier: String,
+    /// Bytes in each of its folders, in whole pages.
+    pub(crate) folders: Vec<(PathBuf, u64)>,
 }
 
 impl Reference {
@@ -84,7 +86,7 @@ impl Reference {
         let parameters = set.parameters()?;
         let secret = SecretKey::generate(&parameters, &mut generator(1, 0));
         let public = PublicKey::generate(&secret, &mut generator(2, 0));
-        let engine = BgvEngine::new(&parameters, Some(public), Seed::random(&mut generator(3, 0)))?;
+        let engine = BgvEngine::new(&parameters, Some(public), &mut generator(3, 0))?;
         let size = matrix::size(&engine, bytes)?;
         let (program, inputs) = matrix::record(&engine, size)?;
         let sources = sources(&program, &inputs);
@@ -205,23 +207,30 @@ impl Reference {
         &self,
         plan: &CheckedPlan,
         threads: usize,
-        tier: &Path,
+        tiers: &[Folder],
         observer: &(dyn Fn(&Status) + Sync),
     ) -> Result<Outcome, Failure> {
         let mut store = match plan.plan().inputs_stored {
-            true => Some(DiskStore::open(&store::Options::in_folder(tier))?),
+            true => {
+                let folders = tiers.to_vec();
+                Some(DiskStore::open(&store::Options { folders, ..store::Options::in_folder("") })?)
+            }
             false => None,
         };
         let cancel = AtomicBool::new(false);
         let blocks = Blocks::new(usize::try_from(self.blocks()).unwrap_or(usize::MAX));
         let options = run::Options { threads, blocks, observer, cancel: &cancel };
         let tier = store.as_ref().map_or("none", Store::name).to_owned();
-        let store = store.as_mut().map(|store| store as &mut dyn Store);
-        let finished = run::run(&self.engine, plan, |value| self.input(value), store, &options)?;
+        // the same for each run, on purpose: they are compared to the bit, and their inputs are the same
+        let engine = self.engine.next_run(&mut generator(3, 0));
+        let moving = store.as_mut().map(|store| store as &mut dyn Store);
+        let finished = run::run(engine, plan, |value| self.input(value), moving, &options)?;
+        let used = |store: &DiskStore| store.used().map(|(path, bytes)| (path.to_path_buf(), bytes)).collect();
+        let folders = store.as_ref().map(used).unwrap_or_default();
         let peak = memory::resident().map(|[_, peak]| peak);
         let output = finished.outputs.first().ok_or_else(|| Failure::Work("the program gave nothing".to_owned()))?;
-        let (digest, right) = (self.digest(output)?, self.is_right(output)?);
-        Ok(Outcome { status: finished.status, peak, digest, right, tier })
+        let (digest, right) = (Some(self.digest(output)?), self.is_right(output)?);
+        Ok(Outcome { status: finished.status, peak, digest, right, tier, folders })
     }
 
     /// FNV-1a of the output's bytes: two runs are compared, nobody is to be stopped from making two alike.

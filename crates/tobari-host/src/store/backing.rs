@@ -66,6 +66,11 @@ impl Backing {
         self.extents.release(extent);
     }
 
+    /// What objects take.
+    pub(super) fn used_bytes(&self) -> u64 {
+        self.extents.end() - self.extents.free_bytes()
+    }
+
     /// What is free in the file, and what it could still grow by.
     pub(super) fn free_bytes(&self, file: &File) -> u64 {
         let room = self.limit_bytes.saturating_sub(self.extents.end());

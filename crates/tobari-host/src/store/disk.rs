@@ -9,6 +9,7 @@ use super::{Completion, Kind, Options, Refused, Statistics, Store, StoreError};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use twox_hash::XxHash3_64;
@@ -91,6 +92,11 @@ impl DiskStore {
     /// Whether every folder's transfers go past the page cache.
     pub fn direct(&self) -> bool {
         self.folders.iter().all(|folder| folder.direct)
+    }
+
+    /// For each folder, in order, its path and the bytes of objects there, in whole pages.
+    pub fn used(&self) -> impl Iterator<Item = (&Path, u64)> {
+        self.folders.iter().map(|folder| (folder.path.as_path(), folder.used_bytes()))
     }
 
     /// Where an object lies: the file, its first byte there, and its length.

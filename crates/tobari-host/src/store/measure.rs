@@ -1,7 +1,6 @@
 //! How fast a folder's disk is, as the store would use it.
 
-use super::{Blocks, Choice, DiskStore, Kind, Options, Store, StoreError};
-use std::path::Path;
+use super::{Blocks, Choice, DiskStore, Folder, Kind, Options, Store, StoreError};
 use std::time::{Duration, Instant};
 
 const REQUEST_BYTES: usize = 2 << 20;
@@ -27,22 +26,22 @@ pub struct Speed {
 
 /// Writes up to 256 MiB to an unnamed file in the folder and reads them again, for `seconds_limit` or 3 s at most.
 ///
-/// On a disk too slow for that, less is moved; requests that are in flight when the time is up are waited for.
+/// On a disk too slow for that, or within a smaller quota, less is moved; requests that are in flight when the time is up are waited for.
 /// It takes 16 MiB of memory.
 ///
 /// # Errors
 ///
 /// Those of [`DiskStore`]: [`StoreError::Full`] where less than 2 MiB are free.
-pub fn measure(path: &Path, seconds_limit: f64) -> Result<Speed, StoreError> {
-    measure_with(path, seconds_limit, Choice::Auto)
+pub fn measure(folder: &Folder, seconds_limit: f64) -> Result<Speed, StoreError> {
+    measure_with(folder, seconds_limit, Choice::Auto)
 }
 
 /// [`measure`] with a given engine.
 #[doc(hidden)]
-pub fn measure_with(path: &Path, seconds_limit: f64, engine: Choice) -> Result<Speed, StoreError> {
+pub fn measure_with(folder: &Folder, seconds_limit: f64, engine: Choice) -> Result<Speed, StoreError> {
     let seconds = if seconds_limit.is_finite() { seconds_limit.clamp(0.01, 3.0) } else { 3.0 };
     let share = |part: f64| Duration::from_secs_f64(seconds * part);
-    let options = Options { request_bytes: REQUEST_BYTES, depth: DEPTH, engine, ..Options::in_folder(path) };
+    let options = Options { folders: vec![folder.clone()], request_bytes: REQUEST_BYTES, depth: DEPTH, engine };
     let mut store = DiskStore::open(&options)?;
     let written = run(&mut store, Kind::Write, OBJECTS, share(0.45))?;
     let read = run(&mut store, Kind::Read, written.objects, share(0.45))?;

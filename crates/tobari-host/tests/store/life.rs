@@ -3,7 +3,7 @@
 use crate::setup::{filled, open, with_each_engine, write_all};
 use std::time::Duration;
 use tobari_host::store::testing::measure_with;
-use tobari_host::store::{Blocks, Store, measure};
+use tobari_host::store::{Blocks, Folder, Store, measure};
 
 #[test]
 fn dropped_with_transfers_in_flight_every_block_returns_and_nothing_writes_to_it_later() {
@@ -68,14 +68,18 @@ fn a_wait_with_nothing_under_way_returns_at_once() {
 #[test]
 fn measuring_ends_in_its_time_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
+    let whole = Folder { path: folder.path().into(), quota_bytes: None };
     let start = std::time::Instant::now();
-    let speed = measure(folder.path(), 0.3).unwrap();
+    let speed = measure(&whole, 0.3).unwrap();
     assert!(speed.read_bytes_per_s > 0.0 && speed.write_bytes_per_s > 0.0);
     assert!(speed.latency_s > 0.0 && speed.latency_s < 3.0);
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     with_each_engine("measuring_ends_in_its_time_and_leaves_nothing", |engine| {
-        let speed = measure_with(folder.path(), 0.1, engine).unwrap();
+        let speed = measure_with(&whole, 0.1, engine).unwrap();
         assert!(speed.read_bytes_per_s > 0.0 && !speed.engine.is_empty());
+        // within a quota, too
+        let small = Folder { quota_bytes: Some(4 << 20), ..whole.clone() };
+        assert!(measure_with(&small, 0.1, engine).unwrap().write_bytes_per_s > 0.0);
     });
 }

@@ -11,9 +11,9 @@ use super::plot::{self, Bars};
 use super::show;
 use super::table::{Table, number};
 use crate::args::{DeviceClass, MemoryBench, OnceMode, ReferenceArguments};
-use crate::cmd::plan::{show as progress, threads, tier};
+use crate::cmd::plan::{show as progress, threads, tiers};
 use crate::output::{self, Failure};
-use crate::reference::{self, Reference};
+use crate::reference::{self, Outcome, Reference};
 use emulate::{Device, Group};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -21,6 +21,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use tobari_core::simd::RingKernels;
 use tobari_host::files;
+use tobari_host::store::Folder;
 use tobari_plan::plan::bytes;
 
 /// Rows of the paper's table 6, length 5: times of the unlimited run.
@@ -36,7 +37,7 @@ struct Said {
     read: u64,
     written: u64,
     peak: Option<u64>,
-    digest: u64,
+    digest: Option<u64>,
     right: bool,
     tier: String,
 }
@@ -66,12 +67,14 @@ pub(super) fn run(arguments: &MemoryBench) -> Result<ExitCode, Failure> {
     }
     let all = [DeviceClass::Disk, DeviceClass::Ram, DeviceClass::Nvme, DeviceClass::Sata];
     let classes = if arguments.classes.is_empty() { &all[..] } else { &arguments.classes };
-    let mut rows = vec![Row { class: "", mode: "unlimited", labels: Vec::new(), runs: Vec::new(), not_run: None }];
+    let beside = if threads(&arguments.reference) > 1 { &BESIDE[..] } else { &BESIDE[..2] };
+    let row = |mode: &'static str| Row { class: "", mode, labels: Vec::new(), runs: Vec::new(), not_run: None };
+    let mut rows: Vec<Row> = beside.iter().map(|(mode, _)| row(mode)).collect();
     for class in classes {
-        measure(arguments, *class, &mut rows)?;
+        measure(arguments, *class, beside, &mut rows)?;
     }
     report(arguments, &rows)?;
-    let digests: Vec<u64> = rows.iter().flat_map(|row| &row.runs).map(|run| run.digest).collect();
+    let digests: Vec<u64> = rows.iter().flat_map(|row| &row.runs).filter_map(|run| run.digest).collect();
     let same = digests.windows(2).all(|pair| pair[0] == pair[1]);
     let right = same && rows.iter().flat_map(|row| &row.runs).all(|run| run.right);
     output::say(if right { "all results are right, and the same to the bit" } else { "RESULTS DIFFER OR ARE WRONG" });
@@ -87,10 +90,30 @@ fn name(class: DeviceClass) -> &'static str {
     }
 }
 
-/// All ways on one device, in rounds, each with an unlimited run beside it.
-fn measure(arguments: &MemoryBench, class: DeviceClass, rows: &mut Vec<Row>) -> Result<(), Failure> {
+/// The only folder: what is measured is one device.
+fn folder(common: &ReferenceArguments) -> Result<Folder, Failure> {
+    match &tiers(common)[..] {
+        [folder @ Folder { quota_bytes: None, .. }] => Ok(folder.clone()),
+        _ => Err(Failure::Call("expected one --tier at most, without a size".to_owned())),
+    }
+}
+
+/// What is run beside every device: with all memory, by hand, and, where there are more threads, on one.
+const BESIDE: [(&str, OnceMode); 3] = [
+    ("unlimited", OnceMode::Unlimited),
+    ("by hand, one thread", OnceMode::ByHand),
+    ("unlimited, one thread", OnceMode::OneThread),
+];
+
+/// All ways on one device, in rounds, each with those without a limit beside it: the first always, the others with the first device.
+fn measure(
+    arguments: &MemoryBench,
+    class: DeviceClass,
+    beside: &[(&str, OnceMode)],
+    rows: &mut Vec<Row>,
+) -> Result<(), Failure> {
     let common = &arguments.reference;
-    let device = Device::new(class, &tier(common), common.working_set, !arguments.without_swap);
+    let device = Device::new(class, &folder(common)?.path, common.working_set, !arguments.without_swap);
     let groups = [false, true].map(|swap| Group::new(common.memory, swap));
     let first = rows.len();
     let row = |mode, labels: &[String], not_run| Row {
@@ -124,7 +147,10 @@ fn measure(arguments: &MemoryBench, class: DeviceClass, rows: &mut Vec<Row>) -> 
     for round in 0..arguments.runs {
         output::say(format!("{}: round {} of {}", name(class), round + 1, arguments.runs));
         let long = Duration::from_secs(arguments.patience);
-        rows[0].runs.extend(child(common, OnceMode::Unlimited, device.folder(), None, long)?);
+        let beside = if first == beside.len() { beside } else { &beside[..1] };
+        for (row, (_, mode)) in beside.iter().enumerate() {
+            rows[row].runs.extend(child(common, *mode, device.folder(), None, long)?);
+        }
         rows[first].runs.extend(child(common, OnceMode::Tier, device.folder(), group.as_ref(), long)?);
         for (row, mode) in [(first + 1, OnceMode::Swap), (first + 2, OnceMode::SwapPlanned)] {
             // what took too long once is not asked again
@@ -149,6 +175,8 @@ fn child(
 ) -> Result<Option<Said>, Failure> {
     let mode = match mode {
         OnceMode::Unlimited => "unlimited",
+        OnceMode::OneThread => "one-thread",
+        OnceMode::ByHand => "by-hand",
         OnceMode::Tier => "tier",
         OnceMode::Swap => "swap",
         OnceMode::SwapPlanned => "swap-planned",
@@ -181,17 +209,25 @@ fn child(
 /// The child's part.
 fn once(common: &ReferenceArguments, mode: OnceMode) -> Result<ExitCode, Failure> {
     emulate::join_group()?;
-    let (threads, folder) = (threads(common), tier(common));
+    let (threads, folder) = (threads(common), [folder(common)?]);
+    let threads = if mode == OnceMode::OneThread { 1 } else { threads };
     let job = Reference::new(common.working_set)?;
+    if mode == OnceMode::ByHand {
+        return say(job.by_hand()?, 0.0);
+    }
     let costs = reference::calibrate(&job, &folder, common.recalibrate)?;
     let plan = match mode {
-        OnceMode::Unlimited | OnceMode::Swap => job.plan(None, threads, &costs)?,
         OnceMode::Tier => job.plan(Some(common.memory), threads, &costs)?,
         OnceMode::SwapPlanned => job.in_memory(&job.plan(Some(common.memory), threads, &costs)?, threads, &costs)?,
+        _ => job.plan(None, threads, &costs)?,
     };
     let forecast = plan.forecast.seconds;
     let checked = job.check(plan)?;
-    let outcome = job.run(&checked, threads, &folder, &progress)?;
+    say(job.run(&checked, threads, &folder, &progress)?, forecast)
+}
+
+/// What the parent is told.
+fn say(outcome: Outcome, forecast: f64) -> Result<ExitCode, Failure> {
     let progress = outcome.status.progress;
     output::json(&Said {
         seconds: outcome.status.seconds,

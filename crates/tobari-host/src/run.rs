@@ -316,8 +316,13 @@ impl<'a, E: Engine> Run<'a, E> {
         }
         let work = shared.runner.next_step()?;
         let Instruction::Run(step) = work.instruction else { return None };
-        let args = program.args(step as usize).iter().filter_map(|arg| shared.memory[arg.index()].clone());
-        Some(Task::Step(work, args.collect()))
+        let args = program.args(step as usize);
+        let found = args.iter().filter_map(|arg| shared.memory[arg.index()].clone()).collect();
+        // what nobody else has use for is given up: then the step has the only hold on it
+        if let Some(first) = args.first().filter(|first| shared.runner.is_last_user(work, **first)) {
+            shared.memory[first.index()] = None;
+        }
+        Some(Task::Step(work, found))
     }
 
     fn perform(&self, task: Task<E::Value>) -> Result<(), RunError<E::Error>> {
@@ -343,14 +348,23 @@ impl<'a, E: Engine> Run<'a, E> {
             }
             Task::Step(work, args) => {
                 let Instruction::Run(step) = work.instruction else { return Err(RunError::Stuck) };
-                let all: Vec<&E::Value> = args.iter().map(|arg| &**arg).collect();
-                let made = self.engine.step(step as usize, program.steps()[step as usize].op, &all);
-                drop(args);
+                let made = self.step(step as usize, args);
                 let made = made.map_err(|source| RunError::Step { step, source })?;
                 self.finish(work, Some((program.result(step as usize), made)));
             }
         }
         Ok(())
+    }
+
+    fn step(&self, step: usize, mut args: Vec<Arc<E::Value>>) -> Result<E::Value, E::Error> {
+        let op = self.plan.plan().program.steps()[step].op;
+        let rest = args.split_off(args.len().min(1));
+        let rest: Vec<&E::Value> = rest.iter().map(|arg| &**arg).collect();
+        match args.pop().map(Arc::try_unwrap) {
+            Some(Ok(first)) => self.engine.step_owned(step, op, first, &rest),
+            Some(Err(first)) => self.engine.step(step, op, &[&[&*first], &rest[..]].concat()),
+            None => self.engine.step(step, op, &[]),
+        }
     }
 
     /// Takes a value, and lets go of what leaves memory by it.

@@ -10,10 +10,10 @@ use tobari_host::store::{self, Block, Blocks, Completion, DiskStore, Refused, St
 use tobari_plan::check::{CheckedPlan, Requirements};
 use tobari_plan::clear::{ClearError, ClearValue};
 use tobari_plan::cost::Costs;
-use tobari_plan::engine::{Engine, Shapes};
+use tobari_plan::engine::{Engine, Machine, Shapes};
 use tobari_plan::page::Instruction;
 use tobari_plan::plan::plan;
-use tobari_plan::program::{Encoding, Input, Kind, Op, Program, Shape};
+use tobari_plan::program::{Encoding, Input, Kind, Op, Program, Recorder, Shape, Value};
 use tobari_plan::site::{Owner, Secrecy, Site};
 use tobari_plan::testing::{ENGINE, directly, program};
 
@@ -156,7 +156,7 @@ fn moving() -> (Program, Vec<ClearValue>, CheckedPlan) {
     (program, values, checked)
 }
 
-/// An engine that damages the tier before its tenth step, or fails, or is slow.
+/// An engine that damages the tier before its tenth step, or fails, or is slow; it counts steps, and those that keep their first argument.
 struct Meddling<F>(F, AtomicU64);
 
 impl<F: Fn(u64) -> Result<(), ClearError>> Shapes for Meddling<F> {
@@ -174,6 +174,17 @@ impl<F: Fn(u64) -> Result<(), ClearError> + Sync> Engine for Meddling<F> {
         ENGINE.step(step, op, args)
     }
 
+    fn step_owned(
+        &self,
+        step: usize,
+        op: Op,
+        first: ClearValue,
+        rest: &[&ClearValue],
+    ) -> Result<ClearValue, ClearError> {
+        (self.0)(OWNED)?;
+        self.step(step, op, &[&[&first], rest].concat())
+    }
+
     fn export(
         &self,
         value: &ClearValue,
@@ -187,6 +198,35 @@ impl<F: Fn(u64) -> Result<(), ClearError> + Sync> Engine for Meddling<F> {
     fn import(&self, shape: &Shape, encoding: Encoding, bytes: &[u8]) -> Result<ClearValue, ClearError> {
         ENGINE.import(shape, encoding, bytes)
     }
+}
+
+/// What [`Meddling`] is told for a step that keeps its first argument.
+const OWNED: u64 = u64::MAX;
+
+#[test]
+fn a_sum_that_is_only_added_to_is_given_up_by_whoever_held_it() {
+    let mut recorder = Recorder::new(&ENGINE);
+    let value = ENGINE.integers(&[1; 4]).unwrap();
+    let shape = Shape { kind: Kind::Plain, level: 3, resident: 32, packed: 32, raw: 32 };
+    let inputs: Vec<Value> = (0..10).map(|i| recorder.input(i.to_string(), shape, Secrecy::Public).unwrap()).collect();
+    let mut sum = recorder.add(&inputs[0], &inputs[1]).unwrap();
+    for term in &inputs[2..] {
+        sum = recorder.add(&sum, term).unwrap();
+    }
+    // inputs are not given up while the last step still needs them
+    let sum = recorder.add(&sum, &inputs[0]).unwrap();
+    let program = recorder.finish(&[sum]).unwrap();
+    let checked = limited(&program);
+    let owned = AtomicU64::new(0);
+    let count = |step| {
+        owned.fetch_add(u64::from(step == OWNED), Ordering::Relaxed);
+        Ok(())
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let values = vec![value; 10];
+    let found = outputs(go(Meddling(count, AtomicU64::new(0)), &checked, &values, &mut disk(&folder), 2, &|_| {}));
+    assert_eq!(found, [ENGINE.integers(&[11; 4]).unwrap()]);
+    assert!(owned.load(Ordering::Relaxed) >= 9, "{owned:?}");
 }
 
 #[test]

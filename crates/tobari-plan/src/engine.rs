@@ -28,6 +28,21 @@ pub trait Engine: Shapes + Sync {
     /// The engine's own.
     fn step(&self, step: usize, op: Op, args: &[&Self::Value]) -> Result<Self::Value, Self::Error>;
 
+    /// The same step, to the bit, for whoever has no more use for the first argument: its memory may become the result's.
+    ///
+    /// # Errors
+    /// As [`Self::step`].
+    fn step_owned(
+        &self,
+        step: usize,
+        op: Op,
+        first: Self::Value,
+        rest: &[&Self::Value],
+    ) -> Result<Self::Value, Self::Error> {
+        let args: Vec<&Self::Value> = std::iter::once(&first).chain(rest.iter().copied()).collect();
+        self.step(step, op, &args)
+    }
+
     /// The value as bytes: exactly as many as [`Shape::stored`] says of it.
     ///
     /// # Errors

@@ -162,6 +162,13 @@ impl<'a> Runner<'a> {
         Some(self.start(index))
     }
 
+    /// Whether nothing but a step that was started still has use for a value: the plan drops it next, and all other users are done.
+    pub fn is_last_user(&self, work: Work, value: Value) -> bool {
+        self.waiting[work.index as usize]
+            .iter()
+            .any(|next| self.missing[*next as usize] == 1 && self.instruction(*next) == Instruction::Drop(value))
+    }
+
     /// A value that can be read now, in the plan's order.
     pub fn next_load(&mut self) -> Option<Work> {
         if self.cancelled {

@@ -401,6 +401,23 @@ impl Engine for BgvEngine {
         }
     }
 
+    /// Sums of ciphertexts of one level in place.
+    fn step_owned(&self, step: usize, op: Op, first: BgvValue, rest: &[&BgvValue]) -> Result<BgvValue, EngineError> {
+        let terms: Option<Vec<&Ciphertext>> = rest.iter().map(|term| term.as_ciphertext()).collect();
+        match (op, first.0, terms) {
+            (Op::Add, Inner::Ciphertext(mut sum), Some(terms))
+                if !terms.is_empty() && terms.iter().all(|term| term.level() == sum.level()) =>
+            {
+                terms.into_iter().try_for_each(|term| self.tables.evaluator.add_assign(&mut sum, term))?;
+                self.ciphertext(sum)
+            }
+            (_, first, _) => {
+                let first = BgvValue(first);
+                self.step(step, op, &[&[&first], rest].concat())
+            }
+        }
+    }
+
     fn export(&self, value: &BgvValue, shape: &Shape, encoding: Encoding, bytes: &mut [u8]) -> Result<(), EngineError> {
         check_shape(shape, &self.shape_of(value)?)?;
         check_length(shape, encoding, bytes.len())?;

@@ -385,6 +385,23 @@ impl Engine for CkksEngine {
         }
     }
 
+    /// Sums of ciphertexts of one level in place.
+    fn step_owned(&self, step: usize, op: Op, first: CkksValue, rest: &[&CkksValue]) -> Result<CkksValue, EngineError> {
+        let terms: Option<Vec<&Ciphertext>> = rest.iter().map(|term| term.as_ciphertext()).collect();
+        match (op, first.0, terms) {
+            (Op::Add, Inner::Ciphertext(mut sum), Some(terms))
+                if !terms.is_empty() && terms.iter().all(|term| term.level() == sum.level()) =>
+            {
+                terms.into_iter().try_for_each(|term| self.evaluator.add_assign(&mut sum, term))?;
+                self.ciphertext(sum)
+            }
+            (_, first, _) => {
+                let first = CkksValue(first);
+                self.step(step, op, &[&[&first], rest].concat())
+            }
+        }
+    }
+
     fn export(
         &self,
         value: &CkksValue,

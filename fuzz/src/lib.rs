@@ -16,6 +16,7 @@ pub const TARGETS: &[Target] = &[
     ("lattice_wire", tobari_core::fuzz::lattice_wire),
     ("plan_check", tobari_plan::testing::fuzz_check),
     ("points", tobari_core::fuzz::points),
+    ("search_messages", tobari_apps::search::fuzz_messages),
     ("wav", tobari_host::wav::fuzz_wav),
     ("wire", tobari_core::fuzz::wire),
 ];

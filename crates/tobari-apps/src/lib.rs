@@ -8,3 +8,4 @@
 pub mod call;
 pub mod engine;
 pub mod matrix;
+pub mod search;

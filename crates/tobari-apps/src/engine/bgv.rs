@@ -401,17 +401,23 @@ impl Engine for BgvEngine {
         }
     }
 
-    /// Sums of ciphertexts of one level in place.
+    /// Sums of ciphertexts of one level in place, and products with plaintexts.
     fn step_owned(&self, step: usize, op: Op, first: BgvValue, rest: &[&BgvValue]) -> Result<BgvValue, EngineError> {
+        let shapes = std::iter::once(&first).chain(rest.iter().copied()).map(|arg| self.shape_of(arg));
+        self.shape(op, &shapes.collect::<Result<Vec<_>, _>>()?).map_err(EngineError::Step)?;
         let terms: Option<Vec<&Ciphertext>> = rest.iter().map(|term| term.as_ciphertext()).collect();
-        match (op, first.0, terms) {
-            (Op::Add, Inner::Ciphertext(mut sum), Some(terms))
-                if !terms.is_empty() && terms.iter().all(|term| term.level() == sum.level()) =>
+        match (op, first.0, terms, rest) {
+            (Op::Add, Inner::Ciphertext(mut sum), Some(terms), [_, ..])
+                if terms.iter().all(|term| term.level() == sum.level()) =>
             {
                 terms.into_iter().try_for_each(|term| self.tables.evaluator.add_assign(&mut sum, term))?;
                 self.ciphertext(sum)
             }
-            (_, first, _) => {
+            (Op::Mul, Inner::Ciphertext(mut product), _, [BgvValue(Inner::Plaintext(plaintext))]) => {
+                self.tables.evaluator.mul_prepared_assign(&mut product, plaintext)?;
+                self.ciphertext(product)
+            }
+            (_, first, ..) => {
                 let first = BgvValue(first);
                 self.step(step, op, &[&[&first], rest].concat())
             }

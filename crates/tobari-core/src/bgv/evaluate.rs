@@ -320,15 +320,29 @@ impl Evaluator {
     /// # Errors
     /// [`EvaluateError::Parameters`], or [`EvaluateError::Level`] for one of a lower level.
     pub fn mul_prepared(&self, a: &Ciphertext, m: &PreparedPlaintext) -> Result<Ciphertext, EvaluateError> {
+        self.check_prepared(a, m)?;
+        let inner = a.inner.times(&m.element);
+        Ok(Ciphertext { inner, factor: a.factor, norm: a.norm + m.norm })
+    }
+
+    /// `a *= m`, likewise.
+    ///
+    /// # Errors
+    /// As [`Self::mul_prepared`]; `a` is then as it was.
+    pub fn mul_prepared_assign(&self, a: &mut Ciphertext, m: &PreparedPlaintext) -> Result<(), EvaluateError> {
+        self.check_prepared(a, m)?;
+        a.inner.times_assign(&m.element);
+        a.norm += m.norm;
+        Ok(())
+    }
+
+    fn check_prepared(&self, a: &Ciphertext, m: &PreparedPlaintext) -> Result<(), EvaluateError> {
         self.check(a)?;
         if m.parameters != self.parameters {
             return Err(EvaluateError::Parameters);
         }
-        if a.level() > m.level() {
-            return Err(EvaluateError::Level { present: m.level(), wanted: a.level() });
-        }
-        let inner = a.inner.times(&m.element);
-        Ok(Ciphertext { inner, factor: a.factor, norm: a.norm + m.norm })
+        let (present, wanted) = (m.level(), a.level());
+        if wanted > present { Err(EvaluateError::Level { present, wanted }) } else { Ok(()) }
     }
 
     /// `Σ a m`: every ciphertext and every plaintext is read once, and the sum is written once.

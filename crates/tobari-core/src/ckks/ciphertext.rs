@@ -69,6 +69,10 @@ impl Ciphertext {
         &mut self.inner
     }
 
+    pub(super) fn set_scale(&mut self, scale: Scale) {
+        self.scale = scale;
+    }
+
     pub(super) fn into_inner(self) -> (rlwe::Ciphertext, Scale) {
         (self.inner, self.scale)
     }

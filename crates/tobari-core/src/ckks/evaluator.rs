@@ -271,6 +271,18 @@ impl Evaluator {
         Ok(Ciphertext::new(a.inner().times(p.element()), scale))
     }
 
+    /// `a *= p`, likewise.
+    ///
+    /// # Errors
+    /// As [`Self::mul_plain`]; `a` is then as it was.
+    pub fn mul_plain_assign(&self, a: &mut Ciphertext, p: &Plaintext) -> Result<(), OperationError> {
+        self.check_plain(a, p)?;
+        let scale = self.product(a.scale(), p.scale(), a.level())?;
+        a.inner_mut().times_assign(p.element());
+        a.set_scale(scale);
+        Ok(())
+    }
+
     /// `sum += a p`: without a ciphertext in between, and what linear layers are made of.
     ///
     /// # Errors

@@ -364,6 +364,18 @@ impl Poly<Eval> {
         product
     }
 
+    /// `self *= other`, over the same basis or a larger one.
+    ///
+    /// # Panics
+    /// If the rings differ, or the basis does not fit.
+    pub fn times_assign(&mut self, other: &Self) {
+        assert!(Arc::ptr_eq(&self.ring, &other.ring), "elements of two rings");
+        let rows = other.rows_of(self.basis);
+        for ((table, row), other) in self.rows_mut().zip(rows) {
+            (RingKernels::best().mul_assign)(table.modulus(), row, other);
+        }
+    }
+
     /// `self += a b`.
     ///
     /// # Panics

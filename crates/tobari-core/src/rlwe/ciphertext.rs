@@ -109,6 +109,11 @@ impl Ciphertext {
         Self { parameters: self.parameters.clone(), parts }
     }
 
+    /// The same in place.
+    pub(crate) fn times_assign(&mut self, element: &Poly<Eval>) {
+        self.parts.iter_mut().for_each(|part| part.times_assign(element));
+    }
+
     /// The sum of phases multiplied by elements, over the bases of the ciphertexts.
     ///
     /// # Panics

@@ -98,9 +98,9 @@ impl Bench {
         self.add("encrypt_public", move || _ = black_box(p.encrypt(&public, &mut random)));
         let (p, s) = (plaintext.clone(), secret.clone());
         self.add("encrypt_secret", move || _ = black_box(p.encrypt_seeded(&s, &mut rng)));
-        let (s, x) = (secret, c.clone());
+        let (s, x, holder) = (secret, c.clone(), encoder.clone());
         self.add("decrypt", move || {
-            if let Ok(holder) = ckks::Decryptor::new(&s, &encoder) {
+            if let Ok(holder) = ckks::Decryptor::new(&s, &holder) {
                 _ = black_box(holder.plaintext(&x.0));
             }
         });
@@ -109,7 +109,10 @@ impl Bench {
         let mut sum = x.0.clone();
         self.add("add", move || _ = black_box(ev.0.add_assign(&mut sum, &x.1)));
         let (ev, x) = both();
-        self.add("mul_plain", move || _ = black_box(ev.0.mul_plain(&x.0, &plaintext)));
+        // of scale 1, so that it can be repeated: the time does not depend on the numbers
+        let (mut scaled, one) = (x.0.clone(), encoder.encode(&[1.0], &ckks::Scale::power_of_two(0), level)?);
+        ev.0.mul_plain_assign(&mut scaled, &one)?;
+        self.add("mul_plain", move || _ = black_box(ev.0.mul_plain_assign(&mut scaled, &one)));
         let (ev, x) = both();
         self.add("tensor", move || _ = black_box(ev.0.tensor(&x.0, &x.1)));
         let (ev, x) = both();
@@ -178,7 +181,8 @@ impl Bench {
         let mut sum = x.0.clone();
         self.add("add", move || _ = black_box(ev.0.add_assign(&mut sum, &x.1)));
         let (ev, x) = both();
-        self.add("mul_plain", move || _ = black_box(ev.0.mul_prepared(&x.0, &prepared)));
+        let mut scaled = x.0.clone();
+        self.add("mul_plain", move || _ = black_box(ev.0.mul_prepared_assign(&mut scaled, &prepared)));
         let (ev, x) = both();
         self.add("tensor", move || _ = black_box(ev.0.mul_lazy(&x.0, &x.1)));
         let (ev, x) = both();

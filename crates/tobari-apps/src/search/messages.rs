@@ -1,0 +1,229 @@
+//! What is said: a registration, a query, an answer, as bytes.
+//!
+//! | kind | message | after version (`01`) and kind |
+//! |---|---|---|
+//! | 20 | registration | the client's public key, as an object of the lattice schemes |
+//! | 21 | query | table 32, client 16, granularity (0 boolean, 1 count), sites of a pattern (1), places (1), the first site of each (4), ascending; a seeded ciphertext |
+//! | 22 | answer | granularity (1), blocks (2); for each block `R`, and with counts `V`: ciphertexts over one prime |
+//!
+//! Integers are big-endian, and there is one byte string for each message. **Uniform halves are seeds only**: a key or a query whose client
+//! chose the polynomials itself has no bytes here. The time to read a message depends on its length and on what is public in it.
+
+use super::panel::MAX_LENGTH;
+use super::server::{Block, Granularity};
+use tobari_core::bgv::{Ciphertext, SeededCiphertext};
+use tobari_core::params::{LatticeParameters, Plaintext};
+use tobari_core::ring::Modulus;
+use tobari_core::rlwe::PublicKey;
+use tobari_core::wire::{self, LatticeWireError, VERSION};
+
+/// Places of a query at most.
+pub const MAX_PLACES: usize = 100;
+/// Blocks of an answer at most.
+pub const MAX_BLOCKS: usize = 256;
+/// Bytes of a table's name.
+pub const TABLE_BYTES: usize = 32;
+/// Bytes of a client's name.
+pub const CLIENT_BYTES: usize = 16;
+
+const REGISTRATION: u8 = 0x20;
+const QUERY: u8 = 0x21;
+const ANSWER: u8 = 0x22;
+
+/// A query.
+pub struct Query {
+    /// The table's name.
+    pub table: [u8; TABLE_BYTES],
+    /// Who asks.
+    pub client: [u8; CLIENT_BYTES],
+    /// What is asked for.
+    pub granularity: Granularity,
+    /// Sites of the pattern.
+    pub length: usize,
+    /// The first site at each place, ascending; one of them is meant.
+    pub starts: Vec<u32>,
+    /// The number of a place and a pattern, encrypted.
+    pub ciphertext: SeededCiphertext,
+}
+
+/// Bytes that are no message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// Fewer than there must be.
+    #[error("truncated message: expected at least {expected} bytes, found {found}")]
+    Truncated {
+        /// How many there must be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// Another version or kind.
+    #[error("expected version {VERSION} and kind {expected:#04x}, found {version} and {found:#04x}")]
+    Kind {
+        /// The kind.
+        expected: u8,
+        /// The version found.
+        version: u8,
+        /// The kind found.
+        found: u8,
+    },
+    /// A field with a value that it cannot have.
+    #[error("malformed {0}")]
+    Malformed(&'static str),
+    /// What follows is no object of the lattice schemes.
+    #[error(transparent)]
+    Object(#[from] LatticeWireError),
+}
+
+/// Takes fields from the front.
+struct Fields<'a> {
+    bytes: &'a [u8],
+    taken: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn open(bytes: &'a [u8], expected: u8) -> Result<Self, MessageError> {
+        let mut fields = Self { bytes, taken: 0 };
+        let [version, found] = fields.array()?;
+        let good = version == VERSION && found == expected;
+        if good { Ok(fields) } else { Err(MessageError::Kind { expected, version, found }) }
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8], MessageError> {
+        let (expected, found) = (self.taken + count, self.bytes.len());
+        let taken = self.bytes.get(self.taken..expected).ok_or(MessageError::Truncated { expected, found })?;
+        self.taken = expected;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], MessageError> {
+        let mut out = [0; N];
+        out.copy_from_slice(self.take(N)?);
+        Ok(out)
+    }
+
+    fn rest(self) -> &'a [u8] {
+        &self.bytes[self.taken..]
+    }
+
+    fn granularity(&mut self) -> Result<Granularity, MessageError> {
+        match self.array()? {
+            [0] => Ok(Granularity::Boolean),
+            [1] => Ok(Granularity::Count),
+            _ => Err(MessageError::Malformed("granularity")),
+        }
+    }
+}
+
+/// A registration.
+pub fn encode_registration(public: &PublicKey) -> Vec<u8> {
+    [&[VERSION, REGISTRATION], &wire::encode_ring_public_key(public)[..]].concat()
+}
+
+/// Reads a registration.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn decode_registration(bytes: &[u8], parameters: &LatticeParameters) -> Result<PublicKey, MessageError> {
+    Ok(wire::decode_ring_public_key(Fields::open(bytes, REGISTRATION)?.rest(), parameters)?)
+}
+
+/// A query.
+pub fn encode_query(query: &Query) -> Vec<u8> {
+    let mut out = vec![VERSION, QUERY];
+    out.extend_from_slice(&query.table);
+    out.extend_from_slice(&query.client);
+    out.extend_from_slice(&[query.granularity as u8, query.length as u8, query.starts.len() as u8]);
+    query.starts.iter().for_each(|start| out.extend_from_slice(&start.to_be_bytes()));
+    out.extend_from_slice(&wire::encode_seeded_ciphertext(&query.ciphertext));
+    out
+}
+
+/// Reads a query.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn decode_query(bytes: &[u8], parameters: &LatticeParameters) -> Result<Query, MessageError> {
+    let mut fields = Fields::open(bytes, QUERY)?;
+    let (table, client, granularity) = (fields.array()?, fields.array()?, fields.granularity()?);
+    let [length, places] = fields.array()?.map(usize::from);
+    if !(1..=MAX_LENGTH).contains(&length) {
+        return Err(MessageError::Malformed("number of sites"));
+    }
+    if !(1..=MAX_PLACES).contains(&places) {
+        return Err(MessageError::Malformed("number of places"));
+    }
+    let starts = (0..places).map(|_| Ok(u32::from_be_bytes(fields.array()?)));
+    let starts: Vec<u32> = starts.collect::<Result<_, MessageError>>()?;
+    if !starts.is_sorted() {
+        return Err(MessageError::Malformed("order of places"));
+    }
+    let ciphertext = wire::decode_seeded_ciphertext(fields.rest(), parameters)?;
+    if ciphertext.level() != parameters.data_primes() {
+        return Err(MessageError::Malformed("level"));
+    }
+    Ok(Query { table, client, granularity, length, starts, ciphertext })
+}
+
+/// An answer.
+pub fn encode_answer(blocks: &[Block]) -> Vec<u8> {
+    let granularity = match blocks.first() {
+        Some(Block { count: Some(_), .. }) => Granularity::Count,
+        _ => Granularity::Boolean,
+    };
+    let mut out = vec![VERSION, ANSWER, granularity as u8];
+    out.extend_from_slice(&(blocks.len() as u16).to_be_bytes());
+    for part in blocks.iter().flat_map(|block| std::iter::once(&block.equal).chain(&block.count)) {
+        out.extend_from_slice(&wire::encode_ciphertext(part));
+    }
+    out
+}
+
+/// Reads an answer.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec<Block>, MessageError> {
+    let mut fields = Fields::open(bytes, ANSWER)?;
+    let granularity = fields.granularity()?;
+    let blocks = usize::from(u16::from_be_bytes(fields.array()?));
+    if !(1..=MAX_BLOCKS).contains(&blocks) {
+        return Err(MessageError::Malformed("number of blocks"));
+    }
+    let parts = blocks * if granularity == Granularity::Count { 2 } else { 1 };
+    let rest = fields.rest();
+    if rest.is_empty() || !rest.len().is_multiple_of(parts) {
+        return Err(MessageError::Malformed("length"));
+    }
+    let part = |bytes| -> Result<Ciphertext, MessageError> {
+        let part = wire::decode_ciphertext(bytes, parameters)?;
+        let fits = part.level() == 1 && !part.needs_relinearization();
+        fits.then_some(part).ok_or(MessageError::Malformed("level"))
+    };
+    let mut parts = rest.chunks_exact(rest.len() / parts).map(part);
+    let mut next = || parts.next().unwrap_or(Err(MessageError::Malformed("length")));
+    let block = |_| {
+        let equal = next()?;
+        let count = if granularity == Granularity::Count { Some(next()?) } else { None };
+        Ok(Block { equal, count })
+    };
+    (0..blocks).map(block).collect()
+}
+
+/// Whatever decodes as a message encodes to the same bytes.
+#[doc(hidden)]
+pub fn fuzz_messages(data: &[u8]) {
+    let Some(t) = Modulus::new(257) else { return };
+    let plaintext = Plaintext::Integers(t);
+    let Ok(parameters) = LatticeParameters::insecure_of_sizes(8, &[33, 30, 31], &[], 3, plaintext) else { return };
+    if let Ok(public) = decode_registration(data, &parameters) {
+        assert_eq!(encode_registration(&public), data);
+    }
+    if let Ok(query) = decode_query(data, &parameters) {
+        assert_eq!(encode_query(&query), data);
+    }
+    if let Ok(blocks) = decode_answer(data, &parameters) {
+        assert_eq!(encode_answer(&blocks), data);
+    }
+}

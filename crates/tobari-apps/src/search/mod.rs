@@ -1,0 +1,34 @@
+//! The search: how often does this haplotype, or this key, occur in a table that the server has and the client may not see?
+//!
+//! **What is computed.** The server lists, for each of `D` public places, the distinct patterns that occur there and how often: entries `(K, c)`, `K`
+//! being a number modulo `t` that stands for a place and a pattern. The client's query is one such number `q`, encrypted. For each
+//! entry the server computes, in a slot of its own,
+//!
+//! ```text
+//!   R = r (q - K),        V = c + r' (q - K),        r uniform and not zero, r' uniform, both fresh
+//! ```
+//!
+//! ([`program`]), so that `R` is zero where `q = K`, and `V` is then the count; everywhere else both are uniform. One round, one ciphertext up,
+//! and no evaluation keys: products are with plaintexts only.
+//!
+//! Paper: Homomorphic genome search by the positional Burrows-Wheeler transform (`docs/notation.md`). **This is another algorithm than the paper's**, which evaluates
+//! the transform under encryption; the statement about privacy is the same. Here the transform is an index of plain data ([`panel`]).
+//!
+//! **Who sees what.** A semi-honest server sees the places, how many sites a pattern has, and ciphertexts (RLWE). A semi-honest client sees the answer, and how many slots
+//! there are, which is public. Slots without an entry hold what other slots without a match hold.
+//!
+//! **What must not be left out**, each held by a test: every output is given fresh randomness, `Enc_pk(0)`, or the client could divide by the `c_1` that
+//! it knows; queries and public keys are accepted with a seed for their uniform half only; noise is flooded over that of honest queries; entries take
+//! random slots anew for every query; places that hide the true one are a function of it ([`client::places`]).
+//!
+//! **What is not protected.** A server may answer anything. A client that makes malformed ciphertexts learns more: some bits of each `r`, or
+//! one comparison for every slot. Neither stops membership inference by many honest questions.
+
+pub mod client;
+pub mod messages;
+pub mod panel;
+pub mod program;
+pub mod server;
+
+#[doc(hidden)]
+pub use messages::fuzz_messages;

@@ -6,7 +6,8 @@ use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use tobari_apps::search::client::{Asker, Found, places};
+use tobari_apps::search::client::{Asker, ClientError, Found, places};
+use tobari_apps::search::desk::{Desk, Limits, Refusal};
 use tobari_apps::search::messages::{self, MessageError, Query};
 use tobari_apps::search::panel::{MAX_LENGTH, Panel, PanelError, Pattern};
 use tobari_apps::search::program::{self, Entry, KeyError, Keys};
@@ -68,6 +69,9 @@ proptest! {
         let found: BTreeMap<Pattern, u32> = panel.patterns(start, length).unwrap().into_iter().collect();
         prop_assert_eq!(&found, &expected);
         prop_assert_eq!(panel.patterns(start, length).unwrap().len(), expected.len());
+        let windows = 0..=sites - length;
+        let most = windows.map(|start| panel.patterns(start, length).unwrap().len() as u32).max();
+        prop_assert_eq!(panel.most_patterns(length), most);
         let some = pattern(&haplotypes[seed as usize % count], start, length);
         for wanted in [wanted & ((1 << length) - 1), some, some ^ 1, some ^ 1 << (length - 1)] {
             let count = expected.get(&wanted).copied().unwrap_or(0);
@@ -109,7 +113,11 @@ struct Bench {
 }
 
 fn bench() -> Bench {
-    let parameters = NamedSet::from_name("search").unwrap().parameters().unwrap();
+    bench_of("search")
+}
+
+fn bench_of(set: &str) -> Bench {
+    let parameters = NamedSet::from_name(set).unwrap().parameters().unwrap();
     let secret = SecretKey::generate(&parameters, &mut rng(1));
     let public = PublicKey::generate(&secret, &mut rng(2));
     let matcher = Matcher::new(&parameters).unwrap();
@@ -125,7 +133,8 @@ impl Bench {
             Query { table: [1; 32], client: [2; 16], granularity, length: 10, starts: vec![3, 3, 9], ciphertext: sent };
         let sent = messages::decode_query(&messages::encode_query(&sent), &self.parameters).unwrap();
         assert_eq!((sent.table, sent.client, sent.length, &sent.starts[..]), ([1; 32], [2; 16], 10, &[3, 3, 9][..]));
-        let public = messages::decode_registration(&messages::encode_registration(&self.public), &self.parameters);
+        let registration = messages::encode_registration(&self.public);
+        let public = messages::decode_registration(&registration, &self.parameters);
         let (public, sent, granularity) = (public.unwrap(), sent.ciphertext, sent.granularity);
         let rng = &mut rng(query ^ 1 << 40);
         let answer = self.matcher.answer(&public, &sent, entries, blocks, granularity, rng).unwrap();
@@ -173,10 +182,63 @@ fn answers_are_those_of_the_clear_for_patterns_that_occur_once_often_and_never()
 
 #[test]
 fn the_flood_is_as_wide_as_there_is_room_and_hides_what_it_says() {
-    let bench = bench();
-    let query = Asker::new(&bench.secret).unwrap().query(5, &mut rng(30)).unwrap();
-    assert_eq!(bench.matcher.flood_bits(), 87);
-    assert!(bench.matcher.distance(&query) < -32.0, "{}", bench.matcher.distance(&query));
+    for (set, bits) in [("search", 87), ("search-17", 87), ("search-23", 99), ("search-40", 120)] {
+        let bench = bench_of(set);
+        let query = Asker::new(&bench.secret).unwrap().query(5, &mut rng(30)).unwrap();
+        assert_eq!(bench.matcher.flood_bits(), bits, "{set}");
+        let distance = bench.matcher.distance(&query);
+        assert!(distance < -32.0, "{set}: 2^{distance}");
+    }
+}
+
+#[test]
+fn every_size_of_question_has_a_set_and_is_answered_as_in_the_clear() {
+    let haplotypes = mosaic(300, 400, 9);
+    let panel = panel(&haplotypes);
+    for (length, count, name) in [
+        (16, 1, "search"),
+        (10, 64, "search"),
+        (10, 100, "search-17"),
+        (16, 100, "search-23"),
+        (17, 1, "search-23"),
+        (40, 1, "search-40"),
+        (33, 100, "search-40"),
+    ] {
+        let set = program::set(count, length).unwrap();
+        assert_eq!(set.name, name, "{count} places, {length} sites");
+        let (bench, secret) = (bench_of(name), Seed::from_bytes([5; 32]));
+        let windows = (panel.sites() - length + 1) as u32;
+        let (starts, index) = places(&secret, &[1; 32], (77, windows), count as u32).unwrap();
+        let keys = Keys::new(bench.matcher.modulus(), count, length).unwrap();
+        let entries = keys.entries(bench.matcher.modulus(), &panel, &starts, 1).unwrap();
+        let blocks = (count * panel.most_patterns(length).unwrap() as usize).div_ceil(bench.matcher.slots());
+        let there = pattern(&haplotypes[100], 77, length);
+        for pattern in [there, there ^ 1 << (length - 1), there ^ 1] {
+            let found = bench.ask(&entries, keys.of(index, pattern), Granularity::Count, blocks);
+            let counted = panel.count(77, length, pattern).unwrap();
+            let expected = if counted == 0 { Found::Absent } else { Found::Present(Some(counted.into())) };
+            assert_eq!(found, expected, "{count} places, {length} sites");
+        }
+    }
+    assert_eq!(program::set(2, 40).map(|set| set.name), None);
+}
+
+/// Of a query and its answer; a registration comes once more.
+#[test]
+fn questions_and_answers_of_one_block_have_the_bytes_that_they_are_to_have() {
+    for (set, most, registration) in
+        [("search", 130_000, 54_500), ("search-17", 130_000, 54_500), ("search-23", 302_000, 128_500)]
+    {
+        let bench = bench_of(set);
+        let ciphertext = Asker::new(&bench.secret).unwrap().query(5, &mut rng(30)).unwrap();
+        let answer =
+            bench.matcher.answer(&bench.public, &ciphertext, &[], 1, Granularity::Count, &mut rng(31)).unwrap();
+        let (starts, granularity) = (vec![0; 100], Granularity::Count);
+        let query = Query { table: [1; 32], client: [2; 16], granularity, length: 10, starts, ciphertext };
+        let bytes = messages::encode_query(&query).len() + messages::encode_answer(&answer).len();
+        assert!(bytes < most, "{set}: {bytes}");
+        assert!(messages::encode_registration(&bench.public).len() < registration, "{set}");
+    }
 }
 
 /// It works as `docs/threats.md` says: what a scan finds is what chance puts in the slot of its own number.
@@ -346,6 +408,7 @@ fn numbers_that_do_not_fit_are_refused() {
         assert_eq!(Keys::new(&t, places, length), Err(KeyError::TooMany { most: 65_537, places, length }));
     }
     let mut panel = panel(&mosaic(3, 5, 1));
+    assert_eq!([0, 6, MAX_LENGTH, MAX_LENGTH + 1].map(|length| panel.most_patterns(length)), [None; 4]);
     assert_eq!(
         panel.push(&[true; 4]),
         Err(PanelError::Alleles { site: 5, expected: 3, found: 4 }),
@@ -354,6 +417,11 @@ fn numbers_that_do_not_fit_are_refused() {
     assert_eq!(panel.sites(), 5);
     for (start, length) in [(0, 0), (5, 1), (0, 6), (usize::MAX, 2), (0, MAX_LENGTH + 1)] {
         assert_eq!(panel.count(start, length, 0), Err(PanelError::Window { sites: 5, start, length }));
+    }
+    let bench = bench();
+    for key in [65_537, u64::MAX] {
+        let refused = Asker::new(&bench.secret).unwrap().query(key, &mut rng(1)).err();
+        assert!(matches!(refused, Some(ClientError::Key { most: 65_537, found }) if found == key));
     }
     assert_eq!(Panel::new(0).unwrap_err(), PanelError::Haplotypes { found: 0 });
     let keys = Keys::new(&Modulus::new(257).unwrap(), 1, 1).unwrap();
@@ -371,4 +439,70 @@ fn what_few_have_is_left_out_when_the_owner_says_so() {
     let some = keys.entries(&t, &panel, &[4], 5).unwrap();
     assert!(all.len() > some.len() && !some.is_empty());
     assert_eq!(some, all.into_iter().filter(|entry| entry.count >= 5).collect::<Vec<_>>());
+}
+
+/// A client that asks a desk, as bytes.
+struct Customer {
+    name: [u8; 16],
+    secret: SecretKey,
+    set: NamedSet,
+}
+
+impl Customer {
+    fn new(name: u8, places: usize, length: usize) -> Self {
+        let set = program::set(places, length).unwrap();
+        let secret = SecretKey::generate(&set.parameters().unwrap(), &mut rng(name.into()));
+        Self { name: [name; 16], secret, set }
+    }
+
+    fn registration(&self) -> Vec<u8> {
+        messages::encode_registration(&PublicKey::generate(&self.secret, &mut rng(50)))
+    }
+
+    fn query(&self, table: u8, starts: &[u32], index: usize, length: usize, pattern: Pattern) -> Vec<u8> {
+        let t = Modulus::new(self.set.plaintext_modulus.unwrap()).unwrap();
+        let key = Keys::new(&t, starts.len(), length).unwrap().of(index, pattern);
+        let ciphertext = Asker::new(&self.secret).unwrap().query(key, &mut rng(key)).unwrap();
+        let (table, granularity, starts) = ([table; 32], Granularity::Count, starts.to_vec());
+        messages::encode_query(&Query { table, client: self.name, granularity, length, starts, ciphertext })
+    }
+
+    fn read(&self, answer: &[u8]) -> Found {
+        let blocks = messages::decode_answer(answer, self.secret.parameters()).unwrap();
+        Asker::new(&self.secret).unwrap().read(&blocks).unwrap()
+    }
+}
+
+#[test]
+fn a_desk_answers_whoever_is_registered_until_the_budget_is_used_up() {
+    let haplotypes = mosaic(200, 60, 11);
+    let mut desk = Desk::new(Limits { clients: 1, tests: 3, uses: 2 });
+    desk.serve([1; 32], panel(&haplotypes), 1);
+    let (customer, other) = (Customer::new(3, 2, 8), Customer::new(4, 2, 8));
+    let there = pattern(&haplotypes[7], 20, 8);
+    let query = customer.query(1, &[5, 20], 1, 8, there);
+    assert!(matches!(desk.answer(&query, &mut rng(1)), Err(Refusal::Key { set: "search" })));
+    assert!(matches!(desk.register(customer.name, "bgv-c", &customer.registration()), Err(Refusal::Set)));
+    desk.register(customer.name, "search", &customer.registration()).unwrap();
+    let full = desk.register(other.name, "search", &other.registration());
+    assert!(matches!(full, Err(Refusal::Clients { most: 1 })));
+    let (answer, asked) = desk.answer(&query, &mut rng(1)).unwrap();
+    let count = haplotypes.iter().filter(|haplotype| pattern(haplotype, 20, 8) == there).count() as u64;
+    assert_eq!(customer.read(&answer), Found::Present(Some(count)));
+    assert_eq!((asked.client, asked.table, asked.length, asked.places), ([3; 16], [1; 32], 8, 2));
+    // what is refused costs nothing
+    let elsewhere = customer.query(2, &[5, 20], 1, 8, there);
+    assert!(matches!(desk.answer(&elsewhere, &mut rng(1)), Err(Refusal::Table)));
+    let outside = customer.query(1, &[5, 53], 1, 8, there);
+    assert!(matches!(desk.answer(&outside, &mut rng(1)), Err(Refusal::Keys(KeyError::Panel(_)))));
+    assert!(matches!(desk.answer(&query[..query.len() - 1], &mut rng(1)), Err(Refusal::Message(_))));
+    assert_eq!(desk.tests_left(&customer.name), Some(2));
+    desk.answer(&query, &mut rng(2)).unwrap();
+    assert!(matches!(desk.answer(&query, &mut rng(3)), Err(Refusal::Uses { uses: 2 })));
+    // a new key is a new key, and no new budget; and a table may come new without anybody starting over
+    desk.register(customer.name, "search", &customer.registration()).unwrap();
+    desk.serve([1; 32], panel(&mosaic(5, 60, 12)), 6);
+    let (answer, _) = desk.answer(&query, &mut rng(4)).unwrap();
+    assert_eq!(customer.read(&answer), Found::Absent, "fewer than six have it");
+    assert!(matches!(desk.answer(&query, &mut rng(5)), Err(Refusal::Budget { tests: 3 })));
 }

@@ -35,7 +35,7 @@ fn info_prints_every_curve_with_its_security() {
     }
     let lines = info(&["--json"]);
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 1 + 10 + 8 + 1);
+    assert_eq!(lines.len(), 1 + 10 + 11 + 1);
     assert!(lines[1..19].iter().all(|line| line["security_bits"].as_u64().is_some_and(|bits| bits >= 80)));
     let sets = &lines[11..19];
     assert!(sets.iter().all(|line| line["set"].is_string() && line["security_bits"].as_u64() >= Some(128)));

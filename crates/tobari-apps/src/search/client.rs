@@ -3,7 +3,7 @@
 use super::server::Block;
 use rand_core::CryptoRng;
 use tobari_core::bgv::{Decryptor, EncodeError, Encoder, Plaintext, SeededCiphertext};
-use tobari_core::params::LatticeParameters;
+use tobari_core::params::{self, LatticeParameters};
 use tobari_core::ring::{Domain, Modulus, Seed};
 use tobari_core::rlwe::SecretKey;
 
@@ -23,6 +23,14 @@ pub enum ClientError {
     /// Numbers that are no query.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+    /// A key that is no number modulo `t`.
+    #[error("expected a key below {most}, found {found}")]
+    Key {
+        /// `t`.
+        most: u64,
+        /// The key.
+        found: u64,
+    },
     /// An answer with two matches: no table gives that.
     #[error("malformed answer: expected at most one match, found {found}")]
     Matches {
@@ -47,23 +55,28 @@ pub struct Asker<'a> {
     holder: Decryptor<'a>,
     encoder: Encoder,
     parameters: &'a LatticeParameters,
+    t: Modulus,
 }
 
 impl<'a> Asker<'a> {
     /// With this key.
     ///
     /// # Errors
-    /// [`ClientError::Encode`] for a key of another scheme.
+    /// [`ClientError`] for a key of another scheme.
     pub fn new(secret: &'a SecretKey) -> Result<Self, ClientError> {
         let parameters = secret.parameters();
-        Ok(Self { holder: Decryptor::new(secret)?, encoder: Encoder::new(parameters)?, parameters })
+        let params::Plaintext::Integers(t) = parameters.plaintext() else { return Err(ClientError::Parameters) };
+        Ok(Self { holder: Decryptor::new(secret)?, encoder: Encoder::new(parameters)?, parameters, t })
     }
 
     /// A query for a key, the same number in every slot.
     ///
     /// # Errors
-    /// [`ClientError::Encode`].
+    /// [`ClientError::Key`].
     pub fn query(&self, key: u64, rng: &mut impl CryptoRng) -> Result<SeededCiphertext, ClientError> {
+        if key >= self.t.value() {
+            return Err(ClientError::Key { most: self.t.value(), found: key });
+        }
         let constant = Plaintext::from_coefficients(self.parameters, &[key as i64])?;
         Ok(self.holder.encrypt(&constant, self.parameters.data_primes(), rng))
     }
@@ -83,18 +96,10 @@ impl<'a> Asker<'a> {
             let counts = block.count.as_ref().map(|count| self.encoder.decode(&self.holder.decrypt(count)));
             for (slot, _) in equal.iter().enumerate().filter(|(_, value)| **value == 0) {
                 matches += 1;
-                found = Found::Present(counts.as_ref().map(|counts| self.positive(counts[slot])));
+                found = Found::Present(counts.as_ref().map(|counts| self.t.reduce_signed(counts[slot])));
             }
         }
         if matches > 1 { Err(ClientError::Matches { found: matches }) } else { Ok(found) }
-    }
-
-    /// A number from 0 to `t`, of the same that is centred.
-    fn positive(&self, value: i64) -> u64 {
-        match self.parameters.plaintext() {
-            tobari_core::params::Plaintext::Integers(t) => t.reduce_signed(value),
-            tobari_core::params::Plaintext::Approximate => 0,
-        }
     }
 }
 

@@ -140,6 +140,17 @@ pub fn encode_query(query: &Query) -> Vec<u8> {
     out
 }
 
+/// How many places a query has and sites its pattern, which say under what parameters it is to be read.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn query_size(bytes: &[u8]) -> Result<(usize, usize), MessageError> {
+    let mut fields = Fields::open(bytes, QUERY)?;
+    fields.take(TABLE_BYTES + CLIENT_BYTES + 1)?;
+    let [length, places] = fields.array()?.map(usize::from);
+    Ok((places, length))
+}
+
 /// Reads a query.
 ///
 /// # Errors

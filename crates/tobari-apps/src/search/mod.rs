@@ -11,8 +11,9 @@
 //! ([`program`]), so that `R` is zero where `q = K`, and `V` is then the count; everywhere else both are uniform. One round, one ciphertext up,
 //! and no evaluation keys: products are with plaintexts only.
 //!
-//! Paper: Homomorphic genome search by the positional Burrows-Wheeler transform (`docs/notation.md`). **This is another algorithm than the paper's**, which evaluates
-//! the transform under encryption; the statement about privacy is the same. Here the transform is an index of plain data ([`panel`]).
+//! Paper: A. Hiroe and M. Oguchi's comparison of persistent memory and low-latency SSDs for genome search under fully homomorphic encryption. **This is another
+//! algorithm than the paper's**, which evaluates the positional Burrows-Wheeler transform under encryption, with bootstrapping; the statement about privacy
+//! is the same. Here the transform is an index of plain data ([`panel`]), which the server has anyway.
 //!
 //! **Who sees what.** A semi-honest server sees the places, how many sites a pattern has, and ciphertexts (RLWE). A semi-honest client sees the answer, and how many slots
 //! there are, which is public. Slots without an entry hold what other slots without a match hold.
@@ -25,6 +26,7 @@
 //! one comparison for every slot. Neither stops membership inference by many honest questions.
 
 pub mod client;
+pub mod desk;
 pub mod messages;
 pub mod panel;
 pub mod program;

@@ -64,6 +64,10 @@ pub struct Panel {
     zeros: Vec<u32>,
     /// Haplotypes in their order after the last site.
     order: Vec<u32>,
+    /// In that order, the first site from which each agrees with the one before it up to the last; one past the last if it does not.
+    since: Vec<u32>,
+    /// By the number of sites, the most distinct patterns of a window of so many.
+    most: Vec<u32>,
 }
 
 impl Panel {
@@ -75,8 +79,9 @@ impl Panel {
         if !(1..=MAX_HAPLOTYPES).contains(&haplotypes) {
             return Err(PanelError::Haplotypes { found: haplotypes });
         }
-        let (words, order) = (haplotypes.div_ceil(64), (0..haplotypes as u32).collect());
-        Ok(Self { haplotypes, words, bits: Vec::new(), ranks: Vec::new(), zeros: Vec::new(), order })
+        let (bits, ranks, zeros) = (Vec::new(), Vec::new(), Vec::new());
+        let (order, since, most) = ((0..haplotypes as u32).collect(), vec![0; haplotypes], vec![0; MAX_LENGTH + 1]);
+        Ok(Self { haplotypes, words: haplotypes.div_ceil(64), bits, ranks, zeros, order, since, most })
     }
 
     /// Haplotypes.
@@ -98,20 +103,26 @@ impl Panel {
         if expected != found {
             return Err(PanelError::Alleles { site, expected, found });
         }
-        let (mut words, mut ones) = (vec![0u64; self.words], Vec::new());
+        let (mut words, mut ones, mut ones_since) = (vec![0u64; self.words], Vec::new(), Vec::new());
+        // of those with either allele: since when the next of them agrees with the last of them
+        let mut latest = [site as u32 + 1; 2];
         let mut zeros = 0;
         for place in 0..self.order.len() {
             let haplotype = self.order[place];
             let allele = alleles[haplotype as usize];
             words[place / 64] |= u64::from(allele) << (place % 64);
+            latest.iter_mut().for_each(|latest| *latest = (*latest).max(self.since[place]));
+            let since = std::mem::take(&mut latest[usize::from(allele)]);
             if allele {
                 ones.push(haplotype);
+                ones_since.push(since);
             } else {
-                self.order[zeros] = haplotype;
+                (self.order[zeros], self.since[zeros]) = (haplotype, since);
                 zeros += 1;
             }
         }
         self.order[zeros..].copy_from_slice(&ones);
+        self.since[zeros..].copy_from_slice(&ones_since);
         let mut before = 0;
         for block in words.chunks(STRIDE) {
             self.ranks.push(before);
@@ -119,7 +130,28 @@ impl Panel {
         }
         self.bits.extend(words);
         self.zeros.push(zeros as u32);
+        self.count_patterns();
         Ok(())
+    }
+
+    /// Of the windows that end with the last site, how many patterns each has: one more wherever two neighbours agree over fewer sites.
+    fn count_patterns(&mut self) {
+        let end = self.sites() as u32;
+        let mut agreeing = [0u32; MAX_LENGTH + 1];
+        for since in &self.since {
+            agreeing[((end - since) as usize).min(MAX_LENGTH)] += 1;
+        }
+        let mut patterns = 0;
+        for length in 1..=MAX_LENGTH.min(end as usize) {
+            patterns += agreeing[length - 1];
+            self.most[length] = self.most[length].max(patterns);
+        }
+    }
+
+    /// The most distinct patterns that a window of so many sites has, anywhere in the panel; none for a length that no window has. What an
+    /// answer has room for follows from it, whatever is in the windows asked for.
+    pub fn most_patterns(&self, length: usize) -> Option<u32> {
+        self.most.get(length).copied().filter(|most| *most > 0)
     }
 
     /// Ones at a site before a place in its order.

@@ -1,6 +1,7 @@
 //! The computation in the clear: which numbers stand for what, and what is told of them.
 
 use super::panel::{Panel, PanelError, Pattern};
+use tobari_core::params::NamedSet;
 use tobari_core::ring::Modulus;
 
 /// An entry of a table: what a query may be equal to, and how often it occurs.
@@ -93,6 +94,23 @@ impl Keys {
         }
         Ok(entries)
     }
+}
+
+/// The sets of parameters for searches, by rising plaintext modulus.
+const SETS: [&str; 4] = ["search", "search-17", "search-23", "search-40"];
+
+/// All of them.
+pub fn sets() -> impl Iterator<Item = NamedSet> {
+    SETS.iter().filter_map(|name| NamedSet::from_name(name))
+}
+
+/// The cheapest set with a number for every pattern of so many sites at so many places; none where there are too many.
+pub fn set(places: usize, length: usize) -> Option<NamedSet> {
+    let fits = |set: &NamedSet| {
+        let t = set.plaintext_modulus.and_then(Modulus::new);
+        t.is_some_and(|t| Keys::new(&t, places, length).is_ok())
+    };
+    sets().find(fits)
 }
 
 /// What is told of a query in the clear: how often it occurs, zero if it does not.

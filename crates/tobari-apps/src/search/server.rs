@@ -83,6 +83,11 @@ impl Matcher {
         })
     }
 
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        &self.parameters
+    }
+
     /// Slots of a block.
     pub fn slots(&self) -> usize {
         self.encoder.slots()
@@ -107,7 +112,7 @@ impl Matcher {
         worst - t - f64::from(self.flood_bits) - 1.0 + degree + 1.0
     }
 
-    /// Answers a query over so many blocks, whatever the number of entries: slots that have none look as those without a match.
+    /// Answers a query over so many blocks, at least one, whatever the number of entries: slots that have none look as those without a match.
     ///
     /// # Errors
     /// [`AnswerError`].
@@ -120,7 +125,7 @@ impl Matcher {
         granularity: Granularity,
         rng: &mut impl CryptoRng,
     ) -> Result<Vec<Block>, AnswerError> {
-        let (slots, most) = (self.slots(), blocks * self.slots());
+        let (slots, most) = (self.slots(), blocks.max(1) * self.slots());
         if entries.len() > most {
             return Err(AnswerError::Entries { most, found: entries.len() });
         }

@@ -31,7 +31,7 @@ pub struct NamedSet {
 
 impl NamedSet {
     /// All of them.
-    pub const ALL: [NamedSet; 8] = [
+    pub const ALL: [NamedSet; 11] = [
         NamedSet {
             name: "ckks-a",
             purpose: "benchmark set A: CKKS, scale 2^30, five levels",
@@ -103,6 +103,33 @@ impl NamedSet {
             special: &[50, 50, 50],
             digits: 5,
             plaintext_modulus: Some(65_537),
+        },
+        NamedSet {
+            name: "search-17",
+            purpose: "a query of ten sites at 100 places: BGV modulo 114,689",
+            degree: 1 << 12,
+            data: &[36, 35, 35],
+            special: &[],
+            digits: 3,
+            plaintext_modulus: Some(114_689),
+        },
+        NamedSet {
+            name: "search-23",
+            purpose: "a query of 16 sites at 100 places: BGV modulo 8,404,993",
+            degree: 1 << 13,
+            data: &[42, 42, 41],
+            special: &[],
+            digits: 3,
+            plaintext_modulus: Some(8_404_993),
+        },
+        NamedSet {
+            name: "search-40",
+            purpose: "a query of 40 sites: BGV modulo a prime above 2^40",
+            degree: 1 << 13,
+            data: &[50, 38, 38, 37],
+            special: &[],
+            digits: 4,
+            plaintext_modulus: Some(1_099_511_922_689),
         },
     ];
 

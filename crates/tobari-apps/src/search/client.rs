@@ -1,11 +1,13 @@
 //! The half that has the key: asks, and reads answers.
 
+use super::program::{Key, Layout};
 use super::server::Block;
 use rand_core::CryptoRng;
-use tobari_core::bgv::{Decryptor, EncodeError, Encoder, Plaintext, SeededCiphertext};
+use tobari_core::bgv::{Ciphertext, Decryptor, EncodeError, Encoder, Plaintext, SeededCiphertext};
 use tobari_core::params::{self, LatticeParameters};
 use tobari_core::ring::{Domain, Modulus, Seed};
 use tobari_core::rlwe::SecretKey;
+use zeroize::Zeroizing;
 
 /// What a client learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub enum Found {
     Absent,
     /// It occurs, so often if that was asked.
     Present(Option<u64>),
+    /// So many sites of it occur, from the first on; and so often, if that was asked.
+    Longest(usize, Option<u64>),
 }
 
 /// Why a query is none, or an answer cannot be read.
@@ -31,10 +35,15 @@ pub enum ClientError {
         /// The key.
         found: u64,
     },
-    /// An answer with two matches: no table gives that.
-    #[error("malformed answer: expected at most one match, found {found}")]
-    Matches {
-        /// How many.
+    /// An answer with two matches of one number, or with a match and none of what is shorter: no table gives that.
+    #[error("malformed answer: expected at most one match, and one of everything shorter")]
+    Matches,
+    /// More or fewer numbers than the layout has groups.
+    #[error("expected {expected} numbers of a query, found {found}")]
+    Groups {
+        /// Groups.
+        expected: usize,
+        /// Numbers.
         found: usize,
     },
     /// An answer of other parameters.
@@ -69,37 +78,72 @@ impl<'a> Asker<'a> {
         Ok(Self { holder: Decryptor::new(secret)?, encoder: Encoder::new(parameters)?, parameters, t })
     }
 
-    /// A query for a key, the same number in every slot.
+    /// A query for numbers, one for each group of a layout: ciphertexts by limb, and by block where there are several groups. Every slot has its group's
+    /// number.
     ///
     /// # Errors
-    /// [`ClientError::Key`].
-    pub fn query(&self, key: u64, rng: &mut impl CryptoRng) -> Result<SeededCiphertext, ClientError> {
-        if key >= self.t.value() {
-            return Err(ClientError::Key { most: self.t.value(), found: key });
+    /// [`ClientError::Key`], [`ClientError::Groups`].
+    pub fn query(
+        &self,
+        numbers: &[Key],
+        (layout, limbs): (&Layout, usize),
+        rng: &mut impl CryptoRng,
+    ) -> Result<Vec<SeededCiphertext>, ClientError> {
+        let most = self.t.value();
+        if let Some(found) = numbers.iter().flatten().copied().find(|limb| *limb >= most) {
+            return Err(ClientError::Key { most, found });
         }
-        let constant = Plaintext::from_coefficients(self.parameters, &[key as i64])?;
-        Ok(self.holder.encrypt(&constant, self.parameters.data_primes(), rng))
+        if numbers.len() != layout.groups() {
+            return Err(ClientError::Groups { expected: layout.groups(), found: numbers.len() });
+        }
+        let blocks = if layout.by_block() { layout.blocks() } else { 1 };
+        let all = (0..blocks).flat_map(|block| (0..limbs).map(move |limb| (block, limb)));
+        let mut one = |(block, limb): (usize, usize)| {
+            let plain = if layout.by_block() {
+                let slots = block * layout.slots()..(block + 1) * layout.slots();
+                let values: Zeroizing<Vec<i64>> =
+                    Zeroizing::new(slots.map(|slot| numbers[layout.group_of(slot)][limb] as i64).collect());
+                self.encoder.encode(&values)?
+            } else {
+                Plaintext::from_coefficients(self.parameters, &[numbers[0][limb] as i64])?
+            };
+            Ok(self.holder.encrypt(&plain, self.parameters.data_primes(), rng))
+        };
+        all.map(&mut one).collect()
     }
 
-    /// Reads an answer.
+    /// Reads an answer to a query of this layout.
     ///
     /// # Errors
     /// [`ClientError`] for one that no honest server gives.
-    pub fn read(&self, answer: &[Block]) -> Result<Found, ClientError> {
-        let (mut found, mut matches) = (Found::Absent, 0);
-        for block in answer {
-            let both = std::iter::once(&block.equal).chain(&block.count);
-            if both.clone().any(|part| part.parameters() != self.parameters || part.needs_relinearization()) {
-                return Err(ClientError::Parameters);
-            }
-            let equal = self.encoder.decode(&self.holder.decrypt(&block.equal));
-            let counts = block.count.as_ref().map(|count| self.encoder.decode(&self.holder.decrypt(count)));
-            for (slot, _) in equal.iter().enumerate().filter(|(_, value)| **value == 0) {
-                matches += 1;
-                found = Found::Present(counts.as_ref().map(|counts| self.t.reduce_signed(counts[slot])));
+    pub fn read(&self, answer: &[Block], (layout, limbs): (&Layout, usize)) -> Result<Found, ClientError> {
+        let wrong = |part: &Ciphertext| part.parameters() != self.parameters || part.needs_relinearization();
+        let shaped = |block: &Block| block.equal.len() == limbs && !block.equal.iter().chain(&block.count).any(wrong);
+        if answer.len() != layout.blocks() || !answer.iter().all(shaped) {
+            return Err(ClientError::Parameters);
+        }
+        let mut matches: Vec<Option<Option<u64>>> = vec![None; layout.groups()];
+        for (block, answer) in answer.iter().enumerate() {
+            let open = |part: &Ciphertext| self.encoder.decode(&self.holder.decrypt(part));
+            let equal: Vec<Vec<i64>> = answer.equal.iter().map(open).collect();
+            let counts = answer.count.as_ref().map(open);
+            for slot in (0..layout.slots()).filter(|slot| equal.iter().all(|limb| limb[*slot] == 0)) {
+                let group = &mut matches[layout.group_of(block * layout.slots() + slot)];
+                if group.is_some() {
+                    return Err(ClientError::Matches);
+                }
+                *group = Some(counts.as_ref().map(|counts| self.t.reduce_signed(counts[slot])));
             }
         }
-        if matches > 1 { Err(ClientError::Matches { found: matches }) } else { Ok(found) }
+        let sites = matches.iter().take_while(|found| found.is_some()).count();
+        if matches[sites..].iter().any(Option::is_some) {
+            return Err(ClientError::Matches);
+        }
+        Ok(match (sites.checked_sub(1).and_then(|last| matches[last]), layout.by_block()) {
+            (None, _) => Found::Absent,
+            (Some(count), false) => Found::Present(count),
+            (Some(count), true) => Found::Longest(sites, count),
+        })
     }
 }
 

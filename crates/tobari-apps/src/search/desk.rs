@@ -1,17 +1,19 @@
 //! A server's desk: its tables, its clients and what they may still ask; bytes in, bytes out.
 //!
-//! **What is counted.** A query is one test for membership, which its client's budget pays; and one use of its key, because every answer tells a
-//! little of the noise: the statistical distance of a query ([`super::server::Matcher::distance`]) times the uses of a key is what its owner can
-//! have learnt besides answers. Whoever is at the end of a budget is refused, and nothing is computed.
+//! **What is counted.** A query is a test for membership, and one for the longest match as many as it has sites: its client's budget pays them, and so
+//! does the client's budget for each region of the table that a place of the query touches, as nobody knows which one is meant. Every block of an answer
+//! is a use of the client's key, because it tells a little of the noise: the statistical distance of a block ([`super::server::Matcher::distance`]) times the uses
+//! of a key is what its owner can have learnt besides answers. Whoever is at the end of a budget is refused, and nothing is computed.
 //!
 //! **What is told** to whoever keeps a log: who asked which table for how many sites, never where, and nothing of the query itself.
 
 use super::messages::{self, CLIENT_BYTES, MAX_BLOCKS, MessageError, Query, TABLE_BYTES};
 use super::panel::Panel;
-use super::program::{self, KeyError, Keys};
+use super::program::{self, EntryError, Keys, Layout, Shape};
 use super::server::{AnswerError, Granularity, Matcher};
 use rand_core::CryptoRng;
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::sync::Arc;
 use tobari_core::params::{LatticeError, NamedSet};
 use tobari_core::rlwe::PublicKey;
 
@@ -22,14 +24,18 @@ pub struct Limits {
     pub clients: usize,
     /// Tests for membership of a client, of all tables together.
     pub tests: u64,
-    /// Queries under one key.
+    /// Sites of a region.
+    pub region: u32,
+    /// Tests for membership of a client in one region.
+    pub region_tests: u64,
+    /// Blocks of answers under one key.
     pub uses: u32,
 }
 
 impl Default for Limits {
-    /// 1,000 clients, 10,000 tests each, 2^10 queries under a key.
+    /// 1,000 clients, 10,000 tests each, of which 1,000 in a region of 1,000 sites, and 2^10 blocks under a key.
     fn default() -> Self {
-        Self { clients: 1_000, tests: 10_000, uses: 1 << 10 }
+        Self { clients: 1_000, tests: 10_000, region: 1_000, region_tests: 1_000, uses: 1 << 10 }
     }
 }
 
@@ -40,10 +46,8 @@ pub struct Asked {
     pub client: [u8; CLIENT_BYTES],
     /// Of which table.
     pub table: [u8; TABLE_BYTES],
-    /// Sites of the pattern.
-    pub length: usize,
-    /// Places.
-    pub places: usize,
+    /// What was asked.
+    pub shape: Shape,
     /// What is told.
     pub granularity: Granularity,
 }
@@ -76,8 +80,19 @@ pub enum Refusal {
         /// Of tests.
         tests: u64,
     },
+    /// The client's budget for a region is used up.
+    #[error("the budget of {tests} tests in the region from site {start} on is used up")]
+    Region {
+        /// Of tests.
+        tests: u64,
+        /// The region's first site.
+        start: u32,
+    },
+    /// A question that this table does not answer.
+    #[error("expected a question that the table answers, {0}")]
+    Question(&'static str),
     /// The key was used often enough: a new one is to be registered.
-    #[error("the key was used {uses} times: register a new one")]
+    #[error("the key was used {uses} times, by block of an answer: register a new one")]
     Uses {
         /// How often it may be.
         uses: u32,
@@ -88,9 +103,9 @@ pub enum Refusal {
         /// Blocks that it would take.
         blocks: usize,
     },
-    /// Places and patterns that no set has numbers for, or that are not in the panel.
+    /// Counts that no number holds, or places that are not in the panel.
     #[error(transparent)]
-    Keys(#[from] KeyError),
+    Entries(#[from] EntryError),
     /// Bytes that are no message.
     #[error(transparent)]
     Message(#[from] MessageError),
@@ -108,9 +123,33 @@ struct Served {
     least: u32,
 }
 
+impl Served {
+    /// Whether the table answers such a question at such places.
+    fn admits(&self, shape: Shape, starts: &[u32]) -> Result<(), Refusal> {
+        match shape {
+            Shape::Word { .. } => Err(Refusal::Question("a pattern of a panel")),
+            Shape::Pattern { length, .. } | Shape::Longest { length, .. } => {
+                let check = |start: &u32| self.panel.check(*start as usize, length);
+                Ok(starts.iter().try_for_each(check).map_err(EntryError::from)?)
+            }
+        }
+    }
+
+    /// The layout of an answer: as many slots as the fullest windows would need, so that the number of patterns in these does not show. The number of
+    /// different places shows, which is public.
+    fn layout(&self, shape: Shape, starts: &[u32], slots: usize) -> Layout {
+        let different = 1 + starts.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        Layout::new(shape, slots, |sites| different * self.panel.most_patterns(sites).unwrap_or(0) as usize)
+    }
+
+    fn most(&self) -> u64 {
+        self.panel.haplotypes() as u64
+    }
+}
+
 /// A key, and how often it was used.
 struct Registered {
-    public: PublicKey,
+    public: Arc<PublicKey>,
     uses: u32,
 }
 
@@ -118,14 +157,25 @@ struct Registered {
 struct Client {
     keys: BTreeMap<&'static str, Registered>,
     tests: u64,
+    /// By table and region, how many tests were made.
+    regions: BTreeMap<([u8; TABLE_BYTES], u32), u64>,
 }
 
 /// Tables and clients.
 pub struct Desk {
     limits: Limits,
-    tables: BTreeMap<[u8; TABLE_BYTES], Served>,
+    tables: BTreeMap<[u8; TABLE_BYTES], Arc<Served>>,
     clients: BTreeMap<[u8; CLIENT_BYTES], Client>,
-    matchers: BTreeMap<&'static str, Matcher>,
+    matchers: BTreeMap<&'static str, Arc<Matcher>>,
+}
+
+/// A query that was admitted and paid: what is left is to compute, anywhere and at any time.
+pub struct Admitted {
+    served: Arc<Served>,
+    matcher: Arc<Matcher>,
+    public: Arc<PublicKey>,
+    query: Query,
+    layout: Layout,
 }
 
 impl Desk {
@@ -137,7 +187,7 @@ impl Desk {
     /// Serves a panel; patterns that fewer than `least` haplotypes have are as if they were absent. One of the same name is replaced, and clients keep
     /// their keys and budgets.
     pub fn serve(&mut self, name: [u8; TABLE_BYTES], panel: Panel, least: u32) {
-        self.tables.insert(name, Served { panel, least });
+        self.tables.insert(name, Arc::new(Served { panel, least }));
     }
 
     /// Registers a client's key for questions of one size: bytes of a registration under a set of parameters. A new key is used anew; the budget is
@@ -152,9 +202,9 @@ impl Desk {
         if self.clients.len() >= most && !self.clients.contains_key(&client) {
             return Err(Refusal::Clients { most });
         }
-        let tests = self.limits.tests;
-        let client = self.clients.entry(client).or_insert_with(|| Client { keys: BTreeMap::new(), tests });
-        client.keys.insert(set.name, Registered { public, uses: 0 });
+        let new = || Client { keys: BTreeMap::new(), tests: self.limits.tests, regions: BTreeMap::new() };
+        let client = self.clients.entry(client).or_insert_with(new);
+        client.keys.insert(set.name, Registered { public: Arc::new(public), uses: 0 });
         Ok(())
     }
 
@@ -163,49 +213,79 @@ impl Desk {
         self.clients.get(client).map(|client| client.tests)
     }
 
-    /// Answers a query: bytes, and what may be logged. How long it takes depends on what is public: table, sites, places, what is told.
+    /// Admits a query, which its client's budgets pay. What it costs, and what may be logged, comes with it.
     ///
     /// # Errors
-    /// [`Refusal`]; the budget is as it was.
-    pub fn answer(&mut self, bytes: &[u8], rng: &mut impl CryptoRng) -> Result<(Vec<u8>, Asked), Refusal> {
-        let (places, length) = messages::query_size(bytes)?;
-        let none = || {
-            let most = program::sets().filter_map(|set| set.plaintext_modulus).max().unwrap_or(0);
-            KeyError::TooMany { most, places, length }
-        };
-        let set: NamedSet = program::set(places, length).ok_or_else(none)?;
+    /// [`Refusal`]; all budgets are as they were.
+    pub fn admit(&mut self, bytes: &[u8]) -> Result<(Admitted, Asked), Refusal> {
+        let (table, shape) = messages::query_head(bytes)?;
+        let served = self.tables.get(&table).ok_or(Refusal::Table)?;
+        let set = shape.set(served.most()).ok_or(Refusal::Question("of fewer bits or sites"))?;
         let matcher = matcher(&mut self.matchers, &set)?;
         let query = messages::decode_query(bytes, matcher.parameters())?;
-        let Query { table, client, granularity, .. } = query;
-        let asked = Asked { client, table, length, places, granularity };
-        let Served { panel, least } = self.tables.get(&table).ok_or(Refusal::Table)?;
-        let no_key = Refusal::Key { set: set.name };
-        let Some(client) = self.clients.get_mut(&client) else { return Err(no_key) };
-        let Some(key) = client.keys.get_mut(set.name) else { return Err(no_key) };
-        if client.tests == 0 {
-            return Err(Refusal::Budget { tests: self.limits.tests });
-        }
-        if key.uses >= self.limits.uses {
-            return Err(Refusal::Uses { uses: self.limits.uses });
-        }
-        let keys = Keys::new(matcher.modulus(), places, length)?;
-        let entries = keys.entries(matcher.modulus(), panel, &query.starts, *least)?;
-        // as many as the fullest windows would need: the number of patterns in these does not show
-        let most = places * panel.most_patterns(length).unwrap_or(0) as usize;
-        let blocks = most.div_ceil(matcher.slots()).max(1);
+        served.admits(shape, &query.starts)?;
+        let layout = served.layout(shape, &query.starts, matcher.slots());
+        let blocks = layout.blocks();
         if blocks > MAX_BLOCKS {
             return Err(Refusal::Blocks { blocks });
         }
-        let answer = matcher.answer(&key.public, &query.ciphertext, &entries, blocks, granularity, rng)?;
-        (client.tests, key.uses) = (client.tests - 1, key.uses + 1);
-        Ok((messages::encode_answer(&answer), asked))
+        let no_key = Refusal::Key { set: set.name };
+        let Some(client) = self.clients.get_mut(&query.client) else { return Err(no_key) };
+        let Some(key) = client.keys.get_mut(set.name) else { return Err(no_key) };
+        let (limits, tests, uses) = (&self.limits, shape.tests() as u64, blocks as u32);
+        let left = client.tests.checked_sub(tests).ok_or(Refusal::Budget { tests: limits.tests })?;
+        let used = key.uses.checked_add(uses).filter(|used| *used <= limits.uses);
+        let used = used.ok_or(Refusal::Uses { uses: limits.uses })?;
+        let regions = regions(&query.starts, shape.length(), limits.region);
+        for region in &regions {
+            let before = client.regions.get(&(table, *region)).copied().unwrap_or(0);
+            if before + tests > limits.region_tests {
+                return Err(Refusal::Region { tests: limits.region_tests, start: region * limits.region.max(1) });
+            }
+        }
+        (client.tests, key.uses) = (left, used);
+        regions.into_iter().for_each(|region| *client.regions.entry((table, region)).or_default() += tests);
+        let asked = Asked { client: query.client, table, shape, granularity: query.granularity };
+        let (served, public) = (Arc::clone(served), Arc::clone(&key.public));
+        Ok((Admitted { served, matcher: Arc::clone(matcher), public, query, layout }, asked))
+    }
+
+    /// Admits and answers.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn answer(&mut self, bytes: &[u8], rng: &mut impl CryptoRng) -> Result<(Vec<u8>, Asked), Refusal> {
+        let (admitted, asked) = self.admit(bytes)?;
+        Ok((admitted.answer(rng)?, asked))
     }
 }
 
+impl Admitted {
+    /// The answer's bytes. How long it takes depends on what is public: table, places, what is asked and told.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn answer(&self, rng: &mut impl CryptoRng) -> Result<Vec<u8>, Refusal> {
+        let Self { served, matcher, public, query, layout } = self;
+        let keys = Keys::new(matcher.modulus(), query.shape, &query.table);
+        let entries = keys.of_panel(&served.panel, &query.starts, served.least)?;
+        let of = (layout, keys.limbs());
+        let answer = matcher.answer(public, &query.ciphertexts, &entries, of, query.granularity, rng)?;
+        Ok(messages::encode_answer(&answer))
+    }
+}
+
+/// The regions of so many sites that windows at these places touch, each once.
+fn regions(starts: &[u32], length: usize, region: u32) -> BTreeSet<u32> {
+    let region = region.max(1);
+    let touched = |start: &u32| start / region..=start.saturating_add(length as u32 - 1) / region;
+    starts.iter().flat_map(touched).collect()
+}
+
 /// The one matcher of a set: tables are made once, and all keys are read with its parameters.
-fn matcher<'a>(all: &'a mut BTreeMap<&'static str, Matcher>, set: &NamedSet) -> Result<&'a Matcher, Refusal> {
+fn matcher<'a>(all: &'a mut BTreeMap<&'static str, Arc<Matcher>>, set: &NamedSet) -> Result<&'a Arc<Matcher>, Refusal> {
     Ok(match all.entry(set.name) {
         Entry::Occupied(there) => there.into_mut(),
-        Entry::Vacant(room) => room.insert(Matcher::new(&set.parameters()?)?),
+        Entry::Vacant(room) => room.insert(Arc::new(Matcher::new(&set.parameters()?)?)),
     })
 }

@@ -3,13 +3,14 @@
 //! | kind | message | after version (`01`) and kind |
 //! |---|---|---|
 //! | 20 | registration | the client's public key, as an object of the lattice schemes |
-//! | 21 | query | table 32, client 16, granularity (0 boolean, 1 count), sites of a pattern (1), places (1), the first site of each (4), ascending; a seeded ciphertext |
-//! | 22 | answer | granularity (1), blocks (2); for each block `R`, and with counts `V`: ciphertexts over one prime |
+//! | 21 | query | table 32, client 16, what is asked (0 pattern, 1 longest match, 2 key), granularity (0 boolean, 1 count), sites of the pattern or bits of the key (1), places (1; none for a key), the first site of each (4), ascending; how many ciphertexts (2), and these, seeded |
+//! | 22 | answer | granularity (1), limbs (1), blocks (2); for each block an `R` for each limb, and with counts `V`: ciphertexts over one prime |
 //!
 //! Integers are big-endian, and there is one byte string for each message. **Uniform halves are seeds only**: a key or a query whose client
 //! chose the polynomials itself has no bytes here. The time to read a message depends on its length and on what is public in it.
 
 use super::panel::MAX_LENGTH;
+use super::program::{LIMBS, Shape, WORD_BITS};
 use super::server::{Block, Granularity};
 use tobari_core::bgv::{Ciphertext, SeededCiphertext};
 use tobari_core::params::{LatticeParameters, Plaintext};
@@ -36,14 +37,14 @@ pub struct Query {
     pub table: [u8; TABLE_BYTES],
     /// Who asks.
     pub client: [u8; CLIENT_BYTES],
-    /// What is asked for.
+    /// What is told.
     pub granularity: Granularity,
-    /// Sites of the pattern.
-    pub length: usize,
-    /// The first site at each place, ascending; one of them is meant.
+    /// What is asked.
+    pub shape: Shape,
+    /// The first site at each place, ascending; one of them is meant. None for a key.
     pub starts: Vec<u32>,
-    /// The number of a place and a pattern, encrypted.
-    pub ciphertext: SeededCiphertext,
+    /// The number of a place and a pattern, or of a key, encrypted: by limb, and by block where the layout has several groups.
+    pub ciphertexts: Vec<SeededCiphertext>,
 }
 
 /// Bytes that are no message.
@@ -134,21 +135,46 @@ pub fn encode_query(query: &Query) -> Vec<u8> {
     let mut out = vec![VERSION, QUERY];
     out.extend_from_slice(&query.table);
     out.extend_from_slice(&query.client);
-    out.extend_from_slice(&[query.granularity as u8, query.length as u8, query.starts.len() as u8]);
+    let kind = match query.shape {
+        Shape::Pattern { .. } => 0,
+        Shape::Longest { .. } => 1,
+        Shape::Word { .. } => 2,
+    };
+    out.extend_from_slice(&[kind, query.granularity as u8, query.shape.length() as u8, query.starts.len() as u8]);
     query.starts.iter().for_each(|start| out.extend_from_slice(&start.to_be_bytes()));
-    out.extend_from_slice(&wire::encode_seeded_ciphertext(&query.ciphertext));
+    out.extend_from_slice(&(query.ciphertexts.len() as u16).to_be_bytes());
+    query.ciphertexts.iter().for_each(|part| out.extend_from_slice(&wire::encode_seeded_ciphertext(part)));
     out
 }
 
-/// How many places a query has and sites its pattern, which say under what parameters it is to be read.
+/// Which table a query asks, and what, which say under what parameters it is to be read.
 ///
 /// # Errors
 /// [`MessageError`].
-pub fn query_size(bytes: &[u8]) -> Result<(usize, usize), MessageError> {
-    let mut fields = Fields::open(bytes, QUERY)?;
-    fields.take(TABLE_BYTES + CLIENT_BYTES + 1)?;
+pub fn query_head(bytes: &[u8]) -> Result<([u8; TABLE_BYTES], Shape), MessageError> {
+    head(&mut Fields::open(bytes, QUERY)?).map(|(table, .., shape)| (table, shape))
+}
+
+type Head = ([u8; TABLE_BYTES], [u8; CLIENT_BYTES], Granularity, Shape);
+
+fn head(fields: &mut Fields<'_>) -> Result<Head, MessageError> {
+    let (table, client, [kind], granularity) =
+        (fields.array()?, fields.array()?, fields.array()?, fields.granularity()?);
     let [length, places] = fields.array()?.map(usize::from);
-    Ok((places, length))
+    let shape = match kind {
+        0 => Shape::Pattern { places, length },
+        1 => Shape::Longest { places, length },
+        2 => Shape::Word { bits: length },
+        _ => return Err(MessageError::Malformed("kind of question")),
+    };
+    let word = kind == 2;
+    if !(1..=if word { WORD_BITS } else { MAX_LENGTH }).contains(&length) {
+        return Err(MessageError::Malformed("number of sites or bits"));
+    }
+    if !(if word { 0..=0 } else { 1..=MAX_PLACES }).contains(&places) {
+        return Err(MessageError::Malformed("number of places"));
+    }
+    Ok((table, client, granularity, shape))
 }
 
 /// Reads a query.
@@ -157,24 +183,30 @@ pub fn query_size(bytes: &[u8]) -> Result<(usize, usize), MessageError> {
 /// [`MessageError`].
 pub fn decode_query(bytes: &[u8], parameters: &LatticeParameters) -> Result<Query, MessageError> {
     let mut fields = Fields::open(bytes, QUERY)?;
-    let (table, client, granularity) = (fields.array()?, fields.array()?, fields.granularity()?);
-    let [length, places] = fields.array()?.map(usize::from);
-    if !(1..=MAX_LENGTH).contains(&length) {
-        return Err(MessageError::Malformed("number of sites"));
-    }
-    if !(1..=MAX_PLACES).contains(&places) {
-        return Err(MessageError::Malformed("number of places"));
-    }
+    let (table, client, granularity, shape) = head(&mut fields)?;
+    let places = if let Shape::Word { .. } = shape { 0 } else { shape.places() };
     let starts = (0..places).map(|_| Ok(u32::from_be_bytes(fields.array()?)));
     let starts: Vec<u32> = starts.collect::<Result<_, MessageError>>()?;
     if !starts.is_sorted() {
         return Err(MessageError::Malformed("order of places"));
     }
-    let ciphertext = wire::decode_seeded_ciphertext(fields.rest(), parameters)?;
-    if ciphertext.level() != parameters.data_primes() {
-        return Err(MessageError::Malformed("level"));
+    let count = usize::from(u16::from_be_bytes(fields.array()?));
+    if !(1..=LIMBS * MAX_BLOCKS).contains(&count) {
+        return Err(MessageError::Malformed("number of ciphertexts"));
     }
-    Ok(Query { table, client, granularity, length, starts, ciphertext })
+    let ciphertexts = parts(fields.rest(), count)?.map(|part| {
+        let part = wire::decode_seeded_ciphertext(part, parameters)?;
+        let fits = part.level() == parameters.data_primes();
+        fits.then_some(part).ok_or(MessageError::Malformed("level"))
+    });
+    let ciphertexts = ciphertexts.collect::<Result<_, _>>()?;
+    Ok(Query { table, client, granularity, shape, starts, ciphertexts })
+}
+
+/// So many parts of one length.
+fn parts(bytes: &[u8], count: usize) -> Result<std::slice::ChunksExact<'_, u8>, MessageError> {
+    let whole = !bytes.is_empty() && bytes.len().is_multiple_of(count);
+    if whole { Ok(bytes.chunks_exact(bytes.len() / count)) } else { Err(MessageError::Malformed("length")) }
 }
 
 /// An answer.
@@ -183,9 +215,10 @@ pub fn encode_answer(blocks: &[Block]) -> Vec<u8> {
         Some(Block { count: Some(_), .. }) => Granularity::Count,
         _ => Granularity::Boolean,
     };
-    let mut out = vec![VERSION, ANSWER, granularity as u8];
+    let limbs = blocks.first().map_or(0, |block| block.equal.len());
+    let mut out = vec![VERSION, ANSWER, granularity as u8, limbs as u8];
     out.extend_from_slice(&(blocks.len() as u16).to_be_bytes());
-    for part in blocks.iter().flat_map(|block| std::iter::once(&block.equal).chain(&block.count)) {
+    for part in blocks.iter().flat_map(|block| block.equal.iter().chain(&block.count)) {
         out.extend_from_slice(&wire::encode_ciphertext(part));
     }
     out
@@ -197,26 +230,25 @@ pub fn encode_answer(blocks: &[Block]) -> Vec<u8> {
 /// [`MessageError`].
 pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec<Block>, MessageError> {
     let mut fields = Fields::open(bytes, ANSWER)?;
-    let granularity = fields.granularity()?;
-    let blocks = usize::from(u16::from_be_bytes(fields.array()?));
+    let (granularity, [limbs]) = (fields.granularity()?, fields.array()?);
+    let (limbs, blocks) = (usize::from(limbs), usize::from(u16::from_be_bytes(fields.array()?)));
+    if !(1..=LIMBS).contains(&limbs) {
+        return Err(MessageError::Malformed("number of limbs"));
+    }
     if !(1..=MAX_BLOCKS).contains(&blocks) {
         return Err(MessageError::Malformed("number of blocks"));
     }
-    let parts = blocks * if granularity == Granularity::Count { 2 } else { 1 };
-    let rest = fields.rest();
-    if rest.is_empty() || !rest.len().is_multiple_of(parts) {
-        return Err(MessageError::Malformed("length"));
-    }
+    let counts = granularity == Granularity::Count;
     let part = |bytes| -> Result<Ciphertext, MessageError> {
         let part = wire::decode_ciphertext(bytes, parameters)?;
         let fits = part.level() == 1 && !part.needs_relinearization();
         fits.then_some(part).ok_or(MessageError::Malformed("level"))
     };
-    let mut parts = rest.chunks_exact(rest.len() / parts).map(part);
+    let mut parts = parts(fields.rest(), blocks * (limbs + usize::from(counts)))?.map(part);
     let mut next = || parts.next().unwrap_or(Err(MessageError::Malformed("length")));
     let block = |_| {
-        let equal = next()?;
-        let count = if granularity == Granularity::Count { Some(next()?) } else { None };
+        let equal = (0..limbs).map(|_| next()).collect::<Result<_, _>>()?;
+        let count = if counts { Some(next()?) } else { None };
         Ok(Block { equal, count })
     };
     (0..blocks).map(block).collect()

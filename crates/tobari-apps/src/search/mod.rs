@@ -1,15 +1,16 @@
 //! The search: how often does this haplotype, or this key, occur in a table that the server has and the client may not see?
 //!
 //! **What is computed.** The server lists, for each of `D` public places, the distinct patterns that occur there and how often: entries `(K, c)`, `K`
-//! being a number modulo `t` that stands for a place and a pattern. The client's query is one such number `q`, encrypted. For each
+//! being a number that stands for a place and a pattern, as one or two limbs modulo `t`. The client's query is one such number `q`, encrypted. For each
 //! entry the server computes, in a slot of its own,
 //!
 //! ```text
-//!   R = r (q - K),        V = c + r' (q - K),        r uniform and not zero, r' uniform, both fresh
+//!   R = M (q - K),        V = c + m' (q - K),        M uniform and invertible, m' uniform, both fresh
 //! ```
 //!
-//! ([`program`]), so that `R` is zero where `q = K`, and `V` is then the count; everywhere else both are uniform. One round, one ciphertext up,
-//! and no evaluation keys: products are with plaintexts only.
+//! ([`program`]), so that `R` is zero where `q = K`, and `V` is then the count; everywhere else both are uniform. One round, one ciphertext up for each limb,
+//! and no evaluation keys: products are with plaintexts only. For the **longest match** slots come in groups, one for each number of sites, the query has in
+//! each group the number of a prefix of its pattern, and as many groups have a match as sites occur ([`program::Layout`]). **Keys of any table** are numbers too.
 //!
 //! Paper: A. Hiroe and M. Oguchi's comparison of persistent memory and low-latency SSDs for genome search under fully homomorphic encryption. **This is another
 //! algorithm than the paper's**, which evaluates the positional Burrows-Wheeler transform under encryption, with bootstrapping; the statement about privacy
@@ -23,7 +24,7 @@
 //! random slots anew for every query; places that hide the true one are a function of it ([`client::places`]).
 //!
 //! **What is not protected.** A server may answer anything. A client that makes malformed ciphertexts learns more: some bits of each `r`, or
-//! one comparison for every slot. Neither stops membership inference by many honest questions.
+//! one comparison for every slot, and a longest match is as many tests as it has sites. Neither stops membership inference by many honest questions.
 
 pub mod client;
 pub mod desk;

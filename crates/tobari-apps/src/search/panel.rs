@@ -181,7 +181,11 @@ impl Panel {
         0..self.haplotypes as u32
     }
 
-    fn check(&self, start: usize, length: usize) -> Result<(), PanelError> {
+    /// Whether a window is in the panel.
+    ///
+    /// # Errors
+    /// [`PanelError::Window`].
+    pub fn check(&self, start: usize, length: usize) -> Result<(), PanelError> {
         let sites = self.sites();
         let inside = (1..=MAX_LENGTH).contains(&length) && start.checked_add(length).is_some_and(|end| end <= sites);
         if inside { Ok(()) } else { Err(PanelError::Window { sites, start, length }) }

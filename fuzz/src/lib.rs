@@ -17,6 +17,8 @@ pub const TARGETS: &[Target] = &[
     ("plan_check", tobari_plan::testing::fuzz_check),
     ("points", tobari_core::fuzz::points),
     ("search_messages", tobari_apps::search::fuzz_messages),
+    ("search_table", tobari_apps::search::fuzz_table),
+    ("variants", tobari_host::variants::fuzz_variants),
     ("wav", tobari_host::wav::fuzz_wav),
     ("wire", tobari_core::fuzz::wire),
 ];

@@ -1,5 +1,6 @@
 //! The command line, as clap reads it. Its text is what `tobari help` prints.
 
+use crate::cmd::search::SearchVerb;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -63,6 +64,12 @@ pub(crate) enum Verb {
         /// What to do.
         #[command(subcommand)]
         verb: CallVerb,
+    },
+    /// Questions to a table that its owner answers without seeing them.
+    Search {
+        /// What to do.
+        #[command(subcommand)]
+        verb: SearchVerb,
     },
 }
 

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Verb::Plan { job } => cmd::plan::run(&job),
         Verb::Call { verb: CallVerb::Keygen(keygen) } => cmd::call::keygen(&keygen),
         Verb::Call { verb: CallVerb::Mix(mix) } => cmd::call::mix(&mix),
+        Verb::Search { verb } => cmd::search::run(&verb),
     };
     match done {
         Ok(code) => output::ended(code),

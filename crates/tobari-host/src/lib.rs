@@ -12,7 +12,9 @@
 //! | [`process`] | this executable started again as a server, and a search of a process's memory |
 //! | [`run`] | a checked plan, carried out by threads and a tier |
 //! | [`store`] | a disk tier: objects that leave memory and come back |
+//! | [`tsv`] | keys and counts from a table of text |
 //! | [`threads`] | a parallel map that keeps order |
+//! | [`variants`] | variants and alleles from VCF and BCF files |
 #![deny(unsafe_code)] // the disk tier's memory and its ring allow it, and say why
 
 pub mod cache;
@@ -22,4 +24,6 @@ pub mod process;
 pub mod run;
 pub mod store;
 pub mod threads;
+pub mod tsv;
+pub mod variants;
 pub mod wav;

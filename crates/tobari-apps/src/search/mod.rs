@@ -32,6 +32,9 @@ pub mod messages;
 pub mod panel;
 pub mod program;
 pub mod server;
+pub mod table;
 
 #[doc(hidden)]
 pub use messages::fuzz_messages;
+#[doc(hidden)]
+pub use table::fuzz_table;

@@ -12,6 +12,8 @@ use std::ops::Range;
 pub const MAX_LENGTH: usize = 128;
 /// Haplotypes that a panel has at most.
 pub const MAX_HAPLOTYPES: usize = 1 << 24;
+/// Places for which [`Panel::most_patterns_at`] has a bound.
+pub const MAX_FULLEST: usize = 100;
 /// Words between two entries of the directory.
 const STRIDE: usize = 8;
 
@@ -38,6 +40,9 @@ pub enum PanelError {
         /// Alleles given.
         found: usize,
     },
+    /// Parts that no panel has.
+    #[error("malformed panel: {0}")]
+    Parts(&'static str),
     /// A window that is not inside.
     #[error("expected 1 to {MAX_LENGTH} sites from one of the {sites} on, found {length} from site {start} on")]
     Window {
@@ -66,8 +71,26 @@ pub struct Panel {
     order: Vec<u32>,
     /// In that order, the first site from which each agrees with the one before it up to the last; one past the last if it does not.
     since: Vec<u32>,
-    /// By the number of sites, the most distinct patterns of a window of so many.
-    most: Vec<u32>,
+    /// By the number of sites less one, how many distinct patterns the fullest windows of so many have: at most [`MAX_FULLEST`] windows, descending.
+    fullest: Vec<Vec<u32>>,
+}
+
+/// What a panel is made of, less what follows from it: for its bytes in a file. The order after the last site is among it, so that later sites can be
+/// added to a panel that was read. Other haplotypes are another panel, which is made anew.
+pub(super) struct Parts<'a> {
+    /// [`Panel`]'s.
+    pub(super) bits: &'a [u64],
+    /// [`Panel`]'s.
+    pub(super) order: &'a [u32],
+    /// [`Panel`]'s.
+    pub(super) since: &'a [u32],
+    /// [`Panel`]'s.
+    pub(super) fullest: &'a [Vec<u32>],
+}
+
+/// How many windows of so many sites are in the list of the fullest.
+pub(super) fn listed(sites: usize, length: usize) -> usize {
+    (sites + 1).saturating_sub(length).min(MAX_FULLEST)
 }
 
 impl Panel {
@@ -80,8 +103,59 @@ impl Panel {
             return Err(PanelError::Haplotypes { found: haplotypes });
         }
         let (bits, ranks, zeros) = (Vec::new(), Vec::new(), Vec::new());
-        let (order, since, most) = ((0..haplotypes as u32).collect(), vec![0; haplotypes], vec![0; MAX_LENGTH + 1]);
-        Ok(Self { haplotypes, words: haplotypes.div_ceil(64), bits, ranks, zeros, order, since, most })
+        let (order, since) = ((0..haplotypes as u32).collect(), vec![0; haplotypes]);
+        let fullest = vec![Vec::new(); MAX_LENGTH];
+        Ok(Self { haplotypes, words: haplotypes.div_ceil(64), bits, ranks, zeros, order, since, fullest })
+    }
+
+    /// A panel of its parts; counts and the directory are computed again.
+    ///
+    /// # Errors
+    /// [`PanelError`] for parts that do not fit together. That the order is the one that the alleles lead to, and the fullest windows are the fullest, is
+    /// not checked.
+    pub(super) fn from_parts(
+        haplotypes: usize,
+        sites: usize,
+        (bits, order, since, fullest): (Vec<u64>, Vec<u32>, Vec<u32>, Vec<Vec<u32>>),
+    ) -> Result<Self, PanelError> {
+        let mut panel = Self::new(haplotypes)?;
+        let wrong = PanelError::Parts;
+        if sites.checked_mul(panel.words) != Some(bits.len()) || sites >= u32::MAX as usize {
+            return Err(wrong("number of alleles"));
+        }
+        let mut seen = vec![false; haplotypes];
+        let new =
+            |haplotype: &u32| seen.get_mut(*haplotype as usize).is_some_and(|seen| !std::mem::replace(seen, true));
+        if order.len() != haplotypes || !order.iter().all(new) {
+            return Err(wrong("order of haplotypes"));
+        }
+        if since.len() != haplotypes || since.iter().any(|since| *since as usize > sites) {
+            return Err(wrong("agreement of haplotypes"));
+        }
+        let fits = |(length, list): (usize, &Vec<u32>)| {
+            let in_order =
+                list.is_sorted_by(|a, b| a >= b) && list.iter().all(|n| (1..=haplotypes).contains(&(*n as usize)));
+            list.len() == listed(sites, length + 1) && in_order
+        };
+        if fullest.len() != MAX_LENGTH || !fullest.iter().enumerate().all(fits) {
+            return Err(wrong("fullest windows"));
+        }
+        for words in bits.chunks_exact(panel.words) {
+            let unused = words
+                .last()
+                .map_or(0, |last| if haplotypes.is_multiple_of(64) { 0 } else { last >> (haplotypes % 64) });
+            if unused != 0 {
+                return Err(wrong("allele of no haplotype"));
+            }
+            let ones = panel.push_ranks(words);
+            panel.zeros.push(haplotypes as u32 - ones);
+        }
+        Ok(Self { bits, order, since, fullest, ..panel })
+    }
+
+    /// What [`Panel::from_parts`] takes.
+    pub(super) fn parts(&self) -> Parts<'_> {
+        Parts { bits: &self.bits, order: &self.order, since: &self.since, fullest: &self.fullest }
     }
 
     /// Haplotypes.
@@ -123,15 +197,21 @@ impl Panel {
         }
         self.order[zeros..].copy_from_slice(&ones);
         self.since[zeros..].copy_from_slice(&ones_since);
+        self.push_ranks(&words);
+        self.bits.extend(words);
+        self.zeros.push(zeros as u32);
+        self.count_patterns();
+        Ok(())
+    }
+
+    /// Adds a site's entries of the directory, and counts its ones.
+    fn push_ranks(&mut self, words: &[u64]) -> u32 {
         let mut before = 0;
         for block in words.chunks(STRIDE) {
             self.ranks.push(before);
             before += block.iter().map(|word| word.count_ones()).sum::<u32>();
         }
-        self.bits.extend(words);
-        self.zeros.push(zeros as u32);
-        self.count_patterns();
-        Ok(())
+        before
     }
 
     /// Of the windows that end with the last site, how many patterns each has: one more wherever two neighbours agree over fewer sites.
@@ -144,14 +224,33 @@ impl Panel {
         let mut patterns = 0;
         for length in 1..=MAX_LENGTH.min(end as usize) {
             patterns += agreeing[length - 1];
-            self.most[length] = self.most[length].max(patterns);
+            let list = &mut self.fullest[length - 1];
+            if list.len() == MAX_FULLEST && list.last().is_some_and(|least| *least >= patterns) {
+                continue;
+            }
+            list.truncate(MAX_FULLEST - 1);
+            list.insert(list.partition_point(|more| *more >= patterns), patterns);
         }
     }
 
     /// The most distinct patterns that a window of so many sites has, anywhere in the panel; none for a length that no window has. What an
     /// answer has room for follows from it, whatever is in the windows asked for.
     pub fn most_patterns(&self, length: usize) -> Option<u32> {
-        self.most.get(length).copied().filter(|most| *most > 0)
+        self.most_patterns_at(length, 1)
+    }
+
+    /// The most entries, which are patterns at places, that any so many different places of windows of one length have: those of the fullest
+    /// windows. It is a property of the panel, whatever is asked. None for a length that no window has, no place, or more than [`MAX_FULLEST`].
+    pub fn most_patterns_at(&self, length: usize, places: usize) -> Option<u32> {
+        let list = self.fullest.get(length.checked_sub(1)?)?;
+        let some = (1..=MAX_FULLEST).contains(&places) && !list.is_empty();
+        some.then(|| list.iter().take(places).fold(0, |sum: u32, patterns| sum.saturating_add(*patterns)))
+    }
+
+    /// For each number of sites from 1 to that of a window, the most patterns that any window has among its prefixes of so many: the room for a longest
+    /// match. None for a length that no window has.
+    pub fn most_prefixes(&self, length: usize) -> Option<Vec<u32>> {
+        (1..=length).map(|length| self.most_patterns(length)).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())
     }
 
     /// Ones at a site before a place in its order.
@@ -209,11 +308,19 @@ impl Panel {
     /// # Errors
     /// [`PanelError::Window`].
     pub fn longest(&self, start: usize, length: usize, pattern: Pattern) -> Result<usize, PanelError> {
+        self.longest_of(start, length, pattern, 1)
+    }
+
+    /// The same of those alleles that at least so many haplotypes share.
+    ///
+    /// # Errors
+    /// [`PanelError::Window`].
+    pub fn longest_of(&self, start: usize, length: usize, pattern: Pattern, least: u32) -> Result<usize, PanelError> {
         self.check(start, length)?;
         let mut range = self.all();
         for i in 0..length {
             range = self.step(start + i, &range, pattern >> i & 1 == 1);
-            if range.is_empty() {
+            if range.len() < least.max(1) as usize {
                 return Ok(i);
             }
         }

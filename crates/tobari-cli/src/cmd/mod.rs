@@ -5,4 +5,5 @@ pub(crate) mod call;
 pub(crate) mod demo;
 pub(crate) mod info;
 pub(crate) mod plan;
+pub(crate) mod search;
 pub(crate) mod serve;

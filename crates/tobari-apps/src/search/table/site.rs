@@ -1,0 +1,345 @@
+//! Where a table's columns stand: variants, in the order of their chromosomes and positions.
+//!
+//! A variant is a chromosome, a position, a reference and an alternate allele. Several may share a position and stay different: whoever names a position that is not
+//! one variant's alone has to name the alleles too.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Sites of a table at most.
+pub const MAX_SITES: usize = 1 << 28;
+/// The last position of a chromosome: that of VCF's integers.
+pub const MAX_POSITION: u64 = i32::MAX as u64;
+/// Bytes of a chromosome's name at most.
+pub(super) const MAX_CHROMOSOME_BYTES: usize = 255;
+/// Bytes of a variant's name at most.
+pub(super) const MAX_ID_BYTES: usize = 1 << 10;
+/// Bytes of an allele at most.
+pub(super) const MAX_ALLELE_BYTES: usize = 1 << 16;
+/// How many choices a message lists.
+const LISTED: usize = 8;
+
+/// A variant of two alleles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// As the file names it: `20` and `chr20` are different.
+    pub chromosome: Arc<str>,
+    /// The first base is 1.
+    pub position: u64,
+    /// Its name, as `rs6078030`.
+    pub id: Option<Box<str>>,
+    /// Allele 0.
+    pub reference: Box<str>,
+    /// Allele 1.
+    pub alternate: Box<str>,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}:{}", self.chromosome, self.position, self.reference, self.alternate)
+    }
+}
+
+/// Why a site cannot be added, or none is meant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SiteError {
+    /// More than there may be.
+    #[error("expected at most {MAX_SITES} sites, found more")]
+    Many,
+    /// Text that is empty, too long, or has other than printable characters.
+    #[error("expected {what} of 1 to {most} printable characters, found {found}")]
+    Text {
+        /// What it is.
+        what: &'static str,
+        /// Bytes at most.
+        most: usize,
+        /// Bytes, or the character.
+        found: String,
+    },
+    /// A position that no site has.
+    #[error("expected a position from 1 to {MAX_POSITION}, found {found}")]
+    Position {
+        /// It.
+        found: u64,
+    },
+    /// A site that comes before the last one.
+    #[error("expected sites in the order of their positions, chromosome by chromosome, found {found} after {last}")]
+    Order {
+        /// The last site.
+        last: String,
+        /// The one to be added.
+        found: String,
+    },
+    /// The same variant again.
+    #[error("expected every variant once, found {found} again")]
+    Again {
+        /// It.
+        found: String,
+    },
+    /// No such chromosome.
+    #[error("expected a chromosome among {there}, found {found}")]
+    Chromosome {
+        /// Those there are.
+        there: String,
+        /// The one asked for.
+        found: String,
+    },
+    /// No site at a position.
+    #[error("expected the position of a site ({near}), found {found}")]
+    None {
+        /// What is near.
+        near: String,
+        /// What was asked for.
+        found: String,
+    },
+    /// Several sites at a position.
+    #[error("expected the alleles as well, because {found} has several variants: {choices}")]
+    Ambiguous {
+        /// The position.
+        found: String,
+        /// What is there.
+        choices: String,
+    },
+    /// Other alleles.
+    #[error("expected the alleles of {choices}, found {found}")]
+    Alleles {
+        /// What is there.
+        choices: String,
+        /// What was asked for.
+        found: String,
+    },
+    /// A window that has sites of two chromosomes, or ends after the last.
+    #[error("expected {length} sites of one chromosome from {from} on, found {found}")]
+    Window {
+        /// How many.
+        length: usize,
+        /// The first.
+        from: String,
+        /// How many there are.
+        found: usize,
+    },
+}
+
+/// Sites in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sites {
+    list: Vec<Site>,
+    /// Every chromosome and its first site.
+    chromosomes: Vec<(Arc<str>, usize)>,
+    names: HashSet<Arc<str>>,
+}
+
+impl Sites {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The site of a number.
+    pub fn get(&self, index: usize) -> Option<&Site> {
+        self.list.get(index)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> std::slice::Iter<'_, Site> {
+        self.list.iter()
+    }
+
+    /// Every chromosome and the numbers of its sites.
+    pub fn chromosomes(&self) -> impl Iterator<Item = (&Arc<str>, Range<usize>)> {
+        let ends = self.chromosomes.iter().skip(1).map(|(_, first)| *first).chain([self.list.len()]);
+        self.chromosomes.iter().zip(ends).map(|((name, first), end)| (name, *first..end))
+    }
+
+    /// Adds a site after the last.
+    ///
+    /// # Errors
+    /// [`SiteError`] for one that is before the last or there already, or for what is no text.
+    pub fn push(&mut self, mut site: Site) -> Result<(), SiteError> {
+        check_text("a chromosome", &site.chromosome, MAX_CHROMOSOME_BYTES)?;
+        site.id.as_deref().map_or(Ok(()), |id| check_text("a name", id, MAX_ID_BYTES))?;
+        check_text("an allele", &site.reference, MAX_ALLELE_BYTES)?;
+        check_text("an allele", &site.alternate, MAX_ALLELE_BYTES)?;
+        if !(1..=MAX_POSITION).contains(&site.position) {
+            return Err(SiteError::Position { found: site.position });
+        }
+        if self.len() >= MAX_SITES {
+            return Err(SiteError::Many);
+        }
+        let last = self.list.last().filter(|last| last.chromosome == site.chromosome);
+        match last {
+            Some(last) => {
+                if site.position < last.position {
+                    return Err(SiteError::Order { last: last.to_string(), found: site.to_string() });
+                }
+                if self.contains_at_end(&site) {
+                    return Err(SiteError::Again { found: site.to_string() });
+                }
+                site.chromosome = Arc::clone(&last.chromosome);
+            }
+            None => {
+                if !self.names.insert(Arc::clone(&site.chromosome)) {
+                    let last = self.list.last().map(Site::to_string).unwrap_or_default();
+                    return Err(SiteError::Order { last, found: site.to_string() });
+                }
+                self.chromosomes.push((Arc::clone(&site.chromosome), self.list.len()));
+            }
+        }
+        self.list.push(site);
+        Ok(())
+    }
+
+    /// Whether the variant is among those at the last position.
+    pub fn contains_at_end(&self, site: &Site) -> bool {
+        let same = |other: &&Site| other.position == site.position && other.chromosome == site.chromosome;
+        let mut there = self.list.iter().rev().take_while(same);
+        there.any(|other| other.reference == site.reference && other.alternate == site.alternate)
+    }
+
+    /// The number of the site at a position; with the alleles where several variants are there.
+    ///
+    /// # Errors
+    /// [`SiteError`], which says what is there.
+    pub fn site_at(&self, chromosome: &str, position: u64, alleles: Option<(&str, &str)>) -> Result<usize, SiteError> {
+        let Some((_, range)) = self.chromosomes().find(|(name, _)| &***name == chromosome) else {
+            let there = listed(self.chromosomes.iter().map(|(name, _)| name.to_string()));
+            return Err(SiteError::Chromosome { there, found: chromosome.to_owned() });
+        };
+        let of = &self.list[range.clone()];
+        let first = range.start + of.partition_point(|site| site.position < position);
+        let end = range.start + of.partition_point(|site| site.position <= position);
+        let found = format!("{chromosome}:{position}");
+        let choices = || listed(self.list[first..end].iter().map(Site::to_string));
+        if first == end {
+            let near =
+                [first.checked_sub(1).filter(|before| *before >= range.start), Some(end).filter(|n| *n < range.end)];
+            let near = near.into_iter().flatten().map(|near| self.list[near].to_string()).collect::<Vec<_>>();
+            return Err(SiteError::None { near: format!("near are {}", near.join(", ")), found });
+        }
+        match alleles {
+            None if end - first == 1 => Ok(first),
+            None => Err(SiteError::Ambiguous { found, choices: choices() }),
+            Some((reference, alternate)) => {
+                let is = |site: &Site| &*site.reference == reference && &*site.alternate == alternate;
+                let place = self.list[first..end].iter().position(is);
+                let found = format!("{found}:{reference}:{alternate}");
+                place.map(|place| first + place).ok_or_else(|| SiteError::Alleles { choices: choices(), found })
+            }
+        }
+    }
+
+    /// Whether so many sites from one on are of one chromosome.
+    ///
+    /// # Errors
+    /// [`SiteError::Window`].
+    pub fn check_window(&self, start: usize, length: usize) -> Result<(), SiteError> {
+        let end =
+            self.chromosomes().map(|(_, range)| range).find(|range| range.contains(&start)).map(|range| range.end);
+        let found = end.map_or(0, |end| end - start);
+        if (1..=found).contains(&length) {
+            return Ok(());
+        }
+        let from = self.get(start).map_or_else(|| format!("site {start}"), Site::to_string);
+        Err(SiteError::Window { length, from, found })
+    }
+}
+
+/// Some of them, and how many more.
+fn listed(mut all: impl Iterator<Item = String>) -> String {
+    let shown: Vec<String> = all.by_ref().take(LISTED).collect();
+    match all.count() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+fn check_text(what: &'static str, text: &str, most: usize) -> Result<(), SiteError> {
+    let found = match text.bytes().find(|byte| !byte.is_ascii_graphic() && byte.is_ascii()) {
+        Some(byte) => format!("the character {byte:#04x}"),
+        None if (1..=most).contains(&text.len()) => return Ok(()),
+        None => format!("{} bytes", text.len()),
+    };
+    Err(SiteError::Text { what, most, found })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(chromosome: &str, position: u64, reference: &str, alternate: &str) -> Site {
+        let [reference, alternate] = [reference, alternate].map(Into::into);
+        Site { chromosome: chromosome.into(), position, id: None, reference, alternate }
+    }
+
+    fn some() -> Sites {
+        let mut sites = Sites::new();
+        for (chromosome, position, reference, alternate) in
+            [("20", 5, "A", "C"), ("20", 9, "G", "T"), ("20", 9, "G", "GA"), ("20", 12, "T", "C"), ("X", 5, "A", "G")]
+        {
+            sites.push(site(chromosome, position, reference, alternate)).unwrap();
+        }
+        sites
+    }
+
+    #[test]
+    fn a_position_of_one_variant_needs_no_alleles_and_one_of_several_does() {
+        let sites = some();
+        assert_eq!(sites.site_at("20", 5, None), Ok(0));
+        assert_eq!(sites.site_at("20", 12, Some(("T", "C"))), Ok(3));
+        assert_eq!(sites.site_at("X", 5, None), Ok(4));
+        assert_eq!(sites.site_at("20", 9, Some(("G", "GA"))), Ok(2));
+        let message = sites.site_at("20", 9, None).unwrap_err().to_string();
+        assert!(message.contains("20:9:G:T, 20:9:G:GA"), "{message}");
+        let message = sites.site_at("20", 9, Some(("G", "C"))).unwrap_err().to_string();
+        assert!(message.contains("20:9:G:T, 20:9:G:GA") && message.contains("20:9:G:C"), "{message}");
+        let message = sites.site_at("20", 10, None).unwrap_err().to_string();
+        assert!(message.contains("20:9:G:GA, 20:12:T:C"), "{message}");
+        let message = sites.site_at("chr20", 5, None).unwrap_err().to_string();
+        assert!(message.contains("among 20, X"), "{message}");
+    }
+
+    #[test]
+    fn sites_out_of_order_and_variants_twice_are_refused_and_the_list_is_as_it_was() {
+        let mut sites = some();
+        let refused = [
+            (site("X", 4, "A", "C"), "after X:5:A:G"),
+            (site("20", 13, "A", "C"), "chromosome by chromosome"),
+            (site("X", 5, "A", "G"), "again"),
+            (site("X", 0, "A", "G"), "position"),
+            (site("X", MAX_POSITION + 1, "A", "G"), "position"),
+            (site("", 6, "A", "G"), "a chromosome"),
+            (site("X", 6, "", "G"), "an allele"),
+            (site("X", 6, "A G", "G"), "0x20"),
+        ];
+        for (site, says) in refused {
+            let message = sites.push(site).unwrap_err().to_string();
+            assert!(message.contains(says), "{message}");
+        }
+        assert_eq!(sites, some());
+        sites.push(site("X", 5, "A", "T")).unwrap();
+        assert_eq!(sites.site_at("X", 5, Some(("A", "T"))), Ok(5));
+    }
+
+    #[test]
+    fn a_window_stays_on_its_chromosome() {
+        let sites = some();
+        sites.check_window(0, 4).unwrap();
+        sites.check_window(4, 1).unwrap();
+        for (start, length) in [(0, 5), (3, 2), (4, 2), (5, 1), (0, 0), (usize::MAX, 1), (1, usize::MAX)] {
+            assert!(matches!(sites.check_window(start, length), Err(SiteError::Window { .. })), "{start} {length}");
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! Records of VCF and BCF as they are: chromosome, position, name, alleles, genotypes; nothing else is read.
+//!
+//! VCF 4.x and BCF 2 (the specifications of samtools/hts-specs). Whatever a file claims is looked at before memory is taken for it.
+
+use super::input;
+use std::collections::HashMap;
+use std::io::{self, BufRead, Read};
+use std::sync::Arc;
+
+/// Bytes of a line, a header or a record at most.
+const MAX_BYTES: usize = 1 << 28;
+/// No second allele: a haploid call.
+pub(super) const NONE: u16 = u16::MAX;
+/// An allele that was not called.
+pub(super) const MISSING: u16 = u16::MAX - 1;
+
+/// The alleles of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Genotype {
+    pub(super) alleles: [u16; 2],
+    /// Whether it is known which one is on which haplotype.
+    pub(super) phased: bool,
+}
+
+/// A record.
+#[derive(Default)]
+pub(super) struct Raw {
+    pub(super) chromosome: Arc<str>,
+    pub(super) position: u64,
+    pub(super) id: Option<Box<str>>,
+    pub(super) reference: Box<str>,
+    pub(super) alternates: Vec<Box<str>>,
+    /// One for each sample of the file; none if the record has no genotypes.
+    pub(super) genotypes: Vec<Genotype>,
+}
+
+/// What is wrong, in words, or what the system says.
+pub(super) enum Fault {
+    Malformed(String),
+    System(io::Error),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Fault::System(error)
+    }
+}
+
+fn malformed<T>(what: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault::Malformed(what.into()))
+}
+
+/// A file on its way.
+pub(super) struct Source {
+    reader: Box<dyn BufRead>,
+    pub(super) samples: Vec<String>,
+    kind: Kind,
+    buffer: Vec<u8>,
+}
+
+enum Kind {
+    Text,
+    Binary { chromosomes: HashMap<i64, Arc<str>>, genotype_keys: Vec<i64> },
+}
+
+impl Source {
+    /// Reads the header.
+    pub(super) fn open(mut reader: Box<dyn BufRead>) -> Result<Self, Fault> {
+        let head = reader.fill_buf()?;
+        if !head.starts_with(b"BCF") {
+            let samples = text_header(&mut *reader, |_| ())?;
+            return Ok(Self { reader, samples, kind: Kind::Text, buffer: Vec::new() });
+        }
+        let mut start = [0; 9];
+        reader.read_exact(&mut start)?;
+        if start[3] != 2 {
+            return malformed(format!("expected BCF of version 2, found {}", start[3]));
+        }
+        let length = u32::from_le_bytes([start[5], start[6], start[7], start[8]]);
+        let mut text = Vec::new();
+        read_some(&mut *reader, length as usize, &mut text)?;
+        let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+        let (mut chromosomes, mut strings) = (Dictionary::default(), Dictionary::default());
+        strings.add("PASS", None);
+        let samples = text_header(&mut &text[..end], |line| {
+            let Some((kind, fields)) = meta(line) else { return };
+            let get = |name: &str| fields.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+            let (Some(id), index) = (get("ID"), get("IDX").and_then(|index| index.parse().ok())) else { return };
+            match kind {
+                "contig" => chromosomes.add(id, index),
+                "FILTER" | "INFO" | "FORMAT" => strings.add(id, index),
+                _ => {}
+            }
+        })?;
+        let genotype_keys = strings.all.iter().filter(|(_, name)| &***name == "GT").map(|(index, _)| *index).collect();
+        let kind = Kind::Binary { chromosomes: chromosomes.all, genotype_keys };
+        Ok(Self { reader, samples, kind, buffer: Vec::new() })
+    }
+
+    /// Reads the next record; false at the end.
+    pub(super) fn next(&mut self, record: &mut Raw) -> Result<bool, Fault> {
+        match &self.kind {
+            Kind::Text => loop {
+                if !input::line(&mut *self.reader, &mut self.buffer, MAX_BYTES)? {
+                    return Ok(false);
+                }
+                if !self.buffer.is_empty() {
+                    return text_record(&self.buffer, self.samples.len(), record).map(|()| true);
+                }
+            },
+            Kind::Binary { chromosomes, genotype_keys } => {
+                if self.reader.fill_buf()?.is_empty() {
+                    return Ok(false);
+                }
+                let mut lengths = [0; 8];
+                self.reader.read_exact(&mut lengths)?;
+                let [shared, individual] = [0, 4]
+                    .map(|i| u32::from_le_bytes([lengths[i], lengths[i + 1], lengths[i + 2], lengths[i + 3]]) as usize);
+                read_some(&mut *self.reader, shared + individual, &mut self.buffer)?;
+                let (shared, individual) = self.buffer.split_at(shared);
+                let counts = binary_site(shared, chromosomes, record)?;
+                binary_genotypes(individual, counts, (self.samples.len(), genotype_keys), record)?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// As many bytes; memory grows with what is there.
+fn read_some(reader: &mut dyn BufRead, length: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
+    if length > MAX_BYTES {
+        return malformed(format!("expected at most {MAX_BYTES} bytes in a record, found {length}"));
+    }
+    out.clear();
+    if reader.take(length as u64).read_to_end(out)? < length {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends within a record").into());
+    }
+    Ok(())
+}
+
+/// Shows all lines of meta-information; the samples.
+fn text_header(reader: &mut dyn BufRead, mut meta: impl FnMut(&str)) -> Result<Vec<String>, Fault> {
+    let (mut line, mut read, mut first) = (Vec::new(), 0, true);
+    loop {
+        if !input::line(reader, &mut line, MAX_BYTES)? {
+            return malformed("expected a header that ends with the line #CHROM, found the end of the file");
+        }
+        read += line.len();
+        if std::mem::take(&mut first) && !line.starts_with(b"##fileformat=VCF") {
+            return malformed("expected VCF or BCF, which begin with ##fileformat=VCF or BCF, found another file");
+        }
+        if read > MAX_BYTES {
+            return malformed(format!("expected a header of at most {MAX_BYTES} bytes"));
+        }
+        let Ok(text) = std::str::from_utf8(&line) else { return malformed("expected a header in UTF-8") };
+        if text.starts_with("##") {
+            meta(text);
+            continue;
+        }
+        let columns: Vec<&str> = text.split('\t').collect();
+        let named = ["#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO"];
+        if columns.len() < named.len() || columns[..named.len()] != named {
+            return malformed("expected the columns #CHROM to INFO, found others");
+        }
+        let samples: Vec<String> = columns.iter().skip(9).map(|name| (*name).to_owned()).collect();
+        return Ok(samples);
+    }
+}
+
+/// The kind and the fields of `##kind=<key=value,key="value">`.
+fn meta(line: &str) -> Option<(&str, Vec<(&str, &str)>)> {
+    let (kind, rest) = line.strip_prefix("##")?.split_once("=<")?;
+    let rest = rest.strip_suffix('>')?;
+    let (mut fields, mut start, mut quoted) = (Vec::new(), 0, false);
+    for (place, byte) in rest.bytes().enumerate().chain([(rest.len(), b',')]) {
+        match byte {
+            b'"' => quoted = !quoted,
+            b',' if !quoted || place == rest.len() => {
+                fields.extend(rest[start..place].split_once('='));
+                start = place + 1;
+            }
+            _ => {}
+        }
+    }
+    Some((kind, fields))
+}
+
+/// Names and their numbers, given or in the order of their first mention.
+#[derive(Default)]
+struct Dictionary {
+    all: HashMap<i64, Arc<str>>,
+    known: HashMap<String, i64>,
+    next: i64,
+}
+
+impl Dictionary {
+    fn add(&mut self, name: &str, index: Option<i64>) {
+        if self.known.contains_key(name) {
+            return;
+        }
+        let index = index.unwrap_or(self.next);
+        self.next = self.next.max(index.saturating_add(1));
+        self.known.insert(name.to_owned(), index);
+        self.all.insert(index, name.into());
+    }
+}
+
+fn text_record(line: &[u8], samples: usize, record: &mut Raw) -> Result<(), Fault> {
+    let mut columns = line.split(|byte| *byte == b'\t');
+    let mut column = |name: &str| match columns.next().map(std::str::from_utf8) {
+        Some(Ok(text)) if !text.is_empty() => Ok(text),
+        _ => malformed(format!("expected the column {name}, found the end of the line or no text")),
+    };
+    let chromosome = column("CHROM")?;
+    if &*record.chromosome != chromosome {
+        record.chromosome = chromosome.into();
+    }
+    let position = column("POS")?;
+    record.position = match position.parse() {
+        Ok(position) => position,
+        Err(_) => return malformed(format!("expected a number in POS, found {position:?}")),
+    };
+    record.id = Some(column("ID")?).filter(|id| *id != ".").map(Into::into);
+    record.reference = column("REF")?.into();
+    record.alternates.clear();
+    let alternates = column("ALT")?;
+    if alternates != "." {
+        record.alternates.extend(alternates.split(',').map(Box::from));
+    }
+    for name in ["QUAL", "FILTER", "INFO"] {
+        column(name)?;
+    }
+    record.genotypes.clear();
+    if samples == 0 {
+        return Ok(());
+    }
+    let format = column("FORMAT")?;
+    let place = format.split(':').position(|key| key == "GT");
+    let alleles = record.alternates.len() + 1;
+    for value in columns {
+        let genotype = match place {
+            None => continue,
+            Some(place) => value.split(|byte| *byte == b':').nth(place).unwrap_or(b"."),
+        };
+        record.genotypes.push(text_genotype(genotype, alleles)?);
+    }
+    let expected = if place.is_some() { samples } else { 0 };
+    if record.genotypes.len() != expected {
+        return malformed(format!("expected genotypes of {expected} samples, found {}", record.genotypes.len()));
+    }
+    Ok(())
+}
+
+fn text_genotype(text: &[u8], alleles: usize) -> Result<Genotype, Fault> {
+    // by far the most common ones
+    if let [a @ (b'0' | b'1'), sign @ (b'|' | b'/'), b @ (b'0' | b'1')] = text
+        && alleles > 1
+    {
+        return Ok(Genotype { alleles: [u16::from(a - b'0'), u16::from(b - b'0')], phased: *sign == b'|' });
+    }
+    let wrong =
+        || malformed(format!("expected a genotype as 0|1, 0/1, 1 or ./., found {:?}", String::from_utf8_lossy(text)));
+    let (mut found, mut count, mut phased) = ([NONE; 2], 0, true);
+    let body = text.strip_prefix(b"|").or(text.strip_prefix(b"/")).unwrap_or(text);
+    for part in body.split(|byte| matches!(byte, b'|' | b'/')) {
+        if count == 2 {
+            return malformed("expected genotypes of one or two alleles, found more");
+        }
+        found[count] = match part {
+            b"." => MISSING,
+            _ => match std::str::from_utf8(part).ok().and_then(|part| part.parse::<u16>().ok()) {
+                Some(allele) if usize::from(allele) < alleles => allele,
+                _ => return wrong(),
+            },
+        };
+        count += 1;
+    }
+    if body.contains(&b'/') {
+        phased = false;
+    }
+    Ok(Genotype { alleles: found, phased })
+}
+
+/// Takes what BCF has from the front.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Fault> {
+        let Some((taken, rest)) = self.0.split_at_checked(count) else {
+            return malformed("expected more bytes in a record, found its end");
+        };
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn i32(&mut self) -> Result<i32, Fault> {
+        let bytes = self.take(4)?;
+        Ok(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    /// The type and the length of what follows.
+    fn kind(&mut self) -> Result<(u8, usize), Fault> {
+        let byte = self.take(1)?[0];
+        let length = match byte >> 4 {
+            15 => usize::try_from(self.integer()?).unwrap_or(usize::MAX),
+            length => usize::from(length),
+        };
+        Ok((byte & 15, length))
+    }
+
+    /// One integer with its type before it.
+    fn integer(&mut self) -> Result<i64, Fault> {
+        let byte = self.take(1)?[0];
+        match (byte >> 4, width(byte & 15)) {
+            (1, Some(width)) => Ok(signed(self.take(width)?)),
+            _ => malformed("expected one integer"),
+        }
+    }
+
+    fn text(&mut self) -> Result<&'a str, Fault> {
+        let (kind, length) = self.kind()?;
+        if kind == 0 && length == 0 {
+            return Ok(".");
+        }
+        if kind != 7 {
+            return malformed(format!("expected text, found type {kind}"));
+        }
+        let bytes = self.take(length)?;
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(length);
+        std::str::from_utf8(&bytes[..end]).or_else(|_| malformed("expected text in UTF-8"))
+    }
+}
+
+/// Bytes of an integer of a type.
+fn width(kind: u8) -> Option<usize> {
+    match kind {
+        1 => Some(1),
+        2 => Some(2),
+        3 => Some(4),
+        _ => None,
+    }
+}
+
+fn signed(bytes: &[u8]) -> i64 {
+    let unsigned = bytes.iter().rev().fold(0, |value: i64, byte| value << 8 | i64::from(*byte));
+    let sign = 1 << (8 * bytes.len() - 1);
+    (unsigned ^ sign) - sign
+}
+
+/// How many fields of samples there are, and how many samples.
+fn binary_site(shared: &[u8], chromosomes: &HashMap<i64, Arc<str>>, record: &mut Raw) -> Result<(usize, usize), Fault> {
+    let mut bytes = Bytes(shared);
+    let chromosome = i64::from(bytes.i32()?);
+    let Some(chromosome) = chromosomes.get(&chromosome) else {
+        return malformed(format!("expected a contig of the header, found number {chromosome}"));
+    };
+    record.chromosome = Arc::clone(chromosome);
+    record.position = u64::try_from(i64::from(bytes.i32()?) + 1).unwrap_or(0);
+    bytes.take(8)?; // the length on the reference, and the quality
+    let (numbers, fields) = (bytes.i32()? as u32, bytes.i32()? as u32);
+    let alleles = numbers >> 16;
+    let id = bytes.text()?;
+    record.id = Some(id).filter(|id| !id.is_empty() && *id != ".").map(Into::into);
+    if alleles == 0 {
+        return malformed("expected a reference allele, found none");
+    }
+    record.reference = bytes.text()?.into();
+    record.alternates.clear();
+    for _ in 1..alleles {
+        record.alternates.push(bytes.text()?.into());
+    }
+    Ok((fields as usize >> 24, fields as usize & 0xff_ffff))
+}
+
+fn binary_genotypes(
+    individual: &[u8],
+    (fields, found): (usize, usize),
+    (samples, keys): (usize, &[i64]),
+    record: &mut Raw,
+) -> Result<(), Fault> {
+    record.genotypes.clear();
+    if found != samples {
+        return malformed(format!("expected {samples} samples, found {found}"));
+    }
+    let mut bytes = Bytes(individual);
+    for _ in 0..fields {
+        let key = bytes.integer()?;
+        let (kind, length) = bytes.kind()?;
+        let width = match kind {
+            5 => 4,
+            7 => 1,
+            _ => width(kind).unwrap_or(0),
+        };
+        let Some(all) = width.checked_mul(length).and_then(|one| one.checked_mul(samples)) else {
+            return malformed("expected more bytes in a record, found its end");
+        };
+        let data = bytes.take(all)?;
+        if !keys.contains(&key) {
+            continue;
+        }
+        if !(1..=3).contains(&kind) || length == 0 {
+            return malformed(format!("expected genotypes as integers, found type {kind}"));
+        }
+        let alleles = record.alternates.len() + 1;
+        for sample in data.chunks_exact(width * length) {
+            record.genotypes.push(binary_genotype(sample, width, alleles)?);
+        }
+    }
+    Ok(())
+}
+
+fn binary_genotype(sample: &[u8], width: usize, alleles: usize) -> Result<Genotype, Fault> {
+    let smallest = -1i64 << (8 * width - 1);
+    let (mut found, mut count, mut phased) = ([NONE; 2], 0, true);
+    for value in sample.chunks_exact(width).map(signed) {
+        if value == smallest + 1 {
+            break; // the end of a shorter one
+        }
+        if count == 2 {
+            return malformed("expected genotypes of one or two alleles, found more");
+        }
+        let allele = if value == smallest { -1 } else { (value >> 1) - 1 };
+        found[count] = match u16::try_from(allele) {
+            _ if allele == -1 => MISSING,
+            Ok(allele) if usize::from(allele) < alleles => allele,
+            _ => return malformed(format!("expected an allele below {alleles}, found {allele}")),
+        };
+        phased &= count == 0 || value & 1 == 1;
+        count += 1;
+    }
+    if count == 0 {
+        return malformed("expected genotypes of one or two alleles, found none");
+    }
+    Ok(Genotype { alleles: found, phased })
+}

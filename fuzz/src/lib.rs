@@ -16,6 +16,8 @@ pub const TARGETS: &[Target] = &[
     ("lattice_wire", tobari_core::fuzz::lattice_wire),
     ("plan_check", tobari_plan::testing::fuzz_check),
     ("points", tobari_core::fuzz::points),
+    ("search_hidden_messages", tobari_apps::search::hidden::fuzz_hidden_messages),
+    ("search_kept", tobari_apps::search::fuzz_kept),
     ("search_messages", tobari_apps::search::fuzz_messages),
     ("search_table", tobari_apps::search::fuzz_table),
     ("variants", tobari_host::variants::fuzz_variants),

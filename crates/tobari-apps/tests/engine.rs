@@ -218,6 +218,49 @@ fn integers_come_out_exactly_as_in_the_clear() {
 }
 
 #[test]
+fn a_compact_plaintext_does_what_a_prepared_one_does() {
+    let Bench { engine, inputs, secret, .. } = bgv_bench();
+    let prepared = program(&mut Direct::new(&engine), &inputs).unwrap();
+    let [_, p, q] = integers().map(|values| Arc::new(engine.compact(&values, 2).unwrap()));
+    let shape = engine.compact_shape(2).unwrap();
+    assert_eq!((engine.shape_of(&p).unwrap(), p.memory()), (shape, shape.resident));
+    assert!(6 * shape.resident == engine.plaintext_shape(2).unwrap().resident && engine.compact(&[1], 3).is_err());
+    for encoding in ENCODINGS {
+        let (back, bytes) = there_and_back(&engine, &p, &shape, encoding);
+        assert_eq!(engine.shape_of(&back).unwrap(), shape);
+        assert_eq!(there_and_back(&engine, &back, &shape, encoding).1, bytes);
+        assert!(engine.import(&shape, encoding, &bytes[1..]).is_err());
+        assert!(engine.import(&shape, encoding, &vec![0xff; bytes.len()]).is_err(), "no coefficient is so large");
+    }
+    let inputs = Inputs { p, q, ..inputs };
+    let found = program(&mut Direct::new(&engine), &inputs).unwrap();
+    let holder = bgv::Decryptor::new(&secret).unwrap();
+    let mut seen = 0;
+    for (found, prepared) in found.iter().zip(&prepared) {
+        let (Some(found), Some(prepared)) = (found.as_ciphertext(), prepared.as_ciphertext()) else { continue };
+        assert_eq!(holder.decrypt(found).coefficients(), holder.decrypt(prepared).coefficients());
+        seen += 1;
+    }
+    assert_eq!(seen, 13);
+}
+
+#[test]
+fn swapped_rows_are_those_of_the_clear() {
+    let Bench { engine, inputs, secret, .. } = bgv_bench();
+    let key = bgv::EvaluationKeys::none().with_swap(&secret, 3, &mut rng(9));
+    let key = engine.key(key).unwrap();
+    assert_eq!(engine.shape_of(&key).unwrap(), engine.rotation_key_shape(2).unwrap());
+    let swapped = engine.step(0, Op::Swap, &[&inputs.x, &key]).unwrap();
+    let found = bgv::Decryptor::new(&secret).unwrap().decrypt(swapped.as_ciphertext().unwrap());
+    let [x, ..] = integers();
+    let (first, second) = x.split_at(DEGREE / 2);
+    assert_eq!(bgv::Encoder::new(secret.parameters()).unwrap().decode(&found), [second, first].concat());
+    let ckks = ckks_bench();
+    let [x, key] = [ckks.shapes[0], ckks.shapes[4]];
+    assert!(ckks.engine.shape(Op::Swap, &[x, key]).is_err(), "there is one row");
+}
+
+#[test]
 fn numbers_come_out_within_the_error_as_in_the_clear() {
     let bench = ckks_bench();
     let clear = ClearEngine { arithmetic: Arithmetic::Real, rows: 1, columns: DEGREE / 2 };

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use tobari_apps::search::client::{Asker, ClientError, Found, places};
 use tobari_apps::search::desk::{Desk, Limits, Refusal};
 use tobari_apps::search::messages::{self, MessageError, Query};
+use tobari_apps::search::oprf::Mode;
 use tobari_apps::search::panel::{MAX_LENGTH, Panel, PanelError, Pattern};
 use tobari_apps::search::program::{self, Entry, EntryError, Key, Keys, Layout, Shape};
 use tobari_apps::search::server::{AnswerError, Block, Granularity, Matcher};
@@ -160,7 +161,8 @@ impl Bench {
         let ciphertexts = asker.query(numbers, of, &mut rng(numbers[0][0])).unwrap();
         let granularity = if counts { Granularity::Count } else { Granularity::Boolean };
         let (shape, starts) = (Shape::Pattern { places: 3, length: 10 }, vec![3, 3, 9]);
-        let sent = Query { table: [1; 32], client: [2; 16], granularity, shape, starts, ciphertexts };
+        let sent =
+            Query { table: [1; 32], client: [2; 16], granularity, shape, mode: Mode::Plain, starts, ciphertexts };
         let bytes = messages::encode_query(&sent);
         let sent = messages::decode_query(&bytes, &self.parameters).unwrap();
         assert_eq!((sent.table, sent.client, sent.shape, &sent.starts[..]), ([1; 32], [2; 16], shape, &[3, 3, 9][..]));
@@ -344,7 +346,8 @@ fn questions_and_answers_of_one_block_have_the_bytes_that_they_are_to_have() {
         let answer = bench.answer(&ciphertext, &[], 1, true, 31);
         let (starts, granularity) = (vec![0; 100], Granularity::Count);
         let (shape, ciphertexts) = (Shape::Pattern { places: 100, length: 10 }, vec![ciphertext]);
-        let query = Query { table: [1; 32], client: [2; 16], granularity, shape, starts, ciphertexts };
+        let query =
+            Query { table: [1; 32], client: [2; 16], granularity, shape, mode: Mode::Plain, starts, ciphertexts };
         let bytes = messages::encode_query(&query).len() + messages::encode_answer(&answer).len();
         assert!(bytes < most, "{set}: {bytes}");
         assert!(messages::encode_registration(&bench.public).len() < registration, "{set}");
@@ -475,7 +478,7 @@ fn messages_are_refused_when_anything_is_missing_or_more_or_another() {
     let entries = [vec![Entry { key: [3, 0], count: 2 }]];
     let answer = matcher.answer(&public, &ciphertexts, &entries, of, granularity, &mut rng(4)).unwrap();
     let (shape, starts) = (Shape::Pattern { places: 3, length: 6 }, vec![1, 2, 2]);
-    let query = Query { table: [7; 32], client: [8; 16], granularity, shape, starts, ciphertexts };
+    let query = Query { table: [7; 32], client: [8; 16], granularity, shape, mode: Mode::Plain, starts, ciphertexts };
     let [registration, query, answer] =
         [messages::encode_registration(&public), messages::encode_query(&query), messages::encode_answer(&answer)];
     let reads = |bytes: &[u8]| {
@@ -584,7 +587,15 @@ impl Customer {
         let t = Modulus::new(self.set.plaintext_modulus.unwrap()).unwrap();
         let key = Keys::new(&t, shape, &table).of_pattern(index, pattern, length);
         let ciphertexts = Asker::new(&self.secret).unwrap().query(&[key], self.of(), &mut rng(key[0])).unwrap();
-        messages::encode_query(&Query { table, client: self.name, granularity, shape, starts, ciphertexts })
+        messages::encode_query(&Query {
+            table,
+            client: self.name,
+            granularity,
+            shape,
+            mode: Mode::Plain,
+            starts,
+            ciphertexts,
+        })
     }
 
     fn of(&self) -> (&Layout, usize) {
@@ -650,7 +661,15 @@ fn a_longest_match_costs_its_sites_and_every_region_that_it_may_be_about() {
     let ask = |starts: Vec<u32>| {
         let (client, granularity) = (customer.name, Granularity::Boolean);
         let ciphertexts = asker.query(&numbers, (&layout, 1), &mut rng(9)).unwrap();
-        messages::encode_query(&Query { table: [1; 32], client, granularity, shape, starts, ciphertexts })
+        messages::encode_query(&Query {
+            table: [1; 32],
+            client,
+            granularity,
+            shape,
+            mode: Mode::Plain,
+            starts,
+            ciphertexts,
+        })
     };
     let (answer, _) = desk.answer(&ask(vec![20, 150]), &mut rng(1)).unwrap();
     let blocks = messages::decode_answer(&answer, customer.secret.parameters()).unwrap();

@@ -1,6 +1,6 @@
 //! The command line, as clap reads it. Its text is what `tobari help` prints.
 
-use crate::cmd::search::SearchVerb;
+use crate::cmd::search::{SearchVerb, ServeSearchArguments};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -108,6 +108,8 @@ pub(crate) enum BenchJob {
     Call(CallBench),
     /// The lattice core: transforms, encryption, products, rotations of BGV and CKKS, on one thread.
     Lattice(LatticeBench),
+    /// The search by the paper's algorithm: its table 6, ours beside its values.
+    Search(SearchBench),
     /// Jobs larger than memory: a reference job without a limit, with a limit and a tier, and with a limit and the kernel's swap.
     Memory(MemoryBench),
 }
@@ -117,17 +119,16 @@ pub(crate) enum BenchJob {
 pub(crate) enum PlanJob {
     /// The reference job: encrypted vectors times a matrix, and a polynomial of the products.
     Memory(MemoryPlan),
+    /// The paper's algorithm for the search, as a job: the positional Burrows-Wheeler transform under encryption.
+    Search(SearchPlan),
 }
 
-/// The reference job.
+/// How a reference job is run.
 #[derive(Args, Clone)]
-pub(crate) struct ReferenceArguments {
+pub(crate) struct RunArguments {
     /// Memory for the whole process, as in 1GiB or 512MiB.
     #[arg(long, default_value = "1GiB", value_parser = parse_bytes, value_name = "BYTES")]
     pub(crate) memory: u64,
-    /// What the job would like to have in memory.
-    #[arg(long, default_value = "4GiB", value_parser = parse_bytes, value_name = "BYTES")]
-    pub(crate) working_set: u64,
     /// Threads that compute; as many as there are cores without it.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
@@ -147,17 +148,82 @@ pub(crate) struct ReferenceArguments {
 #[derive(Args)]
 pub(crate) struct MemoryPlan {
     #[command(flatten)]
-    pub(crate) reference: ReferenceArguments,
+    pub(crate) common: RunArguments,
+    /// What the job would like to have in memory.
+    #[arg(long, default_value = "4GiB", value_parser = parse_bytes, value_name = "BYTES")]
+    pub(crate) working_set: u64,
     /// Carry it out as well.
     #[arg(long)]
     pub(crate) run: bool,
+}
+
+/// `tobari plan search`
+#[derive(Args)]
+pub(crate) struct SearchPlan {
+    #[command(flatten)]
+    pub(crate) common: RunArguments,
+    /// Which algorithm.
+    #[arg(long, value_enum, default_value_t = SearchMethod::PbwtHe)]
+    pub(crate) method: SearchMethod,
+    /// Sites of the pattern.
+    #[arg(long, default_value_t = 5, value_name = "SITES")]
+    pub(crate) length: usize,
+    #[command(flatten)]
+    pub(crate) panel: PanelArguments,
+    /// Carry it out as well.
+    #[arg(long)]
+    pub(crate) run: bool,
+}
+
+/// A made-up panel.
+#[derive(Args, Clone)]
+pub(crate) struct PanelArguments {
+    /// Haplotypes of the panel, which is made up.
+    #[arg(long, default_value_t = 2184, value_name = "N")]
+    pub(crate) haplotypes: usize,
+    /// Places that are searched at once, the decoys among them.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) places: usize,
+}
+
+/// An algorithm for a search that is run as a job within a memory limit.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SearchMethod {
+    /// The paper's: the positional Burrows-Wheeler transform under encryption.
+    PbwtHe,
 }
 
 /// `tobari bench memory`
 #[derive(Args)]
 pub(crate) struct MemoryBench {
     #[command(flatten)]
-    pub(crate) reference: ReferenceArguments,
+    pub(crate) limited: LimitedBench,
+    /// What the job would like to have in memory.
+    #[arg(long, default_value = "4GiB", value_parser = parse_bytes, value_name = "BYTES")]
+    pub(crate) working_set: u64,
+}
+
+/// `tobari bench search`
+#[derive(Args)]
+pub(crate) struct SearchBench {
+    /// The paper's table 6: its algorithm without a limit and within one, on each class of devices. Without it, questions to a server of this
+    /// machine, and what follows is the paper's alone but for --runs, --json and -o.
+    #[arg(long)]
+    pub(crate) paper: bool,
+    /// Sites of the pattern, separated by commas: the paper's without it.
+    #[arg(long, value_delimiter = ',', default_values_t = [4, 5, 6], value_name = "SITES")]
+    pub(crate) lengths: Vec<usize>,
+    #[command(flatten)]
+    pub(crate) panel: PanelArguments,
+    #[command(flatten)]
+    pub(crate) limited: LimitedBench,
+}
+
+/// How a job is measured without a limit, within one with a tier, and within one with the kernel's swap.
+#[derive(Args)]
+pub(crate) struct LimitedBench {
+    #[command(flatten)]
+    pub(crate) common: RunArguments,
     /// Rounds: each way once in each.
     #[arg(long, default_value_t = 3, value_parser = parse_runs)]
     pub(crate) runs: usize,
@@ -355,6 +421,8 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "N")]
     pub(crate) max_rooms: Option<usize>,
     #[command(flatten)]
+    pub(crate) search: ServeSearchArguments,
+    #[command(flatten)]
     pub(crate) floor: FloorArguments,
     /// One JSON object a line on standard output.
     #[arg(long)]
@@ -523,7 +591,7 @@ mod tests {
         let serve = command.find_subcommand("serve").unwrap();
         let names: Vec<_> = serve.get_arguments().map(|argument| argument.get_id().as_str().to_owned()).collect();
         assert!(names.contains(&"tls_key".to_owned()), "the listing works");
-        assert!(names.iter().all(|name| !name.contains("key") || name == "tls_key"), "{names:?}");
+        assert!(names.iter().all(|name| !name.contains("key") || name == "tls_key" || name == "key_uses"), "{names:?}");
         assert!(names.iter().all(|name| !name.contains("secret")), "{names:?}");
     }
 }

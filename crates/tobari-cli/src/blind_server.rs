@@ -23,8 +23,13 @@ struct Announcement {
 impl BlindProcess {
     /// Starts it. It gets an address and nothing else: there is no key that it could be given.
     pub(crate) fn start(insecure_paper: bool) -> Result<Self, Failure> {
+        Self::start_with(insecure_paper.then_some("--insecure-paper"))
+    }
+
+    /// Starts it with more words on its command line.
+    pub(crate) fn start_with<'a>(more: impl IntoIterator<Item = &'a str>) -> Result<Self, Failure> {
         let mut args = vec!["serve", "--addr", "127.0.0.1:0", "--json", "--until-stdin-closes", "--log", "warn"];
-        args.extend(insecure_paper.then_some("--insecure-paper"));
+        args.extend(more);
         let child = ChildServer::start(args, StderrMode::Inherit, STARTUP)?;
         let announcement: Announcement = serde_json::from_str(child.announced_line())?;
         Ok(Self { child, url: announcement.listening })

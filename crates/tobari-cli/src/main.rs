@@ -13,6 +13,7 @@ mod mixing;
 mod output;
 mod randomness;
 mod reference;
+mod simulated;
 
 use args::{Arguments, CallVerb, Verb};
 use clap::Parser;

@@ -35,7 +35,7 @@ fn info_prints_every_curve_with_its_security() {
     }
     let lines = info(&["--json"]);
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let (curves, sets) = (10, 11);
+    let (curves, sets) = (10, 13);
     assert_eq!(lines.len(), 1 + curves + sets + 1);
     let (costs, all) = (&lines[1 + curves + sets], &lines[1..1 + curves + sets]);
     assert!(all.iter().all(|line| line["security_bits"].as_u64().is_some_and(|bits| bits >= 80)));
@@ -51,7 +51,13 @@ fn the_demo_is_right_and_says_so_in_one_line_a_job_and_mode() {
     assert!(shown.status.success(), "{}", stderr(&shown));
     let lines = String::from_utf8(shown.stdout).unwrap();
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 2);
+    assert_eq!(lines.len(), 4);
+    // a ciphertext of 54 kB a question
+    for (line, mode) in lines[2..].iter().zip(["public place", "100 places"]) {
+        assert_eq!((&line["job"], &line["mode"]), (&"search".into(), &mode.into()));
+        assert_eq!((&line["right"], &line["exact"]), (&true.into(), &true.into()), "{mode}");
+        assert!(line["server_saw_bytes"].as_u64().unwrap() > 60 * 53_000, "{mode}");
+    }
     // two points of 64 bytes a sample, or one and a little: it cannot have been cheaper
     for (line, (mode, sample_bytes)) in lines.iter().zip([("elgamal", 128), ("elgamal-shared", 64)]) {
         assert_eq!((&line["job"], &line["mode"]), (&"call".into(), &mode.into()));
@@ -187,6 +193,48 @@ fn results_that_are_not_read_are_no_failure_and_results_that_are_lost_are() {
         assert_eq!(ended.status.code(), Some(1), "{json:?}");
         assert!(stderr(&ended).contains("No space left"), "{json:?}: {}", stderr(&ended));
     }
+}
+
+#[test]
+fn the_papers_search_is_planned_and_run_and_counts_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = folder.path().to_str().unwrap();
+    let call = ["plan", "search", "--threads", "1", "--json", "--tier", tier, "--haplotypes", "30", "--length", "3"];
+    let shown = std::process::Command::new(env!("CARGO_BIN_EXE_tobari"))
+        .args(call)
+        .args(["--memory", "640MiB", "--run"])
+        .env("TOBARI_CACHE", tier)
+        .output()
+        .unwrap();
+    assert!(shown.status.success(), "{}", stderr(&shown));
+    let lines = String::from_utf8(shown.stdout).unwrap();
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [plan, ran] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!((&plan["job"], &plan["method"], &plan["length"]), (&"search".into(), &"pbwt-he".into(), &3.into()));
+    assert_eq!((&ran["right"], &ran["job"]), (&true.into(), &"search".into()));
+    let long = tobari(&["plan", "search", "--length", "11"]);
+    assert_eq!(long.status.code(), Some(2));
+    assert!(stderr(&long).contains("1 to 10 sites, found 11"), "{}", stderr(&long));
+}
+
+/// Whether times are met is for the machine that measures.
+#[test]
+fn every_kind_of_question_is_measured_and_so_are_clients_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = tobari(&["bench", "search", "--runs", "1", "--json", "-o", folder.path().to_str().unwrap()]);
+    assert!(matches!(shown.status.code(), Some(0 | 1)), "{}", stderr(&shown));
+    let lines = String::from_utf8(shown.stdout).unwrap();
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |what: &str| lines.iter().filter(|line| line["what"] == what).count();
+    assert_eq!((of("query"), of("queries")), (10, 7), "{lines:?}");
+    for line in lines.iter().filter(|line| line["what"] == "query") {
+        let (length, places) = (line["params"]["length"].as_u64().unwrap(), line["params"]["places"].as_u64().unwrap());
+        let (bytes, longest) = (line["params"]["bytes"].as_u64().unwrap(), line["params"]["longest"] == true);
+        if length <= 16 && !longest {
+            assert!(bytes <= if places == 1 { 250_000 } else { 400_000 }, "{line}");
+        }
+    }
+    assert!(folder.path().join("queries.csv").exists() && folder.path().join("clients.csv").exists());
 }
 
 #[test]

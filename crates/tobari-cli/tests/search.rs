@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use support::genome::{self, Numbers};
+use support::genome;
 use support::{stderr, tobari};
 use tempfile::{TempDir, tempdir};
+use tobari_apps::search::simulated::{self, Numbers};
 use tobari_host::variants::{Selection, VariantReader};
 
 fn write(folder: &TempDir, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -109,7 +110,7 @@ fn compare(table: &Path, columns: &[Vec<bool>], names: &[String], cases: &[Case]
 #[test]
 fn a_simulated_panel_is_indexed_and_ten_thousand_answers_are_those_of_counting() {
     let folder = tempdir().unwrap();
-    let columns = genome::columns(1_000, 500, 1);
+    let columns = simulated::columns(1_000, 500, 1);
     let patterns: Vec<usize> = (0..49)
         .map(|window| {
             let of = |haplotype: usize| (0..10).map(|i| columns[window * 10 + i][haplotype]).collect::<Vec<_>>();
@@ -157,7 +158,7 @@ fn the_real_panel_gives_the_answers_of_counting_from_vcf_and_from_bcf() {
 #[test]
 fn sites_added_later_give_the_answers_of_all_at_once_under_the_same_name() {
     let folder = tempdir().unwrap();
-    let columns = genome::columns(200, 90, 4);
+    let columns = simulated::columns(200, 90, 4);
     let output = folder.path().join("a.tsi");
     let parts = [(0, 40), (40, 41), (41, 90)];
     let mut made: Vec<Value> = Vec::new();
@@ -179,7 +180,7 @@ fn sites_added_later_give_the_answers_of_all_at_once_under_the_same_name() {
     let again = write(&folder, "a.vcf", genome::vcf(&columns[80..], 80));
     let message = refused(&["index", text(&again), "-o", text(&output), "--append"], 1);
     assert!(message.contains("record 1: expected sites in the order"), "{message}");
-    let fewer = write(&folder, "a.vcf", genome::vcf(&genome::columns(198, 5, 4), 200));
+    let fewer = write(&folder, "a.vcf", genome::vcf(&simulated::columns(198, 5, 4), 200));
     let message = refused(&["index", text(&fewer), "-o", text(&output), "--append"], 1);
     assert!(message.contains("expected 200 alleles") && message.contains("found 198"), "{message}");
     assert!(std::fs::read(&output).unwrap() == before, "a failed addition changes nothing");
@@ -188,7 +189,7 @@ fn sites_added_later_give_the_answers_of_all_at_once_under_the_same_name() {
 #[test]
 fn a_position_of_two_variants_wants_the_alleles_and_a_list_of_variants_wants_neighbours() {
     let folder = tempdir().unwrap();
-    let columns = genome::columns(50, 30, 6);
+    let columns = simulated::columns(50, 30, 6);
     let (input, output) = (write(&folder, "a.vcf", genome::vcf(&columns, 0)), folder.path().join("a.tsi"));
     lines(&["index", text(&input), "-o", text(&output)]);
     let check = |more: &[&str]| {
@@ -225,7 +226,7 @@ fn a_position_of_two_variants_wants_the_alleles_and_a_list_of_variants_wants_nei
 #[test]
 fn the_haplotypes_of_a_sample_are_questions() {
     let folder = tempdir().unwrap();
-    let columns = genome::columns(60, 40, 7);
+    let columns = simulated::columns(60, 40, 7);
     let (input, output) = (write(&folder, "a.vcf", genome::vcf(&columns, 0)), folder.path().join("a.tsi"));
     lines(&["index", text(&input), "-o", text(&output)]);
     let sample: Vec<Vec<bool>> = columns.iter().map(|column| column[4..6].to_vec()).collect();
@@ -257,7 +258,7 @@ fn the_haplotypes_of_a_sample_are_questions() {
 #[test]
 fn genotypes_without_phase_are_single_variants_and_a_haplotype_is_refused() {
     let folder = tempdir().unwrap();
-    let columns = genome::columns(60, 20, 8);
+    let columns = simulated::columns(60, 20, 8);
     let unphased = genome::vcf(&columns, 0).replace("0|1", "0/1").replace("1|0", "0/1");
     let (input, output) = (write(&folder, "a.vcf", &unphased), folder.path().join("a.tsi"));
     let message = refused(&["index", text(&input), "-o", text(&output), "--require-phase"], 1);
@@ -319,7 +320,7 @@ fn any_keys_are_a_table_exact_while_they_are_short_and_by_fingerprints_beyond() 
 #[test]
 fn wrong_calls_and_damaged_files_are_refused_and_leave_no_output() {
     let folder = tempdir().unwrap();
-    let columns = genome::columns(20, 10, 9);
+    let columns = simulated::columns(20, 10, 9);
     let vcf = genome::vcf(&columns, 0);
     let (input, output) = (write(&folder, "a.vcf", &vcf), folder.path().join("a.tsi"));
     for (more, status, says) in [

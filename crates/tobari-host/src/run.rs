@@ -1,7 +1,8 @@
 //! A checked plan on this machine: threads that compute, a tier that moves, and nothing but what fits in memory.
 //!
-//! [`Runner`] says what can be done; here it is done. Threads of the same kind pull from one queue: first values that have come from the tier and
-//! are to be unpacked, then values to be packed for it, then steps. The calling thread feeds the tier and waits for it. So the same plan runs on one
+//! [`Runner`] says what can be done; here it is done. Threads of the same kind pull from one queue: first values to be packed for the tier, then steps,
+//! then values that have come from it and are to be unpacked. The calling thread feeds the tier, and rather than wait for it unpacks what has come, so that
+//! steps wait for that only if nothing else can be done. So the same plan runs on one
 //! core and on many, and whatever order they happen to choose, the results have the same bits, because the engine's steps have.
 //!
 //! If anything fails, if a file system is full, a disk gone, a page corrupted, or a value not what it was, everything stops, and there is
@@ -20,7 +21,7 @@ use tobari_plan::run::{Progress, Runner, Work};
 
 /// How a plan is run.
 pub struct Options<'a> {
-    /// Threads that compute; at least one.
+    /// Threads that compute; at least one. The one that calls moves and unpacks besides.
     pub threads: usize,
     /// Memory for what moves to and from the tier.
     pub blocks: Blocks,
@@ -298,9 +299,6 @@ impl<'a, E: Engine> Run<'a, E> {
     }
 
     fn next(&self, shared: &mut Shared<'a, E::Value, E::Error>) -> Option<Task<E::Value>> {
-        if let Some((work, block)) = shared.imports.pop_front() {
-            return Some(Task::Import(work, block));
-        }
         if shared.to_export.is_empty() {
             shared.to_export.extend(shared.runner.next_store());
         }
@@ -314,7 +312,9 @@ impl<'a, E: Engine> Run<'a, E> {
             }
             shared.to_export.push_front(work); // later, when something has been written
         }
-        let work = shared.runner.next_step()?;
+        let Some(work) = shared.runner.next_step() else {
+            return shared.imports.pop_front().map(|(work, block)| Task::Import(work, block));
+        };
         let Instruction::Run(step) = work.instruction else { return None };
         let args = program.args(step as usize);
         let found = args.iter().filter_map(|arg| shared.memory[arg.index()].clone()).collect();
@@ -390,7 +390,7 @@ impl<'a, E: Engine> Run<'a, E> {
             if let Err(error) = self.start_moves(store, &mut under_way) {
                 self.fail(error);
             }
-            let shared = self.lock();
+            let mut shared = self.lock();
             if under_way.is_empty() && (shared.failed.is_some() || shared.runner.is_done()) {
                 return;
             }
@@ -402,6 +402,14 @@ impl<'a, E: Engine> Run<'a, E> {
             if told.elapsed() > Duration::from_millis(200) {
                 told = Instant::now();
                 (self.options.observer)(&self.status(&shared, start));
+            }
+            let come = if shared.failed.is_none() { shared.imports.pop_front() } else { None };
+            if let Some((work, block)) = come {
+                drop(shared);
+                if let Err(error) = self.perform(Task::Import(work, block)) {
+                    self.fail(error);
+                }
+                continue;
             }
             match store {
                 Some(store) if !under_way.is_empty() => {

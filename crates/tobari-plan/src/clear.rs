@@ -178,6 +178,7 @@ impl ClearEngine {
                 let source = |i: usize| ((i as i64 + turn) % columns) as usize;
                 (0..a.len()).map(|i| a[i - i % self.columns + source(i)]).collect()
             }
+            (Op::Swap, [a]) if self.rows == 2 => [&a[self.columns..], &a[..self.columns]].concat(),
             (Op::Hoist | Op::Rescale | Op::LowerTo(_) | Op::Flood(_), [a]) => a.to_vec(),
             _ => return Err(ClearError::Step(format!("expected {op} of vectors, found {} arguments", args.len()))),
         })
@@ -253,6 +254,10 @@ mod tests {
         assert_eq!(turned, SMALL.integers(&[2, 3, 4, 1, 6, 7, 8, 5]).unwrap());
         let back = SMALL.step(0, Op::Rotate(-5), &[&turned]).unwrap();
         assert_eq!(back, a);
+        let swapped = SMALL.step(0, Op::Swap, &[&a, &ClearValue::Key]).unwrap();
+        assert_eq!(swapped, SMALL.integers(&[5, 6, 7, 8, 1, 2, 3, 4]).unwrap());
+        let one_row = ClearEngine { rows: 1, columns: 8, ..SMALL };
+        assert!(one_row.step(0, Op::Swap, &[&a]).is_err(), "there is nothing to swap");
         let farthest = SMALL.step(0, Op::Rotate(i64::MAX), &[&turned]).unwrap();
         assert_eq!(farthest, a);
     }

@@ -50,6 +50,8 @@ pub enum Op {
     Offset(i64),
     /// Slot `i` of the result is slot `i + steps`; the second argument is the key for these steps, where the first is encrypted.
     Rotate(i64),
+    /// The two rows change places; the second argument is the key for it, where the first is encrypted. Exact integers stand in two rows.
+    Swap,
     /// What all rotations of one encrypted value have in common.
     Hoist,
     /// [`Op::Rotate`] of what was hoisted.
@@ -74,6 +76,7 @@ impl Op {
             Op::Scale(_) => "scale",
             Op::Offset(_) => "offset",
             Op::Rotate(_) => "rotate",
+            Op::Swap => "swap",
             Op::Hoist => "hoist",
             Op::RotateHoisted(_) => "rotate_hoisted",
             Op::Rescale => "rescale",
@@ -115,8 +118,8 @@ impl Op {
                 Some((Encrypted, level - 1))
             }
             (Op::Dot, _) if kinds.chunks(2).all(|pair| pair[0] != Hoisted && pair[1..] == [Plain]) => vectors(args),
-            (Op::Rotate(_), [Plain]) => Some((Plain, args[0].level)),
-            (Op::Rotate(_), [Encrypted, Key]) | (Op::RotateHoisted(_), [Hoisted, Key]) => {
+            (Op::Rotate(_) | Op::Swap, [Plain]) => Some((Plain, args[0].level)),
+            (Op::Rotate(_) | Op::Swap, [Encrypted, Key]) | (Op::RotateHoisted(_), [Hoisted, Key]) => {
                 key_fits(&args[1], args[0].level)?;
                 Some((Encrypted, args[0].level))
             }
@@ -143,7 +146,7 @@ impl Op {
             Op::Add | Op::Dot => (2, usize::MAX),
             Op::Sub | Op::RotateHoisted(_) => (2, 2),
             Op::Mul => (2, 3),
-            Op::Rotate(_) => (1, 2),
+            Op::Rotate(_) | Op::Swap => (1, 2),
             Op::Neg | Op::Scale(_) | Op::Offset(_) | Op::Hoist | Op::Rescale | Op::LowerTo(_) | Op::Flood(_) => (1, 1),
         }
     }

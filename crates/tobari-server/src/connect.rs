@@ -24,6 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod http;
 mod trust;
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
@@ -48,6 +49,8 @@ use tokio_tungstenite::{
 };
 
 use crate::{Fingerprint, session::MAX_MESSAGE_BYTES};
+
+pub use http::{HttpClient, HttpConnection, HttpReply, HttpRequest};
 
 /// The longest message from the server: a sum has the points of a packet, and two sets of members.
 const MAX_SUM_BYTES: usize = MAX_MESSAGE_BYTES + MAX_MEMBERS / 4;
@@ -119,14 +122,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 /// [`ConnectError`] if the server cannot be reached or trusted, or does not let the member in.
 pub async fn connect(url: &str, room: &RoomName, join: &Join, tls: &ClientTls) -> Result<Connection, ConnectError> {
     let waited = CONNECT_TIMEOUT;
-    let target = Target::parse(url)?;
-    if !target.tls && *tls != ClientTls::System {
-        // whoever says whom to trust does not expect to be connected to anybody
-        return Err(ConnectError::Url {
-            url: url.to_owned(),
-            what: "expected https or wss beside a certificate to trust",
-        });
-    }
+    let target = Target::trusting(url, tls)?;
     timeout(waited, join_room(&target, room, join, tls))
         .await
         .map_err(|_| ConnectError::Timeout { what: "welcome", waited })?
@@ -151,6 +147,7 @@ fn web_socket_config() -> WebSocketConfig {
 }
 
 /// What a URL names.
+#[derive(Debug)]
 struct Target {
     tls: bool,
     host: String,
@@ -162,6 +159,18 @@ struct Target {
 }
 
 impl Target {
+    fn trusting(url: &str, tls: &ClientTls) -> Result<Self, ConnectError> {
+        let target = Self::parse(url)?;
+        if !target.tls && *tls != ClientTls::System {
+            // whoever says whom to trust does not expect to be connected to anybody
+            return Err(ConnectError::Url {
+                url: url.to_owned(),
+                what: "expected https or wss beside a certificate to trust",
+            });
+        }
+        Ok(target)
+    }
+
     fn parse(url: &str) -> Result<Self, ConnectError> {
         let fault = |what| ConnectError::Url { url: url.to_owned(), what };
         let uri: Uri = url.parse().map_err(|_| fault("not a URL"))?;
@@ -368,6 +377,15 @@ pub enum ConnectError {
     /// The WebSocket failed.
     #[error("connection to the server: {0}")]
     WebSocket(Box<tungstenite::Error>),
+    /// A request that was not answered.
+    #[error("request to the server: {0}")]
+    Http(#[from] hyper::Error),
+    /// A reply that is too long, or ended too soon.
+    #[error("reply of the server: expected at most {most} bytes and an end, found more or none")]
+    Reply {
+        /// How many there may be.
+        most: usize,
+    },
     /// Something that is not of this protocol.
     #[error("message from the server: {0}")]
     Message(#[from] MessageError),

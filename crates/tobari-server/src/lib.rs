@@ -3,6 +3,7 @@
 //! ```text
 //!   GET /                    one line: what this is
 //!   GET /health              ok
+//!   /search/v1…              searches in tables (the module `search` has the routes)
 //!   GET /call/v1/{room}      a WebSocket: one member of a call (tobari_apps::call::messages has the protocol)
 //! ```
 //!
@@ -18,12 +19,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod beacon;
 pub mod connect;
 mod cpu;
 mod fingerprint;
 mod options;
 mod room_task;
 mod rooms;
+mod search;
 mod serve;
 mod session;
 mod stop;
@@ -33,4 +36,5 @@ mod tls;
 pub use connect::connect;
 pub use fingerprint::{Fingerprint, NotAFingerprint};
 pub use options::{ServerLimits, ServerOptions, Tls};
+pub use search::{SearchError, SearchOptions, token_hash};
 pub use serve::{BlindServer, ServerError, bind};

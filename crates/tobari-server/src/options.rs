@@ -5,6 +5,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use tobari_apps::call::server::Limits;
 use tobari_core::params::SecurityFloor;
 
+use crate::search::SearchOptions;
+
 /// What [`crate::bind`] needs to know. There is no field for a key of a call: the server has no use for one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -17,12 +19,14 @@ pub struct ServerOptions {
     pub tls: Tls,
     /// What the server puts up with.
     pub limits: ServerLimits,
+    /// Tables to search, if there are any.
+    pub search: Option<SearchOptions>,
 }
 
 impl ServerOptions {
     /// A server at `addr` without TLS, for curves of standard security, with the usual limits.
     pub fn new(addr: SocketAddr) -> Self {
-        Self { addr, floor: SecurityFloor::Standard, tls: Tls::None, limits: ServerLimits::default() }
+        Self { addr, floor: SecurityFloor::Standard, tls: Tls::None, limits: ServerLimits::default(), search: None }
     }
 }
 

@@ -26,6 +26,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::{
     Fingerprint, ServerLimits, ServerOptions,
     rooms::Rooms,
+    search::{Search, SearchError},
     session::{MAX_MESSAGE_BYTES, session},
     stop::{Stop, stop},
     tls::{ServerTls, server_tls},
@@ -51,19 +52,28 @@ pub struct BlindServer {
     listener: TcpListener,
     addr: SocketAddr,
     tls: Option<ServerTls>,
+    search: Option<Search>,
     options: ServerOptions,
 }
 
 /// Takes the address and reads the certificate; from now on connections queue up.
 ///
 /// # Errors
-/// [`ServerError`] if the address is taken or the certificate unusable.
+/// [`ServerError`] if the address is taken, or the certificate or a file of the search unusable.
 pub async fn bind(options: ServerOptions) -> Result<BlindServer, ServerError> {
     let fault = |source| ServerError::Bind { addr: options.addr, source };
     let listener = TcpListener::bind(options.addr).await.map_err(fault)?;
     let addr = listener.local_addr().map_err(fault)?;
     let tls = server_tls(&options.tls, addr)?;
-    Ok(BlindServer { listener, addr, tls, options })
+    let search = match options.search.clone() {
+        None => None,
+        Some(search) => Some(
+            tokio::task::spawn_blocking(move || Search::open(&search, addr.ip()))
+                .await
+                .map_err(|error| fault(io::Error::other(error)))??,
+        ),
+    };
+    Ok(BlindServer { listener, addr, tls, search, options })
 }
 
 impl BlindServer {
@@ -93,8 +103,11 @@ impl BlindServer {
         let places = u32::try_from(limits.connections).unwrap_or(u32::MAX);
         let (stop, stopped) = stop();
         let rooms = Rooms::new(self.options.floor, limits, stopped.clone());
+        if let Some(search) = self.search.clone() {
+            tokio::spawn(search.keep_up(stopped.clone()));
+        }
         let door = Door {
-            app: routes(rooms),
+            app: routes(rooms, self.search.as_ref()),
             tls: self.tls.map(|tls| tls.acceptor),
             limits,
             stopped,
@@ -180,12 +193,13 @@ where
     }
 }
 
-fn routes(rooms: Rooms) -> Router {
-    Router::new()
+fn routes(rooms: Rooms, search: Option<&Search>) -> Router {
+    let own = Router::new()
         .route("/", get(|| async { GREETING }))
         .route("/health", get(|| async { "ok" }))
         .route("/call/v1/{room}", get(call))
-        .with_state(rooms)
+        .with_state(rooms);
+    search.map_or(own.clone(), |search| own.merge(search.routes()))
 }
 
 async fn call(
@@ -228,6 +242,9 @@ pub enum ServerError {
     /// Certificate and key do not go together, or not with TLS.
     #[error("certificate: {0}")]
     Tls(#[from] rustls::Error),
+    /// The search cannot be served.
+    #[error(transparent)]
+    Search(#[from] SearchError),
     /// No certificate could be made.
     #[error("self-signed certificate: {0}")]
     SelfSigned(#[from] rcgen::Error),

@@ -37,7 +37,10 @@ const PURE_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("tobari-core", &["chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
     ("tobari-plan", &["serde", "thiserror"]),
     ("tobari-enclave", &["chacha20", "rand_core", "serde", "subtle", "thiserror", "zeroize"]),
-    ("tobari-apps", &["chacha20", "rand_core", "serde", "serde_json", "sha2", "subtle", "thiserror", "zeroize"]),
+    (
+        "tobari-apps",
+        &["chacha20", "curve25519-dalek", "rand_core", "serde", "serde_json", "sha2", "subtle", "thiserror", "zeroize"],
+    ),
     ("tobari-device", &["rand_core", "subtle", "zeroize"]),
 ];
 

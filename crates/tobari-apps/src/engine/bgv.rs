@@ -17,6 +17,9 @@ use tobari_plan::program::{Encoding, Kind, Op, Shape};
 /// Bytes of a ciphertext's factor and of the bound on its noise.
 const OWN: u64 = 12;
 
+/// Compact plaintexts of a sum that are prepared at once: more would only push each other out of the caches.
+const PREPARED: usize = 4;
+
 /// Computes with ciphertexts of BGV; knows no secret key.
 ///
 /// ```
@@ -54,14 +57,63 @@ struct Tables {
     public: Option<PublicKey>,
 }
 
-/// A value under BGV: a ciphertext, cut into digits or not, a plaintext, or one evaluation key.
+/// A value under BGV: a ciphertext, cut into digits or not, a plaintext, prepared or compact, or one evaluation key.
 pub struct BgvValue(Inner);
 
 enum Inner {
     Ciphertext(Ciphertext),
     Hoisted(Hoisted<'static>),
     Plaintext(PreparedPlaintext),
+    Compact(Compact),
     Key(EvaluationKeys),
+}
+
+/// A plaintext as its coefficients modulo `t`, from 0 on, each in [`width`] bytes, the lowest first; each use prepares it anew.
+struct Compact {
+    parameters: LatticeParameters,
+    level: u16,
+    bytes: Vec<u8>,
+}
+
+/// Bytes of a coefficient in memory: a word would be twice as many as most need.
+fn width(t: u64) -> usize {
+    if t >> 32 == 0 { 4 } else { 8 }
+}
+
+impl Compact {
+    fn new(parameters: &LatticeParameters, level: u16, plaintext: &Plaintext) -> Self {
+        let t = parameters.error_factor();
+        let mut bytes = Vec::with_capacity(parameters.degree() * width(t));
+        for coefficient in plaintext.coefficients() {
+            let residue = coefficient.rem_euclid(t as i64).to_le_bytes();
+            bytes.extend_from_slice(&residue[..width(t)]);
+        }
+        Self { parameters: parameters.clone(), level, bytes }
+    }
+
+    /// Of such bytes, all of them below `t`.
+    fn read(parameters: &LatticeParameters, level: u16, bytes: &[u8]) -> Result<Self, EngineError> {
+        let compact = Self { parameters: parameters.clone(), level, bytes: bytes.to_vec() };
+        let t = parameters.error_factor() as i64;
+        let below = compact.residues().iter().fold(true, |all, residue| all & (0..t).contains(residue));
+        if below { Ok(compact) } else { Err(EngineError::Malformed("coefficient")) }
+    }
+
+    fn residues(&self) -> Vec<i64> {
+        match width(self.parameters.error_factor()) {
+            4 => self.bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes).into()).collect(),
+            _ => self.bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect(),
+        }
+    }
+
+    fn plaintext(&self) -> Result<Plaintext, EngineError> {
+        Ok(Plaintext::from_coefficients(&self.parameters, &self.residues())?)
+    }
+
+    /// Ready for ciphertexts over so many primes.
+    fn prepare(&self, primes: usize) -> Result<PreparedPlaintext, EngineError> {
+        Ok(PreparedPlaintext::new(&self.parameters, &self.plaintext()?, primes)?)
+    }
 }
 
 impl BgvValue {
@@ -78,6 +130,7 @@ impl BgvValue {
             Inner::Ciphertext(ciphertext) => Some(ciphertext.parameters()),
             Inner::Hoisted(hoisted) => Some(hoisted.ciphertext().parameters()),
             Inner::Plaintext(plaintext) => Some(plaintext.parameters()),
+            Inner::Compact(compact) => Some(&compact.parameters),
             Inner::Key(keys) => keys.only().map(EvaluationKey::parameters),
         }
     }
@@ -88,6 +141,7 @@ impl BgvValue {
             Inner::Ciphertext(ciphertext) => ciphertext.memory(),
             Inner::Hoisted(hoisted) => hoisted.memory(),
             Inner::Plaintext(plaintext) => plaintext.memory(),
+            Inner::Compact(compact) => compact.bytes.len(),
             Inner::Key(keys) => keys.memory(),
         };
         memory as u64
@@ -161,6 +215,17 @@ impl BgvEngine {
         self.plaintext(&self.tables.encoder.encode(slots)?, level)
     }
 
+    /// The same integers as a value that takes no more memory than their coefficients do, and is prepared whenever it is used: for what is used
+    /// once, where a prepared one would take a word for each coefficient and prime until then.
+    ///
+    /// # Errors
+    /// As [`Self::integers`].
+    pub fn compact(&self, slots: &[i64], level: u16) -> Result<BgvValue, EngineError> {
+        self.sizes().primes(level)?;
+        let plaintext = self.tables.encoder.encode(slots)?;
+        Ok(BgvValue(Inner::Compact(Compact::new(&self.tables.parameters, level, &plaintext))))
+    }
+
     /// The only key of these.
     ///
     /// # Errors
@@ -201,7 +266,17 @@ impl BgvEngine {
         })
     }
 
-    /// The shape of a key for rotations.
+    /// The shape of a plaintext that is prepared when it is used.
+    ///
+    /// # Errors
+    /// [`EngineError::Level`].
+    pub fn compact_shape(&self, level: u16) -> Result<Shape, EngineError> {
+        let shape = self.plaintext_shape(level)?;
+        let bytes = (self.tables.parameters.degree() * width(self.tables.parameters.error_factor())) as u64;
+        Ok(Shape { resident: bytes, raw: bytes, ..shape })
+    }
+
+    /// The shape of a key for rotations, or for swapping the rows.
     ///
     /// # Errors
     /// [`EngineError`] for no such level, or parameters without a special prime.
@@ -230,6 +305,7 @@ impl BgvEngine {
             Inner::Ciphertext(ciphertext) => self.ciphertext_shape(level(ciphertext.level())),
             Inner::Hoisted(hoisted) => self.sizes().hoisted(level(hoisted.ciphertext().level()), OWN),
             Inner::Plaintext(plaintext) => self.plaintext_shape(level(plaintext.level())),
+            Inner::Compact(compact) => self.compact_shape(compact.level),
             Inner::Key(keys) => self.relinearization_key_shape(level(keys.only().map_or(0, EvaluationKey::level))),
         };
         Ok(Shape { resident: value.memory(), ..shape? })
@@ -250,14 +326,22 @@ impl BgvEngine {
 
     /// A step on plaintexts alone: their slots in the clear.
     fn plain(&self, step: usize, op: Op, args: &[&BgvValue], level: u16) -> Result<BgvValue, EngineError> {
-        let slots = |arg: &&BgvValue| match &arg.0 {
-            Inner::Plaintext(plaintext) => {
-                Ok(ClearValue::Integers(self.tables.encoder.decode(&unprepared(plaintext)?)))
-            }
-            _ => Err(unexpected(op)),
+        let args = args.iter().map(|arg| self.slots(op, &arg.0)).collect::<Result<Vec<_>, _>>()?;
+        self.plain_of(step, op, &args.iter().collect::<Vec<_>>(), level)
+    }
+
+    /// What a plaintext has in its slots.
+    fn slots(&self, op: Op, value: &Inner) -> Result<ClearValue, EngineError> {
+        let plaintext = match value {
+            Inner::Plaintext(plaintext) => unprepared(plaintext)?,
+            Inner::Compact(compact) => compact.plaintext()?,
+            _ => return Err(unexpected(op)),
         };
-        let args = args.iter().map(slots).collect::<Result<Vec<_>, _>>()?;
-        match self.tables.clear.step(step, op, &args.iter().collect::<Vec<_>>())? {
+        Ok(ClearValue::Integers(self.tables.encoder.decode(&plaintext)))
+    }
+
+    fn plain_of(&self, step: usize, op: Op, args: &[&ClearValue], level: u16) -> Result<BgvValue, EngineError> {
+        match self.tables.clear.step(step, op, args)? {
             ClearValue::Integers(slots) => self.integers(&slots, level),
             _ => Err(unexpected(op)),
         }
@@ -265,9 +349,18 @@ impl BgvEngine {
 
     /// A ciphertext from arguments of which at least one is encrypted.
     fn encrypted(&self, step: usize, op: Op, args: &[&BgvValue], level: usize) -> Result<Ciphertext, EngineError> {
-        let evaluator = &self.tables.evaluator;
         let args: Vec<&Inner> = args.iter().map(|arg| &arg.0).collect();
-        Ok(match (op, &args[..]) {
+        if op != Op::Dot && args.iter().any(|arg| matches!(arg, Inner::Compact(_))) {
+            let ready = args.iter().map(|arg| prepared(arg, level)).collect::<Result<Vec<_>, _>>()?;
+            let both = args.iter().zip(&ready).map(|(arg, ready)| ready.as_ref().unwrap_or(arg));
+            return self.unpacked(step, op, &both.collect::<Vec<_>>(), level);
+        }
+        self.unpacked(step, op, &args, level)
+    }
+
+    fn unpacked(&self, step: usize, op: Op, args: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
+        let evaluator = &self.tables.evaluator;
+        Ok(match (op, args) {
             (Op::Add, terms) => self.sum(op, terms, level)?,
             (Op::Sub, [Inner::Ciphertext(a), Inner::Ciphertext(b)]) => {
                 evaluator.sub(&*self.lowered(a, level)?, &*self.lowered(b, level)?)?
@@ -287,6 +380,7 @@ impl BgvEngine {
             (Op::Mul, [Inner::Ciphertext(a), Inner::Plaintext(b)]) => evaluator.mul_prepared(a, b)?,
             (Op::Dot, pairs) => self.dot(step, pairs, level)?,
             (Op::Rotate(steps), [Inner::Ciphertext(a), Inner::Key(keys)]) => evaluator.rotate(a, steps, keys)?,
+            (Op::Swap, [Inner::Ciphertext(a), Inner::Key(keys)]) => evaluator.swap_rows(a, keys)?,
             (Op::RotateHoisted(steps), [Inner::Hoisted(a), Inner::Key(keys)]) => {
                 evaluator.rotate_cut(a, steps, keys)?
             }
@@ -325,24 +419,38 @@ impl BgvEngine {
         Ok(sum)
     }
 
-    /// Products of ciphertexts in one pass, then those of plaintexts.
+    /// Products of ciphertexts in one pass, or in a few where plaintexts have to be prepared, then those of plaintexts.
     fn dot(&self, step: usize, pairs: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
+        let evaluator = &self.tables.evaluator;
         let (mut lowered, mut products) = (Vec::new(), Vec::new());
         for pair in pairs.chunks_exact(2) {
             match pair {
-                [Inner::Ciphertext(a), Inner::Plaintext(b)] => lowered.push((self.lowered(a, level)?, b)),
-                [Inner::Plaintext(a), Inner::Plaintext(b)] => {
-                    let pair = [a, b].map(|plaintext| BgvValue(Inner::Plaintext(plaintext.clone())));
-                    products.push(self.plain(step, Op::Mul, &pair.each_ref(), level as u16 - 1)?);
+                [Inner::Ciphertext(a), b @ (Inner::Plaintext(_) | Inner::Compact(_))] => {
+                    lowered.push((self.lowered(a, level)?, *b));
+                }
+                [Inner::Plaintext(_) | Inner::Compact(_), Inner::Plaintext(_) | Inner::Compact(_)] => {
+                    let slots = |inner: &&Inner| self.slots(Op::Dot, inner);
+                    let [a, b] = [slots(&pair[0])?, slots(&pair[1])?];
+                    products.push(self.plain_of(step, Op::Mul, &[&a, &b], level as u16 - 1)?);
                 }
                 _ => return Err(unexpected(Op::Dot)),
             }
         }
-        if lowered.is_empty() {
-            return Err(unexpected(Op::Dot));
+        let compact = lowered.iter().any(|(_, b)| matches!(b, Inner::Compact(_)));
+        let (mut sum, at_once) = (None, if compact { PREPARED } else { lowered.len().max(1) });
+        for part in lowered.chunks(at_once) {
+            let ready = part.iter().map(|(_, b)| prepared(b, level)).collect::<Result<Vec<_>, _>>()?;
+            let both = part.iter().zip(&ready).map(|((a, b), ready)| match ready.as_ref().unwrap_or(b) {
+                Inner::Plaintext(b) => Ok((&**a, b)),
+                _ => Err(unexpected(Op::Dot)),
+            });
+            let part = evaluator.dot_prepared(&both.collect::<Result<Vec<_>, _>>()?)?;
+            match &mut sum {
+                None => sum = Some(part),
+                Some(sum) => evaluator.add_assign(sum, &part)?,
+            }
         }
-        let pairs: Vec<_> = lowered.iter().map(|(a, b)| (&**a, *b)).collect();
-        let sum = BgvValue(Inner::Ciphertext(self.tables.evaluator.dot_prepared(&pairs)?));
+        let sum = BgvValue(Inner::Ciphertext(sum.ok_or_else(|| unexpected(Op::Dot))?));
         let terms: Vec<&Inner> = std::iter::once(&sum).chain(&products).map(|value| &value.0).collect();
         if products.is_empty() { into_ciphertext(sum) } else { self.sum(Op::Dot, &terms, level) }
     }
@@ -361,6 +469,14 @@ const NO_PUBLIC_KEY: &str = "expected a public key for floods, found none";
 
 fn unexpected(op: Op) -> EngineError {
     EngineError::Step(format!("expected arguments that {op} takes, found others"))
+}
+
+/// A compact plaintext, made ready for so many primes; none for all else.
+fn prepared(value: &Inner, primes: usize) -> Result<Option<Inner>, EngineError> {
+    match value {
+        Inner::Compact(compact) => Ok(Some(Inner::Plaintext(compact.prepare(primes)?))),
+        _ => Ok(None),
+    }
 }
 
 /// What was prepared.
@@ -435,6 +551,10 @@ impl Engine for BgvEngine {
         match &value.0 {
             Inner::Ciphertext(ciphertext) => of_ciphertext(ciphertext, bytes),
             Inner::Hoisted(hoisted) => of_ciphertext(hoisted.ciphertext(), bytes),
+            Inner::Compact(compact) => match encoding {
+                Encoding::Packed => put(&wire::pack_plaintext(&compact.plaintext()?, parameters)?, bytes),
+                Encoding::Raw => put(&compact.bytes, bytes),
+            },
             Inner::Plaintext(plaintext) => put(&wire::pack_plaintext(&unprepared(plaintext)?, parameters)?, bytes),
             Inner::Key(keys) => match encoding {
                 Encoding::Packed => put(&wire::encode_evaluation_keys(keys, parameters), bytes),
@@ -455,6 +575,15 @@ impl Engine for BgvEngine {
             Kind::Hoisted => {
                 let ciphertext = into_ciphertext(self.ciphertext(of_ciphertext()?)?)?;
                 BgvValue(Inner::Hoisted(self.tables.evaluator.hoist(&ciphertext)?.into_owned()))
+            }
+            Kind::Plain if *shape == self.compact_shape(shape.level)? => {
+                let compact = match encoding {
+                    Encoding::Packed => {
+                        Compact::new(parameters, shape.level, &wire::unpack_plaintext(bytes, parameters)?)
+                    }
+                    Encoding::Raw => Compact::read(parameters, shape.level, bytes)?,
+                };
+                BgvValue(Inner::Compact(compact))
             }
             Kind::Plain => self.plaintext(&wire::unpack_plaintext(bytes, parameters)?, shape.level)?,
             Kind::Key => self.key(match encoding {

@@ -362,6 +362,9 @@ impl Shapes for CkksEngine {
         if matches!(op, Op::Flood(_)) {
             return Err(NO_FLOOD.to_owned());
         }
+        if op == Op::Swap {
+            return Err("expected one row of slots, found a step that swaps two".to_owned());
+        }
         self.ready(kind, level).map_err(|error| error.to_string())
     }
 }

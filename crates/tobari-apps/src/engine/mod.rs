@@ -16,6 +16,7 @@
 //! | ciphertext | `2 l N` words | the wire's: packed bit by bit | its words ([`words`]) |
 //! | hoisted ciphertext | `2 l N + d r(l) N` words | the ciphertext: its digits are made again | the same of its words |
 //! | plaintext of BGV | `l N` words | `N` coefficients modulo `t`, packed: an element is made again | the same |
+//! | compact plaintext of BGV | `N` coefficients of 4 bytes, or 8: each use prepares it anew | packed | as in memory |
 //! | plaintext of CKKS | `l N + N/2` words | its scale and `N/2` doubles: encoded again, to the same bits on every machine | the same |
 //! | key | `2 d r(l) N` words, a rotation's `N/2 + 512` bytes more | the wire's: half of it is a seed, the other half packed | both halves as words |
 //!

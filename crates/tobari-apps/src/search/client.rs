@@ -78,6 +78,11 @@ impl<'a> Asker<'a> {
         Ok(Self { holder: Decryptor::new(secret)?, encoder: Encoder::new(parameters)?, parameters, t })
     }
 
+    /// The key's parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        self.parameters
+    }
+
     /// A query for numbers, one for each group of a layout: ciphertexts by limb, and by block where there are several groups. Every slot has its group's
     /// number.
     ///

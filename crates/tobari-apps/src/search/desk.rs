@@ -3,19 +3,30 @@
 //! **What is counted.** A query is a test for membership, and one for the longest match as many as it has sites: its client's budget pays them, and so
 //! does the client's budget for each region of the table that a place of the query touches, as nobody knows which one is meant. Every block of an answer
 //! is a use of the client's key, because it tells a little of the noise: the statistical distance of a block ([`super::server::Matcher::distance`]) times the uses
-//! of a key is what its owner can have learnt besides answers. Whoever is at the end of a budget is refused, and nothing is computed.
+//! of a key is what its owner can have learnt besides answers. Of a table with labels evaluations are paid instead of questions ([`Desk::serve_labelled`]). Whoever is at the end of a budget is refused, and nothing is computed.
 //!
 //! **What is told** to whoever keeps a log: who asked which table for how many sites, never where, and nothing of the query itself.
 
+pub mod ledger;
+mod served;
+
 use super::messages::{self, CLIENT_BYTES, MAX_BLOCKS, MessageError, Query, TABLE_BYTES};
+use super::oprf::{self, labels::Labeller};
 use super::panel::Panel;
 use super::program::{self, EntryError, Keys, Layout, Shape};
 use super::server::{AnswerError, Granularity, Matcher};
+use super::table::Table;
+use ledger::Account;
 use rand_core::CryptoRng;
+use served::Served;
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 use std::sync::Arc;
 use tobari_core::params::{LatticeError, NamedSet};
 use tobari_core::rlwe::PublicKey;
+
+mod labelled;
+
+pub use labelled::{AdmittedEvaluation, AskedEvaluation};
 
 /// What clients may ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +99,12 @@ pub enum Refusal {
         /// The region's first site.
         start: u32,
     },
+    /// A question with labels to a table without, or the other way round.
+    #[error("expected a question {0}, found one of the other kind")]
+    Mode(&'static str),
+    /// Labels under a key that is not the table's any more.
+    #[error("expected labels under the table's present key, found others: have them evaluated again")]
+    Revision,
     /// A question that this table does not answer.
     #[error("expected a question that the table answers, {0}")]
     Question(&'static str),
@@ -117,36 +134,6 @@ pub enum Refusal {
     Parameters(#[from] LatticeError),
 }
 
-/// A table as it is served.
-struct Served {
-    panel: Panel,
-    least: u32,
-}
-
-impl Served {
-    /// Whether the table answers such a question at such places.
-    fn admits(&self, shape: Shape, starts: &[u32]) -> Result<(), Refusal> {
-        match shape {
-            Shape::Word { .. } => Err(Refusal::Question("a pattern of a panel")),
-            Shape::Pattern { length, .. } | Shape::Longest { length, .. } => {
-                let check = |start: &u32| self.panel.check(*start as usize, length);
-                Ok(starts.iter().try_for_each(check).map_err(EntryError::from)?)
-            }
-        }
-    }
-
-    /// The layout of an answer: as many slots as the fullest windows would need, so that the number of patterns in these does not show. The number of
-    /// different places shows, which is public.
-    fn layout(&self, shape: Shape, starts: &[u32], slots: usize) -> Layout {
-        let different = 1 + starts.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        Layout::new(shape, slots, |sites| different * self.panel.most_patterns(sites).unwrap_or(0) as usize)
-    }
-
-    fn most(&self) -> u64 {
-        self.panel.haplotypes() as u64
-    }
-}
-
 /// A key, and how often it was used.
 struct Registered {
     public: Arc<PublicKey>,
@@ -154,8 +141,10 @@ struct Registered {
 }
 
 /// A client.
+#[derive(Default)]
 struct Client {
     keys: BTreeMap<&'static str, Registered>,
+    /// Made, of all tables together.
     tests: u64,
     /// By table and region, how many tests were made.
     regions: BTreeMap<([u8; TABLE_BYTES], u32), u64>,
@@ -165,6 +154,8 @@ struct Client {
 pub struct Desk {
     limits: Limits,
     tables: BTreeMap<[u8; TABLE_BYTES], Arc<Served>>,
+    /// Of those of them that have labels.
+    labellers: BTreeMap<[u8; TABLE_BYTES], Arc<Labeller>>,
     clients: BTreeMap<[u8; CLIENT_BYTES], Client>,
     matchers: BTreeMap<&'static str, Arc<Matcher>>,
 }
@@ -176,18 +167,38 @@ pub struct Admitted {
     public: Arc<PublicKey>,
     query: Query,
     layout: Layout,
+    labeller: Option<Arc<Labeller>>,
 }
 
 impl Desk {
     /// Without a table.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, tables: BTreeMap::new(), clients: BTreeMap::new(), matchers: BTreeMap::new() }
+        let (tables, labellers) = (BTreeMap::new(), BTreeMap::new());
+        Self { limits, tables, labellers, clients: BTreeMap::new(), matchers: BTreeMap::new() }
     }
 
     /// Serves a panel; patterns that fewer than `least` haplotypes have are as if they were absent. One of the same name is replaced, and clients keep
-    /// their keys and budgets.
+    /// their keys and budgets. It has no labels, whatever was there before ([`Self::serve_labelled`]).
     pub fn serve(&mut self, name: [u8; TABLE_BYTES], panel: Panel, least: u32) {
-        self.tables.insert(name, Arc::new(Served { panel, least }));
+        self.labellers.remove(&name);
+        self.tables.insert(name, Arc::new(Served::of_panel(panel, least)));
+    }
+
+    /// Serves any table under its name; one of the same name is replaced, and clients keep their keys and budgets.
+    ///
+    /// # Errors
+    /// [`Refusal::Question`] for keys that no question has room for.
+    pub fn serve_table(&mut self, table: Table) -> Result<(), Refusal> {
+        let name = table.name;
+        self.labellers.remove(&name);
+        self.tables.insert(name, Arc::new(Served::of_table(table)?));
+        Ok(())
+    }
+
+    /// Serves a table no longer; clients keep their keys and budgets.
+    pub fn withdraw(&mut self, name: &[u8; TABLE_BYTES]) {
+        self.labellers.remove(name);
+        self.tables.remove(name);
     }
 
     /// Registers a client's key for questions of one size: bytes of a registration under a set of parameters. A new key is used anew; the budget is
@@ -202,29 +213,46 @@ impl Desk {
         if self.clients.len() >= most && !self.clients.contains_key(&client) {
             return Err(Refusal::Clients { most });
         }
-        let new = || Client { keys: BTreeMap::new(), tests: self.limits.tests, regions: BTreeMap::new() };
-        let client = self.clients.entry(client).or_insert_with(new);
+        let client = self.clients.entry(client).or_default();
         client.keys.insert(set.name, Registered { public: Arc::new(public), uses: 0 });
         Ok(())
     }
 
-    /// Tests that a client may still make.
-    pub fn tests_left(&self, client: &[u8; CLIENT_BYTES]) -> Option<u64> {
-        self.clients.get(client).map(|client| client.tests)
+    /// What a client has used up; none of one that is not registered.
+    pub fn account(&self, client: &[u8; CLIENT_BYTES]) -> Option<Account> {
+        let known = self.clients.get(client)?;
+        let uses = known.keys.iter().map(|(set, key)| (*set, key.uses)).collect();
+        Some(Account { client: *client, tests: known.tests, uses, regions: known.regions.clone() })
     }
 
-    /// Admits a query, which its client's budgets pay. What it costs, and what may be logged, comes with it.
+    /// Takes up an account that was kept. Its keys are registered again before, and are then used as often as the account says.
+    pub fn restore(&mut self, account: &Account) {
+        let client = self.clients.entry(account.client).or_default();
+        client.tests = account.tests;
+        client.regions = account.regions.clone();
+        client.keys.iter_mut().for_each(|(set, key)| key.uses = account.uses.get(set).copied().unwrap_or(key.uses));
+    }
+
+    /// Tests that a client may still make.
+    pub fn tests_left(&self, client: &[u8; CLIENT_BYTES]) -> Option<u64> {
+        self.clients.get(client).map(|client| self.limits.tests.saturating_sub(client.tests))
+    }
+
+    /// Admits a query, which its client's budgets pay, unless evaluations of its labels were paid. What it costs, and what may be logged, comes with it.
     ///
     /// # Errors
     /// [`Refusal`]; all budgets are as they were.
     pub fn admit(&mut self, bytes: &[u8]) -> Result<(Admitted, Asked), Refusal> {
         let (table, shape) = messages::query_head(bytes)?;
         let served = self.tables.get(&table).ok_or(Refusal::Table)?;
-        let set = shape.set(served.most()).ok_or(Refusal::Question("of fewer bits or sites"))?;
+        let mode = self.mode(&table).ok_or(Refusal::Table)?;
+        labelled::check(mode, messages::query_mode(bytes)?)?;
+        let labeller = self.labellers.get(&table).cloned();
+        let set = mode.set(shape, served.most()).ok_or(Refusal::Question("of fewer bits or sites"))?;
         let matcher = matcher(&mut self.matchers, &set)?;
         let query = messages::decode_query(bytes, matcher.parameters())?;
-        served.admits(shape, &query.starts)?;
-        let layout = served.layout(shape, &query.starts, matcher.slots());
+        served.admits(shape, &query.starts, matcher.slots())?;
+        let layout = served.layout(shape, &query.starts, matcher.slots()).ok_or(Refusal::Question("of fewer sites"))?;
         let blocks = layout.blocks();
         if blocks > MAX_BLOCKS {
             return Err(Refusal::Blocks { blocks });
@@ -232,22 +260,25 @@ impl Desk {
         let no_key = Refusal::Key { set: set.name };
         let Some(client) = self.clients.get_mut(&query.client) else { return Err(no_key) };
         let Some(key) = client.keys.get_mut(set.name) else { return Err(no_key) };
-        let (limits, tests, uses) = (&self.limits, shape.tests() as u64, blocks as u32);
-        let left = client.tests.checked_sub(tests).ok_or(Refusal::Budget { tests: limits.tests })?;
+        let tests = if labeller.is_some() { 0 } else { shape.tests() as u64 };
+        let (limits, uses) = (&self.limits, blocks as u32);
+        let made = client.tests.checked_add(tests).filter(|made| *made <= limits.tests);
+        let made = made.ok_or(Refusal::Budget { tests: limits.tests })?;
         let used = key.uses.checked_add(uses).filter(|used| *used <= limits.uses);
         let used = used.ok_or(Refusal::Uses { uses: limits.uses })?;
-        let regions = regions(&query.starts, shape.length(), limits.region);
+        let known: &[u32] = if labeller.is_some() { &[] } else { &query.starts };
+        let regions = regions(known, shape.length(), limits.region);
         for region in &regions {
             let before = client.regions.get(&(table, *region)).copied().unwrap_or(0);
             if before + tests > limits.region_tests {
                 return Err(Refusal::Region { tests: limits.region_tests, start: region * limits.region.max(1) });
             }
         }
-        (client.tests, key.uses) = (left, used);
+        (client.tests, key.uses) = (made, used);
         regions.into_iter().for_each(|region| *client.regions.entry((table, region)).or_default() += tests);
         let asked = Asked { client: query.client, table, shape, granularity: query.granularity };
         let (served, public) = (Arc::clone(served), Arc::clone(&key.public));
-        Ok((Admitted { served, matcher: Arc::clone(matcher), public, query, layout }, asked))
+        Ok((Admitted { served, matcher: Arc::clone(matcher), public, query, layout, labeller }, asked))
     }
 
     /// Admits and answers.
@@ -261,15 +292,21 @@ impl Desk {
 }
 
 impl Admitted {
-    /// The answer's bytes. How long it takes depends on what is public: table, places, what is asked and told.
+    /// The answer's bytes. How long it takes depends on what is public: table, places, what is asked and told, and whether labels of these
+    /// places are there already.
     ///
     /// # Errors
     /// [`Refusal`].
     pub fn answer(&self, rng: &mut impl CryptoRng) -> Result<Vec<u8>, Refusal> {
-        let Self { served, matcher, public, query, layout } = self;
-        let keys = Keys::new(matcher.modulus(), query.shape, &query.table);
-        let entries = keys.of_panel(&served.panel, &query.starts, served.least)?;
-        let of = (layout, keys.limbs());
+        let Self { served, matcher, public, query, layout, labeller } = self;
+        let (entries, limbs) = match labeller {
+            None => {
+                let keys = Keys::new(matcher.modulus(), query.shape, &query.table);
+                (served.entries(&keys, &query.starts)?, keys.limbs())
+            }
+            Some(labeller) => (served.labelled(labeller, query.shape, &query.starts)?, oprf::LIMBS),
+        };
+        let of = (layout, limbs);
         let answer = matcher.answer(public, &query.ciphertexts, &entries, of, query.granularity, rng)?;
         Ok(messages::encode_answer(&answer))
     }

@@ -3,12 +3,13 @@
 //! | kind | message | after version (`01`) and kind |
 //! |---|---|---|
 //! | 20 | registration | the client's public key, as an object of the lattice schemes |
-//! | 21 | query | table 32, client 16, what is asked (0 pattern, 1 longest match, 2 key), granularity (0 boolean, 1 count), sites of the pattern or bits of the key (1), places (1; none for a key), the first site of each (4), ascending; how many ciphertexts (2), and these, seeded |
+//! | 21 | query | table 32, client 16, what is asked (0 pattern, 1 longest match, 2 key; with labels 4 more), granularity (0 boolean, 1 count), sites of the pattern or bits of the key (1), places (1; none for a key), with labels their key's name 16, the first site of each place (4), ascending; how many ciphertexts (2), and these, seeded |
 //! | 22 | answer | granularity (1), limbs (1), blocks (2); for each block an `R` for each limb, and with counts `V`: ciphertexts over one prime |
 //!
-//! Integers are big-endian, and there is one byte string for each message. **Uniform halves are seeds only**: a key or a query whose client
+//! Before a question with labels there are two more ([`super::oprf::messages`]). Integers are big-endian, and there is one byte string for each message. **Uniform halves are seeds only**: a key or a query whose client
 //! chose the polynomials itself has no bytes here. The time to read a message depends on its length and on what is public in it.
 
+use super::oprf::{self, Mode};
 use super::panel::MAX_LENGTH;
 use super::program::{LIMBS, Shape, WORD_BITS};
 use super::server::{Block, Granularity};
@@ -31,6 +32,9 @@ const REGISTRATION: u8 = 0x20;
 const QUERY: u8 = 0x21;
 const ANSWER: u8 = 0x22;
 
+/// What a question with labels adds to what is asked.
+const LABELLED: u8 = 4;
+
 /// A query.
 pub struct Query {
     /// The table's name.
@@ -41,6 +45,8 @@ pub struct Query {
     pub granularity: Granularity,
     /// What is asked.
     pub shape: Shape,
+    /// Whether the number is one by the public rule, or a label.
+    pub mode: Mode,
     /// The first site at each place, ascending; one of them is meant. None for a key.
     pub starts: Vec<u32>,
     /// The number of a place and a pattern, or of a key, encrypted: by limb, and by block where the layout has several groups.
@@ -78,13 +84,13 @@ pub enum MessageError {
 }
 
 /// Takes fields from the front.
-struct Fields<'a> {
+pub(super) struct Fields<'a> {
     bytes: &'a [u8],
     taken: usize,
 }
 
 impl<'a> Fields<'a> {
-    fn open(bytes: &'a [u8], expected: u8) -> Result<Self, MessageError> {
+    pub(super) fn open(bytes: &'a [u8], expected: u8) -> Result<Self, MessageError> {
         let mut fields = Self { bytes, taken: 0 };
         let [version, found] = fields.array()?;
         let good = version == VERSION && found == expected;
@@ -98,13 +104,13 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], MessageError> {
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], MessageError> {
         let mut out = [0; N];
         out.copy_from_slice(self.take(N)?);
         Ok(out)
     }
 
-    fn rest(self) -> &'a [u8] {
+    pub(super) fn rest(self) -> &'a [u8] {
         &self.bytes[self.taken..]
     }
 
@@ -140,7 +146,11 @@ pub fn encode_query(query: &Query) -> Vec<u8> {
         Shape::Longest { .. } => 1,
         Shape::Word { .. } => 2,
     };
+    let kind = if query.mode == Mode::Plain { kind } else { kind + LABELLED };
     out.extend_from_slice(&[kind, query.granularity as u8, query.shape.length() as u8, query.starts.len() as u8]);
+    if let Mode::Labelled(revision) = &query.mode {
+        out.extend_from_slice(revision);
+    }
     query.starts.iter().for_each(|start| out.extend_from_slice(&start.to_be_bytes()));
     out.extend_from_slice(&(query.ciphertexts.len() as u16).to_be_bytes());
     query.ciphertexts.iter().for_each(|part| out.extend_from_slice(&wire::encode_seeded_ciphertext(part)));
@@ -152,29 +162,47 @@ pub fn encode_query(query: &Query) -> Vec<u8> {
 /// # Errors
 /// [`MessageError`].
 pub fn query_head(bytes: &[u8]) -> Result<([u8; TABLE_BYTES], Shape), MessageError> {
-    head(&mut Fields::open(bytes, QUERY)?).map(|(table, .., shape)| (table, shape))
+    head(&mut Fields::open(bytes, QUERY)?).map(|(table, _, _, shape, _)| (table, shape))
 }
 
-type Head = ([u8; TABLE_BYTES], [u8; CLIENT_BYTES], Granularity, Shape);
+/// Whether a query has labels.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn query_mode(bytes: &[u8]) -> Result<Mode, MessageError> {
+    head(&mut Fields::open(bytes, QUERY)?).map(|(.., mode)| mode)
+}
+
+/// Who asks, as the query says.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn query_client(bytes: &[u8]) -> Result<[u8; CLIENT_BYTES], MessageError> {
+    head(&mut Fields::open(bytes, QUERY)?).map(|(_, client, ..)| client)
+}
+
+type Head = ([u8; TABLE_BYTES], [u8; CLIENT_BYTES], Granularity, Shape, Mode);
 
 fn head(fields: &mut Fields<'_>) -> Result<Head, MessageError> {
     let (table, client, [kind], granularity) =
         (fields.array()?, fields.array()?, fields.array()?, fields.granularity()?);
     let [length, places] = fields.array()?.map(usize::from);
-    let shape = match kind {
+    let word = kind % LABELLED == 2;
+    let shape = match kind % LABELLED {
+        _ if kind >= 2 * LABELLED => return Err(MessageError::Malformed("kind of question")),
         0 => Shape::Pattern { places, length },
         1 => Shape::Longest { places, length },
         2 => Shape::Word { bits: length },
         _ => return Err(MessageError::Malformed("kind of question")),
     };
-    let word = kind == 2;
     if !(1..=if word { WORD_BITS } else { MAX_LENGTH }).contains(&length) {
         return Err(MessageError::Malformed("number of sites or bits"));
     }
     if !(if word { 0..=0 } else { 1..=MAX_PLACES }).contains(&places) {
         return Err(MessageError::Malformed("number of places"));
     }
-    Ok((table, client, granularity, shape))
+    let mode = if kind < LABELLED { Mode::Plain } else { Mode::Labelled(fields.array()?) };
+    Ok((table, client, granularity, shape, mode))
 }
 
 /// Reads a query.
@@ -183,7 +211,7 @@ fn head(fields: &mut Fields<'_>) -> Result<Head, MessageError> {
 /// [`MessageError`].
 pub fn decode_query(bytes: &[u8], parameters: &LatticeParameters) -> Result<Query, MessageError> {
     let mut fields = Fields::open(bytes, QUERY)?;
-    let (table, client, granularity, shape) = head(&mut fields)?;
+    let (table, client, granularity, shape, mode) = head(&mut fields)?;
     let places = if let Shape::Word { .. } = shape { 0 } else { shape.places() };
     let starts = (0..places).map(|_| Ok(u32::from_be_bytes(fields.array()?)));
     let starts: Vec<u32> = starts.collect::<Result<_, MessageError>>()?;
@@ -200,7 +228,7 @@ pub fn decode_query(bytes: &[u8], parameters: &LatticeParameters) -> Result<Quer
         fits.then_some(part).ok_or(MessageError::Malformed("level"))
     });
     let ciphertexts = ciphertexts.collect::<Result<_, _>>()?;
-    Ok(Query { table, client, granularity, shape, starts, ciphertexts })
+    Ok(Query { table, client, granularity, shape, mode, starts, ciphertexts })
 }
 
 /// So many parts of one length.
@@ -269,4 +297,5 @@ pub fn fuzz_messages(data: &[u8]) {
     if let Ok(blocks) = decode_answer(data, &parameters) {
         assert_eq!(encode_answer(&blocks), data);
     }
+    oprf::messages::fuzz(data);
 }

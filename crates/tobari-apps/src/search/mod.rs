@@ -24,16 +24,26 @@
 //! random slots anew for every query; places that hide the true one are a function of it ([`client::places`]).
 //!
 //! **What is not protected.** A server may answer anything. A client that makes malformed ciphertexts learns more: some bits of each `r`, or
-//! one comparison for every slot, and a longest match is as many tests as it has sites. Neither stops membership inference by many honest questions.
+//! one comparison for every slot, and a longest match is as many tests as it has sites; where that matters a table is served with labels instead of
+//! numbers ([`oprf`]). Neither stops membership inference by many honest questions.
 
 pub mod client;
 pub mod desk;
+pub mod fullness;
+pub mod hidden;
+pub mod identity;
 pub mod messages;
+pub mod oprf;
 pub mod panel;
+pub mod pbwt;
 pub mod program;
+pub mod question;
 pub mod server;
+pub mod simulated;
 pub mod table;
 
+#[doc(hidden)]
+pub use identity::fuzz_kept;
 #[doc(hidden)]
 pub use messages::fuzz_messages;
 #[doc(hidden)]

@@ -39,6 +39,9 @@ pub enum EntryError {
         /// The count.
         found: u64,
     },
+    /// No set of parameters for labels: a fault of this program.
+    #[error("expected a set of parameters for labels, found none")]
+    Set,
     /// A window that is not in the panel.
     #[error(transparent)]
     Panel(#[from] PanelError),

@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {
 
 /// What was measured for plans, if anything was.
 fn costs(json: bool) -> Result<(), Failure> {
-    let Some(kept) = reference::kept() else {
+    let Some(kept) = reference::kept(reference::SET) else {
         if json {
             let how = "tobari plan memory --recalibrate";
             return output::json(&json!({ "calibrated": false, "how": how }));
@@ -117,7 +117,7 @@ fn lattice(set: &NamedSet, json: bool) -> Result<(), Failure> {
     }
     let bits = bits.unwrap_or(0);
     output::result(format!(
-        "  {name:<10} {bits:>4}  N = {degree}, {log_qp} bits in {} + {} primes: {purpose}",
+        "  {name:<13} {bits:>4}  N = {degree}, {log_qp} bits in {} + {} primes: {purpose}",
         primes[0], primes[1]
     ));
     Ok(())

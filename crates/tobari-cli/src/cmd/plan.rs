@@ -1,10 +1,11 @@
 //! `tobari plan`: what a job will do here, and why, before it does it.
 
-use crate::args::{MemoryPlan, PlanJob, ReferenceArguments};
+use crate::args::{PanelArguments, PlanJob, RunArguments, SearchMethod};
 use crate::output::{self, Failure};
-use crate::reference::{self, Reference};
+use crate::reference::{self, Matrix, Pbwt, Reference};
 use serde_json::json;
 use std::process::ExitCode;
+use tobari_apps::search::pbwt::Size;
 use tobari_host::run::Status;
 use tobari_host::store::Folder;
 use tobari_plan::plan::{Plan, bytes};
@@ -12,17 +13,30 @@ use tobari_plan::plan::{Plan, bytes};
 /// Plans and prints.
 pub(crate) fn run(job: &PlanJob) -> Result<ExitCode, Failure> {
     match job {
-        PlanJob::Memory(arguments) => memory(arguments),
+        PlanJob::Memory(arguments) => {
+            let job = Reference::new(Matrix::new(arguments.working_set)?);
+            explain(&job, &arguments.common, arguments.run)
+        }
+        PlanJob::Search(arguments) => {
+            let SearchMethod::PbwtHe = arguments.method;
+            let job = Reference::new(Pbwt::new(size(&arguments.panel, arguments.length))?);
+            explain(&job, &arguments.common, arguments.run)
+        }
     }
 }
 
+/// A search of a panel.
+pub(crate) fn size(panel: &PanelArguments, length: usize) -> Size {
+    Size { haplotypes: panel.haplotypes, places: panel.places, length }
+}
+
 /// Threads of a job.
-pub(crate) fn threads(arguments: &ReferenceArguments) -> usize {
+pub(crate) fn threads(arguments: &RunArguments) -> usize {
     arguments.threads.map_or_else(tobari_host::threads::available, usize::from)
 }
 
 /// The folders of its tier, in order of speed.
-pub(crate) fn tiers(arguments: &ReferenceArguments) -> Vec<Folder> {
+pub(crate) fn tiers(arguments: &RunArguments) -> Vec<Folder> {
     match &arguments.tiers[..] {
         [] => vec![Folder { path: std::env::temp_dir(), quota_bytes: None }],
         folders => folders.to_vec(),
@@ -44,57 +58,58 @@ fn has_space(plan: &Plan, folders: &[Folder]) -> Result<(), Failure> {
     }
 }
 
-fn memory(arguments: &MemoryPlan) -> Result<ExitCode, Failure> {
-    let MemoryPlan { reference: common, run } = arguments;
+/// Prints the plan of a job, and carries it out if that is asked for.
+fn explain(job: &Reference, common: &RunArguments, run: bool) -> Result<ExitCode, Failure> {
     let (threads, tiers) = (threads(common), tiers(common));
-    let job = Reference::new(common.working_set)?;
-    let costs = reference::calibrate(&job, &tiers, common.recalibrate)?;
+    let costs = reference::calibrate(job, &tiers, common.recalibrate)?;
     let plan = job.plan(Some(common.memory), threads, &costs)?;
     let f = plan.forecast;
     if common.json {
-        output::json(&json!({
-            "job": "memory", "vectors": job.size.vectors, "diagonals": job.size.diagonals, "limit": common.memory,
+        let forecast = json!({
+            "job": job.work().job(), "limit": common.memory,
             "values": plan.site.memory, "seconds": f.seconds, "unlimited_seconds": f.unlimited, "stalled_seconds": f.stalled,
             "read": f.read, "written": f.written, "peak": f.peak, "steps": f.steps, "again": f.again,
-        }))?;
+        });
+        output::json(&joined(forecast, job.work().sizes()))?;
     } else {
-        let Reference { size, .. } = &job;
-        output::result(format!(
-            "{} encrypted vectors times a matrix of {} diagonals: {} of inputs, within {}",
-            size.vectors,
-            size.diagonals,
-            bytes(job.bytes()),
-            bytes(common.memory)
-        ));
+        output::result(format!("{}, within {}", job.work().title(), bytes(common.memory)));
         output::result(plan.explain(&costs).trim_end());
     }
-    if *run {
-        has_space(&plan, &tiers)?;
-        let checked = job.check(plan)?;
-        let outcome = job.run(&checked, threads, &tiers, &show)?;
-        let (progress, seconds) = (outcome.status.progress, outcome.status.seconds);
-        if common.json {
-            output::json(&json!({
-                "job": "memory", "right": outcome.right, "seconds": seconds, "read": progress.read, "written": progress.written,
-                "peak": outcome.peak, "values_peak": progress.peak, "tier": outcome.tier,
-                "tiers": outcome.folders.iter().map(|(path, bytes)| json!({ "folder": path, "bytes": bytes })).collect::<Vec<_>>(),
-            }))?;
-        } else {
-            output::result(format!(
-                "run: {seconds:.2} s ({:.2} of the forecast), {} read and {} written, {} of the process in memory at most; {}",
-                seconds / f.seconds,
-                bytes(progress.read),
-                bytes(progress.written),
-                outcome.peak.map_or_else(|| "an unknown part".to_owned(), bytes),
-                if outcome.right { "the result is that of the clear run" } else { "THE RESULT IS WRONG" }
-            ));
-            for (path, used) in &outcome.folders {
-                output::result(format!("  in {}: {}", path.display(), bytes(*used)));
-            }
-        }
-        return Ok(if outcome.right { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    if !run {
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(ExitCode::SUCCESS)
+    has_space(&plan, &tiers)?;
+    let checked = job.check(plan)?;
+    let outcome = job.run(&checked, threads, &tiers, &show)?;
+    let (progress, seconds) = (outcome.status.progress, outcome.status.seconds);
+    if common.json {
+        output::json(&json!({
+            "job": job.work().job(), "right": outcome.right, "seconds": seconds, "read": progress.read, "written": progress.written,
+            "peak": outcome.peak, "values_peak": progress.peak, "tier": outcome.tier,
+            "tiers": outcome.folders.iter().map(|(path, bytes)| json!({ "folder": path, "bytes": bytes })).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        output::result(format!(
+            "run: {seconds:.2} s ({:.2} of the forecast), {} read and {} written, {} of the process in memory at most; {}",
+            seconds / f.seconds,
+            bytes(progress.read),
+            bytes(progress.written),
+            outcome.peak.map_or_else(|| "an unknown part".to_owned(), bytes),
+            if outcome.right { "the result is that of the clear run" } else { "THE RESULT IS WRONG" }
+        ));
+        for (path, used) in &outcome.folders {
+            output::result(format!("  in {}: {}", path.display(), bytes(*used)));
+        }
+    }
+    Ok(if outcome.right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The fields of two objects.
+fn joined(mut one: serde_json::Value, other: serde_json::Value) -> serde_json::Value {
+    if let (Some(one), serde_json::Value::Object(other)) = (one.as_object_mut(), other) {
+        one.extend(other);
+    }
+    one
 }
 
 /// How far a run is, on a terminal.

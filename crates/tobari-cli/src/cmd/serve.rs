@@ -1,10 +1,11 @@
 //! `tobari serve`.
 
 use crate::args::ServeArguments;
+use crate::cmd::search::ServeSearchArguments;
 use crate::output::{self, Failure};
 use serde_json::json;
 use std::process::ExitCode;
-use tobari_server::{BlindServer, ServerOptions, Tls};
+use tobari_server::{BlindServer, SearchOptions, ServerOptions, Tls};
 use tokio::io::AsyncReadExt;
 
 /// Serves until it is told to stop.
@@ -32,7 +33,25 @@ fn options(arguments: &ServeArguments) -> ServerOptions {
     if let Some(rooms) = arguments.max_rooms {
         options.limits.rooms = rooms;
     }
+    options.search = search_options(&arguments.search);
     options
+}
+
+/// What of the search was asked for.
+fn search_options(arguments: &ServeSearchArguments) -> Option<SearchOptions> {
+    if arguments.tables.is_empty() {
+        return None;
+    }
+    let mut options = SearchOptions::new(arguments.tables.clone());
+    (options.tokens, options.open) = (arguments.tokens.clone(), arguments.open);
+    (options.data, options.audit) = (arguments.data.clone(), arguments.audit.clone());
+    let limits = &mut options.limits;
+    limits.tests = arguments.budget.unwrap_or(limits.tests);
+    limits.region = arguments.region.unwrap_or(limits.region);
+    limits.region_tests = arguments.region_budget.unwrap_or(limits.region_tests);
+    limits.uses = arguments.key_uses.unwrap_or(limits.uses);
+    options.queue = arguments.max_queries.map_or(options.queue, |queries| queries as usize);
+    Some(options)
 }
 
 fn announce(server: &BlindServer, arguments: &ServeArguments) -> Result<(), Failure> {
@@ -49,6 +68,9 @@ fn announce(server: &BlindServer, arguments: &ServeArguments) -> Result<(), Fail
     if let Some(fingerprint) = fingerprint {
         output::result(format!("certificate fingerprint (SHA-256): {fingerprint}"));
     }
+    if arguments.search.open {
+        output::say("warning: anybody may search who reaches this address, and budgets hold nobody");
+    }
     if arguments.floor.insecure_paper {
         output::say("warning: curves below 112 bits of security are admitted: for measurements only");
     }
@@ -56,7 +78,7 @@ fn announce(server: &BlindServer, arguments: &ServeArguments) -> Result<(), Fail
 }
 
 /// Ends at an interrupt or termination signal, or where asked at the end of standard input.
-async fn stop_signal(until_stdin_closes: bool) {
+pub(crate) async fn stop_signal(until_stdin_closes: bool) {
     tokio::select! {
         () = interrupted() => {}
         () = end_of_stdin(), if until_stdin_closes => {}

@@ -1,6 +1,6 @@
 //! What steps and moves cost here: a few seconds of measuring, kept for the next time.
 
-use super::Reference;
+use super::{Examples, Reference, Work};
 use crate::output::{self, Failure};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -13,8 +13,12 @@ use tobari_plan::cost::{Costs, TierSpeed};
 use tobari_plan::engine::Engine;
 use tobari_plan::program::{Encoding, Kind, Op, Shape};
 
-/// The name of the costs of cores in the cache.
+/// The name of the costs of cores in the cache; of other sets than the first, with their name behind it.
 const CORES: &str = "cores";
+
+fn name(set: &str) -> String {
+    if set == super::SET { CORES.to_owned() } else { format!("{CORES}-{set}") }
+}
 
 /// Costs as they were found, when, and for what.
 #[derive(Serialize, Deserialize)]
@@ -43,27 +47,28 @@ pub(crate) struct KeptTier {
 }
 
 /// What the costs must be of to hold for this program on this machine.
-fn ours() -> String {
-    format!("{} {} {}", env!("CARGO_PKG_VERSION"), RingKernels::best().name, super::SET)
+fn ours(set: &str) -> String {
+    format!("{} {} {set}", env!("CARGO_PKG_VERSION"), RingKernels::best().name)
 }
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
 }
 
-/// What was kept and still holds.
-pub(crate) fn kept() -> Option<Kept> {
-    let kept: Kept = cache::read(CORES).and_then(|bytes| serde_json::from_slice(&bytes).ok())?;
-    (kept.of == ours()).then_some(kept)
+/// What was kept of a set and still holds.
+pub(crate) fn kept(set: &str) -> Option<Kept> {
+    let kept: Kept = cache::read(&name(set)).and_then(|bytes| serde_json::from_slice(&bytes).ok())?;
+    (kept.of == ours(set)).then_some(kept)
 }
 
 /// The costs of cores, from the cache or measured, and of a tier in `folders`, measured.
 pub(crate) fn calibrate(reference: &Reference, folders: &[Folder], again: bool) -> Result<Costs, Failure> {
-    let mut kept = match kept().filter(|_| !again) {
+    let work = reference.work();
+    let mut kept = match kept(work.set()).filter(|_| !again) {
         Some(kept) => kept,
         None => {
             output::say("measuring what steps cost on this machine; it is kept for the next time");
-            Kept { of: ours(), measured: Some(now()), costs: measure(reference)?, tiers: Vec::new() }
+            Kept { of: ours(work.set()), measured: Some(now()), costs: measure(work)?, tiers: Vec::new() }
         }
     };
     let speeds = folders.iter().map(|folder| store::measure(folder, 2.0)).collect::<Result<Vec<_>, _>>()?;
@@ -73,7 +78,7 @@ pub(crate) fn calibrate(reference: &Reference, folders: &[Folder], again: bool) 
         KeptTier { folder: folder.path.clone(), speed, direct: found.direct, measured: now() }
     };
     kept.tiers = folders.iter().zip(&speeds).map(tier).collect();
-    if let Err(error) = cache::write(CORES, &serde_json::to_vec(&kept)?) {
+    if let Err(error) = cache::write(&name(work.set()), &serde_json::to_vec(&kept)?) {
         output::say(format!("could not keep it: {error}"));
     }
     let quotas = folders.iter().map(|folder| folder.quota_bytes);
@@ -110,28 +115,29 @@ fn fastest<T>(mut work: impl FnMut() -> Result<T, Failure>) -> Result<(f64, T), 
     last.map(|last| (best, last)).ok_or_else(|| Failure::Work("nothing was measured".to_owned()))
 }
 
-fn measure(reference: &Reference) -> Result<Costs, Failure> {
-    let engine = &reference.engine;
+fn measure(work: &dyn Work) -> Result<Costs, Failure> {
+    let engine = work.engine();
     let mut costs = Costs::unmeasured();
-    let inputs: Vec<BgvValue> = reference.examples()?;
-    let [vector, diagonal, rotation, product] = &inputs[..] else {
-        return Err(Failure::Work("expected four examples".to_owned()));
-    };
+    let Examples { vector, plain, steps, rotation, product } = &work.examples()?;
     let top = engine.top_level();
-    for level in [top, top / 2] {
+    for level in [top, top / 2, top / 4] {
         let step = |op: Op, args: &[&BgvValue]| fastest(|| Ok(engine.step(0, op, args)?));
         let (lower, low) = step(Op::LowerTo(level), &[vector])?;
-        let (rotate, turned) = step(Op::Rotate(1), &[&low, rotation])?;
+        let (rotate, turned) = step(Op::Rotate(*steps), &[&low, rotation])?;
+        let (hoist, hoisted) = step(Op::Hoist, &[&low])?;
         let found = [
             ("lower_to", lower),
             ("rotate", rotate),
+            ("swap", rotate),
+            ("hoist", hoist),
+            ("rotate_hoisted", step(Op::RotateHoisted(*steps), &[&hoisted, rotation])?.0),
             ("mul", step(Op::Mul, &[&low, &turned, product])?.0),
-            ("mul_plain", step(Op::Mul, &[&low, diagonal])?.0),
+            ("mul_plain", step(Op::Mul, &[&low, plain])?.0),
             ("add", step(Op::Add, &[&low, &turned])?.0),
             ("sub", step(Op::Sub, &[&low, &turned])?.0),
             ("scale", step(Op::Scale(3), &[&low])?.0),
             ("neg", step(Op::Neg, &[&low])?.0),
-            ("dot", step(Op::Dot, &[&low, diagonal, &turned, diagonal])?.0 / 2.0),
+            ("dot", step(Op::Dot, &[&low, plain, &turned, plain])?.0 / 2.0),
             ("rescale", step(Op::Rescale, &[&low])?.0),
             ("flood", step(Op::Flood(tobari_apps::matrix::FLOOD_BITS), &[&low])?.0),
         ];
@@ -139,11 +145,11 @@ fn measure(reference: &Reference) -> Result<Costs, Failure> {
             costs.steps.entry(name.to_owned()).or_default().insert(0, (level, seconds));
         }
     }
-    for (kind, value) in [(Kind::Encrypted, vector), (Kind::Plain, diagonal), (Kind::Key, rotation)] {
+    for (kind, value) in [(Kind::Encrypted, vector), (Kind::Plain, plain), (Kind::Key, rotation)] {
         let shape = engine.shape_of(value)?;
         let resident = shape.resident as f64;
         for (encoding, speeds) in [(Encoding::Raw, &mut costs.raw), (Encoding::Packed, &mut costs.packed)] {
-            let seconds = moves(reference, value, &shape, encoding)?;
+            let seconds = moves(work, value, &shape, encoding)?;
             speeds.insert(kind, seconds.map(|seconds| resident / seconds));
         }
     }
@@ -151,8 +157,8 @@ fn measure(reference: &Reference) -> Result<Costs, Failure> {
 }
 
 /// Seconds to export a value and to import it.
-fn moves(reference: &Reference, value: &BgvValue, shape: &Shape, encoding: Encoding) -> Result<[f64; 2], Failure> {
-    let engine = &reference.engine;
+fn moves(work: &dyn Work, value: &BgvValue, shape: &Shape, encoding: Encoding) -> Result<[f64; 2], Failure> {
+    let engine = work.engine();
     let mut bytes = vec![0; usize::try_from(shape.stored(encoding))?];
     let (export, ()) = fastest(|| Ok(engine.export(value, shape, encoding, &mut bytes)?))?;
     let (import, _) = fastest(|| Ok(engine.import(shape, encoding, &bytes)?))?;

@@ -76,6 +76,9 @@ impl Plaintext {
         t: &Modulus,
     ) -> Poly<Eval> {
         let ring = parameters.ring();
+        if factor == 1 {
+            return Poly::<Coeff>::from_integers(ring, ring.basis(level), &self.coefficients).forward();
+        }
         let factor = t.factor(factor);
         let mut residues = Zeroizing::new(vec![0; self.coefficients.len()]);
         (RingKernels::best().of_integers)(t, &self.coefficients, &mut residues);

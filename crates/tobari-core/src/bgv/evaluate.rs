@@ -336,40 +336,13 @@ impl Evaluator {
         Ok(())
     }
 
-    fn check_prepared(&self, a: &Ciphertext, m: &PreparedPlaintext) -> Result<(), EvaluateError> {
+    pub(super) fn check_prepared(&self, a: &Ciphertext, m: &PreparedPlaintext) -> Result<(), EvaluateError> {
         self.check(a)?;
         if m.parameters != self.parameters {
             return Err(EvaluateError::Parameters);
         }
         let (present, wanted) = (m.level(), a.level());
         if wanted > present { Err(EvaluateError::Level { present, wanted }) } else { Ok(()) }
-    }
-
-    /// `Σ a m`: every ciphertext and every plaintext is read once, and the sum is written once.
-    ///
-    /// # Errors
-    /// As [`Self::mul_prepared`].
-    ///
-    /// # Panics
-    /// If there is no pair.
-    pub fn dot_prepared(&self, pairs: &[(&Ciphertext, &PreparedPlaintext)]) -> Result<Ciphertext, EvaluateError> {
-        let (first, others) = (pairs[0].0, &pairs[1..]);
-        let alike = |(a, m): &(&Ciphertext, &PreparedPlaintext)| {
-            let parts = a.needs_relinearization() == first.needs_relinearization();
-            parts && a.level() == first.level() && a.factor == first.factor && a.level() <= m.level()
-        };
-        let ours =
-            |(a, m): &(&Ciphertext, &PreparedPlaintext)| self.check(a).is_ok() && m.parameters == self.parameters;
-        if !pairs.iter().all(|pair| ours(pair) && alike(pair)) {
-            let mut sum = self.mul_prepared(first, pairs[0].1)?;
-            for (a, m) in others {
-                self.add_assign(&mut sum, &self.mul_prepared(a, m)?)?;
-            }
-            return Ok(sum);
-        }
-        let elements: Vec<_> = pairs.iter().map(|(a, m)| (&a.inner, &m.element)).collect();
-        let norms = others.iter().fold(first.norm + pairs[0].1.norm, |sum, (a, m)| norms::sum([sum, a.norm + m.norm]));
-        Ok(Ciphertext { inner: rlwe::Ciphertext::inner_product(&elements), factor: first.factor, norm: norms })
     }
 
     /// `a` times an integer, taken modulo `t`.
@@ -527,7 +500,7 @@ impl Evaluator {
     }
 
     /// What came of `a` by a key switch.
-    fn switched(&self, parts: [Poly<Eval>; 2], a: &Ciphertext) -> Ciphertext {
+    pub(super) fn switched(&self, parts: [Poly<Eval>; 2], a: &Ciphertext) -> Ciphertext {
         let norm = norms::sum([a.norm, norms::switch(&self.parameters, a.level())]);
         Ciphertext { inner: rlwe::Ciphertext::new(&self.parameters, parts.into()), factor: a.factor, norm }
     }

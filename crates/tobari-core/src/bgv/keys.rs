@@ -86,6 +86,14 @@ impl<'a> Decryptor<'a> {
         SeededCiphertext::new(inner)
     }
 
+    /// `log2` of the largest coefficient of the phase, in absolute value: what [`Ciphertext::noise_bound`] bounds.
+    ///
+    /// # Panics
+    /// If the ciphertext is of other parameters.
+    pub fn noise(&self, ciphertext: &Ciphertext) -> f64 {
+        self.key.noise(&ciphertext.inner).log2()
+    }
+
     /// The message, which is right while [`Ciphertext::noise_budget`] is positive.
     ///
     /// # Panics
@@ -119,6 +127,10 @@ impl EvaluationKeys {
 
     pub(crate) fn inner(&self) -> &rlwe::EvaluationKeys {
         &self.inner
+    }
+
+    pub(super) fn generate(&mut self, secret: &SecretKey, element: usize, level: usize, rng: &mut impl CryptoRng) {
+        self.inner.generate_for_automorphism(secret, element, level, rng);
     }
 
     /// Moves the key for products out, to an object of its own.

@@ -38,8 +38,10 @@
 mod ciphertext;
 mod encode;
 mod evaluate;
+mod expand;
 mod keys;
 mod polynomial;
+mod sums;
 mod transform;
 
 #[cfg(test)]
@@ -52,5 +54,6 @@ pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use encode::{EncodeError, Encoder, Plaintext, PreparedPlaintext};
 pub(crate) use encode::{centred, modulus};
 pub use evaluate::{EvaluateError, Evaluator, Hoisted};
+pub use expand::Expansion;
 pub use keys::{Decryptor, Encryptor, EvaluationKeys};
 pub use transform::LinearTransform;

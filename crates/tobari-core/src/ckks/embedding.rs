@@ -21,7 +21,7 @@
 //! Constant time as far as the machine's additions and products are: subnormal numbers may be slower.
 
 use super::roots::half_circle;
-use crate::simd::{Parts, RingKernels};
+use crate::simd::{Parts, RingKernels, Wiped};
 use std::ops::{Add, Mul, Sub};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -135,17 +135,22 @@ impl Embedding {
     /// # Panics
     /// If there are more than `N/2` slots.
     pub fn to_coefficients(&self, slots: &[Complex]) -> Zeroizing<Vec<f64>> {
+        Zeroizing::new(self.scaled_coefficients(slots.iter().copied(), 1.0).to_vec())
+    }
+
+    /// The same coefficients times a factor.
+    pub(super) fn scaled_coefficients(&self, slots: impl ExactSizeIterator<Item = Complex>, factor: f64) -> Wiped<f64> {
         let n = self.slots();
         assert!(slots.len() <= n, "at most {n} slots, not {}", slots.len());
-        let mut values = Zeroizing::new(vec![0.0; 2 * n]);
+        let mut values = Wiped::new(vec![0.0; 2 * n]);
         let (re, im) = values.split_at_mut(n);
-        for (slot, place) in slots.iter().zip(&self.places) {
+        for (slot, place) in slots.zip(&self.places) {
             (re[*place as usize], im[*place as usize]) = (slot.re, slot.im);
         }
         (RingKernels::best().to_coefficients)(&self.twiddles, re, im);
-        // a power of two: exact
-        let share = 1.0 / n as f64;
-        values.iter_mut().for_each(|value| *value *= share);
+        // 1/n is a power of two: this rounds once, as the product by the factor alone would
+        let factor = factor / n as f64;
+        values.iter_mut().for_each(|value| *value *= factor);
         values
     }
 

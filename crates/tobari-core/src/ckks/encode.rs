@@ -20,6 +20,7 @@ use super::scale::{Magnitude, Scale};
 use super::{Complex, Embedding};
 use crate::params::{self, LatticeParameters};
 use crate::ring::{Coeff, Conversion, Eval, Modulus, Poly, Reconstruction};
+use crate::simd::Wiped;
 use zeroize::{Zeroize, Zeroizing};
 
 /// Numbers as an element of the ring, with their scale; wiped on drop.
@@ -164,8 +165,7 @@ impl Encoder {
     /// # Errors
     /// [`EncodeError`] for what does not fit.
     pub fn encode(&self, slots: &[f64], scale: &Scale, level: usize) -> Result<Plaintext, EncodeError> {
-        let slots: Vec<Complex> = slots.iter().copied().map(Complex::from).collect();
-        self.encode_complex(&Zeroizing::new(slots), scale, level)
+        self.encode_slots(slots.iter().copied().map(Complex::from), scale, level)
     }
 
     /// Complex numbers, from slot 0 on; the others are 0.
@@ -173,6 +173,15 @@ impl Encoder {
     /// # Errors
     /// [`EncodeError`] for what does not fit.
     pub fn encode_complex(&self, slots: &[Complex], scale: &Scale, level: usize) -> Result<Plaintext, EncodeError> {
+        self.encode_slots(slots.iter().copied(), scale, level)
+    }
+
+    fn encode_slots(
+        &self,
+        slots: impl ExactSizeIterator<Item = Complex> + Clone,
+        scale: &Scale,
+        level: usize,
+    ) -> Result<Plaintext, EncodeError> {
         let ring = self.parameters.ring();
         let coefficients = self.coefficients(slots, scale, level)?;
         let element = lift(ring, ring.basis(level), &coefficients).forward();
@@ -186,26 +195,30 @@ impl Encoder {
         scale: &Scale,
         level: usize,
     ) -> Result<Poly<Eval>, EncodeError> {
-        let coefficients = self.coefficients(slots, scale, level)?;
+        let coefficients = self.coefficients(slots.iter().copied(), scale, level)?;
         Ok(lift(self.parameters.ring(), self.parameters.ring().key_basis(level), &coefficients).forward())
     }
 
     /// Coefficients, scaled and not yet rounded, which fit the level.
-    fn coefficients(&self, slots: &[Complex], scale: &Scale, level: usize) -> Result<Zeroizing<Vec<f64>>, EncodeError> {
+    fn coefficients(
+        &self,
+        slots: impl ExactSizeIterator<Item = Complex> + Clone,
+        scale: &Scale,
+        level: usize,
+    ) -> Result<Wiped<f64>, EncodeError> {
         let n = self.slots();
         if slots.len() > n {
             return Err(EncodeError::Slots { most: n, found: slots.len() });
         }
-        let finite = |z: &Complex| z.re.is_finite() && z.im.is_finite();
-        if let Some(slot) = slots.iter().position(|z| !finite(z)) {
+        // all are looked at, without a branch: one pass of vectors
+        let finite = |z: Complex| (z.re.abs() < f64::INFINITY) & (z.im.abs() < f64::INFINITY);
+        if !slots.clone().fold(true, |all, z| all & finite(z)) {
+            let slot = slots.clone().position(|z| !finite(z)).unwrap_or(0);
             return Err(EncodeError::NotFinite { slot });
         }
         let (factor, most) = limits(&self.parameters, scale, level)?;
-        let mut coefficients = self.embedding.to_coefficients(slots);
-        for coefficient in coefficients.iter_mut() {
-            *coefficient *= factor;
-            check(*coefficient, most)?;
-        }
+        let coefficients = self.embedding.scaled_coefficients(slots, factor);
+        check(&coefficients, most)?;
         Ok(coefficients)
     }
 
@@ -322,14 +335,12 @@ fn limits(parameters: &LatticeParameters, scale: &Scale, level: usize) -> Result
     }
 }
 
-/// Refuses a scaled coefficient that is not well below half the modulus.
-fn check(coefficient: f64, half: Magnitude) -> Result<(), EncodeError> {
-    // infinity stands for every larger modulus
+/// Refuses scaled coefficients of which one is not well below half the modulus.
+fn check(coefficients: &[f64], half: Magnitude) -> Result<(), EncodeError> {
+    // infinity stands for every larger modulus: what is below it is finite
     let margin = half.to_f64() * (1.0 - 1.0 / (1u64 << 40) as f64);
-    if coefficient.is_finite() && coefficient.abs() < margin {
-        return Ok(());
-    }
-    Err(EncodeError::TooLarge { most: half.floor_log2() })
+    let fits = coefficients.iter().fold(true, |all, coefficient| all & (coefficient.abs() < margin));
+    if fits { Ok(()) } else { Err(EncodeError::TooLarge { most: half.floor_log2() }) }
 }
 
 /// A number in all slots is the constant polynomial `⌊Δ value⌉`.
@@ -343,7 +354,7 @@ pub(super) fn constant(
         return Err(EncodeError::NotFinite { slot: 0 });
     }
     let (factor, half) = limits(parameters, scale, level)?;
-    check(value * factor, half)?;
+    check(&[value * factor], half)?;
     Ok(Integer::round(value * factor))
 }
 

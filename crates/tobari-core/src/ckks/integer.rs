@@ -2,6 +2,7 @@
 
 use super::scale::times_power_of_two;
 use crate::ring::{Basis, Coeff, Factor, Modulus, Poly, Ring};
+use crate::simd::Wiped;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
@@ -53,7 +54,7 @@ pub(super) fn lift(ring: &Arc<Ring>, basis: Basis, coefficients: &[f64]) -> Poly
         return Poly::from_integers(ring, basis, &integers);
     }
     let integers: Vec<Integer> = coefficients.iter().map(|x| Integer::round(*x)).collect();
-    let integers = Zeroizing::new(Wiped(integers));
+    let integers = Zeroizing::new(Integers(integers));
     let most = integers.0.iter().map(|integer| integer.shift).max().unwrap_or(0);
     let mut element = Poly::any(ring, basis);
     for (row, table) in ring.tables(basis).enumerate() {
@@ -67,18 +68,18 @@ pub(super) fn lift(ring: &Arc<Ring>, basis: Basis, coefficients: &[f64]) -> Poly
 
 /// Coefficients below 2^51, rounded to the nearest integer, of two to the even one: added to `3 · 2^51` they are the low bits of a
 /// double whose last place counts one.
-fn small(coefficients: &[f64]) -> Option<Zeroizing<Vec<i64>>> {
+fn small(coefficients: &[f64]) -> Option<Wiped<i64>> {
     const SHIFT: f64 = 3.0 * (1u64 << 51) as f64;
     let most = (1u64 << 51) as f64;
     let all = coefficients.iter().fold(true, |all, x| all & (x.abs() < most));
     let integer = |x: &f64| (x + SHIFT).to_bits() as i64 - SHIFT.to_bits() as i64;
-    all.then(|| Zeroizing::new(coefficients.iter().map(integer).collect()))
+    all.then(|| Wiped::new(coefficients.iter().map(integer).collect()))
 }
 
 /// Integers that are wiped.
-struct Wiped(Vec<Integer>);
+struct Integers(Vec<Integer>);
 
-impl zeroize::Zeroize for Wiped {
+impl zeroize::Zeroize for Integers {
     fn zeroize(&mut self) {
         for integer in &mut self.0 {
             integer.mantissa.zeroize();

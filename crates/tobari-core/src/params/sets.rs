@@ -31,7 +31,7 @@ pub struct NamedSet {
 
 impl NamedSet {
     /// All of them.
-    pub const ALL: [NamedSet; 11] = [
+    pub const ALL: [NamedSet; 13] = [
         NamedSet {
             name: "ckks-a",
             purpose: "benchmark set A: CKKS, scale 2^30, five levels",
@@ -130,6 +130,24 @@ impl NamedSet {
             special: &[],
             digits: 4,
             plaintext_modulus: Some(1_099_511_922_689),
+        },
+        NamedSet {
+            name: "search-hidden",
+            purpose: "a query whose place is hidden: BGV modulo 1,032,193",
+            degree: 1 << 13,
+            data: &[50, 50, 50],
+            special: &[50],
+            digits: 3,
+            plaintext_modulus: Some(1_032_193),
+        },
+        NamedSet {
+            name: "pbwt",
+            purpose: "the positional Burrows-Wheeler transform under encryption, up to ten sites: BGV modulo 65,537",
+            degree: 1 << 15,
+            data: &[50; 15],
+            special: &[50, 50],
+            digits: 8,
+            plaintext_modulus: Some(65_537),
         },
     ];
 

@@ -78,6 +78,12 @@ impl Modulus {
         self.bits
     }
 
+    /// `⌊2^(53 + bits) / q⌋`.
+    #[inline(always)]
+    pub(crate) const fn ratio(&self) -> u64 {
+        self.ratio
+    }
+
     /// `x mod q`.
     #[inline(always)]
     pub const fn reduce(&self, x: u64) -> u64 {

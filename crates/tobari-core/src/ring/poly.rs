@@ -286,7 +286,8 @@ impl Poly<Coeff> {
     /// If there are not `N` coefficients, or a larger one.
     pub fn from_integers(ring: &Arc<Ring>, basis: Basis, coefficients: &[i64]) -> Self {
         assert_eq!(coefficients.len(), ring.degree());
-        assert!(coefficients.iter().all(|x| x.unsigned_abs() <= 1 << 51), "coefficients of at most 2^51");
+        let fits = coefficients.iter().fold(true, |all, x| all & (x.unsigned_abs() <= 1 << 51));
+        assert!(fits, "coefficients of at most 2^51");
         let mut poly = Self::any(ring, basis);
         for (table, row) in poly.rows_mut() {
             (RingKernels::best().of_integers)(table.modulus(), coefficients, row);
@@ -369,10 +370,28 @@ impl Poly<Eval> {
     /// # Panics
     /// If the rings differ, or the basis does not fit.
     pub fn times_assign(&mut self, other: &Self) {
-        assert!(Arc::ptr_eq(&self.ring, &other.ring), "elements of two rings");
-        let rows = other.rows_of(self.basis);
-        for ((table, row), other) in self.rows_mut().zip(rows) {
-            (RingKernels::best().mul_assign)(table.modulus(), row, other);
+        Self::all_times_assign(std::slice::from_mut(self), other);
+    }
+
+    /// `part *= other` for all parts, which are over one basis: what is read of `other` is used for all of them while it is near.
+    ///
+    /// # Panics
+    /// If the rings or the bases of the parts differ, or their basis does not fit.
+    pub fn all_times_assign(parts: &mut [Self], other: &Self) {
+        /// Residues of a piece: with its product it stays in the nearest cache.
+        const PIECE: usize = 1 << 10;
+        let Some(first) = parts.first() else { return };
+        let (ring, basis) = (Arc::clone(&first.ring), first.basis);
+        assert!(Arc::ptr_eq(&ring, &other.ring), "elements of two rings");
+        parts.iter().for_each(|part| part.check(&parts[0]));
+        let (kernel, degree) = (RingKernels::best().mul_assign, ring.degree());
+        for (row, (table, other)) in ring.tables(basis).zip(other.rows_of(basis)).enumerate() {
+            for (piece, other) in other.chunks(PIECE).enumerate() {
+                let start = row * degree + piece * PIECE;
+                for part in &mut *parts {
+                    kernel(table.modulus(), &mut part.values[start..start + other.len()], other);
+                }
+            }
         }
     }
 

@@ -3,6 +3,8 @@
 use super::keys::uniform;
 use crate::params::LatticeParameters;
 use crate::ring::{Eval, Poly, Seed};
+use crate::simd::RingKernels;
+use std::sync::Arc;
 
 /// Two elements, or three after a product, over the first data primes; the phase is `c_0 + c_1 s + c_2 s²`.
 #[derive(Clone)]
@@ -111,7 +113,7 @@ impl Ciphertext {
 
     /// The same in place.
     pub(crate) fn times_assign(&mut self, element: &Poly<Eval>) {
-        self.parts.iter_mut().for_each(|part| part.times_assign(element));
+        Poly::all_times_assign(&mut self.parts, element);
     }
 
     /// The sum of phases multiplied by elements, over the bases of the ciphertexts.
@@ -126,6 +128,34 @@ impl Ciphertext {
         };
         assert!(pairs.iter().all(|(ciphertext, _)| ciphertext.parts.len() == first.parts.len()), "as many parts");
         Self { parameters: first.parameters.clone(), parts: (0..first.parts.len()).map(part).collect() }
+    }
+
+    /// Adds such a sum: an element is read once for both parts, while it is near.
+    ///
+    /// # Panics
+    /// As [`Self::inner_product`], or for three parts.
+    pub(crate) fn add_inner_product(&mut self, pairs: &[(&Self, &Poly<Eval>)]) {
+        const BLOCK: usize = 512;
+        let (ring, basis) = (Arc::clone(self.parameters.ring()), self.parts[0].basis());
+        assert!(
+            pairs.iter().all(|(other, _)| other.parts.len() == 2 && other.parts[0].basis() == basis),
+            "as many rows"
+        );
+        let (kernels, mut scratch) = (RingKernels::best(), [0; BLOCK]);
+        for (row, table) in ring.tables(basis).enumerate() {
+            for start in (0..ring.degree()).step_by(BLOCK) {
+                let block = start..(start + BLOCK).min(ring.degree());
+                let scratch = &mut scratch[..block.len()];
+                for (i, part) in self.parts.iter_mut().enumerate() {
+                    let rows: Vec<_> = pairs
+                        .iter()
+                        .map(|(a, m)| (&a.parts[i].row(row)[block.clone()], &m.row_of(basis, row)[block.clone()]))
+                        .collect();
+                    (kernels.inner_product)(table.modulus(), scratch, &rows);
+                    (kernels.add_assign)(table.modulus(), &mut part.row_mut(row)[block.clone()], scratch);
+                }
+            }
+        }
     }
 
     /// The product: three parts.

@@ -53,6 +53,38 @@ impl std::ops::DerefMut for Lines {
     }
 }
 
+/// Numbers that may tell a secret: wiped at the end, by whole lines rather than one by one.
+pub(crate) struct Wiped<T: Copy + Default>(Vec<T>);
+
+impl<T: Copy + Default> Wiped<T> {
+    pub(crate) fn new(values: Vec<T>) -> Self {
+        Self(values)
+    }
+}
+
+impl<T: Copy + Default> Drop for Wiped<T> {
+    fn drop(&mut self) {
+        self.0.fill(T::default());
+        // the compiler may not take the memory for dead
+        std::hint::black_box(self.0.as_ptr());
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+impl<T: Copy + Default> std::ops::Deref for Wiped<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T: Copy + Default> std::ops::DerefMut for Wiped<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}
+
 /// Lines as words.
 pub(crate) fn words(lines: &[Line]) -> &[u64] {
     // SAFETY: a line is eight words and nothing else

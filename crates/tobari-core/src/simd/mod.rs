@@ -65,7 +65,7 @@ pub(crate) use choice::chosen;
 pub use choice::{Backend, BackendInUse, choose_backend};
 pub(crate) use coordinate::Coordinate;
 pub(crate) use field::{Element, Form, Prime};
-pub(crate) use lines::{Buffer, LANES, Line, Lines, Pool};
+pub(crate) use lines::{Buffer, LANES, Line, Lines, Pool, Wiped};
 #[cfg(any(target_pointer_width = "32", test))]
 pub(crate) use narrow::{Narrow, limbs29};
 pub(crate) use portable::Portable;

@@ -172,7 +172,7 @@ fn step(program: &mut Program, draw: &mut Draw<'_>) {
         Op::RotateHoisted(_) => vec![hoisted],
         _ => vec![a],
     };
-    if keyed && matches!(op, Op::Mul | Op::Rotate(_) | Op::RotateHoisted(_)) {
+    if keyed && matches!(op, Op::Mul | Op::Rotate(_) | Op::Swap | Op::RotateHoisted(_)) {
         args.push(draw.of(&keys));
     }
     let shapes: Vec<Shape> = args.iter().map(|arg| *program.shape(*arg)).collect();

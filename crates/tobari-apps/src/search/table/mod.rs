@@ -7,7 +7,7 @@
 //! haplotypes or keys there are, and below what count an entry is left out; no allele, no key and no count.
 //!
 //! **Names and revisions.** The name is drawn once and stays when something is added, so that clients keep what they made under it; the revision rises.
-//! To a panel, sites can be added after the last ([`Table::push_site`]), at the cost of these sites only. Haplotypes cannot: they stand in every site's order, and the
+//! To a panel, sites can be added after the last ([`Content::push_site`]), at the cost of these sites only. Haplotypes cannot: they stand in every site's order, and the
 //! panel is made anew. Nor can keys.
 
 mod catalogue;

@@ -2,11 +2,14 @@
 
 mod call;
 mod lattice;
+mod limited;
 mod line;
 mod memory;
 mod peer;
 mod plot;
+mod queries;
 mod rounds;
+mod search;
 mod table;
 
 use crate::args::BenchJob;
@@ -19,6 +22,7 @@ pub(crate) fn run(job: &BenchJob) -> Result<ExitCode, Failure> {
     match job {
         BenchJob::Call(arguments) => call::run(arguments),
         BenchJob::Lattice(arguments) => lattice::run(arguments),
+        BenchJob::Search(arguments) => search::run(arguments),
         BenchJob::Memory(arguments) => memory::run(arguments),
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Job {
     pub(super) name: &'static str,
     pub(super) backend: &'static str,
     pub(super) unit: &'static str,
-    /// What takes less is repeated for about so long, and the mean is a round's figure.
+    /// What takes less is repeated for about so long, each time for itself, and the median is a round's figure: as peers measure.
     pub(super) batch_ns: f64,
 }
 
@@ -46,7 +46,8 @@ pub(super) fn measure<P: Clone + PartialEq>(
         for (task, times) in tasks.iter_mut().zip(&mut times) {
             let first = time(&mut task.work);
             let repeated = (job.batch_ns / first.max(1.0)).clamp(1.0, 256.0) as u32;
-            let ns = time(&mut || (0..repeated).for_each(|_| (task.work)())) / f64::from(repeated) / task.parts;
+            let (ns, ..) = summary((0..repeated).map(|_| time(&mut task.work)).collect());
+            let ns = ns / task.parts;
             if round > 0 {
                 times.push(ns); // round 0 warms up
             }

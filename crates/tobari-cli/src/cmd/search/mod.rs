@@ -1,8 +1,16 @@
 //! `tobari search`: tables, and questions to them.
 
+mod arguments;
+mod beacon;
 mod check;
 mod index;
+mod query;
 mod question;
+mod remote;
+mod secret;
+
+pub(crate) use arguments::ServeSearchArguments;
+pub(crate) use remote::Remote;
 
 use crate::output::Failure;
 use clap::{Args, Subcommand};
@@ -19,6 +27,14 @@ pub(crate) enum SearchVerb {
     Index(IndexArguments),
     /// Ask a table that lies here, in the clear: the answers that a query under encryption has to give.
     Check(CheckArguments),
+    /// Make a secret key file to ask with.
+    Keygen(arguments::KeygenArguments),
+    /// Make a client's token, and the line of it for the file that a server is given.
+    Token(arguments::TokenArguments),
+    /// Ask a server that sees neither the alleles nor the key, and the place only with --decoys 1.
+    Query(Box<arguments::QueryArguments>),
+    /// Beacon version 2 on this machine, for programs that speak it: each request becomes a query under encryption.
+    Beacon(arguments::BeaconArguments),
 }
 
 /// `tobari search index`
@@ -131,6 +147,10 @@ pub(crate) fn run(verb: &SearchVerb) -> Result<ExitCode, Failure> {
     match verb {
         SearchVerb::Index(arguments) => index::run(arguments),
         SearchVerb::Check(arguments) => check::run(arguments),
+        SearchVerb::Keygen(arguments) => secret::keygen(arguments),
+        SearchVerb::Token(arguments) => secret::token(arguments),
+        SearchVerb::Query(arguments) => query::run(arguments),
+        SearchVerb::Beacon(arguments) => beacon::run(arguments),
     }
 }
 

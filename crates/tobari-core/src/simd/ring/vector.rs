@@ -4,11 +4,14 @@
 //! meant is below 2^52 always, and where it is compared ([`Lanes::once`]) the rest is cut off first ([`Lanes::clean`]).
 //!
 //! * **By a known factor** ([`Lanes::product`], Shoup): three multiply-adds, `Y w - ⌊Y w'/2^52⌋ q < 2q` for any `Y < 2^52`.
-//! * **Of two numbers, or a sum of such** ([`Lanes::reduce`]): with `H 2^52 + L` the sum, `H, L < 2^52`, and `c = 2^52 mod q`,
+//! * **Of two residues** ([`Lanes::times`]), `q < 2^n`: with `h = ⌊a b / 2^n⌋`, the upper half of `2^(52 - n) a b`, and `m = ⌊2^(52 + n) / q⌋`, between
+//!   `2^52` and `2^53`, so that its highest bit is a sum, `e = h + ⌊h (m - 2^52) / 2^52⌋` falls short of `a b / q` by less than `2^n/q + h/2^52 + 1 < 3.25`,
+//!   and `a b - e q < 4q`: four multiply-adds and a shift.
+//! * **A sum of products** ([`Lanes::reduce`]): with `H 2^52 + L` the sum, `H, L < 2^52`, and `c = 2^52 mod q`,
 //!   `e = ⌊H c'/2^52⌋ + ⌊L ⌊2^52/q⌋ / 2^52⌋` falls short of `(H c + L)/q` by less than 4, so `H c + L - e q < 4q`: four multiply-adds
 //!   for sums of up to sixteen products, `H < 2^4 2^(100 - 52)`.
 //!
-//! Cost for eight residues, in operations of one register: `add` and `sub` 3, `scale` 6, `mul` 13; they wait for memory.
+//! Cost for eight residues, in operations of one register: `add` and `sub` 3, `scale` 6, `mul` 10; they wait for memory.
 
 use super::super::lanes::Simd;
 use super::{Combination, Parts, Permutation, RowPair, Term, Words};
@@ -46,6 +49,15 @@ pub(super) struct Carry<V> {
     /// `2^52 mod q`.
     carry: Multiplier<V>,
     /// `⌊2^52 / q⌋`.
+    ratio: V,
+}
+
+/// What [`Lanes::times`] needs besides.
+#[derive(Clone, Copy)]
+struct Times<V> {
+    /// `52 - n`.
+    shift: u32,
+    /// `⌊2^(52 + n) / q⌋ - 2^52`.
     ratio: V,
 }
 
@@ -106,6 +118,23 @@ impl<S: Simd> Lanes<S> {
         let quotient = s.multiply_add_high(s.multiply_add_high(self.zero, high, c.carry.quotient), low, c.ratio);
         let sum = s.multiply_add_low(s.multiply_add_low(low, high, c.carry.value), quotient, self.negated);
         self.once(self.once(self.clean(sum), self.twice), self.q)
+    }
+
+    #[inline(always)]
+    fn for_times(self, q: &Modulus) -> Times<S::V> {
+        // a power of two alone has 2^53, of which one less is as good
+        let ratio = (q.ratio() >> 1).min((1 << 53) - 1) - (1 << 52);
+        Times { shift: 52 - q.bits(), ratio: self.simd.splat(ratio) }
+    }
+
+    /// `a b`, canonical, for residues.
+    #[inline(always)]
+    fn times(self, a: S::V, b: S::V, t: Times<S::V>) -> S::V {
+        let s = self.simd;
+        let high = s.multiply_add_high(self.zero, a, s.shl(b, t.shift));
+        let quotient = s.multiply_add_high(high, high, t.ratio);
+        let rest = s.multiply_add_low(s.multiply_add_low(self.zero, a, b), quotient, self.negated);
+        self.once(self.once(self.clean(rest), self.twice), self.q)
     }
 
     /// Adds a product to a sum.
@@ -173,17 +202,16 @@ impl<S: Simd> Residues<S> {
     #[inline(always)]
     pub(in crate::simd) fn mul_assign(self, q: &Modulus, a: &mut [u64], b: &[u64]) {
         let lanes = Lanes::new(self.0, q);
-        let carry = lanes.carry(q);
-        self.zip(a, b, |a, b| lanes.reduce(lanes.add_product([lanes.zero; 2], a, b), carry));
+        let times = lanes.for_times(q);
+        self.zip(a, b, |a, b| lanes.times(a, b, times));
     }
 
     #[inline(always)]
     pub(in crate::simd) fn mul(self, q: &Modulus, out: &mut [u64], a: &[u64], b: &[u64]) {
         let (s, lanes) = (self.0, Lanes::new(self.0, q));
-        let carry = lanes.carry(q);
+        let times = lanes.for_times(q);
         for (out, (a, b)) in eights_mut(out).iter_mut().zip(eights(a).iter().zip(eights(b))) {
-            let product = lanes.add_product([lanes.zero; 2], s.load_words(a), s.load_words(b));
-            s.store_words(lanes.reduce(product, carry), out);
+            s.store_words(lanes.times(s.load_words(a), s.load_words(b), times), out);
         }
     }
 

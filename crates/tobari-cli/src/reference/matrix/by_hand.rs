@@ -1,7 +1,8 @@
 //! The reference job as one would write it without a plan: the evaluator's functions, called one after another by one thread. What plans and their
 //! runs cost is measured against it.
 
-use super::{Outcome, Reference, generator};
+use super::super::{Outcome, Work, generator};
+use super::Matrix;
 use crate::output::Failure;
 use std::time::Instant;
 use tobari_apps::matrix::FLOOD_BITS;
@@ -21,9 +22,9 @@ struct Inputs {
     public: PublicKey,
 }
 
-impl Reference {
+impl Matrix {
     /// Runs the job by hand, everything in memory; the seconds are those of the computation.
-    pub(crate) fn by_hand(&self) -> Result<Outcome, Failure> {
+    pub(super) fn run_by_hand(&self) -> Result<Outcome, Failure> {
         let (inputs, evaluator) = (self.inputs_by_hand()?, Evaluator::new(&self.parameters)?);
         let start = Instant::now();
         let output = compute(&evaluator, &inputs)?.ok_or_else(|| Failure::Work("nothing to compute".to_owned()))?;

@@ -1,5 +1,4 @@
-//! `tobari bench memory`: the reference job of plans with all the memory it wants, within a limit with a tier, and within the same limit
-//! with the kernel's swap on the same device.
+//! A job with all the memory it wants, within a limit with a tier, and within the same limit with the kernel's swap on the same device.
 //!
 //! Every run is a process of its own: this executable again, in a memory group with the limit where there is one. So what is measured is what the
 //! system enforces, not what the process says of itself.
@@ -7,10 +6,8 @@
 mod emulate;
 
 use super::line::{Line, summary};
-use super::plot::{self, Bars};
-use super::show;
-use super::table::{Table, number};
-use crate::args::{DeviceClass, MemoryBench, OnceMode, ReferenceArguments};
+use super::table::number;
+use crate::args::{DeviceClass, LimitedBench, OnceMode, RunArguments};
 use crate::cmd::plan::{show as progress, threads, tiers};
 use crate::output::{self, Failure};
 use crate::reference::{self, Outcome, Reference};
@@ -20,17 +17,23 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use tobari_core::simd::RingKernels;
-use tobari_host::files;
 use tobari_host::store::Folder;
 use tobari_plan::plan::bytes;
 
-/// Rows of the paper's table 6, length 5: times of the unlimited run.
-const PAPER: [(&str, f64); 4] =
-    [("PMem 200", 1.050), ("Optane SSD", 1.049), ("980 PRO (NVMe)", 1.123), ("SATA SSD", 1.410)];
+/// A job to measure.
+pub(super) struct Task<'a> {
+    pub(super) arguments: &'a LimitedBench,
+    /// What this executable is called with to do one run of it, but for what every job has.
+    pub(super) call: Vec<String>,
+    /// What it would like to have in memory, so what may go to a device.
+    pub(super) bytes: u64,
+    /// Whether it is written by hand as well.
+    pub(super) by_hand: bool,
+}
 
 /// What a child says of its run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Said {
+pub(super) struct Said {
     seconds: f64,
     forecast: f64,
     idle: f64,
@@ -42,43 +45,101 @@ struct Said {
     tier: String,
 }
 
-/// Whose figure it is of.
-#[derive(Clone, Serialize, Deserialize, PartialEq)]
-struct Params {
-    class: String,
-    mode: String,
-    memory: u64,
-    working_set: u64,
-}
-
 /// A row: a way to run, on a device.
-struct Row {
-    class: &'static str,
-    mode: &'static str,
-    labels: Vec<String>,
-    runs: Vec<Said>,
+pub(super) struct Row {
+    pub(super) class: &'static str,
+    pub(super) mode: &'static str,
+    pub(super) labels: Vec<String>,
+    pub(super) runs: Vec<Said>,
     not_run: Option<String>,
 }
 
-/// Measures and prints.
-pub(super) fn run(arguments: &MemoryBench) -> Result<ExitCode, Failure> {
-    if let Some(mode) = arguments.once {
-        return once(&arguments.reference, mode);
+impl Row {
+    fn new(class: &'static str, mode: &'static str, labels: &[String], not_run: Option<String>) -> Self {
+        Self { class, mode, labels: labels.to_vec(), runs: Vec::new(), not_run }
     }
+
+    /// Why there is nothing in it.
+    pub(super) fn reason(&self) -> Option<&str> {
+        self.not_run.as_deref().or(self.runs.is_empty().then_some("unfinished"))
+    }
+
+    /// Seconds: median, fastest, slowest.
+    pub(super) fn seconds(&self) -> (f64, f64, f64) {
+        summary(self.runs.iter().map(|run| run.seconds).collect())
+    }
+
+    /// Seconds, times the unlimited run's, forecast, bytes read and written, peak, tier, labels: [`COLUMNS`].
+    pub(super) fn cells(&self, unlimited: f64) -> Vec<String> {
+        let (median, min, max) = self.seconds();
+        let last = &self.runs[self.runs.len() - 1];
+        let mut cells: Vec<String> = [median, min, max].map(|seconds| number(Some(seconds), 2)).into();
+        cells.extend([number(Some(median / unlimited), 3), number(Some(last.forecast), 2)]);
+        cells.extend([last.read, last.written].map(bytes));
+        let peak = self.runs.iter().filter_map(|run| run.peak).max();
+        cells.extend([peak.map(bytes).unwrap_or_default(), last.tier.clone(), self.labels.join("; ")]);
+        cells
+    }
+
+    /// The figure of a job with these parameters.
+    pub(super) fn line<P>(&self, job: &str, what: &str, params: P, common: &RunArguments) -> Line<P> {
+        let (median, min, max) = self.seconds();
+        Line {
+            job: job.to_owned(),
+            what: what.to_owned(),
+            engine: "tobari".to_owned(),
+            params,
+            backend: RingKernels::best().name.to_owned(),
+            threads: u32::try_from(threads(common)).unwrap_or(u32::MAX),
+            unit: "s".to_owned(),
+            median,
+            min,
+            max,
+            runs: self.runs.len(),
+            labels: self.labels.clone(),
+        }
+    }
+}
+
+/// Of [`Row::cells`].
+pub(super) const COLUMNS: [&str; 10] =
+    ["median_s", "min_s", "max_s", "ratio", "forecast_s", "read", "written", "peak", "tier", "labels"];
+
+/// What is run beside every device: with all memory, by hand, and, where there are more threads, on one.
+const BESIDE: [(&str, OnceMode); 3] = [
+    ("unlimited", OnceMode::Unlimited),
+    ("by hand, one thread", OnceMode::ByHand),
+    ("unlimited, one thread", OnceMode::OneThread),
+];
+
+/// All ways on all classes of devices; the first row is the unlimited run, which came to its end.
+pub(super) fn rows(task: &Task) -> Result<Vec<Row>, Failure> {
+    let arguments = task.arguments;
     let all = [DeviceClass::Disk, DeviceClass::Ram, DeviceClass::Nvme, DeviceClass::Sata];
     let classes = if arguments.classes.is_empty() { &all[..] } else { &arguments.classes };
-    let beside = if threads(&arguments.reference) > 1 { &BESIDE[..] } else { &BESIDE[..2] };
-    let row = |mode: &'static str| Row { class: "", mode, labels: Vec::new(), runs: Vec::new(), not_run: None };
-    let mut rows: Vec<Row> = beside.iter().map(|(mode, _)| row(mode)).collect();
+    let wanted = |mode: OnceMode| match mode {
+        OnceMode::ByHand => task.by_hand,
+        OnceMode::OneThread => threads(&arguments.common) > 1,
+        _ => true,
+    };
+    let beside: Vec<_> = BESIDE.into_iter().filter(|(_, mode)| wanted(*mode)).collect();
+    let mut rows: Vec<Row> = beside.iter().map(|(mode, _)| Row::new("", mode, &[], None)).collect();
     for class in classes {
-        measure(arguments, *class, beside, &mut rows)?;
+        measure(task, *class, &beside, &mut rows)?;
     }
-    report(arguments, &rows)?;
+    match rows.first().filter(|row| !row.runs.is_empty()) {
+        Some(_) => Ok(rows),
+        None => Err(Failure::Work("the unlimited run never came to its end".to_owned())),
+    }
+}
+
+/// Says whether all results are right and, where chance is drawn alike, the same.
+pub(super) fn verdict(rows: &[Row]) -> ExitCode {
     let digests: Vec<u64> = rows.iter().flat_map(|row| &row.runs).filter_map(|run| run.digest).collect();
     let same = digests.windows(2).all(|pair| pair[0] == pair[1]);
     let right = same && rows.iter().flat_map(|row| &row.runs).all(|run| run.right);
     output::say(if right { "all results are right, and the same to the bit" } else { "RESULTS DIFFER OR ARE WRONG" });
-    Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn name(class: DeviceClass) -> &'static str {
@@ -91,38 +152,20 @@ fn name(class: DeviceClass) -> &'static str {
 }
 
 /// The only folder: what is measured is one device.
-fn folder(common: &ReferenceArguments) -> Result<Folder, Failure> {
+fn folder(common: &RunArguments) -> Result<Folder, Failure> {
     match &tiers(common)[..] {
         [folder @ Folder { quota_bytes: None, .. }] => Ok(folder.clone()),
         _ => Err(Failure::Call("expected one --tier at most, without a size".to_owned())),
     }
 }
 
-/// What is run beside every device: with all memory, by hand, and, where there are more threads, on one.
-const BESIDE: [(&str, OnceMode); 3] = [
-    ("unlimited", OnceMode::Unlimited),
-    ("by hand, one thread", OnceMode::ByHand),
-    ("unlimited, one thread", OnceMode::OneThread),
-];
-
 /// All ways on one device, in rounds, each with those without a limit beside it: the first always, the others with the first device.
-fn measure(
-    arguments: &MemoryBench,
-    class: DeviceClass,
-    beside: &[(&str, OnceMode)],
-    rows: &mut Vec<Row>,
-) -> Result<(), Failure> {
-    let common = &arguments.reference;
-    let device = Device::new(class, &folder(common)?.path, common.working_set, !arguments.without_swap);
+fn measure(task: &Task, class: DeviceClass, beside: &[(&str, OnceMode)], rows: &mut Vec<Row>) -> Result<(), Failure> {
+    let (arguments, common) = (task.arguments, &task.arguments.common);
+    let device = Device::new(class, &folder(common)?.path, task.bytes, !arguments.without_swap);
     let groups = [false, true].map(|swap| Group::new(common.memory, swap));
     let first = rows.len();
-    let row = |mode, labels: &[String], not_run| Row {
-        class: name(class),
-        mode,
-        labels: labels.to_vec(),
-        runs: Vec::new(),
-        not_run,
-    };
+    let row = |mode, labels: &[String], not_run| Row::new(name(class), mode, labels, not_run);
     let device = match device {
         Ok(device) => device,
         Err(reason) => {
@@ -149,13 +192,13 @@ fn measure(
         let long = Duration::from_secs(arguments.patience);
         let beside = if first == beside.len() { beside } else { &beside[..1] };
         for (row, (_, mode)) in beside.iter().enumerate() {
-            rows[row].runs.extend(child(common, *mode, device.folder(), None, long)?);
+            rows[row].runs.extend(child(task, *mode, device.folder(), None, long)?);
         }
-        rows[first].runs.extend(child(common, OnceMode::Tier, device.folder(), group.as_ref(), long)?);
+        rows[first].runs.extend(child(task, OnceMode::Tier, device.folder(), group.as_ref(), long)?);
         for (row, mode) in [(first + 1, OnceMode::Swap), (first + 2, OnceMode::SwapPlanned)] {
             // what took too long once is not asked again
             if rows[row].not_run.is_none() {
-                match child(common, mode, device.folder(), swapping.as_ref(), long)? {
+                match child(task, mode, device.folder(), swapping.as_ref(), long)? {
                     Some(said) => rows[row].runs.push(said),
                     None => rows[row].not_run = Some(format!("ended after {} s, unfinished", arguments.patience)),
                 }
@@ -167,7 +210,7 @@ fn measure(
 
 /// One run in a process of its own; none if it took longer than anybody waits.
 fn child(
-    common: &ReferenceArguments,
+    task: &Task,
     mode: OnceMode,
     folder: &Path,
     group: Option<&Group>,
@@ -181,9 +224,10 @@ fn child(
         OnceMode::Swap => "swap",
         OnceMode::SwapPlanned => "swap-planned",
     };
+    let common = &task.arguments.common;
     let mut call = Command::new(std::env::current_exe()?);
-    call.args(["bench", "memory", "--once", mode, "--memory", &common.memory.to_string()]);
-    call.args(["--working-set", &common.working_set.to_string(), "--threads", &threads(common).to_string(), "--tier"]);
+    call.args(&task.call).args(["--once", mode, "--memory", &common.memory.to_string()]);
+    call.args(["--threads", &threads(common).to_string(), "--tier"]);
     call.arg(folder).stdin(Stdio::null()).stdout(Stdio::piped());
     if let Some(group) = group {
         call.env(emulate::GROUP, group.path());
@@ -207,13 +251,19 @@ fn child(
 }
 
 /// The child's part.
-fn once(common: &ReferenceArguments, mode: OnceMode) -> Result<ExitCode, Failure> {
+///
+/// The job is made once the process is in its group.
+pub(super) fn once(
+    common: &RunArguments,
+    mode: OnceMode,
+    job: impl FnOnce() -> Result<Reference, Failure>,
+) -> Result<ExitCode, Failure> {
     emulate::join_group()?;
     let (threads, folder) = (threads(common), [folder(common)?]);
     let threads = if mode == OnceMode::OneThread { 1 } else { threads };
-    let job = Reference::new(common.working_set)?;
+    let job = job()?;
     if mode == OnceMode::ByHand {
-        return say(job.by_hand()?, 0.0);
+        return say(job.work().by_hand()?, 0.0);
     }
     let costs = reference::calibrate(&job, &folder, common.recalibrate)?;
     let plan = match mode {
@@ -241,88 +291,4 @@ fn say(outcome: Outcome, forecast: f64) -> Result<ExitCode, Failure> {
         tier: outcome.tier,
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn report(arguments: &MemoryBench, rows: &[Row]) -> Result<(), Failure> {
-    let common = &arguments.reference;
-    let first = rows.first().filter(|row| !row.runs.is_empty());
-    let first = first.ok_or_else(|| Failure::Work("the unlimited run never came to its end".to_owned()))?;
-    let unlimited = summary(first.runs.iter().map(|run| run.seconds).collect());
-    let title = format!(
-        "Reference job, {} of inputs, within {}: seconds, and times the unlimited run",
-        bytes(common.working_set),
-        bytes(common.memory)
-    );
-    let columns = [
-        "class",
-        "mode",
-        "median_s",
-        "min_s",
-        "max_s",
-        "ratio",
-        "forecast_s",
-        "read",
-        "written",
-        "peak",
-        "tier",
-        "labels",
-    ];
-    let mut table = Table::new(title, &columns);
-    let mut bars = Bars::new("Times the unlimited run", "class of device");
-    for row in rows {
-        if let Some(reason) = row.not_run.as_deref().or(row.runs.is_empty().then_some("unfinished")) {
-            table.push(vec![row.class.to_owned(), row.mode.to_owned(), format!("not run: {reason}")]);
-            continue;
-        }
-        let (median, min, max) = summary(row.runs.iter().map(|run| run.seconds).collect());
-        let last = &row.runs[row.runs.len() - 1];
-        let ratio = median / unlimited.0;
-        let mut cells = vec![row.class.to_owned(), row.mode.to_owned()];
-        cells.extend([median, min, max].map(|seconds| number(Some(seconds), 2)));
-        cells.extend([number(Some(ratio), 3), number(Some(last.forecast), 2)]);
-        cells.extend([last.read, last.written].map(bytes));
-        let peak = row.runs.iter().filter_map(|run| run.peak).max();
-        cells.extend([peak.map(bytes).unwrap_or_default(), last.tier.clone(), row.labels.join("; ")]);
-        table.push(cells);
-        if !row.class.is_empty() {
-            bars.push(row.class, row.mode, ratio);
-        }
-        if common.json {
-            output::json(&line(common, row, (median, min, max)))?;
-        }
-    }
-    for (device, ratio) in PAPER {
-        let cells = ["paper", device, "", "", ""].map(str::to_owned);
-        table.push(cells.into_iter().chain([number(Some(ratio), 3)]).collect());
-        bars.push("paper", device, ratio);
-    }
-    show(&table, common.json);
-    if let Some(folder) = &arguments.output {
-        std::fs::create_dir_all(folder)?;
-        files::write_atomically(&folder.join("memory.csv"), table.csv().as_bytes())?;
-        files::write_atomically(&folder.join("memory.svg"), plot::bars(&bars)?.as_bytes())?;
-    }
-    Ok(())
-}
-
-fn line(common: &ReferenceArguments, row: &Row, (median, min, max): (f64, f64, f64)) -> Line<Params> {
-    Line {
-        job: "memory".to_owned(),
-        what: "run".to_owned(),
-        engine: "tobari".to_owned(),
-        params: Params {
-            class: row.class.to_owned(),
-            mode: row.mode.to_owned(),
-            memory: common.memory,
-            working_set: common.working_set,
-        },
-        backend: RingKernels::best().name.to_owned(),
-        threads: u32::try_from(threads(common)).unwrap_or(u32::MAX),
-        unit: "s".to_owned(),
-        median,
-        min,
-        max,
-        runs: row.runs.len(),
-        labels: row.labels.clone(),
-    }
 }

@@ -1,0 +1,153 @@
+//! A table as a desk serves it, whatever is in it.
+//!
+//! A panel answers patterns and longest matches; variants without phase answer patterns of one site, as nobody knows which alleles stand on one haplotype;
+//! keys answer keys, all of which are compared as long as they fit one answer.
+
+use super::Refusal;
+use crate::search::fullness::{self, Fullness};
+use crate::search::oprf::labels::Labeller;
+use crate::search::panel::Panel;
+use crate::search::program::{Entry, EntryError, Keys, Layout, Shape, WORD_BITS};
+use crate::search::table::{Content, KeyTable, Table};
+
+/// What is compared.
+enum Held {
+    Panel(Panel),
+    Variants { counts: Vec<u32>, alleles: u32 },
+    Keys(KeyTable),
+}
+
+/// A table.
+pub(super) struct Served {
+    held: Held,
+    fullness: Fullness,
+    least: u32,
+}
+
+impl Served {
+    pub(super) fn of_panel(panel: Panel, least: u32) -> Self {
+        Self { fullness: Fullness::of_panel(&panel), held: Held::Panel(panel), least }
+    }
+
+    /// Of any table.
+    ///
+    /// # Errors
+    /// [`Refusal::Question`] for keys of more bits than a question has.
+    pub(super) fn of_table(table: Table) -> Result<Self, Refusal> {
+        let (fullness, least) = (Fullness::of(&table), table.least);
+        let held = match table.content {
+            Content::Panel { panel, .. } => Held::Panel(panel),
+            Content::Variants { counts, alleles, .. } => Held::Variants { counts, alleles },
+            Content::Keys(keys) if keys.rule().bits() as usize > WORD_BITS => {
+                return Err(Refusal::Question("of keys of fewer bits"));
+            }
+            Content::Keys(keys) => Held::Keys(keys),
+        };
+        Ok(Self { held, fullness, least })
+    }
+
+    /// Whether the table answers such a question at such places.
+    pub(super) fn admits(&self, shape: Shape, starts: &[u32], slots: usize) -> Result<(), Refusal> {
+        match (&self.held, shape) {
+            (Held::Panel(panel), Shape::Pattern { length, .. } | Shape::Longest { length, .. }) => {
+                let check = |start: &u32| panel.check(*start as usize, length);
+                Ok(starts.iter().try_for_each(check).map_err(EntryError::from)?)
+            }
+            (Held::Variants { counts, .. }, Shape::Pattern { length: 1, .. }) => {
+                let inside = starts.iter().all(|start| (*start as usize) < counts.len());
+                if inside { Ok(()) } else { Err(Refusal::Question("at a site that it has")) }
+            }
+            (Held::Variants { .. }, Shape::Pattern { .. } | Shape::Longest { .. }) => {
+                Err(Refusal::Question("of one site: its variants have no phase, so that haplotypes are not known"))
+            }
+            (Held::Keys(keys), Shape::Word { bits }) if bits == keys.rule().bits() as usize => {
+                let fits = keys.len() as u64 <= fullness::most_keys(slots);
+                if fits {
+                    Ok(())
+                } else {
+                    Err(Refusal::Question(
+                        "with few enough keys to compare all (the mode with a hidden block is not there yet)",
+                    ))
+                }
+            }
+            (Held::Keys(_), Shape::Word { .. }) => Err(Refusal::Question("for a key of as many bits as its keys have")),
+            (Held::Keys(_), _) => Err(Refusal::Question("for a key")),
+            (_, Shape::Word { .. }) => Err(Refusal::Question("a pattern of a panel")),
+        }
+    }
+
+    /// The layout of an answer: as many slots as the fullest windows would need, so that the number of patterns in these does not show. The number of
+    /// different places shows, which is public.
+    pub(super) fn layout(&self, shape: Shape, starts: &[u32], slots: usize) -> Option<Layout> {
+        self.fullness.layout(shape, different(starts), slots)
+    }
+
+    /// The highest count that an answer may tell.
+    pub(super) fn most(&self) -> u64 {
+        match &self.held {
+            Held::Panel(panel) => panel.haplotypes() as u64,
+            Held::Variants { alleles, .. } => u64::from(*alleles),
+            Held::Keys(_) => crate::search::table::MAX_COUNT,
+        }
+    }
+
+    /// What a query is compared with, group by group.
+    ///
+    /// # Errors
+    /// [`EntryError`].
+    pub(super) fn entries(&self, keys: &Keys, starts: &[u32]) -> Result<Vec<Vec<Entry>>, EntryError> {
+        let enough = |count: &u32| *count >= self.least.max(1);
+        match &self.held {
+            Held::Panel(panel) => keys.of_panel(panel, starts, self.least),
+            Held::Variants { counts, alleles } => {
+                let mut all = Vec::with_capacity(2 * starts.len());
+                for (place, start) in starts.iter().enumerate() {
+                    // a place that was there before has its entries
+                    let Some(ones) = counts.get(*start as usize).filter(|_| place == 0 || starts[place - 1] != *start)
+                    else {
+                        continue;
+                    };
+                    for (allele, count) in [(0, alleles - ones), (1, *ones)] {
+                        let key = keys.of_pattern(place, allele, 1);
+                        all.extend(Some(count).filter(enough).map(|count| Entry { key, count: count.into() }));
+                    }
+                }
+                Ok(vec![all])
+            }
+            Held::Keys(table) => {
+                let entries = table.entries().filter(|(_, count)| enough(count));
+                Ok(vec![
+                    entries.map(|(number, count)| Entry { key: keys.of_number(number), count: count.into() }).collect(),
+                ])
+            }
+        }
+    }
+}
+
+impl Served {
+    /// With windows that are filled up.
+    pub(super) fn levelled(self) -> Self {
+        Self { fullness: self.fullness.levelled(), ..self }
+    }
+
+    /// The same with labels, for panels: what is served with labels is one ([`super::Desk::serve_labelled`]).
+    ///
+    /// # Errors
+    /// [`EntryError`].
+    pub(super) fn labelled(
+        &self,
+        labeller: &Labeller,
+        shape: Shape,
+        starts: &[u32],
+    ) -> Result<Vec<Vec<Entry>>, EntryError> {
+        match &self.held {
+            Held::Panel(panel) => labeller.of_panel(panel, shape, starts, self.least),
+            Held::Variants { .. } | Held::Keys(_) => Err(EntryError::Set),
+        }
+    }
+}
+
+/// How many different places there are.
+pub(super) fn different(starts: &[u32]) -> usize {
+    1 + starts.windows(2).filter(|pair| pair[0] != pair[1]).count()
+}

@@ -1,0 +1,100 @@
+//! What is said before a question with labels, as bytes.
+//!
+//! | kind | message | after version (`01`) and kind |
+//! |---|---|---|
+//! | 27 | evaluation | table 32, client 16, how many elements (2), and these, blinded, 32 each |
+//! | 28 | evaluated | the key's name 16, how many elements (2), and these, in the same order, 32 each |
+//!
+//! Integers are big-endian, and there is one byte string for each message. Nothing says what is evaluated, nor for what question.
+
+use super::function::{ELEMENT_BYTES, Element};
+use super::{REVISION_BYTES, Revision};
+use crate::search::messages::{CLIENT_BYTES, Fields, MessageError, TABLE_BYTES};
+use tobari_core::wire::VERSION;
+
+/// Elements of a message at most.
+pub const MAX_ELEMENTS: usize = 1_024;
+
+const EVALUATION: u8 = 0x27;
+const EVALUATED: u8 = 0x28;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evaluation {
+    /// The table's name.
+    pub table: [u8; TABLE_BYTES],
+    /// Who asks.
+    pub client: [u8; CLIENT_BYTES],
+    /// What is to be evaluated, blinded: 1 to [`MAX_ELEMENTS`].
+    pub elements: Vec<Element>,
+}
+
+/// What comes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evaluated {
+    /// The name of the key, which the query is to repeat.
+    pub revision: Revision,
+    /// The elements, evaluated.
+    pub elements: Vec<Element>,
+}
+
+/// A request.
+pub fn encode_evaluation(evaluation: &Evaluation) -> Vec<u8> {
+    let Evaluation { table, client, elements } = evaluation;
+    with_elements(&[&[VERSION, EVALUATION], table, client], elements)
+}
+
+/// Reads a request.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn decode_evaluation(bytes: &[u8]) -> Result<Evaluation, MessageError> {
+    let mut fields = Fields::open(bytes, EVALUATION)?;
+    let (table, client) = (fields.array()?, fields.array()?);
+    Ok(Evaluation { table, client, elements: elements(fields)? })
+}
+
+/// An answer to it.
+pub fn encode_evaluated(evaluated: &Evaluated) -> Vec<u8> {
+    with_elements(&[&[VERSION, EVALUATED], &evaluated.revision], &evaluated.elements)
+}
+
+/// Reads an answer to it.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn decode_evaluated(bytes: &[u8]) -> Result<Evaluated, MessageError> {
+    let mut fields = Fields::open(bytes, EVALUATED)?;
+    let revision: [u8; REVISION_BYTES] = fields.array()?;
+    Ok(Evaluated { revision, elements: elements(fields)? })
+}
+
+fn with_elements(head: &[&[u8]], elements: &[Element]) -> Vec<u8> {
+    let mut out = head.concat();
+    out.extend_from_slice(&(elements.len() as u16).to_be_bytes());
+    elements.iter().for_each(|element| out.extend_from_slice(&element.to_bytes()));
+    out
+}
+
+fn elements(mut fields: Fields<'_>) -> Result<Vec<Element>, MessageError> {
+    let count = usize::from(u16::from_be_bytes(fields.array()?));
+    if !(1..=MAX_ELEMENTS).contains(&count) {
+        return Err(MessageError::Malformed("number of elements"));
+    }
+    let bytes = fields.rest();
+    if bytes.len() != count * ELEMENT_BYTES {
+        return Err(MessageError::Malformed("length"));
+    }
+    let (elements, _) = bytes.as_chunks::<ELEMENT_BYTES>();
+    elements.iter().map(|bytes| Element::from_bytes(*bytes).ok_or(MessageError::Malformed("element"))).collect()
+}
+
+/// Whatever decodes encodes to the same bytes.
+pub(in crate::search) fn fuzz(data: &[u8]) {
+    if let Ok(evaluation) = decode_evaluation(data) {
+        assert_eq!(encode_evaluation(&evaluation), data);
+    }
+    if let Ok(evaluated) = decode_evaluated(data) {
+        assert_eq!(encode_evaluated(&evaluated), data);
+    }
+}

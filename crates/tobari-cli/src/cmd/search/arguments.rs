@@ -1,0 +1,128 @@
+//! The command line of those who ask, and of whoever lets them.
+
+use super::question::QuestionArguments;
+use clap::Args;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use tobari_server::Fingerprint;
+
+/// `tobari search keygen`
+#[derive(Args)]
+pub(crate) struct KeygenArguments {
+    /// The secret key file to write: all keys of a client follow from it.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari search token`
+#[derive(Args)]
+pub(crate) struct TokenArguments {
+    /// The client's name, which budgets and the audit log go by.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which servers, and as whom.
+#[derive(Args)]
+pub(crate) struct RemoteArguments {
+    /// A server that serves tables, e.g. https://host:7610. Given again, all are asked, and counts are added up.
+    #[arg(long = "server", required = true, value_name = "URL")]
+    pub(crate) servers: Vec<String>,
+    /// The secret key file (`tobari search keygen`).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+    /// A file with the token of this client; given again, one for each server.
+    #[arg(long = "token-file", value_name = "FILE", conflicts_with = "tokens")]
+    pub(crate) token_files: Vec<PathBuf>,
+    /// The token itself, which others on this machine may see; given again, one for each server.
+    #[arg(long = "token", value_name = "TOKEN", env = "TOBARI_TOKEN", hide_env_values = true)]
+    pub(crate) tokens: Vec<String>,
+    /// Trust the server whose certificate has this SHA-256 fingerprint, and no other; given again, one for each server.
+    #[arg(long = "tls-fingerprint", conflicts_with = "tls_ca", value_name = "HEX")]
+    pub(crate) tls_fingerprints: Vec<Fingerprint>,
+    /// Trust servers vouched for by the certificates in this PEM file, and no others.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// The table, by its label or the beginning of its name; not needed where there is one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) table: Option<String>,
+    /// Places of a query, the true one among them: the server cannot tell which is meant. With 1 the place is public.
+    #[arg(long, default_value_t = 1, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) decoys: u32,
+}
+
+/// `tobari search query`
+#[derive(Args)]
+pub(crate) struct QueryArguments {
+    #[command(flatten)]
+    pub(crate) remote: RemoteArguments,
+    #[command(flatten)]
+    pub(crate) question: QuestionArguments,
+    /// Only whether it occurs, not how often.
+    #[arg(long)]
+    pub(crate) boolean: bool,
+    /// How many alleles from the first on match, instead of how often all do.
+    #[arg(long)]
+    pub(crate) longest: bool,
+    /// Questions that are under way at once.
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) parallel: u16,
+    /// One JSON object a question on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari search beacon`
+#[derive(Args)]
+pub(crate) struct BeaconArguments {
+    #[command(flatten)]
+    pub(crate) remote: RemoteArguments,
+    /// Where to listen, on this machine only: who asks here asks as this client. Port 0 takes a free one.
+    #[arg(long, default_value = "127.0.0.1:7611", value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Tables to serve.
+#[derive(Args)]
+#[command(next_help_heading = "Search")]
+pub(crate) struct ServeSearchArguments {
+    /// Serve a table (`tobari search index`); given again, each. A file that changes is read again while the server runs.
+    #[arg(long = "search", value_name = "TSI")]
+    pub(crate) tables: Vec<PathBuf>,
+    /// Who may ask: a line for each client with its name and the hash of its token (`tobari search token`). Without it, anybody on this machine.
+    #[arg(long, requires = "tables", value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
+    /// Let anybody ask who reaches the address, without tokens: budgets then hold nobody, as clients name themselves.
+    #[arg(long, requires = "tables", conflicts_with = "tokens")]
+    pub(crate) open: bool,
+    /// Tests for membership of each client: a question is one, a longest match as many as it has sites.
+    #[arg(long, requires = "tables", value_name = "N")]
+    pub(crate) budget: Option<u64>,
+    /// Sites of a region.
+    #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) region: Option<u32>,
+    /// Tests for membership of each client in one region.
+    #[arg(long, requires = "tables", value_name = "N")]
+    pub(crate) region_budget: Option<u64>,
+    /// Blocks of answers under one key of a client, which then makes a new one.
+    #[arg(long, requires = "tables", value_name = "N")]
+    pub(crate) key_uses: Option<u32>,
+    /// Where clients' public keys and what they have used are kept; without it, a new start forgets them.
+    #[arg(long, requires = "tables", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Append a JSON line for each query: who, when, which table, what kind of question; never where or what.
+    #[arg(long, requires = "tables", value_name = "FILE")]
+    pub(crate) audit: Option<PathBuf>,
+    /// Queries in the server at once; others are told to come again.
+    #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_queries: Option<u32>,
+}

@@ -1,0 +1,210 @@
+//! `tobari search query`: questions to one server or several, under encryption.
+
+use super::arguments::QueryArguments;
+use super::question::{self, OwnedQuestion};
+use super::remote::{self, Remote};
+use crate::output::{self, Failure};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tobari_apps::search::client::Found;
+use tobari_apps::search::question::Wish;
+use tobari_apps::search::server::Granularity;
+use tokio::sync::mpsc;
+
+/// What is asked of one server.
+struct Job {
+    remote: Remote,
+    questions: Vec<OwnedQuestion>,
+}
+
+/// An answer of all servers together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Merged {
+    /// How often all of it occurs, added up.
+    count: u64,
+    found: bool,
+    /// Alleles that match from the first on, at the server where most do.
+    longest: usize,
+    errors: Vec<String>,
+}
+
+/// Asks.
+pub(crate) fn run(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(ask(arguments))
+}
+
+async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
+    let mut jobs = Vec::new();
+    let mut names: Option<Vec<String>> = None;
+    let mut errors = Vec::new();
+    for remote in remote::all(&arguments.remote).await? {
+        let of = |remote: Remote| {
+            let asked = question::questions(&arguments.question, remote.told().catalogue.sites());
+            let asked = asked.map_err(|failure| match failure {
+                Failure::Call(text) => Failure::Call(format!("{}: {text}", remote.url)),
+                Failure::Work(text) => Failure::Work(format!("{}: {text}", remote.url)),
+            })?;
+            let (names, questions): (Vec<_>, Vec<_>) =
+                asked.into_iter().map(|asked| (asked.name, asked.question)).unzip();
+            Ok((names, Job { remote, questions }))
+        };
+        match remote.and_then(of) {
+            // whoever asks one server is told with the exit status that the call was wrong
+            Err(failure) if arguments.remote.servers.len() == 1 => return Err(failure),
+            Err(failure) => errors.push(failure.to_string()),
+            Ok((these, job)) => {
+                names.get_or_insert(these);
+                jobs.push(job);
+            }
+        }
+    }
+    let Some(names) = names else { return Err(Failure::Work(errors.join("; "))) };
+    warn(arguments, &jobs);
+    let failed = ask_all(arguments, jobs, &names, &errors).await?;
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Says what is public, and what is not exact.
+fn warn(arguments: &QueryArguments, jobs: &[Job]) {
+    let sites = jobs.iter().any(|job| job.remote.told().catalogue.sites().is_some());
+    if arguments.remote.decoys == 1 && sites && !arguments.json {
+        output::say("the place is public to the server, the alleles are not (--decoys hides the place among others)");
+    }
+}
+
+/// Asks every question of every server, several at once, and shows answers in the order of the questions. Says whether anything failed.
+async fn ask_all(
+    arguments: &QueryArguments,
+    jobs: Vec<Job>,
+    names: &[String],
+    errors: &[String],
+) -> Result<bool, Failure> {
+    let granularity = if arguments.boolean { Granularity::Boolean } else { Granularity::Count };
+    let wish = Wish { granularity, longest: arguments.longest, places: arguments.remote.decoys };
+    let (jobs, next) = (Arc::new(jobs), Arc::new(AtomicUsize::new(0)));
+    let workers = usize::from(arguments.parallel).min(names.len());
+    let (sender, mut answers) = mpsc::channel(4 * workers.max(1));
+    for _ in 0..workers {
+        let (jobs, next, sender, total) = (Arc::clone(&jobs), Arc::clone(&next), sender.clone(), names.len());
+        tokio::spawn(async move {
+            let mut connections: Vec<_> = jobs.iter().map(|job| job.remote.connection()).collect();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= total {
+                    return;
+                }
+                let mut merged = Merged::default();
+                for (job, connection) in jobs.iter().zip(&mut connections) {
+                    let answer = match job.questions.get(index) {
+                        Some(question) => job.remote.ask(connection, &question.borrow(), wish).await,
+                        None => Err(Failure::Work("has no such question".to_owned())),
+                    };
+                    merged.add(answer.map_err(|failure| format!("{}: {failure}", job.remote.url)));
+                }
+                if sender.send((index, merged)).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    drop(sender);
+    let (mut waiting, mut shown, mut failed) = (BTreeMap::new(), 0, !errors.is_empty());
+    errors.iter().for_each(|error| output::say(format!("tobari: {error}")));
+    while let Some((index, merged)) = answers.recv().await {
+        waiting.insert(index, merged);
+        while let Some(merged) = waiting.remove(&shown) {
+            failed |= !merged.errors.is_empty();
+            let length = jobs.iter().find_map(|job| match job.questions.get(shown) {
+                Some(OwnedQuestion::Window { length, .. }) => Some(*length),
+                _ => None,
+            });
+            show(arguments, (&names[shown], length), &merged, jobs.len() - merged.errors.len(), errors)?;
+            shown += 1;
+        }
+    }
+    if shown < names.len() {
+        return Err(Failure::Work(format!("expected {} answers, found {shown}", names.len())));
+    }
+    Ok(failed)
+}
+
+impl Merged {
+    fn add(&mut self, answer: Result<Found, String>) {
+        match answer {
+            Ok(Found::Absent) => {}
+            Ok(Found::Present(count)) => {
+                self.found = true;
+                self.count += count.unwrap_or(0);
+            }
+            Ok(Found::Longest(sites, _)) => self.longest = self.longest.max(sites),
+            Err(error) => self.errors.push(error),
+        }
+    }
+
+    /// The line of `check`.
+    fn line(&self, arguments: &QueryArguments, length: Option<usize>) -> Value {
+        if arguments.longest {
+            return json!({ "match": length == Some(self.longest), "longest": self.longest });
+        }
+        let mut line = json!({ "match": self.found });
+        if !arguments.boolean {
+            line["count"] = self.count.into();
+        }
+        line
+    }
+}
+
+fn show(
+    arguments: &QueryArguments,
+    (name, length): (&str, Option<usize>),
+    merged: &Merged,
+    answered: usize,
+    unreached: &[String],
+) -> Result<(), Failure> {
+    for error in &merged.errors {
+        output::say(format!("tobari: {name}: {error}"));
+    }
+    let several = arguments.remote.servers.len() > 1;
+    if answered == 0 && !(several && arguments.json) {
+        if arguments.json {
+            return output::json(&json!({ "error": merged.errors.join("; ") }));
+        }
+        return Ok(());
+    }
+    if arguments.json {
+        let mut line = merged.line(arguments, length);
+        if several {
+            line["servers"] = answered.into();
+            let all: Vec<&String> = unreached.iter().chain(&merged.errors).collect();
+            if !all.is_empty() {
+                line["errors"] = json!(all);
+            }
+        }
+        return output::json(&line);
+    }
+    output::result(match (arguments.longest, merged.found, arguments.boolean) {
+        (true, ..) => format!("{name}: {} alleles match", merged.longest),
+        (_, false, _) => format!("{name}: no match"),
+        (_, true, true) => format!("{name}: match"),
+        (_, true, false) => format!("{name}: match, count {}", merged.count),
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_servers_are_added_up_and_the_longest_is_the_longest_of_any() {
+        let mut merged = Merged::default();
+        let answers = [Found::Present(Some(3)), Found::Absent, Found::Present(Some(14)), Found::Longest(4, None)];
+        answers.into_iter().for_each(|found| merged.add(Ok(found)));
+        merged.add(Err("down".to_owned()));
+        assert_eq!(merged, Merged { count: 17, found: true, longest: 4, errors: vec!["down".to_owned()] });
+    }
+}

@@ -1,0 +1,552 @@
+//! The search over HTTP, each part a process of its own: a table is indexed, served and asked for, and every answer is that of the table in the clear.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+
+mod support;
+
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::{Server, noise, stderr};
+use tempfile::{TempDir, tempdir};
+use tobari_host::variants::{Selection, Variant, VariantReader};
+
+const SITES: usize = 50;
+const SAMPLES: usize = 60;
+
+/// A folder with tables, keys and tokens, and a cache of its own.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self { folder: tempdir().unwrap() };
+        place.good(&["search", "keygen", "-o", &place.path("key")]);
+        place
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        std::fs::write(self.folder.path().join(name), text).unwrap();
+        self.path(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
+        command.args(args).stdin(Stdio::null()).env("TOBARI_CACHE", self.path("cache"));
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn good(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// A table of variants that were drawn, with or without phase.
+    fn variants(&self, name: &str, sites: usize, separator: char) -> String {
+        let vcf = self.write(&format!("{name}.vcf"), &vcf(sites, separator));
+        self.good(&["search", "index", &vcf, "-o", &self.path(name), "--label", name]);
+        self.path(name)
+    }
+
+    /// A client's token, and a file of it.
+    fn token(&self, name: &str) -> (String, String) {
+        let told: Value = serde_json::from_str(&self.good(&["search", "token", name, "--json"])).unwrap();
+        (told["token"].as_str().unwrap().to_owned(), told["line"].as_str().unwrap().to_owned())
+    }
+
+    fn query(&self, url: &str, args: &[&str]) -> Output {
+        let key = self.path("key");
+        self.run(&[&["search", "query", "--server", url, "--key", &key, "--json"], args].concat())
+    }
+
+    /// Asks a server, and the table in the clear, and compares.
+    fn same(&self, url: &str, table: &str, queries: &str, how: &[&str], clear: &[&str]) {
+        let clear = self.good(&[&["search", "check", table, "--queries", queries, "--json"], clear].concat());
+        let asked = self.query(url, &[&["--queries", queries], how].concat());
+        assert!(asked.status.success(), "{}", stderr(&asked));
+        let asked = String::from_utf8(asked.stdout).unwrap();
+        assert!(clear.contains("true") && clear.contains("false"), "both happen");
+        assert_eq!(asked, clear, "{how:?}");
+    }
+}
+
+/// Genotypes of mosaics of a few founders, so that patterns repeat.
+fn vcf(sites: usize, separator: char) -> String {
+    let founders = noise(5, 6 * SITES);
+    let of = noise(6, 2 * SAMPLES);
+    let mut text = String::from(
+        "##fileformat=VCFv4.2\n##contig=<ID=20>\n##FORMAT=<ID=GT,Number=1,Type=String,Description=\"x\">\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT",
+    );
+    (0..SAMPLES).for_each(|sample| write!(text, "\ts{sample}").unwrap());
+    for site in 0..sites {
+        write!(text, "\n20\t{}\t.\tA\tC\t.\t.\t.\tGT", position(site)).unwrap();
+        for sample in 0..SAMPLES {
+            let allele = |haplotype: usize| {
+                let founder = of[haplotype].unsigned_abs() as usize % 6;
+                u8::from(founders[founder * SITES + site] > 4_000)
+            };
+            write!(text, "\t{}{separator}{}", allele(2 * sample), allele(2 * sample + 1)).unwrap();
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn position(site: usize) -> usize {
+    7_654_000 + 31 * site
+}
+
+/// Questions of so many alleles at many sites.
+fn questions(length: usize, count: usize) -> String {
+    let mut text = String::new();
+    let founders = noise(5, 6 * SITES);
+    for i in 0..count {
+        let (start, founder) = (i * 7 % (SITES - length), i % 6);
+        let mut alleles: Vec<bool> = (0..length).map(|j| founders[founder * SITES + start + j] > 4_000).collect();
+        if i % 3 == 2 {
+            alleles[i % length] ^= true;
+        }
+        let alleles: String = alleles.iter().map(|allele| if *allele { '1' } else { '0' }).collect();
+        writeln!(text, "20:{}\t{alleles}", position(start)).unwrap();
+    }
+    text
+}
+
+/// A request by hand, on a connection of its own: the status and all of the reply.
+fn raw(address: &str, request: &[u8]) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let _ = stream.write_all(request);
+    let mut reply = Vec::new();
+    let _ = stream.read_to_end(&mut reply);
+    let text = String::from_utf8_lossy(&reply).into_owned();
+    (text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0), text)
+}
+
+fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn three_processes_answer_as_the_table_in_the_clear_for_every_kind_of_table() {
+    let place = Place::new();
+    let (panel, unphased) = (place.variants("panel", SITES, '|'), place.variants("unphased", SITES, '/'));
+    let keys: String = (0..3_000).map(|i| format!("entry {}\t{}\n", i * 3, 1 + i % 9)).collect();
+    let keys = place.write("keys.tsv", &keys);
+    place.good(&["search", "index", &keys, "--table", "-o", &place.path("keys"), "--label", "keys"]);
+    let asked: String = (0..12).map(|i| format!("entry {i}\n")).collect();
+    let asked = place.write("asked", &asked);
+    let long = place.write("long", &questions(9, 40));
+    let single = place.write("single", &(questions(1, 30) + "20:7654000\t0\n20:7654000\t1\n"));
+    let server = Server::start(&["--search", &panel, "--search", &unphased, "--search", &place.path("keys")]);
+    let ask = |table: &str, queries: &str, how: &[&str], clear: &[&str]| {
+        let label = Path::new(table).file_name().unwrap().to_str().unwrap();
+        place.same(&server.url, table, queries, &[&["--table", label], how].concat(), clear);
+    };
+    ask(&panel, &long, &[], &[]);
+    ask(&panel, &long, &["--decoys", "15", "--parallel", "1"], &[]);
+    ask(&panel, &long, &["--longest"], &["--longest"]);
+    ask(&place.path("keys"), &asked, &["--parallel", "16"], &[]);
+    let one = place.good(&["search", "check", &unphased, "--queries", &single, "--json"]);
+    let answer = place.query(&server.url, &["--table", "unphased", "--queries", &single, "--decoys", "5"]);
+    assert_eq!(String::from_utf8(answer.stdout).unwrap(), one);
+    // haplotypes of a table without phase, and a table that is not named
+    let refused = place.query(&server.url, &["--table", "unphased", "--queries", &long]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("phase"), "{}", stderr(&refused));
+    let refused = place.query(&server.url, &["--queries", &long]);
+    assert!(stderr(&refused).contains("expected one table that --table names"), "{}", stderr(&refused));
+    let boolean = place.query(&server.url, &["--table", "panel", "--queries", &long, "--boolean"]);
+    let lines = String::from_utf8(boolean.stdout).unwrap();
+    assert!(lines.lines().all(|line| ["{\"match\":true}", "{\"match\":false}"].contains(&line)), "{lines}");
+}
+
+#[test]
+fn tls_is_pinned_and_a_wrong_token_or_none_is_refused() {
+    let place = Place::new();
+    let table = place.variants("panel", SITES, '|');
+    let ((token, line), (other, _)) = (place.token("alice"), place.token("alice"));
+    let tokens = place.write("tokens", &format!("# clients\n{line}\n"));
+    let server = Server::start(&["--search", &table, "--tokens", &tokens, "--tls-self-signed"]);
+    let pin = server.fingerprint.clone().unwrap();
+    let queries = place.write("queries", &questions(5, 3));
+    let ask = |more: &[&str]| place.query(&server.url, &[&["--queries", &queries], more].concat());
+    let file = place.write("token", &format!("{token}\n"));
+    let good = ask(&["--tls-fingerprint", &pin, "--token-file", &file]);
+    assert!(good.status.success(), "{}", stderr(&good));
+    for token in [&["--token", &*other][..], &[]] {
+        let refused = ask(&[&["--tls-fingerprint", &*pin], token].concat());
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(stderr(&refused).contains("(401)"), "{}", stderr(&refused));
+    }
+    let refused = ask(&["--tls-fingerprint", &"ab".repeat(32), "--token", &token]);
+    assert!(stderr(&refused).contains("fingerprint"), "{}", stderr(&refused));
+    assert_eq!(ask(&["--decoys", "0"]).status.code(), Some(2));
+    // without tokens only this machine is served
+    let open = place.run(&["serve", "--addr", "0.0.0.0:0", "--search", &table]);
+    assert_eq!(open.status.code(), Some(1));
+    assert!(stderr(&open).contains("tokens"), "{}", stderr(&open));
+    let again = place.run(&["search", "keygen", "-o", &place.path("key")]);
+    assert_eq!(again.status.code(), Some(1), "a key is not overwritten");
+}
+
+#[test]
+fn budgets_end_and_a_new_start_does_not_give_them_back() {
+    let place = Place::new();
+    let table = place.variants("panel", SITES, '|');
+    let (token, line) = place.token("alice");
+    let (tokens, data) = (place.write("tokens", &line), place.path("data"));
+    let serve = |budget: &str, region: &str| {
+        let limits = ["--budget", budget, "--region", "10", "--region-budget", region];
+        Server::start(&[&["--search", &table, "--tokens", &tokens, "--data", &data][..], &limits].concat())
+    };
+    let one = format!("20:{}", position(3));
+    let ask = |server: &Server, count: usize| {
+        let queries = place.write("queries", &format!("{one}\t01\n").repeat(count));
+        place.query(&server.url, &["--queries", &queries, "--token", &token, "--parallel", "1"])
+    };
+    let server = serve("7", "100");
+    assert!(ask(&server, 5).status.success());
+    server.stop();
+    let server = serve("7", "100");
+    let rest = ask(&server, 4);
+    assert_eq!(rest.status.code(), Some(1));
+    let lines = String::from_utf8(rest.stdout.clone()).unwrap();
+    assert_eq!(lines.lines().filter(|line| line.contains("match")).count(), 2, "{lines}");
+    assert!(stderr(&rest).contains("(429)") && stderr(&rest).contains("budget of 7"), "{}", stderr(&rest));
+    server.stop();
+    // a longest match costs its sites, and a region has a budget of its own
+    let server = serve("1000", "9");
+    let longest = |at: usize| {
+        let queries = place.write("longest", &format!("20:{}\t01\n", position(at)));
+        place.query(&server.url, &["--queries", &queries, "--token", &token, "--longest"])
+    };
+    assert!(longest(4).status.success());
+    let refused = longest(4);
+    assert!(stderr(&refused).contains("region from site 0 on"), "{}", stderr(&refused));
+    assert!(longest(25).status.success());
+    // a folder is one server's, and an account that is damaged is not taken for an empty one
+    let second = place.run(&["serve", "--addr", "127.0.0.1:0", "--search", &table, "--data", &data]);
+    assert!(stderr(&second).contains("no other server"), "{}", stderr(&second));
+    server.stop();
+    let account = files(Path::new(&data)).into_iter().find(|path| path.ends_with("account")).unwrap();
+    let bytes = std::fs::read(&account).unwrap();
+    std::fs::write(&account, &bytes[..bytes.len() - 1]).unwrap();
+    let damaged = place.run(&["serve", "--addr", "127.0.0.1:0", "--search", &table, "--data", &data]);
+    assert_eq!(damaged.status.code(), Some(1));
+    assert!(stderr(&damaged).contains("malformed account"), "{}", stderr(&damaged));
+}
+
+#[test]
+fn a_key_that_is_used_up_is_replaced_and_another_file_may_ask_under_the_same_name() {
+    let place = Place::new();
+    let table = place.variants("panel", SITES, '|');
+    let (token, line) = place.token("alice");
+    let (tokens, data) = (place.write("tokens", &line), place.path("data"));
+    let queries = place.write("queries", &questions(9, 40));
+    let server = Server::start(&["--search", &table, "--tokens", &tokens, "--data", &data, "--key-uses", "7"]);
+    place.same(&server.url, &table, &queries, &["--token", &token], &[]);
+    let first =
+        std::fs::read(files(Path::new(&data)).iter().find(|path| path.ends_with("search.key")).unwrap()).unwrap();
+    // the other key is registered instead, and then the first one again: no answer is read with the wrong one
+    place.good(&["search", "keygen", "-o", &place.path("other")]);
+    for key in ["other", "key", "other"] {
+        let clear = place.good(&["search", "check", &table, "--queries", &queries, "--json"]);
+        let key = place.path(key);
+        let asked = [
+            "search",
+            "query",
+            "--server",
+            &server.url,
+            "--key",
+            &key,
+            "--token",
+            &token,
+            "--queries",
+            &queries,
+            "--json",
+        ];
+        assert_eq!(place.good(&asked), clear);
+    }
+    let last =
+        std::fs::read(files(Path::new(&data)).iter().find(|path| path.ends_with("search.key")).unwrap()).unwrap();
+    assert_ne!(first, last);
+}
+
+#[test]
+fn neither_log_nor_audit_nor_data_hold_what_was_asked_and_no_key_is_on_the_server() {
+    let place = Place::new();
+    let table = place.variants("panel", SITES, '|');
+    let (token, line) = place.token("alice");
+    let (tokens, data, audit) = (place.write("tokens", &line), place.path("data"), place.path("audit"));
+    let server =
+        Server::start(&["--search", &table, "--tokens", &tokens, "--data", &data, "--audit", &audit, "--log", "debug"]);
+    let queries = place.write("queries", &questions(9, 6));
+    let done = place.query(&server.url, &["--queries", &queries, "--token", &token, "--decoys", "3"]);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let wrong = post("/search/v1/queries", &format!("Authorization: Bearer {token}\r\n"), b"canary of a body");
+    assert_eq!(raw(&server.address(), &wrong).0, 422);
+    let log = server.stop();
+    let audit = std::fs::read_to_string(&audit).unwrap();
+    let lines: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let answered: Vec<&Value> = lines.iter().filter(|line| line["outcome"] == "answered").collect();
+    assert_eq!(answered.len(), 6);
+    for line in &answered {
+        assert_eq!((&line["client"], &line["shape"]), (&"alice".into(), &"pattern".into()));
+        assert_eq!((&line["sites"], &line["places"], &line["granularity"]), (&9.into(), &3.into(), &"count".into()));
+        let mut names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
+        names.sort_unstable();
+        let expected = ["client", "granularity", "outcome", "places", "shape", "sites", "table", "time", "what"];
+        assert_eq!(names, expected, "nothing else is told");
+    }
+    assert!(
+        lines.iter().any(|line| line["outcome"] == "message")
+            && lines.iter().any(|line| line["what"] == "registration")
+    );
+    let mut secrets: Vec<Vec<u8>> = vec![token.into_bytes(), b"canary of a body".to_vec()];
+    secrets.push(std::fs::read(place.path("key")).unwrap()[4..20].to_vec());
+    for line in std::fs::read_to_string(&queries).unwrap().lines() {
+        let (at, alleles) = line.split_once('\t').unwrap();
+        secrets.extend([
+            at.as_bytes().to_vec(),
+            at.split_once(':').unwrap().1.as_bytes().to_vec(),
+            alleles.as_bytes().to_vec(),
+        ]);
+    }
+    let mut kept = vec![log.into_bytes(), audit.into_bytes()];
+    kept.extend(files(Path::new(&data)).iter().map(|path| std::fs::read(path).unwrap()));
+    assert!(kept.len() >= 5, "log, audit, lock, key, account");
+    for secret in &secrets {
+        let holds = |bytes: &Vec<u8>| bytes.windows(secret.len()).any(|window| window == secret);
+        assert!(!kept.iter().any(holds), "{}", String::from_utf8_lossy(secret));
+    }
+}
+
+#[test]
+fn a_table_that_grows_is_served_without_a_new_start_and_a_broken_file_is_not() {
+    let place = Place::new();
+    let table = place.variants("panel", SITES - 10, '|');
+    let server = Server::start(&["--search", &table]);
+    let last = place.write("last", &format!("20:{}\t0\n20:{}\t1\n", position(SITES - 1), position(SITES - 1)));
+    let first = place.write("first", &questions(5, 6));
+    assert_ne!(place.query(&server.url, &["--queries", &last]).status.code(), Some(0), "there is no such site yet");
+    let old = place.query(&server.url, &["--queries", &first]).stdout;
+    let whole = vcf(SITES, '|');
+    let (head, new): (Vec<&str>, Vec<&str>) = whole.lines().partition(|line| line.starts_with('#'));
+    let more = place.write("more.vcf", &([head, new[SITES - 10..].to_vec()].concat().join("\n") + "\n"));
+    place.good(&["search", "index", &more, "-o", &table, "--append"]);
+    let until = Instant::now() + Duration::from_secs(20);
+    while !place.query(&server.url, &["--queries", &last]).status.success() {
+        assert!(Instant::now() < until, "the new file is not served");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(place.query(&server.url, &["--queries", &first]).stdout, old, "and clients go on with their keys");
+    std::fs::write(&table, b"TSI\x01 and nothing more").unwrap();
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(place.query(&server.url, &["--queries", &first]).stdout, old);
+    let log = server.stop();
+    assert!(log.contains("a table was replaced") && log.contains("the old one is served on"), "{log}");
+}
+
+#[test]
+fn malformed_requests_get_their_status_and_leave_the_server_up() {
+    let place = Place::new();
+    let table = place.variants("panel", SITES, '|');
+    let server = Server::start(&["--search", &table]);
+    let address = server.address();
+    let queries = place.write("queries", &questions(5, 4));
+    let before = place.query(&server.url, &["--queries", &queries]).stdout;
+    let name = format!("Tobari-Client: {}\r\n", "07".repeat(16));
+    let query = |body: &[u8]| post("/search/v1/queries", &name, body);
+    let own = [&[1, 0x21][..], &[9; 32], &[7; 16], &[0, 1, 5, 1, 0, 0, 0, 1, 0, 1], &[0; 60]].concat();
+    let mut other = own.clone();
+    other[34] = 1;
+    for (request, status, word) in [
+        (post("/search/v1/queries", "", b"x"), 401, "client"),
+        (query(b""), 422, "message"),
+        (query(&[0x55; 100]), 422, "message"),
+        (query(&own), 404, "table"),
+        (query(&other), 403, "client"),
+        (post("/search/v1/keys/no-such-set", &name, b"x"), 404, "set"),
+        (post("/search/v1/keys/search", &name, &[1, 0x20, 0, 0]), 422, "message"),
+        (query(&vec![0; (16 << 20) + 1]), 413, "size"),
+        (b"GET /search/v1/tables/zz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404, "table"),
+        (b"DELETE /search/v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 405, ""),
+    ] {
+        let (found, text) = raw(&address, &request);
+        assert_eq!(found, status, "{text}");
+        assert!(word.is_empty() || text.contains(&format!("tobari-refusal: {word}\r\n")), "{text}");
+    }
+    let drawn = noise(3, 40_000);
+    for (i, length) in [1, 10, 57, 58, 70, 300, 4_000, 20_000].into_iter().enumerate() {
+        let mut body: Vec<u8> = drawn[i..i + length].iter().map(|sample| *sample as u8).collect();
+        body.splice(0..length.min(50), own[..length.min(50)].iter().copied());
+        let (status, text) = raw(&address, &query(&body));
+        assert!([404, 422].contains(&status), "{length}: {text}");
+    }
+    let half = post("/search/v1/queries", &name, &own);
+    drop(TcpStream::connect(&address).unwrap().write_all(&half[..half.len() - 40]));
+    assert_eq!(place.query(&server.url, &["--queries", &queries]).stdout, before, "the server is up");
+}
+
+#[test]
+fn sixteen_clients_at_once_get_their_own_answers() {
+    let place = Place::new();
+    let table = place.variants("panel", SITES, '|');
+    let clients: Vec<_> = (0..16).map(|i| place.token(&format!("client{i}"))).collect();
+    let tokens = place.write("tokens", &clients.iter().map(|(_, line)| format!("{line}\n")).collect::<String>());
+    let server =
+        Server::start(&["--search", &table, "--tokens", &tokens, "--data", &place.path("data"), "--max-queries", "8"]);
+    for count in [1, 4, 16] {
+        std::thread::scope(|scope| {
+            for (i, (token, _)) in clients.iter().enumerate().take(count) {
+                let (place, server, table) = (&place, &server, &table);
+                scope.spawn(move || {
+                    let key = place.path(&format!("key{count}-{i}"));
+                    place.good(&["search", "keygen", "-o", &key]);
+                    let queries = place.write(&format!("queries{count}-{i}"), &questions(3 + i, 12));
+                    let asked = ["search", "query", "--server", &server.url, "--key", &key, "--token", token];
+                    let asked = place.good(&[&asked[..], &["--queries", &queries, "--json"]].concat());
+                    assert_eq!(asked, place.good(&["search", "check", table, "--queries", &queries, "--json"]), "{i}");
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn servers_are_added_up_and_one_that_is_down_is_named() {
+    let place = Place::new();
+    let table = place.variants("panel", SITES, '|');
+    let servers = [Server::start(&["--search", &table]), Server::start(&["--search", &table])];
+    let queries = place.write("queries", &questions(6, 8));
+    let count = |line: &str| serde_json::from_str::<Value>(line).unwrap()["count"].as_u64().unwrap();
+    let clear = place.good(&["search", "check", &table, "--queries", &queries, "--json"]);
+    let both = place.query(&servers[0].url, &["--server", &servers[1].url, "--queries", &queries]);
+    assert!(both.status.success(), "{}", stderr(&both));
+    let both = String::from_utf8(both.stdout).unwrap();
+    assert_eq!(both.lines().count(), 8);
+    both.lines().zip(clear.lines()).for_each(|(both, one)| assert_eq!(count(both), 2 * count(one)));
+    let [up, down] = servers;
+    let gone = down.url.clone();
+    down.stop();
+    let one = place.query(&up.url, &["--server", &gone, "--queries", &queries]);
+    assert_eq!(one.status.code(), Some(1));
+    let lines = String::from_utf8(one.stdout).unwrap();
+    lines.lines().zip(clear.lines()).for_each(|(one, clear)| assert_eq!(count(one), count(clear)));
+    assert!(lines.lines().all(|line| line.contains(&gone)), "{lines}");
+}
+
+#[test]
+fn a_beacon_on_this_machine_answers_variants_and_refuses_records() {
+    let place = Place::new();
+    let table = place.variants("panel", SITES, '|');
+    let server = Server::start(&["--search", &table]);
+    let mut child = place
+        .command(&[
+            "search",
+            "beacon",
+            "--listen",
+            "127.0.0.1:0",
+            "--server",
+            &server.url,
+            "--key",
+            &place.path("key"),
+            "--json",
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+    let told: Value = serde_json::from_str(&line).unwrap();
+    let address = told["listening"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+    let ask = |name: &str, start: usize, alternate: &str, granularity: &str, kind: &str| {
+        let body = format!(
+            r#"{{"meta":{{"apiVersion":"v2.0"}},"query":{{"requestedGranularity":"{granularity}","requestParameters":{{"referenceName":"{name}","start":[{start}],"referenceBases":"A","alternateBases":"{alternate}"}}}}}}"#
+        );
+        let (status, text) = raw(&address, &post("/g_variants", &format!("Content-Type: {kind}\r\n"), body.as_bytes()));
+        (status, serde_json::from_str::<Value>(text.split_once("\r\n\r\n").unwrap().1).unwrap())
+    };
+    let json = "application/json";
+    let single: String = (0..6).map(|site| format!("20:{}\t1\n", position(site))).collect();
+    let clear = place.good(&["search", "check", &table, "--queries", &place.write("single", &single), "--json"]);
+    for (site, line) in clear.lines().enumerate() {
+        let count = serde_json::from_str::<Value>(line).unwrap()["count"].as_u64().unwrap();
+        let name = ["20", "chr20"][site % 2];
+        let (status, found) = ask(name, position(site) - 1, "C", "count", json);
+        assert_eq!((status, &found["responseSummary"]["numTotalResults"]), (200, &count.into()));
+        let (_, found) = ask(name, position(site) - 1, "C", "boolean", json);
+        assert_eq!(found["responseSummary"], serde_json::json!({ "exists": count > 0 }));
+    }
+    for (start, alternate) in [(position(0), "C"), (position(0) - 1, "G")] {
+        let (status, found) = ask("20", start, alternate, "count", json);
+        assert_eq!((status, &found["responseSummary"]["exists"]), (200, &false.into()));
+    }
+    assert_eq!(ask("20", 5, "C", "record", json).0, 400);
+    assert_eq!(ask("20", 5, "C", "count", "text/plain").0, 415);
+    for (path, host, status) in [("/info", "localhost", 200), ("/map", "127.0.0.1", 200), ("/", "evil.example", 403)] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        assert_eq!(raw(&address, request.as_bytes()).0, status, "{path}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let open = ["search", "beacon", "--listen", "0.0.0.0:0", "--server", &server.url, "--key", &place.path("key")];
+    assert_eq!(place.run(&open).status.code(), Some(1), "only this machine");
+}
+
+#[test]
+fn the_real_panel_answers_as_in_the_clear_behind_a_server() {
+    let Some(data) = std::env::var_os("TOBARI_DATA") else { return println!("NOT RUN: TOBARI_DATA is not set") };
+    let vcf = Path::new(&data).join("genome/1000g-chr20-1-4Mb-600hap.vcf.gz");
+    if !vcf.exists() {
+        return println!("NOT RUN: no such panel in TOBARI_DATA");
+    }
+    let (place, region) = (Place::new(), "20:1000000-1400000");
+    let table = place.path("panel");
+    place.good(&["search", "index", vcf.to_str().unwrap(), "-o", &table, "-r", region, "-i", "MAF>=0.01"]);
+    let mut selection = Selection { expression: "MAF>=0.01".parse().unwrap(), ..Selection::default() };
+    selection.regions.add(region).unwrap();
+    let mut reader = VariantReader::open(&vcf, selection).unwrap();
+    let mut sites = Vec::new();
+    while let Some(site) = reader.next_variant().unwrap() {
+        let Variant { chromosome, position, reference, alternate, alleles, .. } = site;
+        sites.push((format!("{chromosome}:{position}:{reference}:{alternate}"), alleles));
+    }
+    assert!(sites.len() > 500, "{}", sites.len());
+    let mut queries = String::new();
+    for i in 0..150 {
+        let (start, haplotype) = (i * 37 % (sites.len() - 16), i * 101 % 600);
+        let changed = |j: usize| i % 2 == 1 && j == i % 16;
+        let alleles: String =
+            (0..16).map(|j| if sites[start + j].1[haplotype] ^ changed(j) { '1' } else { '0' }).collect();
+        writeln!(queries, "{}\t{alleles}", sites[start].0).unwrap();
+    }
+    let queries = place.write("queries", &queries);
+    let server = Server::start(&["--search", &table, "--data", &place.path("data")]);
+    place.same(&server.url, &table, &queries, &["--parallel", "8"], &[]);
+    place.same(&server.url, &table, &queries, &["--decoys", "10"], &[]);
+}

@@ -1,0 +1,70 @@
+//! Sums of products with plaintexts.
+
+use super::ciphertext::Ciphertext;
+use super::encode::PreparedPlaintext;
+use super::evaluate::{EvaluateError, Evaluator};
+use crate::ring::Poly;
+use crate::rlwe::{self, norms};
+
+impl Evaluator {
+    /// `Σ a m`: every ciphertext and every plaintext is read once, and the sum is written once.
+    ///
+    /// # Errors
+    /// As [`Self::mul_prepared`].
+    ///
+    /// # Panics
+    /// If there is no pair.
+    pub fn dot_prepared(&self, pairs: &[(&Ciphertext, &PreparedPlaintext)]) -> Result<Ciphertext, EvaluateError> {
+        let (first, others) = (pairs[0].0, &pairs[1..]);
+        let alike = |(a, m): &(&Ciphertext, &PreparedPlaintext)| {
+            let parts = a.needs_relinearization() == first.needs_relinearization();
+            parts && a.level() == first.level() && a.factor == first.factor && a.level() <= m.level()
+        };
+        let ours =
+            |(a, m): &(&Ciphertext, &PreparedPlaintext)| self.check(a).is_ok() && m.parameters == *self.parameters();
+        if !pairs.iter().all(|pair| ours(pair) && alike(pair)) {
+            let mut sum = self.mul_prepared(first, pairs[0].1)?;
+            for (a, m) in others {
+                self.add_assign(&mut sum, &self.mul_prepared(a, m)?)?;
+            }
+            return Ok(sum);
+        }
+        let elements: Vec<_> = pairs.iter().map(|(a, m)| (&a.inner, &m.element)).collect();
+        let norms = others.iter().fold(first.norm + pairs[0].1.norm, |sum, (a, m)| norms::sum([sum, a.norm + m.norm]));
+        Ok(Ciphertext { inner: rlwe::Ciphertext::inner_product(&elements), factor: first.factor, norm: norms })
+    }
+
+    /// `sum += Σ a m`, likewise.
+    ///
+    /// # Errors
+    /// As [`Self::mul_prepared`]; the sum is then as it was.
+    pub fn add_products(
+        &self,
+        sum: &mut Ciphertext,
+        pairs: &[(&Ciphertext, &PreparedPlaintext)],
+    ) -> Result<(), EvaluateError> {
+        self.check(sum)?;
+        pairs.iter().try_for_each(|(a, m)| self.check_prepared(a, m))?;
+        let alike = |a: &Ciphertext| {
+            let parts = !a.needs_relinearization() && !sum.needs_relinearization();
+            parts && a.level() == sum.level() && a.factor == sum.factor
+        };
+        if !pairs.iter().all(|(a, _)| alike(a)) {
+            return pairs.iter().try_for_each(|(a, m)| self.add_assign(sum, &self.mul_prepared(a, m)?));
+        }
+        let elements: Vec<_> = pairs.iter().map(|(a, m)| (&a.inner, &m.element)).collect();
+        sum.inner.add_inner_product(&elements);
+        sum.norm = pairs.iter().fold(sum.norm, |sum, (a, m)| norms::sum([sum, a.norm + m.norm]));
+        Ok(())
+    }
+
+    /// Zero, without any randomness, with the factor 1: where sums begin.
+    ///
+    /// # Panics
+    /// Unless there are so many data primes.
+    pub fn zero(&self, level: usize) -> Ciphertext {
+        let ring = self.parameters().ring();
+        let parts = (0..2).map(|_| Poly::zero(ring, ring.basis(level))).collect();
+        Ciphertext { inner: rlwe::Ciphertext::new(self.parameters(), parts), factor: 1, norm: 0.0 }
+    }
+}

@@ -1,0 +1,144 @@
+//! Requests over a connection that stays open for the next one.
+
+use super::{ClientTls, ConnectError, Target};
+use axum::{
+    body::{Body, Bytes, to_bytes},
+    http::{HeaderMap, Method, Request, header},
+};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+/// Time for the connection and the TLS handshake.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A server to send requests to, and whom to trust to be it.
+#[derive(Clone, Debug)]
+pub struct HttpClient {
+    target: Arc<Target>,
+    tls: ClientTls,
+}
+
+/// What to ask for.
+#[derive(Clone, Debug)]
+pub struct HttpRequest {
+    /// A POST of these bytes; a GET without.
+    pub body: Option<Bytes>,
+    /// The path, from the slash after the server's URL on.
+    pub path: String,
+    /// Further headers: names in lower case, values.
+    pub headers: Vec<(&'static str, String)>,
+    /// Bytes of the reply at most.
+    pub most: usize,
+    /// Time for the whole reply.
+    pub patience: Duration,
+}
+
+/// What the server says.
+#[derive(Clone, Debug)]
+pub struct HttpReply {
+    /// The status.
+    pub status: u16,
+    /// The body.
+    pub body: Bytes,
+    headers: HeaderMap,
+}
+
+/// A connection, opened again where it was closed between two requests.
+pub struct HttpConnection {
+    client: HttpClient,
+    sender: Option<SendRequest<Body>>,
+    sent: u64,
+    received: u64,
+}
+
+impl HttpClient {
+    /// A server at a URL. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`ConnectError::Url`].
+    pub fn new(url: &str, tls: &ClientTls) -> Result<Self, ConnectError> {
+        Ok(Self { target: Arc::new(Target::trusting(url, tls)?), tls: tls.clone() })
+    }
+
+    /// A connection for one request after the other.
+    pub fn connection(&self) -> HttpConnection {
+        HttpConnection { client: self.clone(), sender: None, sent: 0, received: 0 }
+    }
+
+    async fn open(&self) -> Result<SendRequest<Body>, ConnectError> {
+        let slow = |_| ConnectError::Timeout { what: "connection", waited: CONNECT_TIMEOUT };
+        let transport = timeout(CONNECT_TIMEOUT, self.target.open(&self.tls)).await.map_err(slow)??;
+        let (sender, connection) = handshake(TokioIo::new(transport)).await?;
+        // it ends when the sender is dropped or the server closes, and its error is that of the request
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+}
+
+impl HttpConnection {
+    /// Bytes of all bodies that were sent.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent
+    }
+
+    /// Bytes of all bodies that came.
+    pub fn received_bytes(&self) -> u64 {
+        self.received
+    }
+
+    /// Sends a request and waits for the reply, whatever its status.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if there is no reply; it is not known then whether the server has read the request.
+    pub async fn send(&mut self, request: HttpRequest) -> Result<HttpReply, ConnectError> {
+        let waited = request.patience;
+        let reply = timeout(waited, self.reply(request)).await;
+        let reply = reply.unwrap_or(Err(ConnectError::Timeout { what: "reply", waited }));
+        if reply.is_err() {
+            self.sender = None;
+        }
+        reply
+    }
+
+    async fn reply(&mut self, asked: HttpRequest) -> Result<HttpReply, ConnectError> {
+        let open = match self.sender.take() {
+            Some(mut sender) => sender.ready().await.is_ok().then_some(sender),
+            None => None,
+        };
+        let sender = match open {
+            Some(sender) => self.sender.insert(sender),
+            None => self.sender.insert(self.client.open().await?),
+        };
+        let target = &self.client.target;
+        self.sent += asked.body.as_ref().map_or(0, |body| body.len() as u64);
+        let method = if asked.body.is_some() { Method::POST } else { Method::GET };
+        let mut request = Request::new(asked.body.map_or_else(Body::empty, Body::from));
+        *request.method_mut() = method;
+        let wrong = |what| ConnectError::Url { url: target.authority.clone(), what };
+        *request.uri_mut() = format!("{}{}", target.path, asked.path)
+            .parse()
+            .map_err(|_| wrong("expected a path that a request has"))?;
+        for (name, value) in [(header::HOST.as_str(), &target.authority)]
+            .into_iter()
+            .chain(asked.headers.iter().map(|(name, value)| (*name, value)))
+        {
+            let name = header::HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong("expected a header"))?;
+            let value = header::HeaderValue::from_str(value).map_err(|_| wrong("expected a header's value"))?;
+            request.headers_mut().insert(name, value);
+        }
+        let (head, body) = sender.send_request(request).await?.into_parts();
+        let body = to_bytes(Body::new(body), asked.most).await;
+        let body = body.map_err(|_| ConnectError::Reply { most: asked.most })?;
+        self.received += body.len() as u64;
+        Ok(HttpReply { status: head.status.as_u16(), body, headers: head.headers })
+    }
+}
+
+impl HttpReply {
+    /// A header's value, if there is one that is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}

@@ -1,0 +1,98 @@
+//! The audit log: one JSON object a line for each query and each registration, appended.
+//!
+//! Time, who, which table, what kind of question, how many sites and places, what is told, and what came of it; never at which places, and nothing of what is in a query. A line is
+//! with the system before the answer leaves, and reaches the device when the system wants: a crash of the machine may lose the last lines, one of the server does not.
+//! Where no line can be written, there is no answer.
+
+use super::SearchError;
+use serde_json::{Value, json};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::Path,
+    sync::{Mutex, PoisonError},
+    time::SystemTime,
+};
+use tobari_apps::search::{messages::TABLE_BYTES, program::Shape, server::Granularity};
+
+pub(super) struct Audit {
+    file: Mutex<File>,
+}
+
+/// What a line says besides the time.
+pub(super) struct Line<'a> {
+    pub(super) client: &'a str,
+    pub(super) what: &'static str,
+    pub(super) table: Option<[u8; TABLE_BYTES]>,
+    pub(super) shape: Option<Shape>,
+    pub(super) granularity: Option<Granularity>,
+    pub(super) outcome: &'a str,
+}
+
+impl Audit {
+    pub(super) fn open(path: &Path) -> Result<Self, SearchError> {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        Ok(Self { file: Mutex::new(file.map_err(|error| SearchError::file(path, error))?) })
+    }
+
+    pub(super) fn write(&self, line: &Line<'_>) -> io::Result<()> {
+        let mut text = text(line, SystemTime::now()).to_string();
+        text.push('\n');
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(text.as_bytes())
+    }
+}
+
+fn text(line: &Line<'_>, now: SystemTime) -> Value {
+    let seconds = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let mut value = json!({ "time": utc(seconds), "client": line.client, "what": line.what });
+    if let Some(table) = line.table {
+        value["table"] = super::hex(&table).into();
+    }
+    if let Some(shape) = line.shape {
+        let (kind, unit) = match shape {
+            Shape::Pattern { .. } => ("pattern", "sites"),
+            Shape::Longest { .. } => ("longest", "sites"),
+            Shape::Word { .. } => ("key", "bits"),
+        };
+        value["shape"] = kind.into();
+        value[unit] = shape.length().into();
+        value["places"] = shape.places().into();
+    }
+    if let Some(granularity) = line.granularity {
+        value["granularity"] = if granularity == Granularity::Boolean { "boolean" } else { "count" }.into();
+    }
+    value["outcome"] = line.outcome.into();
+    value
+}
+
+/// Seconds since 1970 as RFC 3339 has them; days of the Gregorian calendar, counted from 1 March of year 0 in eras of 400 years.
+fn utc(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let [hour, minute, second] = [rest / 3_600, rest / 60 % 60, rest % 60];
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_200, "2024-03-01T00:00:00Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(utc(seconds), text);
+        }
+    }
+}

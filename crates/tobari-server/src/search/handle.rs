@@ -1,0 +1,236 @@
+//! What is done with each request.
+
+use super::{Client, Search, Shared, audit::Line, drain, hex, reply::Reply, sha256, unhex};
+use axum::{
+    body::{Body, Bytes, to_bytes},
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use serde_json::json;
+use std::sync::Arc;
+use tobari_apps::search::{
+    desk::{Admitted, Asked, Refusal},
+    messages::{self, CLIENT_BYTES},
+    program,
+};
+use tokio::time::timeout;
+
+/// The tables, and what the client may still ask.
+pub(super) async fn list(State(search): State<Search>, headers: HeaderMap) -> Result<Response, Reply> {
+    let shared = search.shared;
+    let client = shared.client(&headers)?;
+    let state = shared.state();
+    let tables: Vec<_> = state.told.values().map(|told| &told.line).collect();
+    let mut told = json!({ "version": 1, "tests": shared.options.limits.tests, "tables": tables });
+    if let Some(client) = client {
+        told["client"] = hex(&client.id).into();
+        told["tests_left"] = state.desk.tests_left(&client.id).unwrap_or(shared.options.limits.tests).into();
+    }
+    Ok(([(header::CONTENT_TYPE, "application/json")], told.to_string()).into_response())
+}
+
+/// What is told of a table.
+pub(super) async fn table(
+    State(search): State<Search>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Reply> {
+    let shared = search.shared;
+    shared.client(&headers)?;
+    let state = shared.state();
+    let told = unhex(&name).and_then(|name| state.told.get(&name)).ok_or_else(|| Reply::from(&Refusal::Table))?;
+    let tag = [(header::ETAG, told.tag.clone())];
+    if text(&headers, "if-none-match") == Some(&told.tag) {
+        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
+    }
+    Ok((tag, [(header::CONTENT_TYPE, "application/octet-stream")], told.body.clone()).into_response())
+}
+
+/// Registers a key.
+pub(super) async fn register(
+    State(search): State<Search>,
+    Path(set): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Reply> {
+    let shared = search.shared;
+    let (client, bytes) = shared.enter(&headers, body).await?;
+    let work = Arc::clone(&shared);
+    let done = shared.cpu.run(move || {
+        let done = work.register(&client, &set, &bytes);
+        work.note(&client, "registration", None, outcome(&done))?;
+        done
+    });
+    done.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Answers a query.
+pub(super) async fn query(State(search): State<Search>, headers: HeaderMap, body: Body) -> Result<Response, Reply> {
+    let shared = search.shared;
+    // whoever is nobody takes no place
+    let known = matches!(shared.client(&headers), Ok(Some(_)));
+    let place = known.then(|| shared.places.try_acquire());
+    if let Some(Err(_)) = place {
+        drain(body).await;
+        let text = "expected room for another query, found none: ask again";
+        return Err(Reply::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text));
+    }
+    let (client, bytes) = shared.enter(&headers, body).await?;
+    let known = (text(&headers, "if-match").map(str::to_owned), text(&headers, "tobari-key").and_then(unhex));
+    let fault = || Reply::fault("a fault of the server");
+    let (work, who) = (Arc::clone(&shared), client.clone());
+    let admitted = shared.cpu.run(move || {
+        let admitted = work.admit(&who, &bytes, known);
+        if let Err(reply) = &admitted {
+            work.note(&who, "query", messages::query_head(&bytes).ok().map(Head::Refused).as_ref(), reply.word)?;
+        }
+        admitted
+    });
+    let (admitted, asked, charge) = admitted.await.ok_or_else(fault)??;
+    let (work, kept, id) = (Arc::clone(&shared), Arc::clone(&shared), client.id);
+    let computed = shared.cpu.run(move || {
+        let answer = answer(&admitted);
+        let word = answer.as_ref().map_or_else(|reply| reply.word, |_| "answered");
+        work.note(&client, "query", Some(&Head::Asked(asked)), word)?;
+        answer
+    });
+    let written = tokio::task::spawn_blocking(move || kept.keep(&id, charge));
+    let (answer, written) = tokio::join!(computed, written);
+    written.map_err(|_| fault())??;
+    let answer = answer.ok_or_else(fault)??;
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response())
+}
+
+/// What a line of the audit log has of a query.
+enum Head {
+    Refused(([u8; messages::TABLE_BYTES], program::Shape)),
+    Asked(Asked),
+}
+
+fn outcome(done: &Result<(), Reply>) -> &'static str {
+    done.as_ref().map_or_else(|reply| reply.word, |()| "registered")
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn answer(admitted: &Admitted) -> Result<Vec<u8>, Reply> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|_| Reply::fault("a fault of the server: no randomness"))?;
+    admitted.answer(&mut ChaCha20Rng::from_seed(seed)).map_err(|refusal| Reply::from(&refusal))
+}
+
+impl Shared {
+    /// Who asks; none where clients name themselves and this one has not.
+    fn client(&self, headers: &HeaderMap) -> Result<Option<Client>, Reply> {
+        let Some(tokens) = &self.tokens else {
+            let id = text(headers, "tobari-client").and_then(unhex);
+            return Ok(id.map(|id| Client { id, name: hex(&id).into() }));
+        };
+        let bearer = text(headers, "authorization").and_then(|value| value.split_once(' '));
+        let token = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+        token.and_then(|token| tokens.client(token)).map(Some).ok_or_else(Reply::unknown)
+    }
+
+    /// Who asks, and all of the body.
+    async fn enter(&self, headers: &HeaderMap, body: Body) -> Result<(Client, Bytes), Reply> {
+        let client = match self.client(headers) {
+            Ok(Some(client)) => client,
+            other => {
+                drain(body).await;
+                let unnamed = "expected a client's name of 32 hexadecimal digits (Tobari-Client), found none";
+                return Err(other.err().unwrap_or_else(|| Reply::new(StatusCode::UNAUTHORIZED, "client", unnamed)));
+            }
+        };
+        let most = self.options.body_bytes;
+        let large = || {
+            let text = format!("expected at most {most} bytes, found more");
+            Reply::new(StatusCode::PAYLOAD_TOO_LARGE, "size", text)
+        };
+        let claimed = text(headers, "content-length").and_then(|length| length.parse::<u64>().ok());
+        if claimed.is_some_and(|claimed| claimed > most as u64) {
+            drain(body).await;
+            return Err(large());
+        }
+        let slow = |_| Reply::new(StatusCode::REQUEST_TIMEOUT, "time", "expected the whole request sooner");
+        let bytes = timeout(self.options.patience, to_bytes(body, most)).await.map_err(slow)?;
+        Ok((client, bytes.map_err(|_| large())?))
+    }
+
+    fn register(&self, client: &Client, set: &str, bytes: &[u8]) -> Result<(), Reply> {
+        let set = program::sets().find(|known| known.name == set).ok_or_else(|| Reply::from(&Refusal::Set))?.name;
+        let hash = sha256(bytes);
+        let charge = {
+            let mut state = self.state();
+            // the same key again is no new one
+            if state.keys.get(&client.id).and_then(|keys| keys.get(set)) == Some(&hash) {
+                return Ok(());
+            }
+            state.desk.register(client.id, set, bytes).map_err(|refusal| Reply::from(&refusal))?;
+            state.keys.entry(client.id).or_default().insert(set, hash);
+            state.charges += 1;
+            state.charges
+        };
+        let lost = |_| Reply::fault("a fault of the server: the key cannot be kept");
+        self.store.as_ref().map_or(Ok(()), |store| store.write_key(&client.id, set, bytes)).map_err(lost)?;
+        self.keep(&client.id, charge)
+    }
+
+    /// Admits a query of this client for the revision and the key that it was made with, and charges it; and says how often anybody was charged then.
+    fn admit(
+        &self,
+        client: &Client,
+        bytes: &[u8],
+        (tag, key): (Option<String>, Option<[u8; 32]>),
+    ) -> Result<(Admitted, Asked, u64), Reply> {
+        let refused = |refusal: Refusal| Reply::from(&refusal);
+        if messages::query_client(bytes).map_err(|error| refused(error.into()))? != client.id {
+            let text = "expected the client's own name in the query, found another";
+            return Err(Reply::new(StatusCode::FORBIDDEN, "client", text));
+        }
+        let (table, _) = messages::query_head(bytes).map_err(|error| refused(error.into()))?;
+        let mut state = self.state();
+        let told = state.told.get(&table).ok_or_else(|| refused(Refusal::Table))?;
+        if tag.is_some_and(|tag| tag != told.tag) {
+            let text = "expected a query for the table as it is now, found one for another revision";
+            return Err(Reply::new(StatusCode::PRECONDITION_FAILED, "revision", text));
+        }
+        let registered =
+            |key: &[u8; 32]| state.keys.get(&client.id).is_some_and(|keys| keys.values().any(|known| known == key));
+        if key.is_some_and(|key| !registered(&key)) {
+            let text = "expected a query under the client's registered key, found another";
+            return Err(Reply::new(StatusCode::CONFLICT, "key", text));
+        }
+        let (admitted, asked) = state.desk.admit(bytes).map_err(refused)?;
+        state.charges += 1;
+        Ok((admitted, asked, state.charges))
+    }
+
+    /// Puts a client's account on the disk, as far as this charge.
+    fn keep(&self, client: &[u8; CLIENT_BYTES], charge: u64) -> Result<(), Reply> {
+        let Some(store) = &self.store else { return Ok(()) };
+        store.write_account(client, charge, &self.state).map_err(|error| {
+            tracing::error!(%error, "an account cannot be kept");
+            Reply::fault("a fault of the server: the account cannot be kept")
+        })
+    }
+
+    /// A line of the audit log.
+    fn note(&self, client: &Client, what: &'static str, head: Option<&Head>, outcome: &str) -> Result<(), Reply> {
+        let Some(audit) = &self.audit else { return Ok(()) };
+        let (table, shape, granularity) = match head {
+            None => (None, None, None),
+            Some(Head::Refused((table, shape))) => (Some(*table), Some(*shape), None),
+            Some(Head::Asked(asked)) => (Some(asked.table), Some(asked.shape), Some(asked.granularity)),
+        };
+        let line = Line { client: &client.name, what, table, shape, granularity, outcome };
+        audit.write(&line).map_err(|error| {
+            tracing::error!(%error, "the audit log cannot be written");
+            Reply::fault("a fault of the server: the audit log cannot be written")
+        })
+    }
+}

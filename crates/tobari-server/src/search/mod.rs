@@ -1,0 +1,246 @@
+//! The search over HTTP: tables that the server has, for clients whose questions it cannot see.
+//!
+//! ```text
+//!   GET  /search/v1                    JSON: who the client is, what it may still ask, the tables and their tags
+//!   GET  /search/v1/tables/{name}      what is told of a table: length of the catalogue (8, big-endian), catalogue, fullness; its tag is the ETag
+//!   POST /search/v1/keys/{set}         a registration: the client's public key of a set of parameters
+//!   POST /search/v1/queries            a query; the answer is the body. If-Match: the table's tag; Tobari-Key: SHA-256 of the registration
+//! ```
+//!
+//! The bytes are those of [`tobari_apps::search`]. A refusal is a status, one line of text, and a word for programs in the header `Tobari-Refusal`. A query with the tag of
+//! another revision (412), or for a key that is not the registered one (409), is refused before it is paid: its answer could not be read.
+//!
+//! **Who is who.** With a file of tokens, the token says who asks, and the client's 16 bytes follow from the name that the file gives it: who has one token has one budget.
+//! Without, clients name themselves in the header `Tobari-Client`, and budgets hold nobody: for one machine, unless the options say otherwise.
+//!
+//! **Who runs what.** The desk admits under a lock, on the blocking pool; answers are computed there without the lock, no more at once than there are cores. As many
+//! queries as the options say may be in the house; others are sent away (503) before their body is read, which bounds memory.
+//!
+//! **What is kept.** With a data folder, what each client has used is on the disk before an answer leaves ([`store`]). The audit log has one line a query
+//! or registration, and never where or what.
+
+mod audit;
+mod handle;
+mod reply;
+mod store;
+mod tables;
+mod tokens;
+
+use crate::{cpu::Cpu, stop::Stop};
+use audit::Audit;
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    routing::{get, post},
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use store::Store;
+use tobari_apps::search::{
+    desk::{Desk, Limits, Refusal},
+    messages::{CLIENT_BYTES, TABLE_BYTES},
+};
+use tokens::Tokens;
+use tokio::sync::Semaphore;
+
+pub use tokens::token_hash;
+
+/// How the search is served.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SearchOptions {
+    /// Files of tables.
+    pub tables: Vec<PathBuf>,
+    /// Who may ask: a file of names and hashes of tokens.
+    pub tokens: Option<PathBuf>,
+    /// Serve anybody without tokens, beyond this machine too.
+    pub open: bool,
+    /// What clients may ask.
+    pub limits: Limits,
+    /// Where keys and accounts are kept.
+    pub data: Option<PathBuf>,
+    /// The audit log.
+    pub audit: Option<PathBuf>,
+    /// Bytes of a request at most.
+    pub body_bytes: usize,
+    /// Queries in the house at most: read, waiting for a core, and computed.
+    pub queue: usize,
+    /// Time to send a request's body.
+    pub patience: Duration,
+    /// Time between two looks at the tables' files.
+    pub look: Duration,
+}
+
+impl SearchOptions {
+    /// Of these tables, for this machine, with the usual limits.
+    pub fn new(tables: Vec<PathBuf>) -> Self {
+        let (body_bytes, patience, look) = (16 << 20, Duration::from_secs(30), Duration::from_secs(1));
+        let (tokens, data, audit) = (None, None, None);
+        Self {
+            tables,
+            tokens,
+            open: false,
+            limits: Limits::default(),
+            data,
+            audit,
+            body_bytes,
+            queue: 64,
+            patience,
+            look,
+        }
+    }
+}
+
+/// Why the search cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SearchError {
+    /// A file that cannot be used.
+    #[error("{}: {what}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Nobody said who may ask, at an address that others reach.
+    #[error(
+        "expected a file of tokens to serve searches at {0}, which others reach, or the word that it is open to all; found neither"
+    )]
+    Open(IpAddr),
+    /// The desk does not take a table or a key that was kept.
+    #[error(transparent)]
+    Desk(#[from] Refusal),
+}
+
+impl SearchError {
+    fn file(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
+        Self::File { path: path.into(), what: format!("{what}") }
+    }
+}
+
+/// A client, so far as the server knows.
+#[derive(Clone)]
+struct Client {
+    id: [u8; CLIENT_BYTES],
+    name: Arc<str>,
+}
+
+/// What is told of a table.
+struct Told {
+    tag: String,
+    line: serde_json::Value,
+    body: Bytes,
+}
+
+/// The desk and what must change with it.
+struct State {
+    desk: Desk,
+    told: BTreeMap<[u8; TABLE_BYTES], Told>,
+    /// By client and set, the hash of the key that is registered.
+    keys: HashMap<[u8; CLIENT_BYTES], BTreeMap<&'static str, [u8; 32]>>,
+    /// How often anybody was charged.
+    charges: u64,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    tokens: Option<Tokens>,
+    store: Option<Store>,
+    audit: Option<Audit>,
+    cpu: Cpu,
+    places: Semaphore,
+    options: SearchOptions,
+}
+
+/// The search, ready to serve.
+#[derive(Clone)]
+pub(crate) struct Search {
+    shared: Arc<Shared>,
+    files: Arc<Mutex<tables::Files>>,
+}
+
+impl Search {
+    /// Reads all files.
+    pub(crate) fn open(options: &SearchOptions, ip: IpAddr) -> Result<Self, SearchError> {
+        if options.tokens.is_none() && !options.open && !ip.is_loopback() {
+            return Err(SearchError::Open(ip));
+        }
+        let tokens = options.tokens.as_deref().map(Tokens::read).transpose()?;
+        let desk = Desk::new(options.limits);
+        let mut state = State { desk, told: BTreeMap::new(), keys: HashMap::new(), charges: 0 };
+        let files = tables::Files::open(&options.tables, &mut state)?;
+        let store = options.data.as_deref().map(|folder| Store::open(folder, &mut state)).transpose()?;
+        let audit = options.audit.as_deref().map(Audit::open).transpose()?;
+        let (places, state) = (Semaphore::new(options.queue), Mutex::new(state));
+        let shared = Shared { state, tokens, store, audit, cpu: Cpu::new(), places, options: options.clone() };
+        Ok(Self { shared: Arc::new(shared), files: Arc::new(Mutex::new(files)) })
+    }
+
+    /// Its routes.
+    pub(crate) fn routes(&self) -> Router {
+        Router::new()
+            .route("/search/v1", get(handle::list))
+            .route("/search/v1/tables/{name}", get(handle::table))
+            .route("/search/v1/keys/{set}", post(handle::register))
+            .route("/search/v1/queries", post(handle::query))
+            .with_state(self.clone())
+    }
+
+    /// Looks at the tables' files again and again, and serves what they have become.
+    pub(crate) async fn keep_up(self, mut stopped: Stop) {
+        loop {
+            tokio::select! {
+                () = stopped.wait() => return,
+                () = tokio::time::sleep(self.shared.options.look) => {}
+            }
+            let this = self.clone();
+            let looked = tokio::task::spawn_blocking(move || {
+                this.files.lock().unwrap_or_else(PoisonError::into_inner).look(&this.shared.state);
+            });
+            if looked.await.is_err() {
+                tracing::error!("looking at the tables failed");
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads on what a refused request still sends, so that its sender gets to read why; a little of it.
+async fn drain(body: Body) {
+    let _ = tokio::time::timeout(Duration::from_secs(2), axum::body::to_bytes(body, 1 << 20)).await;
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut out = [0; N];
+    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
+    if digits.len() != 2 * N {
+        return None;
+    }
+    out.iter_mut().zip(digits.chunks(2)).for_each(|(byte, pair)| *byte = pair[0] << 4 | pair[1]);
+    Some(out)
+}
+
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref());
+    hash
+}

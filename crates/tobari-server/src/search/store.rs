@@ -1,0 +1,112 @@
+//! Keys and accounts of clients on the disk, so that a new start forgets no budget.
+//!
+//! ```text
+//!   FOLDER/lock                      held while a server runs
+//!   FOLDER/{client}/{set}.key        a registration
+//!   FOLDER/{client}/account          what the client has used (tobari_apps::search::desk::ledger)
+//! ```
+//!
+//! Files are replaced whole and flushed. An account is written before the answer that it pays leaves: a server that dies in between has charged for nothing, and never
+//! answers for nothing. Charges of one client that come while its account is written go together with the next writing. A key is
+//! written before the account that says it is unused. What is there and cannot be read is an error, and not an empty account.
+
+use super::{SearchError, State, hex, lock, sha256, unhex};
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+use tobari_apps::search::{desk::ledger::Account, messages::CLIENT_BYTES, program};
+use tobari_host::files::{FileError, read_bounded, write_atomically};
+
+const MAX_KEY_BYTES: u64 = 1 << 22;
+const MAX_ACCOUNT_BYTES: u64 = 1 << 28;
+
+/// How far a client's account is written, counted in charges.
+type Written = Arc<Mutex<u64>>;
+
+pub(super) struct Store {
+    folder: PathBuf,
+    written: Mutex<HashMap<[u8; CLIENT_BYTES], Written>>,
+    /// Locked while it is open.
+    _lock: File,
+}
+
+impl Store {
+    /// Opens a folder, and takes up what is there.
+    pub(super) fn open(folder: &Path, state: &mut State) -> Result<Self, SearchError> {
+        let fault = |error| SearchError::file(folder, error);
+        fs::create_dir_all(folder).map_err(fault)?;
+        let lock = File::create(folder.join("lock")).map_err(fault)?;
+        if lock.try_lock().is_err() {
+            return Err(SearchError::file(
+                folder,
+                "expected a folder that no other server uses, found one that is used",
+            ));
+        }
+        for entry in fs::read_dir(folder).map_err(fault)? {
+            let entry = entry.map_err(fault)?;
+            if let Some(client) = entry.file_name().to_str().and_then(unhex) {
+                take_up(&entry.path(), client, state)?;
+            }
+        }
+        Ok(Self { folder: folder.to_owned(), written: Mutex::default(), _lock: lock })
+    }
+
+    /// Keeps a key; its account comes after it.
+    pub(super) fn write_key(&self, client: &[u8; CLIENT_BYTES], set: &str, bytes: &[u8]) -> Result<(), FileError> {
+        let folder = self.folder.join(hex(client));
+        let fault = |source| FileError::Write { name: folder.display().to_string(), source };
+        fs::create_dir_all(&folder).map_err(fault)?;
+        write_atomically(&folder.join(set).with_extension("key"), bytes)
+    }
+
+    /// Writes a client's account, unless one is there that has this charge.
+    pub(super) fn write_account(
+        &self,
+        client: &[u8; CLIENT_BYTES],
+        charge: u64,
+        state: &Mutex<State>,
+    ) -> Result<(), FileError> {
+        let written =
+            Arc::clone(self.written.lock().unwrap_or_else(PoisonError::into_inner).entry(*client).or_default());
+        let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+        if *written >= charge {
+            return Ok(());
+        }
+        let (account, charges) = {
+            let state = lock(state);
+            (state.desk.account(client), state.charges)
+        };
+        if let Some(account) = account {
+            write_atomically(&self.folder.join(hex(client)).join("account"), &account.encode())?;
+        }
+        *written = charges;
+        Ok(())
+    }
+}
+
+/// A client's keys, and then its account.
+fn take_up(folder: &Path, client: [u8; CLIENT_BYTES], state: &mut State) -> Result<(), SearchError> {
+    for set in program::sets() {
+        let path = folder.join(set.name).with_extension("key");
+        if path.exists() {
+            let bytes = read_bounded(&path, MAX_KEY_BYTES).map_err(|error| SearchError::file(&path, error))?;
+            let registered = state.desk.register(client, set.name, &bytes);
+            registered.map_err(|error| SearchError::file(&path, error))?;
+            state.keys.entry(client).or_default().insert(set.name, sha256(&bytes));
+        }
+    }
+    let path = folder.join("account");
+    if !path.exists() {
+        return Ok(());
+    }
+    let bytes = read_bounded(&path, MAX_ACCOUNT_BYTES).map_err(|error| SearchError::file(&path, error))?;
+    let account = Account::decode(&bytes).map_err(|error| SearchError::file(&path, error))?;
+    if account.client != client {
+        return Err(SearchError::file(&path, "expected the account of the client that the folder is named after"));
+    }
+    state.desk.restore(&account);
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Files of tables, and what they become while they are served.
+
+use super::{SearchError, State, Told, hex, lock, sha256};
+use axum::body::Bytes;
+use serde_json::json;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Mutex,
+    time::SystemTime,
+};
+use tobari_apps::search::{
+    fullness::Fullness,
+    messages::TABLE_BYTES,
+    table::{Content, MAX_TABLE_BYTES, Table, decode_table},
+};
+
+/// What shows that a file is another one.
+type Stamp = Option<(SystemTime, u64)>;
+
+struct Watched {
+    path: PathBuf,
+    stamp: Stamp,
+    name: [u8; TABLE_BYTES],
+}
+
+pub(super) struct Files {
+    watched: Vec<Watched>,
+}
+
+impl Files {
+    /// Reads all files, and serves them.
+    pub(super) fn open(paths: &[PathBuf], state: &mut State) -> Result<Self, SearchError> {
+        let mut watched = Vec::new();
+        for path in paths {
+            let (stamp, table) = (stamp(path), read(path)?);
+            let name = table.name;
+            if state.told.contains_key(&name) {
+                return Err(SearchError::file(
+                    path,
+                    "expected a table of another name, found one that is served already",
+                ));
+            }
+            serve(table, state).map_err(|error| SearchError::file(path, error))?;
+            watched.push(Watched { path: path.clone(), stamp, name });
+        }
+        Ok(Self { watched })
+    }
+
+    /// Serves what files have become since the last look. One that cannot be read is said so once, and what was read of it before is served on.
+    pub(super) fn look(&mut self, state: &Mutex<State>) {
+        for index in 0..self.watched.len() {
+            let file = &self.watched[index];
+            let found = stamp(&file.path);
+            if found == file.stamp {
+                continue;
+            }
+            let others =
+                |name| self.watched.iter().enumerate().any(|(other, file)| other != index && file.name == name);
+            let replaced = read(&file.path).and_then(|table| {
+                let name = table.name;
+                if others(name) {
+                    return Err(SearchError::file(
+                        &file.path,
+                        "expected a table of another name than the other files'",
+                    ));
+                }
+                let mut state = lock(state);
+                serve(table, &mut state)?;
+                if name != file.name {
+                    state.desk.withdraw(&file.name);
+                    state.told.remove(&file.name);
+                }
+                Ok(name)
+            });
+            let file = &mut self.watched[index];
+            file.stamp = found;
+            match replaced {
+                Ok(name) => {
+                    file.name = name;
+                    tracing::info!(file = index, "a table was replaced");
+                }
+                Err(error) => tracing::warn!(%error, "a table's new file cannot be used: the old one is served on"),
+            }
+        }
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+fn read(path: &Path) -> Result<Table, SearchError> {
+    let fault = |error: &dyn std::error::Error| SearchError::file(path, error);
+    let bytes = tobari_host::files::read_bounded(path, MAX_TABLE_BYTES).map_err(|error| fault(&error))?;
+    decode_table(&bytes).map_err(|error| fault(&error))
+}
+
+/// Serves a table, and tells of it.
+fn serve(table: Table, state: &mut State) -> Result<(), SearchError> {
+    let (catalogue, name) = (table.catalogue().encode(), table.name);
+    let body = [&(catalogue.len() as u64).to_be_bytes()[..], &catalogue, &Fullness::of(&table).encode()].concat();
+    let tag = format!("\"{}\"", hex(&sha256(&body)[..16]));
+    let kind = match &table.content {
+        Content::Panel { .. } => "panel",
+        Content::Variants { .. } => "variants",
+        Content::Keys(_) => "keys",
+    };
+    let line = json!({
+        "name": hex(&name), "revision": table.revision, "kind": kind, "label": table.label, "least": table.least, "tag": tag,
+    });
+    state.desk.serve_table(table)?;
+    state.told.insert(name, Told { tag, line, body: Bytes::from(body) });
+    Ok(())
+}

@@ -51,9 +51,9 @@ fn the_demo_is_right_and_says_so_in_one_line_a_job_and_mode() {
     assert!(shown.status.success(), "{}", stderr(&shown));
     let lines = String::from_utf8(shown.stdout).unwrap();
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 4);
+    assert_eq!(lines.len(), 5);
     // a ciphertext of 54 kB a question
-    for (line, mode) in lines[2..].iter().zip(["public place", "100 places"]) {
+    for (line, mode) in lines[2..].iter().zip(["public place", "100 places", "10 places, labels"]) {
         assert_eq!((&line["job"], &line["mode"]), (&"search".into(), &mode.into()));
         assert_eq!((&line["right"], &line["exact"]), (&true.into(), &true.into()), "{mode}");
         assert!(line["server_saw_bytes"].as_u64().unwrap() > 60 * 53_000, "{mode}");

@@ -26,7 +26,7 @@ use tobari_core::rlwe::PublicKey;
 
 mod labelled;
 
-pub use labelled::{AdmittedEvaluation, AskedEvaluation};
+pub use labelled::{AdmittedEvaluation, AskedEvaluation, LabelledTable};
 
 /// What clients may ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +41,14 @@ pub struct Limits {
     pub region_tests: u64,
     /// Blocks of answers under one key.
     pub uses: u32,
+    /// Entries that a question to a table with labels may need labels for, so many at the fullest windows: some 40 us each where they are not kept.
+    pub labels: usize,
 }
 
 impl Default for Limits {
-    /// 1,000 clients, 10,000 tests each, of which 1,000 in a region of 1,000 sites, and 2^10 blocks under a key.
+    /// 1,000 clients, 10,000 tests each, of which 1,000 in a region of 1,000 sites, 2^10 blocks under a key, and 2^17 labels a question.
     fn default() -> Self {
-        Self { clients: 1_000, tests: 10_000, region: 1_000, region_tests: 1_000, uses: 1 << 10 }
+        Self { clients: 1_000, tests: 10_000, region: 1_000, region_tests: 1_000, uses: 1 << 10, labels: 1 << 17 }
     }
 }
 
@@ -105,6 +107,14 @@ pub enum Refusal {
     /// Labels under a key that is not the table's any more.
     #[error("expected labels under the table's present key, found others: have them evaluated again")]
     Revision,
+    /// A question that would need too many labels.
+    #[error("expected a question that needs at most {most} labels, found one of {found}: take fewer places or sites")]
+    Labels {
+        /// How many it may need.
+        most: usize,
+        /// How many it may need at the fullest windows.
+        found: usize,
+    },
     /// A question that this table does not answer.
     #[error("expected a question that the table answers, {0}")]
     Question(&'static str),
@@ -256,6 +266,10 @@ impl Desk {
         let blocks = layout.blocks();
         if blocks > MAX_BLOCKS {
             return Err(Refusal::Blocks { blocks });
+        }
+        let (most, found) = (self.limits.labels, served.fresh_labels(shape, &query.starts));
+        if labeller.is_some() && found > most {
+            return Err(Refusal::Labels { most, found });
         }
         let no_key = Refusal::Key { set: set.name };
         let Some(client) = self.clients.get_mut(&query.client) else { return Err(no_key) };

@@ -1,12 +1,15 @@
 //! A question to a table of which the catalogue and the fullness are known: what goes into a query, and how its answer is read.
 //!
 //! A question names a site and alleles, or a key; what the server sees of it is its [`Shape`], and the places among which the true one is
-//! ([`super::client::places`]), nothing else. One place is the true one in public.
+//! ([`super::client::places`]), nothing else. One place is the true one in public. Tables with labels are asked in two rounds ([`labelled`]).
+
+pub mod labelled;
 
 use super::client::{Asker, ClientError, Found, places};
 use super::fullness::Fullness;
 use super::messages::{self, CLIENT_BYTES, MAX_BLOCKS, MAX_PLACES, MessageError, Query};
 use super::oprf::Mode;
+use super::oprf::function::OprfError;
 use super::panel::Pattern;
 use super::program::{Key, Keys, Layout, Shape};
 use super::server::Granularity;
@@ -47,6 +50,17 @@ pub enum QuestionError {
         /// How many.
         found: usize,
     },
+    /// A question that would need more labels than the server makes for one.
+    #[error("expected a question that needs at most {most} labels, found one of {found}: take fewer places or sites")]
+    Labels {
+        /// How many it may need.
+        most: u64,
+        /// How many it may need at the fullest windows.
+        found: u64,
+    },
+    /// What cannot be evaluated, or an evaluation that is none.
+    #[error(transparent)]
+    Evaluation(#[from] OprfError),
     /// Sites that the table has not.
     #[error(transparent)]
     Site(#[from] SiteError),
@@ -84,12 +98,7 @@ impl Prepared {
         decoys: &Seed,
     ) -> Result<Self, QuestionError> {
         let (shape, starts, index) = placed(catalogue, question, wish, decoys)?;
-        let counted = match &catalogue.content {
-            CatalogueContent::Panel { haplotypes, .. } => u64::from(*haplotypes),
-            CatalogueContent::Variants { alleles, .. } => u64::from(*alleles),
-            CatalogueContent::Keys { .. } => MAX_COUNT,
-        };
-        let set = shape.set(counted).ok_or(QuestionError::Kind("of fewer bits or sites"))?;
+        let set = shape.set(counted(catalogue)).ok_or(QuestionError::Kind("of fewer bits or sites"))?;
         let slots = set.degree;
         let t = set.plaintext_modulus.and_then(Modulus::new).ok_or(QuestionError::Kind("with parameters"))?;
         let keys = Keys::new(&t, shape, &catalogue.name);
@@ -100,17 +109,8 @@ impl Prepared {
             Question::Window { pattern, length, .. } => vec![keys.of_pattern(index, *pattern, *length)],
             Question::Key(key) => vec![keys.of_number(key_number(catalogue, key)?)],
         };
-        let different = 1 + starts.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        let layout = fullness.layout(shape, different, slots).ok_or(QuestionError::Kind("of its kind and length"))?;
-        let found = layout.blocks();
-        if found > MAX_BLOCKS {
-            return Err(QuestionError::Blocks { found });
-        }
-        let compared = (0..layout.groups()).map(|group| layout.group(group).len()).sum();
-        let false_matches = keys.false_matches(compared).or_else(|| match &catalogue.content {
-            CatalogueContent::Keys { rule, entries } => rule.false_positive_log2(*entries),
-            _ => None,
-        });
+        let layout = fitting(fullness, shape, &starts, slots)?;
+        let false_matches = keys.false_matches(compared(&layout)).or_else(|| rule_false_matches(catalogue));
         let (table, granularity, limbs) = (catalogue.name, wish.granularity, keys.limbs());
         Ok(Self { table, shape, set, granularity, starts, numbers, layout, limbs, false_matches })
     }
@@ -140,9 +140,20 @@ impl Prepared {
         client: [u8; CLIENT_BYTES],
         rng: &mut impl CryptoRng,
     ) -> Result<Vec<u8>, QuestionError> {
-        let ciphertexts = asker.query(&self.numbers, (&self.layout, self.limbs), rng)?;
+        self.encrypted(asker, client, (&self.numbers, Mode::Plain), rng)
+    }
+
+    /// The query for numbers that came about in some way.
+    fn encrypted(
+        &self,
+        asker: &Asker<'_>,
+        client: [u8; CLIENT_BYTES],
+        (numbers, mode): (&[Key], Mode),
+        rng: &mut impl CryptoRng,
+    ) -> Result<Vec<u8>, QuestionError> {
+        let ciphertexts = asker.query(numbers, (&self.layout, self.limbs), rng)?;
         let (table, granularity, shape, starts) = (self.table, self.granularity, self.shape, self.starts.clone());
-        Ok(messages::encode_query(&Query { table, client, granularity, shape, mode: Mode::Plain, starts, ciphertexts }))
+        Ok(messages::encode_query(&Query { table, client, granularity, shape, mode, starts, ciphertexts }))
     }
 
     /// Reads the answer's bytes.
@@ -161,6 +172,41 @@ impl Prepared {
             (Found::Present(count), Shape::Longest { .. }) => Found::Longest(1, count),
             (found, _) => found,
         })
+    }
+}
+
+/// The highest count that an answer may tell.
+fn counted(catalogue: &Catalogue) -> u64 {
+    match &catalogue.content {
+        CatalogueContent::Panel { haplotypes, .. } => u64::from(*haplotypes),
+        CatalogueContent::Variants { alleles, .. } => u64::from(*alleles),
+        CatalogueContent::Keys { .. } => MAX_COUNT,
+    }
+}
+
+/// The layout of an answer, if it is not too long.
+fn fitting(fullness: &Fullness, shape: Shape, starts: &[u32], slots: usize) -> Result<Layout, QuestionError> {
+    let layout =
+        fullness.layout(shape, different(starts), slots).ok_or(QuestionError::Kind("of its kind and length"))?;
+    let found = layout.blocks();
+    if found > MAX_BLOCKS { Err(QuestionError::Blocks { found }) } else { Ok(layout) }
+}
+
+/// How many different places there are.
+fn different(starts: &[u32]) -> usize {
+    1 + starts.windows(2).filter(|pair| pair[0] != pair[1]).count()
+}
+
+/// Entries that a query is compared with, at most.
+fn compared(layout: &Layout) -> usize {
+    (0..layout.groups()).map(|group| layout.group(group).len()).sum()
+}
+
+/// Of a rule of keys, under which some have one number.
+fn rule_false_matches(catalogue: &Catalogue) -> Option<f64> {
+    match &catalogue.content {
+        CatalogueContent::Keys { rule, entries } => rule.false_positive_log2(*entries),
+        _ => None,
     }
 }
 

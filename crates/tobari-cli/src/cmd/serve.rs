@@ -44,12 +44,14 @@ fn search_options(arguments: &ServeSearchArguments) -> Option<SearchOptions> {
     }
     let mut options = SearchOptions::new(arguments.tables.clone());
     (options.tokens, options.open) = (arguments.tokens.clone(), arguments.open);
+    options.malicious = arguments.malicious;
     (options.data, options.audit) = (arguments.data.clone(), arguments.audit.clone());
     let limits = &mut options.limits;
     limits.tests = arguments.budget.unwrap_or(limits.tests);
     limits.region = arguments.region.unwrap_or(limits.region);
     limits.region_tests = arguments.region_budget.unwrap_or(limits.region_tests);
     limits.uses = arguments.key_uses.unwrap_or(limits.uses);
+    limits.labels = arguments.max_labels.map_or(limits.labels, |labels| labels as usize);
     options.queue = arguments.max_queries.map_or(options.queue, |queries| queries as usize);
     Some(options)
 }

@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "a module of test files")]
 
 pub mod genome;
+pub mod tables;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! The audit log: one JSON object a line for each query and each registration, appended.
+//! The audit log: one JSON object a line for each query, each evaluation and each registration, appended.
 //!
-//! Time, who, which table, what kind of question, how many sites and places, what is told, and what came of it; never at which places, and nothing of what is in a query. A line is
+//! Time, who, which table, what kind of question, how many sites and places, or inputs of an evaluation, what is told, and what came of it; never at which places, and nothing of what is in a query. A line is
 //! with the system before the answer leaves, and reaches the device when the system wants: a crash of the machine may lose the last lines, one of the server does not.
 //! Where no line can be written, there is no answer.
 
@@ -26,6 +26,8 @@ pub(super) struct Line<'a> {
     pub(super) table: Option<[u8; TABLE_BYTES]>,
     pub(super) shape: Option<Shape>,
     pub(super) granularity: Option<Granularity>,
+    /// Of an evaluation: how many inputs.
+    pub(super) elements: Option<usize>,
     pub(super) outcome: &'a str,
 }
 
@@ -60,6 +62,9 @@ fn text(line: &Line<'_>, now: SystemTime) -> Value {
     }
     if let Some(granularity) = line.granularity {
         value["granularity"] = if granularity == Granularity::Boolean { "boolean" } else { "count" }.into();
+    }
+    if let Some(elements) = line.elements {
+        value["elements"] = elements.into();
     }
     value["outcome"] = line.outcome.into();
     value

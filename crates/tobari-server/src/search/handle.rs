@@ -11,11 +11,11 @@ use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use serde_json::json;
 use std::sync::Arc;
 use tobari_apps::search::{
-    desk::{Admitted, Asked, Refusal},
+    desk::{Admitted, AdmittedEvaluation, Asked, AskedEvaluation, Refusal},
     messages::{self, CLIENT_BYTES},
-    program,
+    oprf, program,
 };
-use tokio::time::timeout;
+use tokio::{sync::SemaphorePermit, time::timeout};
 
 /// The tables, and what the client may still ask.
 pub(super) async fn list(State(search): State<Search>, headers: HeaderMap) -> Result<Response, Reply> {
@@ -23,7 +23,8 @@ pub(super) async fn list(State(search): State<Search>, headers: HeaderMap) -> Re
     let client = shared.client(&headers)?;
     let state = shared.state();
     let tables: Vec<_> = state.told.values().map(|told| &told.line).collect();
-    let mut told = json!({ "version": 1, "tests": shared.options.limits.tests, "tables": tables });
+    let limits = &shared.options.limits;
+    let mut told = json!({ "version": 1, "tests": limits.tests, "labels": limits.labels, "tables": tables });
     if let Some(client) = client {
         told["client"] = hex(&client.id).into();
         told["tests_left"] = state.desk.tests_left(&client.id).unwrap_or(shared.options.limits.tests).into();
@@ -67,17 +68,38 @@ pub(super) async fn register(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Evaluates for a question to a table with labels.
+pub(super) async fn evaluation(
+    State(search): State<Search>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Reply> {
+    let shared = search.shared;
+    let (_place, body) = shared.place(&headers, body).await?;
+    let (client, bytes) = shared.enter(&headers, body).await?;
+    let fault = || Reply::fault("a fault of the server");
+    let (work, kept) = (Arc::clone(&shared), Arc::clone(&shared));
+    let done = shared.cpu.run(move || {
+        let admitted = work.admit_evaluation(&client, &bytes);
+        let head = match &admitted {
+            Ok((_, asked, _)) => Some(Head::Evaluated(*asked)),
+            Err(_) => oprf::messages::evaluation_head(&bytes).ok().map(|(table, _)| Head::Table(table)),
+        };
+        let word = admitted.as_ref().map_or_else(|reply| reply.word, |_| "evaluated");
+        work.note(&client, "evaluation", head.as_ref(), word)?;
+        let (admitted, _, charge) = admitted?;
+        Ok::<_, Reply>((admitted.answer(), client.id, charge))
+    });
+    let (answer, id, charge) = done.await.ok_or_else(fault)??;
+    let written = tokio::task::spawn_blocking(move || kept.keep(&id, charge)).await;
+    written.map_err(|_| fault())??;
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response())
+}
+
 /// Answers a query.
 pub(super) async fn query(State(search): State<Search>, headers: HeaderMap, body: Body) -> Result<Response, Reply> {
     let shared = search.shared;
-    // whoever is nobody takes no place
-    let known = matches!(shared.client(&headers), Ok(Some(_)));
-    let place = known.then(|| shared.places.try_acquire());
-    if let Some(Err(_)) = place {
-        drain(body).await;
-        let text = "expected room for another query, found none: ask again";
-        return Err(Reply::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text));
-    }
+    let (_place, body) = shared.place(&headers, body).await?;
     let (client, bytes) = shared.enter(&headers, body).await?;
     let known = (text(&headers, "if-match").map(str::to_owned), text(&headers, "tobari-key").and_then(unhex));
     let fault = || Reply::fault("a fault of the server");
@@ -104,10 +126,12 @@ pub(super) async fn query(State(search): State<Search>, headers: HeaderMap, body
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response())
 }
 
-/// What a line of the audit log has of a query.
+/// What a line of the audit log has of a query or an evaluation.
 enum Head {
     Refused(([u8; messages::TABLE_BYTES], program::Shape)),
     Asked(Asked),
+    Table([u8; messages::TABLE_BYTES]),
+    Evaluated(AskedEvaluation),
 }
 
 fn outcome(done: &Result<(), Reply>) -> &'static str {
@@ -134,6 +158,19 @@ impl Shared {
         let bearer = text(headers, "authorization").and_then(|value| value.split_once(' '));
         let token = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
         token.and_then(|token| tokens.client(token)).map(Some).ok_or_else(Reply::unknown)
+    }
+
+    /// A place among those who are in the house, and the body as it was; whoever is nobody takes none.
+    async fn place(&self, headers: &HeaderMap, body: Body) -> Result<(Option<SemaphorePermit<'_>>, Body), Reply> {
+        if !matches!(self.client(headers), Ok(Some(_))) {
+            return Ok((None, body));
+        }
+        if let Ok(place) = self.places.try_acquire() {
+            return Ok((Some(place), body));
+        }
+        drain(body).await;
+        let text = "expected room for another query, found none: ask again";
+        Err(Reply::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text))
     }
 
     /// Who asks, and all of the body.
@@ -210,6 +247,23 @@ impl Shared {
         Ok((admitted, asked, state.charges))
     }
 
+    /// Admits an evaluation of this client, and charges it; and says how often anybody was charged then.
+    fn admit_evaluation(
+        &self,
+        client: &Client,
+        bytes: &[u8],
+    ) -> Result<(AdmittedEvaluation, AskedEvaluation, u64), Reply> {
+        let refused = |refusal: Refusal| Reply::from(&refusal);
+        if oprf::messages::evaluation_head(bytes).map_err(|error| refused(error.into()))?.1 != client.id {
+            let text = "expected the client's own name in the evaluation, found another";
+            return Err(Reply::new(StatusCode::FORBIDDEN, "client", text));
+        }
+        let mut state = self.state();
+        let (admitted, asked) = state.desk.admit_evaluation(bytes).map_err(refused)?;
+        state.charges += 1;
+        Ok((admitted, asked, state.charges))
+    }
+
     /// Puts a client's account on the disk, as far as this charge.
     fn keep(&self, client: &[u8; CLIENT_BYTES], charge: u64) -> Result<(), Reply> {
         let Some(store) = &self.store else { return Ok(()) };
@@ -222,12 +276,20 @@ impl Shared {
     /// A line of the audit log.
     fn note(&self, client: &Client, what: &'static str, head: Option<&Head>, outcome: &str) -> Result<(), Reply> {
         let Some(audit) = &self.audit else { return Ok(()) };
-        let (table, shape, granularity) = match head {
-            None => (None, None, None),
-            Some(Head::Refused((table, shape))) => (Some(*table), Some(*shape), None),
-            Some(Head::Asked(asked)) => (Some(asked.table), Some(asked.shape), Some(asked.granularity)),
-        };
-        let line = Line { client: &client.name, what, table, shape, granularity, outcome };
+        let mut line =
+            Line { client: &client.name, what, table: None, shape: None, granularity: None, elements: None, outcome };
+        match head {
+            None => {}
+            Some(Head::Refused((table, shape))) => (line.table, line.shape) = (Some(*table), Some(*shape)),
+            Some(Head::Asked(asked)) => {
+                (line.table, line.shape, line.granularity) =
+                    (Some(asked.table), Some(asked.shape), Some(asked.granularity));
+            }
+            Some(Head::Table(table)) => line.table = Some(*table),
+            Some(Head::Evaluated(asked)) => {
+                (line.table, line.elements) = (Some(asked.table), Some(asked.elements));
+            }
+        }
         audit.write(&line).map_err(|error| {
             tracing::error!(%error, "the audit log cannot be written");
             Reply::fault("a fault of the server: the audit log cannot be written")

@@ -4,6 +4,7 @@
 //!   GET  /search/v1                    JSON: who the client is, what it may still ask, the tables and their tags
 //!   GET  /search/v1/tables/{name}      what is told of a table: length of the catalogue (8, big-endian), catalogue, fullness; its tag is the ETag
 //!   POST /search/v1/keys/{set}         a registration: the client's public key of a set of parameters
+//!   POST /search/v1/evaluations        an evaluation for a question to a table with labels; what was evaluated is the body
 //!   POST /search/v1/queries            a query; the answer is the body. If-Match: the table's tag; Tobari-Key: SHA-256 of the registration
 //! ```
 //!
@@ -13,11 +14,15 @@
 //! **Who is who.** With a file of tokens, the token says who asks, and the client's 16 bytes follow from the name that the file gives it: who has one token has one budget.
 //! Without, clients name themselves in the header `Tobari-Client`, and budgets hold nobody: for one machine, unless the options say otherwise.
 //!
+//! **Labels.** Where the options say so, all tables are served with labels, under keys that are drawn when a file is read and are kept nowhere; the list of tables says the mode of
+//! each. Evaluations are paid as they are admitted, with what was paid on the disk before they leave. A question under an earlier key (412, `labels`) is to be evaluated again,
+//! one of the other mode (409, `mode`) to be asked otherwise.
+//!
 //! **Who runs what.** The desk admits under a lock, on the blocking pool; answers are computed there without the lock, no more at once than there are cores. As many
 //! queries as the options say may be in the house; others are sent away (503) before their body is read, which bounds memory.
 //!
-//! **What is kept.** With a data folder, what each client has used is on the disk before an answer leaves ([`store`]). The audit log has one line a query
-//! or registration, and never where or what.
+//! **What is kept.** With a data folder, what each client has used is on the disk before an answer leaves ([`store`]). The audit log has one line a query,
+//! evaluation or registration, and never where or what.
 
 mod audit;
 mod handle;
@@ -62,6 +67,10 @@ pub struct SearchOptions {
     pub open: bool,
     /// What clients may ask.
     pub limits: Limits,
+    /// Serve all tables with labels, for clients that need not follow the protocol.
+    pub malicious: bool,
+    /// Bytes of the labels of each such table that are kept, beside those of keys, which are all kept.
+    pub label_bytes: usize,
     /// Where keys and accounts are kept.
     pub data: Option<PathBuf>,
     /// The audit log.
@@ -85,6 +94,8 @@ impl SearchOptions {
             tables,
             tokens,
             open: false,
+            malicious: false,
+            label_bytes: 1 << 28,
             limits: Limits::default(),
             data,
             audit,
@@ -113,6 +124,9 @@ pub enum SearchError {
         "expected a file of tokens to serve searches at {0}, which others reach, or the word that it is open to all; found neither"
     )]
     Open(IpAddr),
+    /// No key for labels can be drawn.
+    #[error("expected random bytes from the system, found none")]
+    Randomness,
     /// The desk does not take a table or a key that was kept.
     #[error(transparent)]
     Desk(#[from] Refusal),
@@ -174,7 +188,7 @@ impl Search {
         let tokens = options.tokens.as_deref().map(Tokens::read).transpose()?;
         let desk = Desk::new(options.limits);
         let mut state = State { desk, told: BTreeMap::new(), keys: HashMap::new(), charges: 0 };
-        let files = tables::Files::open(&options.tables, &mut state)?;
+        let files = tables::Files::open(&options.tables, options.malicious.then_some(options.label_bytes), &mut state)?;
         let store = options.data.as_deref().map(|folder| Store::open(folder, &mut state)).transpose()?;
         let audit = options.audit.as_deref().map(Audit::open).transpose()?;
         let (places, state) = (Semaphore::new(options.queue), Mutex::new(state));
@@ -188,6 +202,7 @@ impl Search {
             .route("/search/v1", get(handle::list))
             .route("/search/v1/tables/{name}", get(handle::table))
             .route("/search/v1/keys/{set}", post(handle::register))
+            .route("/search/v1/evaluations", post(handle::evaluation))
             .route("/search/v1/queries", post(handle::query))
             .with_state(self.clone())
     }

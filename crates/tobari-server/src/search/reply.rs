@@ -44,6 +44,8 @@ impl From<&Refusal> for Reply {
             Refusal::Clients { .. } => (StatusCode::FORBIDDEN, "clients"),
             Refusal::Budget { .. } => (StatusCode::TOO_MANY_REQUESTS, "budget"),
             Refusal::Region { .. } => (StatusCode::TOO_MANY_REQUESTS, "region"),
+            Refusal::Mode(_) => (StatusCode::CONFLICT, "mode"),
+            Refusal::Revision => (StatusCode::PRECONDITION_FAILED, "labels"),
             Refusal::Parameters(_) => return Self::fault("a fault of the server: no such parameters"),
             Refusal::Answer(AnswerError::Query { .. } | AnswerError::Parameters) => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "message")

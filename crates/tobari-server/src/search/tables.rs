@@ -2,6 +2,7 @@
 
 use super::{SearchError, State, Told, hex, lock, sha256};
 use axum::body::Bytes;
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use serde_json::json;
 use std::{
     fs,
@@ -10,10 +11,13 @@ use std::{
     time::SystemTime,
 };
 use tobari_apps::search::{
+    desk::LabelledTable,
     fullness::Fullness,
     messages::TABLE_BYTES,
+    oprf::function::Secret,
     table::{Content, MAX_TABLE_BYTES, Table, decode_table},
 };
+use zeroize::Zeroizing;
 
 /// What shows that a file is another one.
 type Stamp = Option<(SystemTime, u64)>;
@@ -26,11 +30,25 @@ struct Watched {
 
 pub(super) struct Files {
     watched: Vec<Watched>,
+    /// Bytes of labels that are kept of each; none where tables have no labels.
+    labels: Option<usize>,
+}
+
+/// A table on its way to the desk.
+struct Ready {
+    name: [u8; TABLE_BYTES],
+    held: Held,
+    told: Told,
+}
+
+enum Held {
+    Plain(Table),
+    Labelled(LabelledTable),
 }
 
 impl Files {
-    /// Reads all files, and serves them.
-    pub(super) fn open(paths: &[PathBuf], state: &mut State) -> Result<Self, SearchError> {
+    /// Reads all files, and serves them; with labels, if it is said of how many bytes they are kept.
+    pub(super) fn open(paths: &[PathBuf], labels: Option<usize>, state: &mut State) -> Result<Self, SearchError> {
         let mut watched = Vec::new();
         for path in paths {
             let (stamp, table) = (stamp(path), read(path)?);
@@ -41,10 +59,11 @@ impl Files {
                     "expected a table of another name, found one that is served already",
                 ));
             }
-            serve(table, state).map_err(|error| SearchError::file(path, error))?;
+            let ready = ready(table, labels).map_err(|error| SearchError::file(path, error))?;
+            ready.serve(state).map_err(|error| SearchError::file(path, error))?;
             watched.push(Watched { path: path.clone(), stamp, name });
         }
-        Ok(Self { watched })
+        Ok(Self { watched, labels })
     }
 
     /// Serves what files have become since the last look. One that cannot be read is said so once, and what was read of it before is served on.
@@ -65,8 +84,9 @@ impl Files {
                         "expected a table of another name than the other files'",
                     ));
                 }
+                let ready = ready(table, self.labels)?;
                 let mut state = lock(state);
-                serve(table, &mut state)?;
+                ready.serve(&mut state)?;
                 if name != file.name {
                     state.desk.withdraw(&file.name);
                     state.told.remove(&file.name);
@@ -97,10 +117,14 @@ fn read(path: &Path) -> Result<Table, SearchError> {
     decode_table(&bytes).map_err(|error| fault(&error))
 }
 
-/// Serves a table, and tells of it.
-fn serve(table: Table, state: &mut State) -> Result<(), SearchError> {
-    let (catalogue, name) = (table.catalogue().encode(), table.name);
-    let body = [&(catalogue.len() as u64).to_be_bytes()[..], &catalogue, &Fullness::of(&table).encode()].concat();
+/// What is served of a table and told of it. With labels their key is drawn here, and those of keys are made, which takes some 40 us for each.
+fn ready(table: Table, labels: Option<usize>) -> Result<Ready, SearchError> {
+    let (catalogue, name, fullness) = (table.catalogue().encode(), table.name, Fullness::of(&table));
+    let (mode, fullness) = match labels {
+        None => ("plain", fullness),
+        Some(_) => ("labels", fullness.levelled()),
+    };
+    let body = [&(catalogue.len() as u64).to_be_bytes()[..], &catalogue, &fullness.encode()].concat();
     let tag = format!("\"{}\"", hex(&sha256(&body)[..16]));
     let kind = match &table.content {
         Content::Panel { .. } => "panel",
@@ -108,9 +132,27 @@ fn serve(table: Table, state: &mut State) -> Result<(), SearchError> {
         Content::Keys(_) => "keys",
     };
     let line = json!({
-        "name": hex(&name), "revision": table.revision, "kind": kind, "label": table.label, "least": table.least, "tag": tag,
+        "name": hex(&name), "revision": table.revision, "kind": kind, "label": table.label, "least": table.least, "mode": mode, "tag": tag,
     });
-    state.desk.serve_table(table)?;
-    state.told.insert(name, Told { tag, line, body: Bytes::from(body) });
-    Ok(())
+    let held = match labels {
+        None => Held::Plain(table),
+        Some(kept_bytes) => {
+            let mut seed = Zeroizing::new([0; 32]);
+            getrandom::fill(&mut *seed).map_err(|_| SearchError::Randomness)?;
+            let secret = Secret::random(&mut ChaCha20Rng::from_seed(*seed));
+            Held::Labelled(LabelledTable::new(table, secret, kept_bytes)?)
+        }
+    };
+    Ok(Ready { name, held, told: Told { tag, line, body: Bytes::from(body) } })
+}
+
+impl Ready {
+    fn serve(self, state: &mut State) -> Result<(), SearchError> {
+        match self.held {
+            Held::Plain(table) => state.desk.serve_table(table)?,
+            Held::Labelled(table) => state.desk.serve_table_labelled(table),
+        }
+        state.told.insert(self.name, self.told);
+        Ok(())
+    }
 }

@@ -8,10 +8,12 @@ use super::served::Served;
 use super::{Client, Desk, Refusal};
 use crate::search::messages::{CLIENT_BYTES, TABLE_BYTES};
 use crate::search::oprf::Mode;
+use crate::search::oprf::function::Secret;
 use crate::search::oprf::labels::Labeller;
 use crate::search::oprf::messages::{self, Evaluated, Evaluation};
 use crate::search::panel::Panel;
 use crate::search::program::Shape;
+use crate::search::table::Table;
 use std::sync::Arc;
 
 /// An evaluation that was admitted and paid: what is left is to compute, anywhere and at any time.
@@ -31,13 +33,38 @@ pub struct AskedEvaluation {
     pub elements: usize,
 }
 
+/// Any table with its labeller, ready to be served.
+pub struct LabelledTable {
+    served: Served,
+    labeller: Labeller,
+}
+
+impl LabelledTable {
+    /// A table under a key that no other state of it had, which keeps labels of windows of at most so many bytes. Keys are all evaluated here, which takes
+    /// some 40 us for each; windows when they are first asked for.
+    ///
+    /// # Errors
+    /// [`Refusal::Question`] for more keys than one answer compares, or keys that no question has room for.
+    pub fn new(table: Table, secret: Secret, kept_bytes: usize) -> Result<Self, Refusal> {
+        let labeller = Labeller::new(&table.name, secret, kept_bytes)?;
+        let served = Served::of_table(table)?.with_labels(&labeller)?;
+        Ok(Self { served, labeller })
+    }
+}
+
 impl Desk {
     /// Serves a panel with labels, under the name that its labeller has: questions without labels are refused. One of the same name is replaced, whose labels are
     /// of no more use; budgets stay.
     pub fn serve_labelled(&mut self, panel: Panel, least: u32, labeller: Labeller) {
-        let name = *labeller.table();
-        self.tables.insert(name, Arc::new(Served::of_panel(panel, least).levelled()));
-        self.labellers.insert(name, Arc::new(labeller));
+        let served = Served::of_panel(panel, least).levelled();
+        self.serve_table_labelled(LabelledTable { served, labeller });
+    }
+
+    /// Serves any table with labels: questions without are refused. One of the same name is replaced, whose labels are of no more use; budgets stay.
+    pub fn serve_table_labelled(&mut self, table: LabelledTable) {
+        let name = *table.labeller.table();
+        self.tables.insert(name, Arc::new(table.served));
+        self.labellers.insert(name, Arc::new(table.labeller));
     }
 
     /// How questions to a table are put, for its entry in a catalogue; none if there is no such table.

@@ -7,7 +7,7 @@ use super::Refusal;
 use crate::search::fullness::{self, Fullness};
 use crate::search::oprf::labels::Labeller;
 use crate::search::panel::Panel;
-use crate::search::program::{Entry, EntryError, Keys, Layout, Shape, WORD_BITS};
+use crate::search::program::{Entry, EntryError, Keys, Layout, Shape, WORD_BITS, sets};
 use crate::search::table::{Content, KeyTable, Table};
 
 /// What is compared.
@@ -22,11 +22,13 @@ pub(super) struct Served {
     held: Held,
     fullness: Fullness,
     least: u32,
+    /// Of keys that are served with labels: what is compared.
+    labels: Vec<Entry>,
 }
 
 impl Served {
     pub(super) fn of_panel(panel: Panel, least: u32) -> Self {
-        Self { fullness: Fullness::of_panel(&panel), held: Held::Panel(panel), least }
+        Self { fullness: Fullness::of_panel(&panel), held: Held::Panel(panel), least, labels: Vec::new() }
     }
 
     /// Of any table.
@@ -43,7 +45,7 @@ impl Served {
             }
             Content::Keys(keys) => Held::Keys(keys),
         };
-        Ok(Self { held, fullness, least })
+        Ok(Self { held, fullness, least, labels: Vec::new() })
     }
 
     /// Whether the table answers such a question at such places.
@@ -125,12 +127,36 @@ impl Served {
 }
 
 impl Served {
+    /// For questions with labels: windows are filled up, and keys have their labels from now on, which takes some 40 us for each.
+    ///
+    /// # Errors
+    /// [`Refusal::Question`] for more keys than one answer compares.
+    pub(super) fn with_labels(self, labeller: &Labeller) -> Result<Self, Refusal> {
+        let mut labels = Vec::new();
+        if let Held::Keys(keys) = &self.held {
+            let slots = sets().last().map_or(0, |set| set.degree);
+            if keys.len() as u64 > fullness::most_keys(slots) {
+                return Err(Refusal::Question(
+                    "with labels: of a table of at most 2,097,152 keys, all of which are compared",
+                ));
+            }
+            let entries = keys.entries().filter(|(_, count)| *count >= self.least.max(1));
+            labels = labeller.of_keys(entries.map(|(number, count)| (number, count.into())), keys.len())?;
+        }
+        Ok(Self { labels, ..self.levelled() })
+    }
+
     /// With windows that are filled up.
     pub(super) fn levelled(self) -> Self {
         Self { fullness: self.fullness.levelled(), ..self }
     }
 
-    /// The same with labels, for panels: what is served with labels is one ([`super::Desk::serve_labelled`]).
+    /// How many entries an answer may have to be given labels for.
+    pub(super) fn fresh_labels(&self, shape: Shape, starts: &[u32]) -> usize {
+        self.fullness.labels(shape, different(starts))
+    }
+
+    /// The same with labels.
     ///
     /// # Errors
     /// [`EntryError`].
@@ -142,7 +168,18 @@ impl Served {
     ) -> Result<Vec<Vec<Entry>>, EntryError> {
         match &self.held {
             Held::Panel(panel) => labeller.of_panel(panel, shape, starts, self.least),
-            Held::Variants { .. } | Held::Keys(_) => Err(EntryError::Set),
+            Held::Variants { counts, alleles } => {
+                let mut all = Vec::with_capacity(2 * starts.len());
+                for (place, start) in starts.iter().enumerate() {
+                    let Some(ones) = counts.get(*start as usize).filter(|_| place == 0 || starts[place - 1] != *start)
+                    else {
+                        continue;
+                    };
+                    all.extend(labeller.of_alleles(*start, [alleles - ones, *ones], self.least)?);
+                }
+                Ok(vec![all])
+            }
+            Held::Keys(_) => Ok(vec![self.labels.clone()]),
         }
     }
 }

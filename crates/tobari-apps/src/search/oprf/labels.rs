@@ -39,6 +39,11 @@ pub fn word_input(table: &[u8; TABLE_BYTES], word: &[u8]) -> Vec<u8> {
     [WORD, table, &*Zeroizing::new(<[u8; 64]>::from(Sha512::digest(word)))].concat()
 }
 
+/// The input for a key of a table of keys, of which its number is evaluated ([`crate::search::table::KeyRule::key_number`]).
+pub fn key_input(table: &[u8; TABLE_BYTES], number: u128) -> Vec<u8> {
+    word_input(table, &number.to_be_bytes())
+}
+
 /// The inputs of a question about a pattern that begins at a site: one for each group of its layout.
 pub fn inputs(table: &[u8; TABLE_BYTES], shape: Shape, start: u32, pattern: Pattern) -> Vec<Vec<u8>> {
     let least = if let Shape::Longest { .. } = shape { 1 } else { shape.length() };
@@ -192,6 +197,17 @@ impl Labeller {
         (fewest..=most).map(&mut window).collect()
     }
 
+    /// What a site of a table without phase has: how often each allele occurs, and always two entries. An allele that occurs fewer than `least` times, or never, is left out.
+    ///
+    /// # Errors
+    /// [`EntryError::Count`].
+    pub fn of_alleles(&self, start: u32, counts: [u32; 2], least: u32) -> Result<Vec<Entry>, EntryError> {
+        let there = [0, 1].into_iter().zip(counts).filter(|(_, count)| *count >= least.max(1));
+        let (inputs, counts) =
+            there.map(|(allele, count)| (window_input(&self.table, start, 1, allele), u64::from(count))).unzip();
+        self.labelled((start, 1), inputs, counts, 2)
+    }
+
     /// The labels of words and how often each occurs, and fillers up to so many. Nothing is kept: it is for all of a table, once.
     ///
     /// # Errors
@@ -203,6 +219,15 @@ impl Labeller {
     ) -> Result<Vec<Entry>, EntryError> {
         let (inputs, counts) = words.map(|(word, count)| (word_input(&self.table, word), count)).unzip();
         self.labelled((0, 0), inputs, counts, room) // a name that no window has: of no sites
+    }
+
+    /// The labels of a table of keys, by their numbers, as [`Self::of_words`] has them for [`key_input`].
+    ///
+    /// # Errors
+    /// [`EntryError::Count`].
+    pub fn of_keys(&self, keys: impl Iterator<Item = (u128, u64)>, room: usize) -> Result<Vec<Entry>, EntryError> {
+        let (inputs, counts) = keys.map(|(number, count)| (key_input(&self.table, number), count)).unzip();
+        self.labelled((0, 0), inputs, counts, room)
     }
 
     /// So many entries, at least as many as inputs: those of the inputs, and fillers.

@@ -54,6 +54,15 @@ pub fn decode_evaluation(bytes: &[u8]) -> Result<Evaluation, MessageError> {
     Ok(Evaluation { table, client, elements: elements(fields)? })
 }
 
+/// For which table, and for whom: the head of a request, without what follows.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn evaluation_head(bytes: &[u8]) -> Result<([u8; TABLE_BYTES], [u8; CLIENT_BYTES]), MessageError> {
+    let mut fields = Fields::open(bytes, EVALUATION)?;
+    Ok((fields.array()?, fields.array()?))
+}
+
 /// An answer to it.
 pub fn encode_evaluated(evaluated: &Evaluated) -> Vec<u8> {
     with_elements(&[&[VERSION, EVALUATED], &evaluated.revision], &evaluated.elements)
@@ -93,6 +102,7 @@ fn elements(mut fields: Fields<'_>) -> Result<Vec<Element>, MessageError> {
 pub(in crate::search) fn fuzz(data: &[u8]) {
     if let Ok(evaluation) = decode_evaluation(data) {
         assert_eq!(encode_evaluation(&evaluation), data);
+        assert_eq!(evaluation_head(data), Ok((evaluation.table, evaluation.client)));
     }
     if let Ok(evaluated) = decode_evaluated(data) {
         assert_eq!(encode_evaluated(&evaluated), data);

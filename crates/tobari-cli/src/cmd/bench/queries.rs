@@ -5,7 +5,7 @@ use super::table::{Table, number};
 use super::{show, tell};
 use crate::args::LimitedBench;
 use crate::blind_server::BlindProcess;
-use crate::cmd::search::Remote;
+use crate::cmd::search::{Remote, Wanted};
 use crate::output::{self, Failure};
 use crate::randomness;
 use crate::simulated as panel;
@@ -78,7 +78,8 @@ pub(super) fn run(arguments: &LimitedBench) -> Result<ExitCode, Failure> {
 
 async fn measure(arguments: &LimitedBench, columns: &[Vec<bool>], server: &BlindProcess) -> Result<ExitCode, Failure> {
     let identity = Arc::new(Identity::generate(&mut randomness::generator()?));
-    let remote = Arc::new(Remote::reach(server.url(), &ClientTls::System, None, &identity, None, false).await?);
+    let wanted = Wanted { table: None, labels: false, keep: false };
+    let remote = Arc::new(Remote::reach(server.url(), &ClientTls::System, None, &identity, &wanted).await?);
     let json = arguments.common.json;
     let title =
         format!("Questions to {HAPLOTYPES} simulated haplotypes, one at a time, by a server process of this machine");

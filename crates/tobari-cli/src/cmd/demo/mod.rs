@@ -56,7 +56,9 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
     if arguments.attack {
         return attack::run(arguments.json);
     }
-    let lines = [call(Mode::Elgamal)?, call(Mode::ElgamalShared)?, search::public()?, search::among_places()?];
+    let calls = [call(Mode::Elgamal)?, call(Mode::ElgamalShared)?];
+    let searches = [search::public()?, search::among_places()?, search::with_labels()?];
+    let lines: Vec<Line> = calls.into_iter().chain(searches).collect();
     for line in &lines {
         if arguments.json {
             output::json(line)?;
@@ -70,10 +72,10 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
 }
 
 fn print_table(lines: &[Line]) {
-    output::result("job     mode            right  exact   seconds  paper, seconds  server saw, bytes  what");
+    output::result("job     mode               right  exact   seconds  paper, seconds  server saw, bytes  what");
     for line in lines {
         output::result(format!(
-            "{:<6}  {:<14}  {:<5}  {:<5}  {:>8.3}  {:>14.2}  {:>17}  {}",
+            "{:<6}  {:<17}  {:<5}  {:<5}  {:>8.3}  {:>14.2}  {:>17}  {}",
             line.job,
             line.mode,
             line.right,

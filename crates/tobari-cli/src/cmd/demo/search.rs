@@ -2,7 +2,7 @@
 
 use super::Line;
 use crate::blind_server::BlindProcess;
-use crate::cmd::search::Remote;
+use crate::cmd::search::{Remote, Wanted};
 use crate::output::Failure;
 use crate::randomness;
 use crate::simulated as panel;
@@ -28,21 +28,26 @@ const PAPER_SECONDS: f64 = 2_416.0;
 
 /// The place of a question is public.
 pub(super) fn public() -> Result<Line, Failure> {
-    search("public place", 1)
+    search("public place", 1, false)
 }
 
 /// The place is one of a hundred.
 pub(super) fn among_places() -> Result<Line, Failure> {
-    search("100 places", 100)
+    search("100 places", 100, false)
 }
 
-fn search(mode: &'static str, places: u32) -> Result<Line, Failure> {
+/// The same against clients that do not follow the protocol.
+pub(super) fn with_labels() -> Result<Line, Failure> {
+    search("10 places, labels", 10, true)
+}
+
+fn search(mode: &'static str, places: u32, labels: bool) -> Result<Line, Failure> {
     let columns = simulated::columns(HAPLOTYPES, SITES, 20);
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("panel.tsi");
     files::write_atomically(&path, &encode_table(&panel::table(&columns)?))?;
     let path = path.display().to_string();
-    let server = BlindProcess::start_with(["--search", &path])?;
+    let server = BlindProcess::start_with(["--search", &path].into_iter().chain(labels.then_some("--malicious")))?;
     let questions = panel::questions(&columns, LENGTH, QUESTIONS);
     let wish = Wish { granularity: Granularity::Count, longest: false, places };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -75,7 +80,8 @@ fn plain(columns: &[Vec<bool>], (start, pattern): (usize, u128)) -> u64 {
 /// Counts, seconds of each question, and bytes that the server got.
 async fn ask(url: &str, questions: &[(usize, u128)], wish: Wish) -> Result<(Vec<u64>, Vec<f64>, u64), Failure> {
     let identity = Arc::new(Identity::generate(&mut randomness::generator()?));
-    let remote = Remote::reach(url, &ClientTls::System, None, &identity, None, false).await?;
+    let wanted = Wanted { table: None, labels: false, keep: false };
+    let remote = Remote::reach(url, &ClientTls::System, None, &identity, &wanted).await?;
     let mut connection = remote.connection();
     let (mut counts, mut seconds) = (Vec::new(), Vec::new());
     for (start, pattern) in questions {

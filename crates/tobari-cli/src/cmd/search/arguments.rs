@@ -55,6 +55,10 @@ pub(crate) struct RemoteArguments {
     /// Places of a query, the true one among them: the server cannot tell which is meant. With 1 the place is public.
     #[arg(long, default_value_t = 1, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) decoys: u32,
+    /// Ask only where tables are served with labels, which hold against clients that do not follow the protocol: an evaluation goes before each question.
+    /// Without this, each server is asked in its own mode.
+    #[arg(long)]
+    pub(crate) malicious: bool,
 }
 
 /// `tobari search query`
@@ -104,6 +108,13 @@ pub(crate) struct ServeSearchArguments {
     /// Let anybody ask who reaches the address, without tokens: budgets then hold nobody, as clients name themselves.
     #[arg(long, requires = "tables", conflicts_with = "tokens")]
     pub(crate) open: bool,
+    /// Serve all tables with labels, for clients that need not follow the protocol: they have each pattern or key evaluated before they ask, which is what budgets
+    /// count then, over all of a table and not by region. A table of keys takes some 40 us a key to load, and at most 2,097,152 keys.
+    #[arg(long, requires = "tables")]
+    pub(crate) malicious: bool,
+    /// Labels that one question to a server with --malicious may need: sites of a longest match, places and patterns of the fullest window multiply, some 40 us each.
+    #[arg(long, requires = "malicious", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_labels: Option<u32>,
     /// Tests for membership of each client: a question is one, a longest match as many as it has sites.
     #[arg(long, requires = "tables", value_name = "N")]
     pub(crate) budget: Option<u64>,

@@ -10,7 +10,7 @@ mod remote;
 mod secret;
 
 pub(crate) use arguments::ServeSearchArguments;
-pub(crate) use remote::Remote;
+pub(crate) use remote::{Remote, Wanted};
 
 use crate::output::Failure;
 use clap::{Args, Subcommand};

@@ -2,7 +2,7 @@
 
 use super::arguments::QueryArguments;
 use super::question::{self, OwnedQuestion};
-use super::remote::{self, Remote};
+use super::remote::{self, Mode, Remote};
 use crate::output::{self, Failure};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -70,6 +70,13 @@ async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
 
 /// Says what is public, and what is not exact.
 fn warn(arguments: &QueryArguments, jobs: &[Job]) {
+    for job in jobs.iter().filter(|_| !arguments.json) {
+        let mode = match job.remote.told().mode {
+            Mode::Plain => "plain, for clients that follow the protocol",
+            Mode::Labels(_) => "labels: each pattern or key is evaluated before it is asked for",
+        };
+        output::say(format!("{}: mode {mode}", job.remote.url));
+    }
     let sites = jobs.iter().any(|job| job.remote.told().catalogue.sites().is_some());
     if arguments.remote.decoys == 1 && sites && !arguments.json {
         output::say("the place is public to the server, the alleles are not (--decoys hides the place among others)");

@@ -16,6 +16,7 @@ use tobari_apps::search::client::{Asker, Found};
 use tobari_apps::search::fullness::Fullness;
 use tobari_apps::search::identity::Identity;
 use tobari_apps::search::messages::CLIENT_BYTES;
+use tobari_apps::search::question::labelled::{Labels, PreparedLabelled};
 use tobari_apps::search::question::{Prepared, Wish};
 use tobari_apps::search::table::{Catalogue, Question};
 use tobari_core::params::NamedSet;
@@ -38,6 +39,32 @@ pub(crate) struct Told {
     pub(crate) catalogue: Catalogue,
     pub(crate) fullness: Fullness,
     tag: String,
+    pub(crate) mode: Mode,
+}
+
+/// How a table is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// By public numbers: for clients that follow the protocol.
+    Plain,
+    /// With labels, of which the server makes at most so many for a question.
+    Labels(u64),
+}
+
+/// A question, prepared for a table's mode.
+enum Ready {
+    Plain(Prepared),
+    Labels(PreparedLabelled),
+}
+
+/// Which table, whether only one with labels will do, and what becomes of what is learnt.
+#[derive(Clone)]
+pub(crate) struct Wanted {
+    /// As the command line names it.
+    pub(crate) table: Option<String>,
+    pub(crate) labels: bool,
+    /// Whether what is told of the table, and which keys are registered, is kept for the next command.
+    pub(crate) keep: bool,
 }
 
 /// A key that is registered.
@@ -51,21 +78,20 @@ struct Active {
 pub(crate) struct Remote {
     pub(crate) url: String,
     told: RwLock<Arc<Told>>,
-    /// As the command line names it.
-    table: Option<String>,
+    wanted: Wanted,
     http: HttpClient,
     headers: Vec<(&'static str, String)>,
     client: [u8; CLIENT_BYTES],
     identity: Arc<Identity>,
     keys: Mutex<BTreeMap<&'static str, Arc<Active>>>,
     generations: String,
-    /// Whether what is worth it is kept for the next command.
-    keep: bool,
 }
 
 #[derive(Deserialize)]
 struct List {
     client: Option<String>,
+    /// Labels of a question, at most.
+    labels: u64,
     tables: Vec<Listed>,
 }
 
@@ -73,12 +99,14 @@ struct List {
 struct Listed {
     name: String,
     label: String,
+    mode: String,
     tag: String,
 }
 
 /// All servers of a command, each reached and its table known; or why not.
 pub(crate) async fn all(arguments: &RemoteArguments) -> Result<Vec<Result<Remote, Failure>>, Failure> {
     let identity = Arc::new(secret::read(&arguments.key)?);
+    let wanted = Wanted { table: arguments.table.clone(), labels: arguments.malicious, keep: true };
     let count = arguments.servers.len();
     let mut tokens: Vec<Zeroizing<String>> = arguments.tokens.iter().cloned().map(Zeroizing::new).collect();
     for path in &arguments.token_files {
@@ -103,7 +131,7 @@ pub(crate) async fn all(arguments: &RemoteArguments) -> Result<Vec<Result<Remote
             (None, Some(file)) => ClientTls::CaFile(file.clone()),
             (None, None) => ClientTls::System,
         };
-        let remote = Remote::reach(url, &tls, token, &identity, arguments.table.as_deref(), true).await;
+        let remote = Remote::reach(url, &tls, token, &identity, &wanted).await;
         remotes.push(remote.map_err(|failure| Failure::Work(format!("{url}: {failure}"))));
     }
     Ok(remotes)
@@ -145,8 +173,7 @@ impl Remote {
         tls: &ClientTls,
         token: Option<&str>,
         identity: &Arc<Identity>,
-        table: Option<&str>,
-        keep: bool,
+        wanted: &Wanted,
     ) -> Result<Self, Failure> {
         let http = HttpClient::new(url, tls)?;
         let own = identity.name();
@@ -155,14 +182,14 @@ impl Remote {
             Some(token) => ("authorization", format!("Bearer {token}")),
             None => ("tobari-client", name),
         }];
-        let (client, told) = look(&mut http.connection(), &headers, table, keep).await?;
+        let (client, told) = look(&mut http.connection(), &headers, wanted).await?;
         let (client, told) = (client.unwrap_or(own), RwLock::new(Arc::new(told)));
         // which key was registered where says nothing by its hash, and has to be told from those of other files
         let place = [url.as_bytes(), &client, &own].concat();
         let generations = format!("search-keys-{}", &Fingerprint::of(&place).to_string()[..32]);
         let (keys, identity) = (Mutex::default(), Arc::clone(identity));
-        let (url, table) = (url.to_owned(), table.map(str::to_owned));
-        Ok(Self { url, told, table, http, headers, client, identity, keys, generations, keep })
+        let (url, wanted) = (url.to_owned(), wanted.clone());
+        Ok(Self { url, told, wanted, http, headers, client, identity, keys, generations })
     }
 
     /// A connection of its own, for questions one after the other.
@@ -177,37 +204,77 @@ impl Remote {
         question: &Question<'_>,
         wish: Wish,
     ) -> Result<Found, Failure> {
-        let mut last = None;
+        // what was evaluated was paid, and is kept as long as the table has the same key
+        let (mut last, mut labels) = (None, None);
         for _ in 0..ATTEMPTS {
             let told = self.told();
-            let prepared = Prepared::new((&told.catalogue, &told.fullness), question, wish, &self.identity.decoys())?;
-            let key = self.key(connection, &prepared.set()).await?;
-            let query = tokio::task::block_in_place(|| {
-                Ok::<_, Failure>(prepared.query(
-                    &Asker::new(&key.secret)?,
-                    self.client,
-                    &mut randomness::generator()?,
-                )?)
-            })?;
+            let ready = Ready::new(&told, question, wish, &self.identity)?;
+            let key = self.key(connection, &ready.set()).await?;
+            if let (Ready::Labels(prepared), None) = (&ready, &labels) {
+                match self.evaluate(connection, prepared).await? {
+                    Ok(evaluated) => labels = Some(evaluated),
+                    Err(reply) => {
+                        self.cope(connection, &reply, (&told, question), (&ready, &key)).await?;
+                        last = Some(refused(&reply));
+                        continue;
+                    }
+                }
+            }
+            let query = tokio::task::block_in_place(|| ready.query(&key, self.client, labels.as_ref()))?;
             let mut headers = self.headers.clone();
             headers.extend([("if-match", told.tag.clone()), ("tobari-key", key.hash.clone())]);
             let reply = connection.send(post("/search/v1/queries", headers, query)).await?;
-            match (reply.status, reply.header("tobari-refusal")) {
-                (200, _) => {
-                    return tokio::task::block_in_place(|| Ok(prepared.read(&Asker::new(&key.secret)?, &reply.body)?));
-                }
-                (409, Some("uses")) => self.another(prepared.set().name, key.generation).await?,
-                (409, Some("key")) => drop(self.keys.lock().await.remove(prepared.set().name)),
-                (412, Some("revision")) | (404, Some("table")) => self.look_again(connection, &told, question).await?,
-                (503, Some("busy")) => {
-                    let wait = reply.header("retry-after").and_then(|seconds| seconds.parse().ok()).unwrap_or(1);
-                    tokio::time::sleep(Duration::from_secs(wait.clamp(1, 30))).await;
-                }
-                _ => return Err(refused(&reply)),
+            if reply.status == 200 {
+                return tokio::task::block_in_place(|| ready.read(&key, labels.as_ref(), &reply.body));
+            }
+            self.cope(connection, &reply, (&told, question), (&ready, &key)).await?;
+            if matches!(reply.header("tobari-refusal"), Some("labels" | "mode")) {
+                labels = None;
             }
             last = Some(refused(&reply));
         }
         Err(last.unwrap_or_else(|| Failure::Work("expected an answer, found none".to_owned())))
+    }
+
+    /// Has a question's inputs evaluated; or what the server said instead.
+    async fn evaluate(
+        &self,
+        connection: &mut HttpConnection,
+        prepared: &PreparedLabelled,
+    ) -> Result<Result<Labels, HttpReply>, Failure> {
+        let (request, blinding) = tokio::task::block_in_place(|| {
+            Ok::<_, Failure>(prepared.evaluation(self.client, &mut randomness::generator()?)?)
+        })?;
+        let reply = connection.send(post("/search/v1/evaluations", self.headers.clone(), request)).await?;
+        if reply.status != 200 {
+            return Ok(Err(reply));
+        }
+        Ok(Ok(tokio::task::block_in_place(|| prepared.labels(blinding, &reply.body))?))
+    }
+
+    /// Does what a refusal asks for, before the question is asked again; an error where nothing helps.
+    async fn cope(
+        &self,
+        connection: &mut HttpConnection,
+        reply: &HttpReply,
+        (told, question): (&Told, &Question<'_>),
+        (ready, key): (&Ready, &Active),
+    ) -> Result<(), Failure> {
+        match (reply.status, reply.header("tobari-refusal")) {
+            (409, Some("uses")) => self.another(ready.set().name, key.generation).await?,
+            (409, Some("key")) => drop(self.keys.lock().await.remove(ready.set().name)),
+            (412, Some("revision")) | (404, Some("table")) | (409, Some("mode")) => {
+                self.look_again(connection, told, question).await?;
+            }
+            // labels of an earlier key: the next round evaluates again
+            (412, Some("labels")) => {}
+            (503, Some("busy")) => {
+                let wait = reply.header("retry-after").and_then(|seconds| seconds.parse().ok()).unwrap_or(1);
+                tokio::time::sleep(Duration::from_secs(wait.clamp(1, 30))).await;
+            }
+            _ => return Err(refused(reply)),
+        }
+        Ok(())
     }
 
     /// What is told of the table now.
@@ -222,7 +289,7 @@ impl Remote {
         before: &Told,
         question: &Question<'_>,
     ) -> Result<(), Failure> {
-        let (_, told) = look(connection, &self.headers, self.table.as_deref(), self.keep).await?;
+        let (_, told) = look(connection, &self.headers, &self.wanted).await?;
         let window = |told: &Told, start: usize, length: usize| {
             let sites = told.catalogue.sites()?;
             (start..start + length).map(|site| sites.get(site).cloned()).collect::<Option<Vec<_>>>()
@@ -267,7 +334,7 @@ impl Remote {
     }
 
     fn kept(&self) -> BTreeMap<String, u64> {
-        let bytes = if self.keep { cache::read(&self.generations) } else { None };
+        let bytes = if self.wanted.keep { cache::read(&self.generations) } else { None };
         bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 
@@ -275,11 +342,54 @@ impl Remote {
         let generation = randomness::generator()?.next_u64();
         let mut kept = self.kept();
         kept.insert(set.to_owned(), generation);
-        if self.keep {
+        if self.wanted.keep {
             cache::write(&self.generations, &serde_json::to_vec(&kept)?)?;
         }
         Ok(generation)
     }
+}
+
+impl Ready {
+    fn new(told: &Told, question: &Question<'_>, wish: Wish, identity: &Identity) -> Result<Self, Failure> {
+        let (of, decoys) = ((&told.catalogue, &told.fullness), identity.decoys());
+        Ok(match told.mode {
+            Mode::Plain => Self::Plain(Prepared::new(of, question, wish, &decoys)?),
+            Mode::Labels(most) => {
+                let prepared = PreparedLabelled::new(of, question, wish, &decoys)?;
+                // before anything is paid
+                prepared.check(most)?;
+                Self::Labels(prepared)
+            }
+        })
+    }
+
+    fn set(&self) -> NamedSet {
+        match self {
+            Self::Plain(prepared) => prepared.set(),
+            Self::Labels(prepared) => prepared.set(),
+        }
+    }
+
+    fn query(&self, key: &Active, client: [u8; CLIENT_BYTES], labels: Option<&Labels>) -> Result<Vec<u8>, Failure> {
+        let (asker, mut rng) = (Asker::new(&key.secret)?, randomness::generator()?);
+        Ok(match self {
+            Self::Plain(prepared) => prepared.query(&asker, client, &mut rng)?,
+            Self::Labels(prepared) => prepared.query(&asker, client, labels.ok_or_else(unlabelled)?, &mut rng)?,
+        })
+    }
+
+    fn read(&self, key: &Active, labels: Option<&Labels>, answer: &[u8]) -> Result<Found, Failure> {
+        let asker = Asker::new(&key.secret)?;
+        Ok(match self {
+            Self::Plain(prepared) => prepared.read(&asker, answer)?,
+            Self::Labels(prepared) => prepared.read(&asker, labels.ok_or_else(unlabelled)?, answer)?,
+        })
+    }
+}
+
+/// A fault of this program.
+fn unlabelled() -> Failure {
+    Failure::Work("expected labels of the question, found none".to_owned())
 }
 
 /// The table that is meant.
@@ -305,12 +415,21 @@ fn chosen<'a>(tables: &'a [Listed], wanted: Option<&str>) -> Result<&'a Listed, 
 async fn look(
     connection: &mut HttpConnection,
     headers: &[(&'static str, String)],
-    table: Option<&str>,
-    keep: bool,
+    wanted: &Wanted,
 ) -> Result<(Option<[u8; CLIENT_BYTES]>, Told), Failure> {
     let reply = good(connection.send(get("/search/v1", headers)).await?)?;
     let list: List = serde_json::from_slice(&reply.body)?;
-    let told = told(connection, headers, chosen(&list.tables, table)?, keep).await?;
+    let listed = chosen(&list.tables, wanted.table.as_deref())?;
+    let mode = match listed.mode.as_str() {
+        "plain" if wanted.labels => {
+            let text = "expected a table that is served with labels (--malicious), found one without";
+            return Err(Failure::Work(text.to_owned()));
+        }
+        "plain" => Mode::Plain,
+        "labels" => Mode::Labels(list.labels),
+        _ => return Err(Failure::Work("expected a table in the mode plain or labels, found another".to_owned())),
+    };
+    let told = told(connection, headers, listed, (mode, wanted.keep)).await?;
     Ok((list.client.as_deref().and_then(unhex), told))
 }
 
@@ -319,7 +438,7 @@ async fn told(
     connection: &mut HttpConnection,
     headers: &[(&'static str, String)],
     listed: &Listed,
-    keep: bool,
+    (mode, keep): (Mode, bool),
 ) -> Result<Told, Failure> {
     let malformed = |what: &str| Failure::Work(format!("expected what is told of a table, found {what}"));
     let plain = |text: &str| text.len() <= 128 && text.chars().all(|c| c.is_ascii_hexdigit());
@@ -349,5 +468,5 @@ async fn told(
     let length = usize::try_from(u64::from_be_bytes(*length)).ok();
     let parts = length.and_then(|length| rest.split_at_checked(length)).ok_or_else(|| malformed("fewer bytes"))?;
     let (catalogue, fullness) = (Catalogue::decode(parts.0)?, Fullness::decode(parts.1)?);
-    Ok(Told { catalogue, fullness, tag: listed.tag.clone() })
+    Ok(Told { catalogue, fullness, tag: listed.tag.clone(), mode })
 }

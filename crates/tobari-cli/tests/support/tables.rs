@@ -1,0 +1,158 @@
+//! What tests of the search over HTTP share: a folder of one's own with tables and keys, questions, and requests by hand.
+
+use super::{noise, stderr};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use tempfile::{TempDir, tempdir};
+
+/// Of the tables.
+pub const SITES: usize = 50;
+/// Of the tables, each with two haplotypes.
+pub const SAMPLES: usize = 60;
+
+/// A folder with tables, keys and tokens, and a cache of its own.
+pub struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    /// With a key.
+    pub fn new() -> Self {
+        let place = Self { folder: tempdir().unwrap() };
+        place.good(&["search", "keygen", "-o", &place.path("key")]);
+        place
+    }
+
+    /// Of a file in it.
+    pub fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// A file with such a text.
+    pub fn write(&self, name: &str, text: &str) -> String {
+        std::fs::write(self.folder.path().join(name), text).unwrap();
+        self.path(name)
+    }
+
+    /// The program, not started.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
+        command.args(args).stdin(Stdio::null()).env("TOBARI_CACHE", self.path("cache"));
+        command
+    }
+
+    /// Runs it.
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs it, and it must go well: what it says.
+    pub fn good(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// A table of variants that were drawn, with or without phase.
+    pub fn variants(&self, name: &str, sites: usize, separator: char) -> String {
+        let vcf = self.write(&format!("{name}.vcf"), &vcf(sites, separator));
+        self.good(&["search", "index", &vcf, "-o", &self.path(name), "--label", name]);
+        self.path(name)
+    }
+
+    /// A client's token, and a file of it.
+    pub fn token(&self, name: &str) -> (String, String) {
+        let told: Value = serde_json::from_str(&self.good(&["search", "token", name, "--json"])).unwrap();
+        (told["token"].as_str().unwrap().to_owned(), told["line"].as_str().unwrap().to_owned())
+    }
+
+    /// Asks a server.
+    pub fn query(&self, url: &str, args: &[&str]) -> Output {
+        let key = self.path("key");
+        self.run(&[&["search", "query", "--server", url, "--key", &key, "--json"], args].concat())
+    }
+
+    /// Asks a server, and the table in the clear, and compares.
+    pub fn same(&self, url: &str, table: &str, queries: &str, how: &[&str], clear: &[&str]) {
+        let clear = self.good(&[&["search", "check", table, "--queries", queries, "--json"], clear].concat());
+        let asked = self.query(url, &[&["--queries", queries], how].concat());
+        assert!(asked.status.success(), "{}", stderr(&asked));
+        let asked = String::from_utf8(asked.stdout).unwrap();
+        assert!(clear.contains("true") && clear.contains("false"), "both happen");
+        assert_eq!(asked, clear, "{how:?}");
+    }
+}
+
+/// Genotypes of mosaics of a few founders, so that patterns repeat.
+pub fn vcf(sites: usize, separator: char) -> String {
+    let founders = noise(5, 6 * SITES);
+    let of = noise(6, 2 * SAMPLES);
+    let mut text = String::from(
+        "##fileformat=VCFv4.2\n##contig=<ID=20>\n##FORMAT=<ID=GT,Number=1,Type=String,Description=\"x\">\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT",
+    );
+    (0..SAMPLES).for_each(|sample| write!(text, "\ts{sample}").unwrap());
+    for site in 0..sites {
+        write!(text, "\n20\t{}\t.\tA\tC\t.\t.\t.\tGT", position(site)).unwrap();
+        for sample in 0..SAMPLES {
+            let allele = |haplotype: usize| {
+                let founder = of[haplotype].unsigned_abs() as usize % 6;
+                u8::from(founders[founder * SITES + site] > 4_000)
+            };
+            write!(text, "\t{}{separator}{}", allele(2 * sample), allele(2 * sample + 1)).unwrap();
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// Of a site.
+pub fn position(site: usize) -> usize {
+    7_654_000 + 31 * site
+}
+
+/// Questions of so many alleles at many sites.
+pub fn questions(length: usize, count: usize) -> String {
+    let mut text = String::new();
+    let founders = noise(5, 6 * SITES);
+    for i in 0..count {
+        let (start, founder) = (i * 7 % (SITES - length), i % 6);
+        let mut alleles: Vec<bool> = (0..length).map(|j| founders[founder * SITES + start + j] > 4_000).collect();
+        if i % 3 == 2 {
+            alleles[i % length] ^= true;
+        }
+        let alleles: String = alleles.iter().map(|allele| if *allele { '1' } else { '0' }).collect();
+        writeln!(text, "20:{}\t{alleles}", position(start)).unwrap();
+    }
+    text
+}
+
+/// A request by hand, on a connection of its own: the status and all of the reply.
+pub fn raw(address: &str, request: &[u8]) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let _ = stream.write_all(request);
+    let mut reply = Vec::new();
+    let _ = stream.read_to_end(&mut reply);
+    let text = String::from_utf8_lossy(&reply).into_owned();
+    (text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0), text)
+}
+
+/// A request that posts a body.
+pub fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}
+
+/// All files in a folder.
+pub fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}

@@ -36,5 +36,5 @@ mod tls;
 pub use connect::connect;
 pub use fingerprint::{Fingerprint, NotAFingerprint};
 pub use options::{ServerLimits, ServerOptions, Tls};
-pub use search::{SearchError, SearchOptions, token_hash};
+pub use search::{HiddenOptions, SearchError, SearchOptions, token_hash};
 pub use serve::{BlindServer, ServerError, bind};

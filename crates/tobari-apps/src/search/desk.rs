@@ -7,6 +7,7 @@
 //!
 //! **What is told** to whoever keeps a log: who asked which table for how many sites, never where, and nothing of the query itself.
 
+pub mod hidden;
 pub mod ledger;
 mod served;
 
@@ -139,6 +140,9 @@ pub enum Refusal {
     /// What the comparison says.
     #[error(transparent)]
     Answer(#[from] AnswerError),
+    /// What the comparison with the place hidden says.
+    #[error(transparent)]
+    Hidden(#[from] super::hidden::server::AnswerError),
     /// Parameters that do not exist: a fault of this program.
     #[error(transparent)]
     Parameters(#[from] LatticeError),
@@ -154,6 +158,8 @@ struct Registered {
 #[derive(Default)]
 struct Client {
     keys: BTreeMap<&'static str, Registered>,
+    /// For questions with the place hidden.
+    hidden: Option<hidden::HiddenKey>,
     /// Made, of all tables together.
     tests: u64,
     /// By table and region, how many tests were made.
@@ -168,6 +174,7 @@ pub struct Desk {
     labellers: BTreeMap<[u8; TABLE_BYTES], Arc<Labeller>>,
     clients: BTreeMap<[u8; CLIENT_BYTES], Client>,
     matchers: BTreeMap<&'static str, Arc<Matcher>>,
+    hidden: hidden::Hidden,
 }
 
 /// A query that was admitted and paid: what is left is to compute, anywhere and at any time.
@@ -184,7 +191,14 @@ impl Desk {
     /// Without a table.
     pub fn new(limits: Limits) -> Self {
         let (tables, labellers) = (BTreeMap::new(), BTreeMap::new());
-        Self { limits, tables, labellers, clients: BTreeMap::new(), matchers: BTreeMap::new() }
+        Self {
+            limits,
+            tables,
+            labellers,
+            clients: BTreeMap::new(),
+            matchers: BTreeMap::new(),
+            hidden: hidden::Hidden::default(),
+        }
     }
 
     /// Serves a panel; patterns that fewer than `least` haplotypes have are as if they were absent. One of the same name is replaced, and clients keep
@@ -209,6 +223,7 @@ impl Desk {
     pub fn withdraw(&mut self, name: &[u8; TABLE_BYTES]) {
         self.labellers.remove(name);
         self.tables.remove(name);
+        self.serve_hidden(name, Vec::new());
     }
 
     /// Registers a client's key for questions of one size: bytes of a registration under a set of parameters. A new key is used anew; the budget is
@@ -231,7 +246,8 @@ impl Desk {
     /// What a client has used up; none of one that is not registered.
     pub fn account(&self, client: &[u8; CLIENT_BYTES]) -> Option<Account> {
         let known = self.clients.get(client)?;
-        let uses = known.keys.iter().map(|(set, key)| (*set, key.uses)).collect();
+        let hidden = known.hidden.iter().map(|key| ("search-hidden", key.uses));
+        let uses = known.keys.iter().map(|(set, key)| (*set, key.uses)).chain(hidden).collect();
         Some(Account { client: *client, tests: known.tests, uses, regions: known.regions.clone() })
     }
 
@@ -241,6 +257,9 @@ impl Desk {
         client.tests = account.tests;
         client.regions = account.regions.clone();
         client.keys.iter_mut().for_each(|(set, key)| key.uses = account.uses.get(set).copied().unwrap_or(key.uses));
+        if let (Some(key), Some(uses)) = (&mut client.hidden, account.uses.get("search-hidden")) {
+            key.uses = *uses;
+        }
     }
 
     /// Tests that a client may still make.

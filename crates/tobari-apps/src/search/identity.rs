@@ -6,9 +6,12 @@
 //!
 //! Its bytes: `TSK`, version (4), the secret (32). They are all secret.
 
+use super::hidden::server::Registration;
+use super::hidden::{self, arrangement};
 use super::messages::{self, CLIENT_BYTES};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use rand_core::CryptoRng;
+use tobari_core::bgv::EvaluationKeys;
 use tobari_core::params::{LatticeError, NamedSet};
 use tobari_core::ring::Seed;
 use tobari_core::rlwe::{PublicKey, SecretKey};
@@ -22,6 +25,7 @@ const DECOYS: u64 = 0;
 const NAME: u64 = 1;
 const KEYS: u64 = 2;
 const PUBLIC: u64 = 3;
+const HIDDEN: u64 = 4;
 
 /// A client's secret. It is not printed, and wiped on drop.
 pub struct Identity(Seed);
@@ -73,15 +77,33 @@ impl Identity {
     /// # Errors
     /// [`LatticeError`] for a set that is none.
     pub fn key(&self, set: &NamedSet, generation: u64) -> Result<(SecretKey, Vec<u8>), LatticeError> {
-        let branch = |seed: Seed, part: &[u8]| {
-            seed.derive(part.iter().fold(0, |branch: u64, byte| branch << 8 | u64::from(*byte)))
-        };
-        let seed = set.name.as_bytes().chunks(7).fold(self.0.derive(KEYS), branch);
-        let seed = generation.to_be_bytes().chunks(4).fold(seed, branch);
+        let seed = self.seed(set, generation);
         let secret = SecretKey::from_seed(&set.parameters()?, seed.clone());
         let drawn = Zeroizing::new(seed.derive(PUBLIC).to_bytes());
         let public = PublicKey::generate(&secret, &mut ChaCha20Rng::from_seed(*drawn));
         Ok((secret, messages::encode_registration(&public)))
+    }
+
+    /// The secret key of a generation for questions with the place hidden, and its registration: some 6 MB.
+    ///
+    /// # Errors
+    /// [`LatticeError`] for a set that is not one of those.
+    pub fn hidden_key(&self, set: &NamedSet, generation: u64) -> Result<(SecretKey, Vec<u8>), LatticeError> {
+        let seed = self.seed(set, generation);
+        let secret = SecretKey::from_seed(&set.parameters()?, seed.clone());
+        let drawn = Zeroizing::new(seed.derive(HIDDEN).to_bytes());
+        let mut drawn = ChaCha20Rng::from_seed(*drawn);
+        let public = PublicKey::generate(&secret, &mut drawn);
+        let keys = EvaluationKeys::none().with_expansion(&secret, arrangement::DEPTH, &mut drawn);
+        Ok((secret, hidden::messages::encode_registration(&Registration { public, keys })))
+    }
+
+    fn seed(&self, set: &NamedSet, generation: u64) -> Seed {
+        let branch = |seed: Seed, part: &[u8]| {
+            seed.derive(part.iter().fold(0, |branch: u64, byte| branch << 8 | u64::from(*byte)))
+        };
+        let seed = set.name.as_bytes().chunks(7).fold(self.0.derive(KEYS), branch);
+        generation.to_be_bytes().chunks(4).fold(seed, branch)
     }
 }
 

@@ -52,6 +52,8 @@ fn search_options(arguments: &ServeSearchArguments) -> Option<SearchOptions> {
     limits.region_tests = arguments.region_budget.unwrap_or(limits.region_tests);
     limits.uses = arguments.key_uses.unwrap_or(limits.uses);
     limits.labels = arguments.max_labels.map_or(limits.labels, |labels| labels as usize);
+    options.hidden.kinds.clone_from(&arguments.hidden);
+    options.hidden.memory = arguments.hidden_memory.unwrap_or(options.hidden.memory);
     options.queue = arguments.max_queries.map_or(options.queue, |queries| queries as usize);
     Some(options)
 }

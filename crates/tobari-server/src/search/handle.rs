@@ -1,5 +1,7 @@
 //! What is done with each request.
 
+pub(super) mod hidden;
+
 use super::{Client, Search, Shared, audit::Line, drain, hex, reply::Reply, sha256, unhex};
 use axum::{
     body::{Body, Bytes, to_bytes},

@@ -6,6 +6,9 @@
 //!   POST /search/v1/keys/{set}         a registration: the client's public key of a set of parameters
 //!   POST /search/v1/evaluations        an evaluation for a question to a table with labels; what was evaluated is the body
 //!   POST /search/v1/queries            a query; the answer is the body. If-Match: the table's tag; Tobari-Key: SHA-256 of the registration
+//!   GET  /search/v1/tables/{name}/hidden/{length}    the layout to ask for so many sites anywhere, or `keys`, with the place hidden; the ETag is its name's
+//!   POST /search/v1/hidden/keys        a registration for such questions: the public key and keys to expand queries
+//!   POST /search/v1/hidden/queries     a query with the place hidden. Tobari-Key: SHA-256 of the registration
 //! ```
 //!
 //! The bytes are those of [`tobari_apps::search`]. A refusal is a status, one line of text, and a word for programs in the header `Tobari-Refusal`. A query with the tag of
@@ -24,6 +27,7 @@
 //! **What is kept.** With a data folder, what each client has used is on the disk before an answer leaves ([`store`]). The audit log has one line a query,
 //! evaluation or registration, and never where or what.
 
+mod arrange;
 mod audit;
 mod handle;
 mod reply;
@@ -48,12 +52,17 @@ use std::{
 use store::Store;
 use tobari_apps::search::{
     desk::{Desk, Limits, Refusal},
+    hidden::numbers::Kind,
     messages::{CLIENT_BYTES, TABLE_BYTES},
 };
 use tokens::Tokens;
 use tokio::sync::Semaphore;
 
+pub use arrange::HiddenOptions;
 pub use tokens::token_hash;
+
+/// Registrations for questions with the place hidden that are read at once.
+const REGISTRATIONS: usize = 4;
 
 /// How the search is served.
 #[derive(Clone, Debug)]
@@ -71,6 +80,8 @@ pub struct SearchOptions {
     pub malicious: bool,
     /// Bytes of the labels of each such table that are kept, beside those of keys, which are all kept.
     pub label_bytes: usize,
+    /// Which tables are asked with the place hidden.
+    pub hidden: HiddenOptions,
     /// Where keys and accounts are kept.
     pub data: Option<PathBuf>,
     /// The audit log.
@@ -97,6 +108,7 @@ impl SearchOptions {
             malicious: false,
             label_bytes: 1 << 28,
             limits: Limits::default(),
+            hidden: HiddenOptions::default(),
             data,
             audit,
             body_bytes,
@@ -127,6 +139,9 @@ pub enum SearchError {
     /// No key for labels can be drawn.
     #[error("expected random bytes from the system, found none")]
     Randomness,
+    /// A kind of question that none of the tables answers.
+    #[error("expected a kind of question with the place hidden that one of the tables answers, found {0}")]
+    Hidden(Kind),
     /// The desk does not take a table or a key that was kept.
     #[error(transparent)]
     Desk(#[from] Refusal),
@@ -169,6 +184,8 @@ struct Shared {
     audit: Option<Audit>,
     cpu: Cpu,
     places: Semaphore,
+    /// Registrations for questions with the place hidden that are read at once.
+    registrations: Semaphore,
     options: SearchOptions,
 }
 
@@ -188,11 +205,21 @@ impl Search {
         let tokens = options.tokens.as_deref().map(Tokens::read).transpose()?;
         let desk = Desk::new(options.limits);
         let mut state = State { desk, told: BTreeMap::new(), keys: HashMap::new(), charges: 0 };
-        let files = tables::Files::open(&options.tables, options.malicious.then_some(options.label_bytes), &mut state)?;
+        let labels = options.malicious.then_some(options.label_bytes);
+        let files = tables::Files::open(&options.tables, (labels, &options.hidden), &mut state)?;
         let store = options.data.as_deref().map(|folder| Store::open(folder, &mut state)).transpose()?;
         let audit = options.audit.as_deref().map(Audit::open).transpose()?;
         let (places, state) = (Semaphore::new(options.queue), Mutex::new(state));
-        let shared = Shared { state, tokens, store, audit, cpu: Cpu::new(), places, options: options.clone() };
+        let shared = Shared {
+            state,
+            tokens,
+            store,
+            audit,
+            cpu: Cpu::new(),
+            places,
+            registrations: Semaphore::new(REGISTRATIONS),
+            options: options.clone(),
+        };
         Ok(Self { shared: Arc::new(shared), files: Arc::new(Mutex::new(files)) })
     }
 
@@ -204,6 +231,9 @@ impl Search {
             .route("/search/v1/keys/{set}", post(handle::register))
             .route("/search/v1/evaluations", post(handle::evaluation))
             .route("/search/v1/queries", post(handle::query))
+            .route("/search/v1/tables/{name}/hidden/{length}", get(handle::hidden::layout))
+            .route("/search/v1/hidden/keys", post(handle::hidden::register))
+            .route("/search/v1/hidden/queries", post(handle::hidden::query))
             .with_state(self.clone())
     }
 
@@ -216,7 +246,10 @@ impl Search {
             }
             let this = self.clone();
             let looked = tokio::task::spawn_blocking(move || {
-                this.files.lock().unwrap_or_else(PoisonError::into_inner).look(&this.shared.state);
+                this.files
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .look(&this.shared.state, &this.shared.options.hidden);
             });
             if looked.await.is_err() {
                 tracing::error!("looking at the tables failed");

@@ -50,7 +50,9 @@ impl From<&Refusal> for Reply {
             Refusal::Answer(AnswerError::Query { .. } | AnswerError::Parameters) => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "message")
             }
-            Refusal::Answer(_) => return Self::fault("a fault of the server: no answer could be computed"),
+            Refusal::Answer(_) | Refusal::Hidden(_) => {
+                return Self::fault("a fault of the server: no answer could be computed");
+            }
             Refusal::Message(_) => (StatusCode::UNPROCESSABLE_ENTITY, "message"),
             // what else the desk does not answer is a question that it does not answer
             _ => (StatusCode::UNPROCESSABLE_ENTITY, "question"),

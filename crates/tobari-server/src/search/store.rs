@@ -3,6 +3,7 @@
 //! ```text
 //!   FOLDER/lock                      held while a server runs
 //!   FOLDER/{client}/{set}.key        a registration
+//!   FOLDER/{client}/search-hidden.key    the same for questions with the place hidden: read when it is needed
 //!   FOLDER/{client}/account          what the client has used (tobari_apps::search::desk::ledger)
 //! ```
 //!
@@ -21,7 +22,11 @@ use tobari_apps::search::{desk::ledger::Account, messages::CLIENT_BYTES, program
 use tobari_host::files::{FileError, read_bounded, write_atomically};
 
 const MAX_KEY_BYTES: u64 = 1 << 22;
+const MAX_HIDDEN_KEY_BYTES: u64 = 1 << 24;
 const MAX_ACCOUNT_BYTES: u64 = 1 << 28;
+
+/// The set of parameters of questions with the place hidden.
+const HIDDEN: &str = "search-hidden";
 
 /// How far a client's account is written, counted in charges.
 type Written = Arc<Mutex<u64>>;
@@ -62,6 +67,16 @@ impl Store {
         write_atomically(&folder.join(set).with_extension("key"), bytes)
     }
 
+    /// Keeps a key for questions with the place hidden; its account comes after it.
+    pub(super) fn write_hidden_key(&self, client: &[u8; CLIENT_BYTES], bytes: &[u8]) -> Result<(), FileError> {
+        self.write_key(client, HIDDEN, bytes)
+    }
+
+    /// Reads it again.
+    pub(super) fn read_hidden_key(&self, client: &[u8; CLIENT_BYTES]) -> Result<Vec<u8>, FileError> {
+        read_bounded(&self.folder.join(hex(client)).join(HIDDEN).with_extension("key"), MAX_HIDDEN_KEY_BYTES)
+    }
+
     /// Writes a client's account, unless one is there that has this charge.
     pub(super) fn write_account(
         &self,
@@ -97,6 +112,11 @@ fn take_up(folder: &Path, client: [u8; CLIENT_BYTES], state: &mut State) -> Resu
             registered.map_err(|error| SearchError::file(&path, error))?;
             state.keys.entry(client).or_default().insert(set.name, sha256(&bytes));
         }
+    }
+    let path = folder.join(HIDDEN).with_extension("key");
+    if path.exists() {
+        let bytes = read_bounded(&path, MAX_HIDDEN_KEY_BYTES).map_err(|error| SearchError::file(&path, error))?;
+        state.desk.register_hidden(client, sha256(&bytes), None)?;
     }
     let path = folder.join("account");
     if !path.exists() {

@@ -1,18 +1,19 @@
 //! Files of tables, and what they become while they are served.
 
-use super::{SearchError, State, Told, hex, lock, sha256};
+use super::{HiddenOptions, SearchError, State, Told, arrange, hex, lock, sha256};
 use axum::body::Bytes;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use serde_json::json;
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::Mutex,
+    sync::{Arc, Mutex},
     time::SystemTime,
 };
 use tobari_apps::search::{
     desk::LabelledTable,
     fullness::Fullness,
+    hidden::arrangement::Arrangement,
     messages::TABLE_BYTES,
     oprf::function::Secret,
     table::{Content, MAX_TABLE_BYTES, Table, decode_table},
@@ -38,6 +39,7 @@ pub(super) struct Files {
 struct Ready {
     name: [u8; TABLE_BYTES],
     held: Held,
+    arranged: Vec<Arc<Arrangement>>,
     told: Told,
 }
 
@@ -47,9 +49,13 @@ enum Held {
 }
 
 impl Files {
-    /// Reads all files, and serves them; with labels, if it is said of how many bytes they are kept.
-    pub(super) fn open(paths: &[PathBuf], labels: Option<usize>, state: &mut State) -> Result<Self, SearchError> {
-        let mut watched = Vec::new();
+    /// Reads all files, and serves them; with labels, if it is said of how many bytes they are kept, and then with no place hidden.
+    pub(super) fn open(
+        paths: &[PathBuf],
+        (labels, hidden): (Option<usize>, &HiddenOptions),
+        state: &mut State,
+    ) -> Result<Self, SearchError> {
+        let (mut watched, mut unused) = (Vec::new(), hidden.kinds.clone());
         for path in paths {
             let (stamp, table) = (stamp(path), read(path)?);
             let name = table.name;
@@ -59,15 +65,27 @@ impl Files {
                     "expected a table of another name, found one that is served already",
                 ));
             }
-            let ready = ready(table, labels).map_err(|error| SearchError::file(path, error))?;
+            unused.retain(|kind| !arrange::fits(&table.content, *kind));
+            let arranged = match labels {
+                Some(_) => Vec::new(),
+                None => {
+                    let taken = (&state.desk.hidden_matcher()?, state.desk.hidden_memory_besides(&name));
+                    arrange::arrange(path, &table, hidden, taken)?
+                }
+            };
+            let ready = ready(table, labels, arranged).map_err(|error| SearchError::file(path, error))?;
             ready.serve(state).map_err(|error| SearchError::file(path, error))?;
             watched.push(Watched { path: path.clone(), stamp, name });
         }
-        Ok(Self { watched, labels })
+        // a word that is for none of the tables is a mistake
+        match unused.first() {
+            Some(kind) => Err(SearchError::Hidden(*kind)),
+            None => Ok(Self { watched, labels }),
+        }
     }
 
     /// Serves what files have become since the last look. One that cannot be read is said so once, and what was read of it before is served on.
-    pub(super) fn look(&mut self, state: &Mutex<State>) {
+    pub(super) fn look(&mut self, state: &Mutex<State>, hidden: &HiddenOptions) {
         for index in 0..self.watched.len() {
             let file = &self.watched[index];
             let found = stamp(&file.path);
@@ -84,7 +102,14 @@ impl Files {
                         "expected a table of another name than the other files'",
                     ));
                 }
-                let ready = ready(table, self.labels)?;
+                let arranged = match self.labels {
+                    Some(_) => Vec::new(),
+                    None => {
+                        let (matcher, taken) = arrange::besides(state, &table)?;
+                        arrange::arrange(&file.path, &table, hidden, (&matcher, taken))?
+                    }
+                };
+                let ready = ready(table, self.labels, arranged)?;
                 let mut state = lock(state);
                 ready.serve(&mut state)?;
                 if name != file.name {
@@ -118,7 +143,7 @@ fn read(path: &Path) -> Result<Table, SearchError> {
 }
 
 /// What is served of a table and told of it. With labels their key is drawn here, and those of keys are made, which takes some 40 us for each.
-fn ready(table: Table, labels: Option<usize>) -> Result<Ready, SearchError> {
+fn ready(table: Table, labels: Option<usize>, arranged: Vec<Arc<Arrangement>>) -> Result<Ready, SearchError> {
     let (catalogue, name, fullness) = (table.catalogue().encode(), table.name, Fullness::of(&table));
     let (mode, fullness) = match labels {
         None => ("plain", fullness),
@@ -131,8 +156,10 @@ fn ready(table: Table, labels: Option<usize>) -> Result<Ready, SearchError> {
         Content::Variants { .. } => "variants",
         Content::Keys(_) => "keys",
     };
+    let kinds: Vec<String> = arranged.iter().map(|one| one.kind().to_string()).collect();
     let line = json!({
         "name": hex(&name), "revision": table.revision, "kind": kind, "label": table.label, "least": table.least, "mode": mode, "tag": tag,
+        "hidden": kinds,
     });
     let held = match labels {
         None => Held::Plain(table),
@@ -143,7 +170,7 @@ fn ready(table: Table, labels: Option<usize>) -> Result<Ready, SearchError> {
             Held::Labelled(LabelledTable::new(table, secret, kept_bytes)?)
         }
     };
-    Ok(Ready { name, held, told: Told { tag, line, body: Bytes::from(body) } })
+    Ok(Ready { name, held, arranged, told: Told { tag, line, body: Bytes::from(body) } })
 }
 
 impl Ready {
@@ -152,6 +179,7 @@ impl Ready {
             Held::Plain(table) => state.desk.serve_table(table)?,
             Held::Labelled(table) => state.desk.serve_table_labelled(table),
         }
+        state.desk.serve_hidden(&self.name, self.arranged);
         state.told.insert(self.name, self.told);
         Ok(())
     }

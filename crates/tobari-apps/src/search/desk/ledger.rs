@@ -13,6 +13,7 @@
 //! What was used is kept, not what is left, so that other limits count from the first question on. Integers are big-endian; there is one byte string for each account.
 
 use super::{CLIENT_BYTES, TABLE_BYTES, program};
+use crate::search::hidden::arrangement;
 use std::collections::BTreeMap;
 
 const MAGIC: [u8; 4] = *b"TSL\x01";
@@ -67,7 +68,7 @@ impl Account {
             let [length] = take(&mut bytes)?;
             let (name, rest) = bytes.split_at_checked(length.into()).ok_or(AccountError("more bytes"))?;
             bytes = rest;
-            let set = program::sets().find(|set| set.name.as_bytes() == name);
+            let set = program::sets().chain(arrangement::set()).find(|set| set.name.as_bytes() == name);
             let set = set.ok_or(AccountError("a set of parameters for searches"))?.name;
             if uses.last_key_value().is_some_and(|(last, _)| *last >= set) {
                 return Err(AccountError("keys in order"));

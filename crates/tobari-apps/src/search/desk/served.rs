@@ -68,7 +68,7 @@ impl Served {
                     Ok(())
                 } else {
                     Err(Refusal::Question(
-                        "with few enough keys to compare all (the mode with a hidden block is not there yet)",
+                        "with few enough keys to compare all: one of so many is asked with the place hidden",
                     ))
                 }
             }

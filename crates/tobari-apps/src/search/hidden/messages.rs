@@ -3,7 +3,7 @@
 //! | kind | message | after version (`01`) and kind |
 //! |---|---|---|
 //! | 23 | registration | bytes of the public key (4), the public key, the keys of an expansion, as objects of the lattice schemes |
-//! | 24 | query | table 32, client 16, granularity (0 boolean, 1 count); a seeded ciphertext |
+//! | 24 | query | name of the arrangement 32, client 16, granularity (0 boolean, 1 count); a seeded ciphertext |
 //! | 25 | answer | granularity (1), pages (1), limbs (1); for each page its `R`, and with counts `V`: ciphertexts over one prime |
 //! | 26 | layout | key of the permutation 16, last key (16), blocks (4), pages (1), limbs (1) |
 //!
@@ -27,7 +27,7 @@ const LAYOUT: u8 = 0x26;
 
 /// A query.
 pub struct Query {
-    /// The table's name.
+    /// The name of the table's arrangement for such questions ([`super::numbers`]).
     pub table: [u8; TABLE_BYTES],
     /// Who asks.
     pub client: [u8; CLIENT_BYTES],
@@ -106,6 +106,16 @@ pub fn encode_query(query: &Query) -> Vec<u8> {
     out.push(query.granularity as u8);
     out.extend_from_slice(&wire::encode_seeded_ciphertext(&query.ciphertext));
     out
+}
+
+/// Who asks, as the query says.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn query_client(bytes: &[u8]) -> Result<[u8; CLIENT_BYTES], MessageError> {
+    let mut fields = Fields::open(bytes, QUERY)?;
+    fields.take(TABLE_BYTES)?;
+    fields.array()
 }
 
 /// Reads a query.

@@ -10,7 +10,8 @@
 //!   R_i = Σ_j r_ij (q_j - K_j),   V = C + Σ_j r'_j (q_j - K_j)
 //! ```
 //!
-//! What a key means, a pattern of so many sites at a place, or a fingerprint of a string, is not known here: it is a number of up to 128 bits.
+//! What a key means, a pattern of so many sites at a place, or a fingerprint of a string, is known to [`numbers`] only: it is a number of up to 128 bits. What a server keeps in
+//! memory is an [`arrangement`].
 //!
 //! **Choices, as measured** (`N = 8192`, `t` below 2^20, three primes of 50 bits and a special one; [`server`] has the cost). A key switch takes about as
 //! long as ten products with a prepared polynomial, or four with a packed one, so that blocks of several pages take less time, and more bytes of answer. Four
@@ -33,9 +34,11 @@
 //! **What must not be left out**, each held by a test: fresh randomness in every output; seeds for the uniform halves of keys and queries; noise that is
 //! flooded over that of honest queries; masks of which none is left out when a table has several limbs.
 
+pub mod arrangement;
 pub mod client;
 pub mod index;
 pub mod messages;
+pub mod numbers;
 pub mod permutation;
 pub mod program;
 pub mod server;

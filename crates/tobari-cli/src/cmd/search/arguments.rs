@@ -4,6 +4,7 @@ use super::question::QuestionArguments;
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tobari_apps::search::hidden::numbers::Kind;
 use tobari_server::Fingerprint;
 
 /// `tobari search keygen`
@@ -68,6 +69,10 @@ pub(crate) struct QueryArguments {
     pub(crate) remote: RemoteArguments,
     #[command(flatten)]
     pub(crate) question: QuestionArguments,
+    /// Hide the place among all places of the table, or ask a large table of keys: for numbers of sites that the server has arranged (`tobari serve --hidden`). Takes longer, and some
+    /// 6 MB once.
+    #[arg(long)]
+    pub(crate) hidden: bool,
     /// Only whether it occurs, not how often.
     #[arg(long)]
     pub(crate) boolean: bool,
@@ -133,6 +138,13 @@ pub(crate) struct ServeSearchArguments {
     /// Append a JSON line for each query: who, when, which table, what kind of question; never where or what.
     #[arg(long, requires = "tables", value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
+    /// Let clients hide the place among all: numbers of sites, with commas between, for each of which the panels are arranged in memory; and `keys` for tables of keys, of which
+    /// those that are too large to be compared whole always are. Budgets of regions cannot hold such questions, as nobody knows the place.
+    #[arg(long, conflicts_with = "malicious", requires = "tables", value_delimiter = ',', value_name = "SITES|keys")]
+    pub(crate) hidden: Vec<Kind>,
+    /// Bytes of memory for these, of all tables together. Where ten times as much is there as they take at least, questions take less time. [default: 2147483648]
+    #[arg(long, requires = "tables", value_name = "BYTES")]
+    pub(crate) hidden_memory: Option<u64>,
     /// Queries in the server at once; others are told to come again.
     #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_queries: Option<u32>,

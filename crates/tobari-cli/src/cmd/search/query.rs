@@ -33,6 +33,14 @@ struct Merged {
 
 /// Asks.
 pub(crate) fn run(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
+    if arguments.hidden && arguments.longest {
+        let text = "expected a question for a whole pattern, found --longest: with --hidden every number of sites would be a question of its own";
+        return Err(Failure::Call(text.to_owned()));
+    }
+    if arguments.hidden && arguments.remote.decoys > 1 {
+        let text = "expected one way to hide the place, found --decoys and --hidden, which hides it among all places";
+        return Err(Failure::Call(text.to_owned()));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(ask(arguments))
 }
@@ -78,7 +86,7 @@ fn warn(arguments: &QueryArguments, jobs: &[Job]) {
         output::say(format!("{}: mode {mode}", job.remote.url));
     }
     let sites = jobs.iter().any(|job| job.remote.told().catalogue.sites().is_some());
-    if arguments.remote.decoys == 1 && sites && !arguments.json {
+    if arguments.remote.decoys == 1 && !arguments.hidden && sites && !arguments.json {
         output::say("the place is public to the server, the alleles are not (--decoys hides the place among others)");
     }
 }
@@ -92,6 +100,7 @@ async fn ask_all(
 ) -> Result<bool, Failure> {
     let granularity = if arguments.boolean { Granularity::Boolean } else { Granularity::Count };
     let wish = Wish { granularity, longest: arguments.longest, places: arguments.remote.decoys };
+    let hidden = arguments.hidden;
     let (jobs, next) = (Arc::new(jobs), Arc::new(AtomicUsize::new(0)));
     let workers = usize::from(arguments.parallel).min(names.len());
     let (sender, mut answers) = mpsc::channel(4 * workers.max(1));
@@ -107,6 +116,9 @@ async fn ask_all(
                 let mut merged = Merged::default();
                 for (job, connection) in jobs.iter().zip(&mut connections) {
                     let answer = match job.questions.get(index) {
+                        Some(question) if hidden => {
+                            job.remote.ask_hidden(connection, &question.borrow(), wish.granularity).await
+                        }
                         Some(question) => job.remote.ask(connection, &question.borrow(), wish).await,
                         None => Err(Failure::Work("has no such question".to_owned())),
                     };

@@ -3,6 +3,8 @@
 //! A key is used as often as the server says; then another generation is drawn, whose number is kept in the cache folder. Where the number is lost, another
 //! one is drawn. What is told of a table is kept there under its tag, which is its hash.
 
+mod hidden;
+
 use super::arguments::RemoteArguments;
 use super::secret;
 use crate::output::Failure;
@@ -85,6 +87,8 @@ pub(crate) struct Remote {
     identity: Arc<Identity>,
     keys: Mutex<BTreeMap<&'static str, Arc<Active>>>,
     generations: String,
+    /// For questions with the place hidden.
+    hidden: hidden::State,
 }
 
 #[derive(Deserialize)]
@@ -189,7 +193,8 @@ impl Remote {
         let generations = format!("search-keys-{}", &Fingerprint::of(&place).to_string()[..32]);
         let (keys, identity) = (Mutex::default(), Arc::clone(identity));
         let (url, wanted) = (url.to_owned(), wanted.clone());
-        Ok(Self { url, told, wanted, http, headers, client, identity, keys, generations })
+        let hidden = hidden::State::default();
+        Ok(Self { url, told, wanted, http, headers, client, identity, keys, generations, hidden })
     }
 
     /// A connection of its own, for questions one after the other.

@@ -1,0 +1,209 @@
+//! Requests about tables that are asked with the place hidden: their layouts, registrations of some 6 MB, and queries.
+//!
+//! A registration is read by one of [`super::super::Shared`]'s few places for them, as it takes 20 MB when it is read. With a data folder it is kept there, and read again when it
+//! was dropped from memory; without, its client is told to register again (409).
+
+use super::super::{Client, Search, Shared, audit::Line, drain, reply::Reply, sha256, unhex};
+use super::text;
+use axum::{
+    body::Body,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use std::sync::Arc;
+use tobari_apps::search::{
+    desk::{
+        Refusal,
+        hidden::{AdmittedHidden, AskedHidden},
+    },
+    hidden::{messages, numbers::Kind, server::Registration},
+    messages::CLIENT_BYTES,
+};
+
+/// The layout of a table for one kind of question.
+pub(in super::super) async fn layout(
+    State(search): State<Search>,
+    Path((name, kind)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, Reply> {
+    let shared = search.shared;
+    shared.client(&headers)?;
+    let state = shared.state();
+    let name = unhex(&name).filter(|name| state.told.contains_key(name)).ok_or_else(|| Reply::from(&Refusal::Table))?;
+    let there =
+        kind.parse::<Kind>().ok().and_then(|kind| state.desk.arrangements(&name).find(|one| one.kind() == kind));
+    let Some(there) = there else {
+        let kinds: Vec<String> = state.desk.arrangements(&name).map(|one| one.kind().to_string()).collect();
+        let text = match kinds.is_empty() {
+            true => "expected a table that is asked with the place hidden, found one that is not".to_owned(),
+            false => format!(
+                "expected a number of sites that is asked with the place hidden ({}), found another",
+                kinds.join(", ")
+            ),
+        };
+        return Err(Reply::new(StatusCode::NOT_FOUND, "hidden", text));
+    };
+    let tag = [(header::ETAG, format!("\"{}\"", super::super::hex(&there.name()[..16])))];
+    if text(&headers, "if-none-match") == Some(&tag[0].1) {
+        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
+    }
+    Ok((tag, [(header::CONTENT_TYPE, "application/octet-stream")], there.told().to_vec()).into_response())
+}
+
+/// Registers a key.
+pub(in super::super) async fn register(
+    State(search): State<Search>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Reply> {
+    let shared = search.shared;
+    let known = matches!(shared.client(&headers), Ok(Some(_)));
+    let place = known.then(|| shared.registrations.try_acquire());
+    if let Some(Err(_)) = place {
+        drain(body).await;
+        return Err(busy("expected room for another registration, found none: send it again"));
+    }
+    let (client, bytes) = shared.enter(&headers, body).await?;
+    let work = Arc::clone(&shared);
+    let done = shared.cpu.run(move || {
+        let done = work.register_hidden(&client, &bytes);
+        work.note_hidden(&client, "hidden registration", None, super::outcome(&done))?;
+        done
+    });
+    done.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Answers a query.
+pub(in super::super) async fn query(
+    State(search): State<Search>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Reply> {
+    let shared = search.shared;
+    let known = matches!(shared.client(&headers), Ok(Some(_)));
+    let place = known.then(|| shared.places.try_acquire());
+    if let Some(Err(_)) = place {
+        drain(body).await;
+        return Err(busy("expected room for another query, found none: ask again"));
+    }
+    let (client, bytes) = shared.enter(&headers, body).await?;
+    let key = text(&headers, "tobari-key").and_then(unhex);
+    let fault = || Reply::fault("a fault of the server");
+    let (work, who) = (Arc::clone(&shared), client.clone());
+    let admitted = shared.cpu.run(move || {
+        let admitted = work.admit_hidden(&who, &bytes, key);
+        if let Err(reply) = &admitted {
+            work.note_hidden(&who, "hidden query", None, reply.word)?;
+        }
+        admitted
+    });
+    let (admitted, asked, charge) = admitted.await.ok_or_else(fault)??;
+    let (work, kept, id) = (Arc::clone(&shared), Arc::clone(&shared), client.id);
+    let computed = shared.cpu.run(move || {
+        let answer = answer(&admitted);
+        let word = answer.as_ref().map_or_else(|reply| reply.word, |_| "answered");
+        work.note_hidden(&client, "hidden query", Some(&asked), word)?;
+        answer
+    });
+    let written = tokio::task::spawn_blocking(move || kept.keep(&id, charge));
+    let (answer, written) = tokio::join!(computed, written);
+    written.map_err(|_| fault())??;
+    let answer = answer.ok_or_else(fault)??;
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response())
+}
+
+fn busy(text: &'static str) -> Reply {
+    Reply::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text)
+}
+
+fn answer(admitted: &AdmittedHidden) -> Result<Vec<u8>, Reply> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|_| Reply::fault("a fault of the server: no randomness"))?;
+    admitted.answer(&mut ChaCha20Rng::from_seed(seed)).map_err(|refusal| Reply::from(&refusal))
+}
+
+impl Shared {
+    fn register_hidden(&self, client: &Client, bytes: &[u8]) -> Result<(), Reply> {
+        if !self.state().desk.hides() {
+            return Err(Reply::from(&Refusal::Set));
+        }
+        let hash = sha256(bytes);
+        let registration = self.registration(bytes)?;
+        let charge = {
+            let mut state = self.state();
+            let known = state.desk.hidden_key(&client.id) == Some(&hash);
+            let done = state.desk.register_hidden(client.id, hash, Some(registration));
+            done.map_err(|refusal| Reply::from(&refusal))?;
+            if known {
+                return Ok(());
+            }
+            state.charges += 1;
+            state.charges
+        };
+        let lost = |_| Reply::fault("a fault of the server: the key cannot be kept");
+        self.store.as_ref().map_or(Ok(()), |store| store.write_hidden_key(&client.id, bytes)).map_err(lost)?;
+        self.keep(&client.id, charge)
+    }
+
+    /// Reads a registration: no lock is held meanwhile.
+    fn registration(&self, bytes: &[u8]) -> Result<Registration, Reply> {
+        let matcher = self.state().desk.hidden_matcher().map_err(|refusal| Reply::from(&refusal))?;
+        messages::decode_registration(bytes, matcher.parameters()).map_err(|error| Reply::from(&Refusal::from(error)))
+    }
+
+    /// Admits a query of this client under the key that it was made with, and charges it; and says how often anybody was charged then.
+    fn admit_hidden(
+        &self,
+        client: &Client,
+        bytes: &[u8],
+        key: Option<[u8; 32]>,
+    ) -> Result<(AdmittedHidden, AskedHidden, u64), Reply> {
+        let refused = |refusal: Refusal| Reply::from(&refusal);
+        if messages::query_client(bytes).map_err(|error| refused(error.into()))? != client.id {
+            let text = "expected the client's own name in the query, found another";
+            return Err(Reply::new(StatusCode::FORBIDDEN, "client", text));
+        }
+        let known = |state: &super::super::State| state.desk.hidden_key(&client.id).copied();
+        let key = key.or_else(|| known(&self.state())).unwrap_or_default();
+        let admit = || {
+            let mut state = self.state();
+            let (admitted, asked) = state.desk.admit_hidden(bytes, &key)?;
+            state.charges += 1;
+            Ok((admitted, asked, state.charges))
+        };
+        match admit() {
+            Err(Refusal::Key { .. }) if known(&self.state()) == Some(key) && self.take_back(&client.id, key) => admit(),
+            other => other,
+        }
+        .map_err(refused)
+    }
+
+    /// Reads a registration again that was dropped from memory; whether it is there.
+    fn take_back(&self, client: &[u8; CLIENT_BYTES], hash: [u8; 32]) -> bool {
+        let bytes = self.store.as_ref().and_then(|store| store.read_hidden_key(client).ok());
+        let registration = bytes.filter(|bytes| sha256(bytes) == hash).and_then(|bytes| self.registration(&bytes).ok());
+        registration.is_some_and(|one| self.state().desk.register_hidden(*client, hash, Some(one)).is_ok())
+    }
+
+    /// A line of the audit log.
+    fn note_hidden(
+        &self,
+        client: &Client,
+        what: &'static str,
+        asked: Option<&AskedHidden>,
+        outcome: &str,
+    ) -> Result<(), Reply> {
+        let Some(audit) = &self.audit else { return Ok(()) };
+        let shape = asked.map(|asked| asked.shape);
+        let (table, granularity) = (asked.map(|asked| asked.table), asked.map(|asked| asked.granularity));
+        audit.write(&Line { client: &client.name, what, table, shape, granularity, elements: None, outcome }).map_err(
+            |error| {
+                tracing::error!(%error, "the audit log cannot be written");
+                Reply::fault("a fault of the server: the audit log cannot be written")
+            },
+        )
+    }
+}

@@ -7,5 +7,6 @@
 
 pub mod call;
 pub mod engine;
+pub mod infer;
 pub mod matrix;
 pub mod search;

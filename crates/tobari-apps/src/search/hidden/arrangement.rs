@@ -56,11 +56,13 @@ pub enum ArrangeError {
     },
     /// Answers that would tell too much by their noise.
     #[error(
-        "expected answers whose noise differs by at most 2^-{DISTANCE_BITS}, found blocks that would make it 2^{found:.1}"
+        "expected answers whose noise differs by at most 2^-{DISTANCE_BITS}, found 2^{found:.1}, because {entries} different entries need so many answers: ask for fewer sites, or divide the table"
     )]
     Distance {
         /// `log2` of it.
         found: f64,
+        /// Entries of the table.
+        entries: usize,
     },
 }
 
@@ -100,7 +102,7 @@ impl Arrangement {
         let form = Form::new(parameters, arranged.layout())?;
         let found = matcher.distance(&form, Granularity::Count);
         if found > -DISTANCE_BITS {
-            return Err(ArrangeError::Distance { found });
+            return Err(ArrangeError::Distance { found, entries });
         }
         let polynomials = (arranged.layout().blocks() * arranged.layout().polynomials()) as u64;
         let degree = parameters.degree() as u64;

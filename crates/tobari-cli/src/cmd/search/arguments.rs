@@ -1,6 +1,7 @@
 //! The command line of those who ask, and of whoever lets them.
 
 use super::question::QuestionArguments;
+use crate::args::parse_bytes;
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -142,8 +143,8 @@ pub(crate) struct ServeSearchArguments {
     /// those that are too large to be compared whole always are. Budgets of regions cannot hold such questions, as nobody knows the place.
     #[arg(long, conflicts_with = "malicious", requires = "tables", value_delimiter = ',', value_name = "SITES|keys")]
     pub(crate) hidden: Vec<Kind>,
-    /// Bytes of memory for these, of all tables together. Where ten times as much is there as they take at least, questions take less time. [default: 2147483648]
-    #[arg(long, requires = "tables", value_name = "BYTES")]
+    /// Bytes of memory for these, of all tables together. Where ten times as much is there as they take at least, questions take less time. [default: 2GiB]
+    #[arg(long, requires = "tables", value_parser = parse_bytes, value_name = "BYTES")]
     pub(crate) hidden_memory: Option<u64>,
     /// Queries in the server at once; others are told to come again.
     #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

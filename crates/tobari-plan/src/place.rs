@@ -4,7 +4,7 @@
 //! no state, and what a site cannot convert is no edge; the cheapest path through what is left is the placement (a shortest path in a layered graph,
 //! `O(stages · (variants · sites)^2)`). [`Placement::check`] derives again what each site gets to see, from the job and the path alone.
 
-use crate::segment::{Form, Job, Variant};
+use crate::segment::{Form, Job, Segment, Variant};
 use crate::site::{Guard, Secrecy, Site};
 use std::fmt;
 
@@ -18,6 +18,10 @@ pub enum Conversion {
     Decrypt,
     /// Encrypted to encrypted at another level or in another layout, by way of plain.
     Reset,
+    /// Encrypted to encrypted at another level, by way of a sum with a mask that the site which decrypts does not know.
+    MaskedReset,
+    /// Encrypted to what the owner of the data is to get, and to nobody else: the end of a job.
+    Release,
 }
 
 impl fmt::Display for Conversion {
@@ -26,32 +30,39 @@ impl fmt::Display for Conversion {
             Conversion::Encrypt => "encrypted",
             Conversion::Decrypt => "decrypted",
             Conversion::Reset => "reset",
+            Conversion::MaskedReset => "reset under a mask",
+            Conversion::Release => "released",
         })
     }
 }
 
 impl Conversion {
-    /// What leads from one form to another; none if it serves as it is, or if nothing leads there.
-    fn between(from: &Form, to: &Form) -> Option<Option<Self>> {
+    /// What leads from one form to another: empty if nothing does, and `None` in it if the form serves as it is.
+    fn between(job: &Job, from: &Form, to: &Form) -> Vec<Option<Self>> {
         if from.serves(to) {
-            return Some(None);
+            return vec![None];
         }
         match (from, to) {
-            (Form::Plain, Form::Encrypted { .. }) => Some(Some(Conversion::Encrypt)),
-            (Form::Encrypted { .. }, Form::Plain) => Some(Some(Conversion::Decrypt)),
-            (Form::Encrypted { .. }, Form::Encrypted { .. }) => Some(Some(Conversion::Reset)),
-            _ => None,
+            (Form::Plain, Form::Encrypted { .. }) => vec![Some(Conversion::Encrypt)],
+            (Form::Encrypted { .. }, Form::Plain) => vec![Some(Conversion::Decrypt)],
+            (Form::Encrypted { level, layout }, Form::Encrypted { layout: wanted, .. }) => {
+                // a mask stays in the slots where it was put
+                let masked = layout == wanted && job.masked_level.is_some_and(|least| *level >= least);
+                let reset = [Some(Conversion::Reset), masked.then_some(Conversion::MaskedReset)];
+                reset.into_iter().flatten().map(Some).collect()
+            }
+            _ => Vec::new(),
         }
     }
 
-    /// Whether a site can do it: what is decrypted is in the clear there.
+    /// Whether a site can do it: what is decrypted is in the clear there, unless it is masked, or on its way to its owner.
     fn is_possible(self, job: &Job, site: &Site) -> bool {
         let plain = site.may_hold(&job.secrecy(&Form::Plain));
+        let guarded = site.guard != Guard::Process && site.keys.contains(&job.key);
         match self {
-            Conversion::Encrypt => plain,
-            Conversion::Decrypt | Conversion::Reset => {
-                plain && site.guard != Guard::Process && site.keys.contains(&job.key)
-            }
+            Conversion::Encrypt => plain && (site.guard != Guard::Process || !job.integrity),
+            Conversion::Decrypt | Conversion::Reset => plain && guarded,
+            Conversion::MaskedReset | Conversion::Release => guarded,
         }
     }
 }
@@ -59,11 +70,20 @@ impl Conversion {
 /// Seconds.
 pub trait PlaceCosts {
     /// Of a stage.
-    fn run(&self, variant: &Variant, site: &Site) -> f64;
+    fn run(&self, segment: &Segment, variant: &Variant, site: &Site) -> f64;
     /// Of a transfer.
-    fn transfer(&self, bytes: u64, from: &Site, to: &Site) -> f64;
-    /// Of a conversion.
-    fn convert(&self, conversion: Conversion, bytes: u64, site: &Site) -> f64;
+    fn transfer(&self, data: Data<'_>, from: &Site, to: &Site) -> f64;
+    /// Of a conversion; what is released has no form after it.
+    fn convert(&self, conversion: Conversion, from: Data<'_>, to: Option<Data<'_>>, site: &Site) -> f64;
+}
+
+/// Data between two stages.
+#[derive(Clone, Copy, Debug)]
+pub struct Data<'a> {
+    /// Its form.
+    pub form: &'a Form,
+    /// Its bytes.
+    pub bytes: u64,
 }
 
 /// One stage as it was decided.
@@ -82,8 +102,12 @@ pub struct Choice {
 /// A path through a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
+    /// In which form the data comes.
+    pub input: usize,
     /// For each stage.
     pub choices: Vec<Choice>,
+    /// What the result is converted by after the last stage, at which site, and how many seconds that takes with the way there.
+    pub release: Option<(Conversion, usize, f64)>,
     /// All of it.
     pub seconds: f64,
 }
@@ -118,6 +142,18 @@ pub enum PlaceError {
         /// Who may know it.
         secrecy: Secrecy,
     },
+    /// A result that nobody could trust, or a secret that an active site could get at.
+    #[error("stage {segment}: {variant} at {site}: {reason}")]
+    Untrusted {
+        /// The stage.
+        segment: String,
+        /// The way it is done.
+        variant: String,
+        /// The site.
+        site: String,
+        /// What may happen there.
+        reason: &'static str,
+    },
     /// Forms that do not fit one another, or a site that cannot convert.
     #[error("stage {segment}: {reason}")]
     Form {
@@ -128,10 +164,22 @@ pub enum PlaceError {
     },
 }
 
-/// What a site would hold for a variant and may not.
-fn forbidden(job: &Job, variant: &Variant, site: &Site) -> Option<(String, Secrecy)> {
+/// Why a variant may not run at a site.
+fn forbidden(job: &Job, segment: &str, variant: &Variant, site: &Site) -> Option<PlaceError> {
+    let segment = segment.to_owned();
     let data = [&variant.takes, &variant.gives].map(|form| (format!("data that is {form}"), job.secrecy(form)));
-    data.into_iter().chain(variant.holds.iter().cloned()).find(|(_, secrecy)| !site.may_hold(secrecy))
+    let held = data.into_iter().chain(variant.holds.iter().cloned()).find(|(_, secrecy)| !site.may_hold(secrecy));
+    if let Some((what, secrecy)) = held {
+        return Some(PlaceError::MayNotHold { segment, site: site.name.clone(), what, secrecy });
+    }
+    let reason = match site.guard {
+        Guard::Process if job.integrity && !variant.trust.checked => "nothing tells whether its result is right",
+        Guard::Process if job.active && variant.trust.passive_only => {
+            "a site that does other than it was told could have what it holds decrypted"
+        }
+        _ => return None,
+    };
+    Some(PlaceError::Untrusted { segment, variant: variant.name.clone(), site: site.name.clone(), reason })
 }
 
 /// A way to a state.
@@ -154,11 +202,11 @@ pub fn place(job: &Job, sites: &[Site], from: usize, costs: &dyn PlaceCosts) -> 
         let mut reasons = Vec::new();
         for (v, variant) in segment.variants.iter().enumerate() {
             for (s, site) in sites.iter().enumerate() {
-                if let Some((what, secrecy)) = forbidden(job, variant, site) {
-                    reasons.push(format!("{} at {}: it may not hold {what}, {secrecy}", variant.name, site.name));
+                if let Some(refused) = forbidden(job, &segment.name, variant, site) {
+                    reasons.push(reason(&refused, variant, site));
                     continue;
                 }
-                let run = costs.run(variant, site);
+                let run = costs.run(segment, variant, site);
                 let arrivals = arrivals(job, &layers, from).into_iter().filter_map(|arrival| {
                     let (moved, conversion) = arrive(job, sites, &arrival, variant, s, costs)?;
                     let choice = Choice { variant: v, site: s, conversion, seconds: [moved, run] };
@@ -175,7 +223,17 @@ pub fn place(job: &Job, sites: &[Site], from: usize, costs: &dyn PlaceCosts) -> 
         }
         layers.push(layer);
     }
-    end(job, &layers)
+    end(job, sites, &layers, costs)
+}
+
+fn reason(refused: &PlaceError, variant: &Variant, site: &Site) -> String {
+    match refused {
+        PlaceError::MayNotHold { what, secrecy, .. } => {
+            format!("{} at {}: it may not hold {what}, {secrecy}", variant.name, site.name)
+        }
+        PlaceError::Untrusted { reason, .. } => format!("{} at {}: {reason}", variant.name, site.name),
+        other => other.to_string(),
+    }
 }
 
 /// Data that a stage can start from.
@@ -189,8 +247,14 @@ struct Arrival {
 
 fn arrivals(job: &Job, layers: &[Vec<Path>], from: usize) -> Vec<Arrival> {
     let Some(last) = layers.last() else {
-        let (form, bytes) = job.input.clone();
-        return vec![Arrival { path: 0, seconds: 0.0, site: from, form, bytes }];
+        let arrival = |(path, (form, bytes)): (usize, &(Form, u64))| Arrival {
+            path,
+            seconds: 0.0,
+            site: from,
+            form: form.clone(),
+            bytes: *bytes,
+        };
+        return job.inputs.iter().enumerate().map(arrival).collect();
     };
     let variants = &job.segments[layers.len() - 1].variants;
     let arrival = |(path, way): (usize, &Path)| {
@@ -212,35 +276,66 @@ fn arrive(
     costs: &dyn PlaceCosts,
 ) -> Option<Arrived> {
     let Arrival { site: at, form, bytes, .. } = arrival;
-    let Some(conversion) = Conversion::between(form, &variant.takes)? else {
-        let moved = if *at == site { 0.0 } else { costs.transfer(*bytes, &sites[*at], &sites[site]) };
-        return sites[site].may_hold(&job.secrecy(form)).then_some((moved, None));
+    let transfer = |data: Data<'_>, from: usize, to: usize| match from == to {
+        true => 0.0,
+        false => costs.transfer(data, &sites[from], &sites[to]),
     };
-    // where it is converted: anywhere that can
-    let ways = (0..sites.len()).filter(|at| conversion.is_possible(job, &sites[*at])).map(|by| {
-        let there = if *at == by { 0.0 } else { costs.transfer(*bytes, &sites[*at], &sites[by]) };
-        let back = if by == site { 0.0 } else { costs.transfer(variant.bytes[0], &sites[by], &sites[site]) };
-        (there + costs.convert(conversion, *bytes, &sites[by]) + back, Some((conversion, by)))
+    let (comes, taken) = (Data { form, bytes: *bytes }, Data { form: &variant.takes, bytes: variant.bytes[0] });
+    let ways = Conversion::between(job, form, &variant.takes).into_iter().flat_map(|conversion| match conversion {
+        None if sites[site].may_hold(&job.secrecy(form)) => vec![(transfer(comes, *at, site), None)],
+        None => Vec::new(),
+        // where it is converted: anywhere that can
+        Some(conversion) => {
+            let able = (0..sites.len()).filter(|by| conversion.is_possible(job, &sites[*by]));
+            let way = |by: usize| {
+                let moved = transfer(comes, *at, by) + transfer(taken, by, site);
+                (moved + costs.convert(conversion, comes, Some(taken), &sites[by]), Some((conversion, by)))
+            };
+            able.map(way).collect()
+        }
     });
     ways.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-fn end(job: &Job, layers: &[Vec<Path>]) -> Result<Placement, PlaceError> {
+/// Seconds until the result is as it is wanted, and what that takes.
+fn release(
+    job: &Job,
+    sites: &[Site],
+    data: Data<'_>,
+    at: usize,
+    costs: &dyn PlaceCosts,
+) -> Option<Option<(Conversion, usize, f64)>> {
+    let form = data.form;
+    if job.outputs.iter().any(|output| form.serves(output)) {
+        return Some(None);
+    }
+    let wanted = matches!(form, Form::Encrypted { .. }) && job.outputs.contains(&Form::Plain);
+    let able = (0..sites.len()).filter(|by| wanted && Conversion::Release.is_possible(job, &sites[*by]));
+    let way = |by: usize| {
+        let moved = if by == at { 0.0 } else { costs.transfer(data, &sites[at], &sites[by]) };
+        (Conversion::Release, by, moved + costs.convert(Conversion::Release, data, None, &sites[by]))
+    };
+    able.map(way).min_by(|a, b| a.2.total_cmp(&b.2)).map(Some)
+}
+
+fn end(job: &Job, sites: &[Site], layers: &[Vec<Path>], costs: &dyn PlaceCosts) -> Result<Placement, PlaceError> {
     let wanted =
         || PlaceError::Output { wanted: job.outputs.iter().map(Form::to_string).collect::<Vec<_>>().join(" or ") };
     let (last, segment) = layers.last().zip(job.segments.last()).ok_or_else(wanted)?;
-    let fits = |path: &&Path| {
-        let gives = &segment.variants[path.choice.variant].gives;
-        job.outputs.iter().any(|output| gives.serves(output))
+    let whole = |path| -> Option<(&Path, Option<(Conversion, usize, f64)>, f64)> {
+        let Path { choice, seconds, .. }: &Path = path;
+        let Variant { gives, bytes, .. } = &segment.variants[choice.variant];
+        let release = release(job, sites, Data { form: gives, bytes: bytes[1] }, choice.site, costs)?;
+        Some((path, release, seconds + release.map_or(0.0, |(_, _, seconds)| seconds)))
     };
-    let best = last.iter().filter(fits).min_by(|a, b| a.seconds.total_cmp(&b.seconds)).ok_or_else(wanted)?;
-    let (mut path, mut choices) = (best, vec![best.choice.clone()]);
+    let best = last.iter().filter_map(whole).min_by(|a, b| a.2.total_cmp(&b.2)).ok_or_else(wanted)?;
+    let (mut path, mut choices) = (best.0, vec![best.0.choice.clone()]);
     for layer in layers[..layers.len() - 1].iter().rev() {
         path = &layer[path.before];
         choices.push(path.choice.clone());
     }
     choices.reverse();
-    Ok(Placement { choices, seconds: best.seconds })
+    Ok(Placement { input: path.before, choices, release: best.1, seconds: best.2 })
 }
 
 impl Placement {
@@ -254,18 +349,19 @@ impl Placement {
             let reason = format!("expected {} choices, found {}", job.segments.len(), self.choices.len());
             return Err(wrong("all", reason));
         }
-        let mut form = job.input.0.clone();
+        let Some((mut form, _)) = job.inputs.get(self.input).cloned() else {
+            return Err(wrong("all", format!("expected one of {} inputs, found {}", job.inputs.len(), self.input)));
+        };
         for (segment, choice) in job.segments.iter().zip(&self.choices) {
             let variant = segment.variants.get(choice.variant);
             let (Some(variant), Some(site)) = (variant, sites.get(choice.site)) else {
                 return Err(wrong(&segment.name, "there is no such variant or site".to_owned()));
             };
-            if let Some((what, secrecy)) = forbidden(job, variant, site) {
-                let (segment, site) = (segment.name.clone(), site.name.clone());
-                return Err(PlaceError::MayNotHold { segment, site, what, secrecy });
+            if let Some(refused) = forbidden(job, &segment.name, variant, site) {
+                return Err(refused);
             }
             let done = choice.conversion.map(|(conversion, _)| conversion);
-            if Conversion::between(&form, &variant.takes) != Some(done) {
+            if !Conversion::between(job, &form, &variant.takes).contains(&done) {
                 let reason = format!("expected data that is {}, found {form}, {done:?}", variant.takes);
                 return Err(wrong(&segment.name, reason));
             }
@@ -276,10 +372,15 @@ impl Placement {
             }
             form = variant.gives.clone();
         }
-        if job.outputs.iter().any(|output| form.serves(output)) {
-            return Ok(());
+        let released = matches!(form, Form::Encrypted { .. }) && job.outputs.contains(&Form::Plain);
+        match self.release {
+            None if job.outputs.iter().any(|output| form.serves(output)) => Ok(()),
+            Some((Conversion::Release, by, _)) if released => {
+                let able = sites.get(by).is_some_and(|site| Conversion::Release.is_possible(job, site));
+                able.then_some(()).ok_or_else(|| wrong("all", format!("site {by} cannot release the result")))
+            }
+            _ => Err(wrong("all", format!("the result is {form}"))),
         }
-        Err(wrong("all", format!("the result is {form}")))
     }
 
     /// The placement as text for people.
@@ -292,6 +393,9 @@ impl Placement {
             let (variant, [moved, run]) = (&segment.variants[choice.variant], choice.seconds);
             let times = format!("{:.3} ms, {:.3} ms to get there", 1e3 * run, 1e3 * moved);
             text += &format!("{}: {} at {}: {times}\n", segment.name, variant.name, sites[choice.site].name);
+        }
+        if let Some((conversion, by, seconds)) = self.release {
+            text += &format!("the result is {conversion} at {}: {:.3} ms\n", sites[by].name, 1e3 * seconds);
         }
         text + &format!("together {:.3} ms\n", 1e3 * self.seconds)
     }

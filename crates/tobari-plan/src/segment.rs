@@ -61,6 +61,17 @@ pub struct Variant {
     pub program: Program,
     /// What else is in memory, and who may know it: weights, tables.
     pub holds: Vec<(String, Secrecy)>,
+    /// What its result is worth where nothing guards the site.
+    pub trust: Trust,
+}
+
+/// What a way to do a stage needs of the site that does it, for its result to be right and for secrets to stay secret.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Trust {
+    /// A guarded site checks the result, so that a wrong one is found out.
+    pub checked: bool,
+    /// What it holds stays secret only from a site that does what it was told: an active one could have it decrypted.
+    pub passive_only: bool,
 }
 
 /// A stage.
@@ -81,10 +92,17 @@ pub struct Job {
     pub owner: Owner,
     /// Under which key it is encrypted.
     pub key: KeyDomain,
-    /// In what form it comes, and how many bytes it has.
-    pub input: (Form, u64),
-    /// In what form the result is wanted: one of these.
+    /// In what form it comes, and how many bytes it has: one of these, whichever is cheaper in the end. Plain data comes through a channel
+    /// that ends where the first stage is.
+    pub inputs: Vec<(Form, u64)>,
+    /// In what form the result is wanted: one of these. Where plain is one, what is encrypted may be released at a guarded site that has the key.
     pub outputs: Vec<Form>,
+    /// Whether results are to be right whatever unguarded sites do.
+    pub integrity: bool,
+    /// Whether unguarded sites may do other than they were told.
+    pub active: bool,
+    /// Levels that a ciphertext needs to be reset under a mask, so that nobody sees it in the clear; none if that is not to be.
+    pub masked_level: Option<u16>,
 }
 
 impl Job {

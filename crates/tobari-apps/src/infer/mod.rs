@@ -13,5 +13,7 @@
 //! on one network; the room computes the same network and others of its family.
 
 pub mod model;
+pub mod paper;
+pub mod placement;
 
 pub use model::{Map, Model, ModelError, Stage, Volume};

@@ -322,20 +322,21 @@ fn end(job: &Job, sites: &[Site], layers: &[Vec<Path>], costs: &dyn PlaceCosts) 
     let wanted =
         || PlaceError::Output { wanted: job.outputs.iter().map(Form::to_string).collect::<Vec<_>>().join(" or ") };
     let (last, segment) = layers.last().zip(job.segments.last()).ok_or_else(wanted)?;
-    let whole = |path| -> Option<(&Path, Option<(Conversion, usize, f64)>, f64)> {
-        let Path { choice, seconds, .. }: &Path = path;
+    let whole = |path: &&Path| {
+        let Path { choice, seconds, .. } = *path;
         let Variant { gives, bytes, .. } = &segment.variants[choice.variant];
         let release = release(job, sites, Data { form: gives, bytes: bytes[1] }, choice.site, costs)?;
-        Some((path, release, seconds + release.map_or(0.0, |(_, _, seconds)| seconds)))
+        Some((release, seconds + release.map_or(0.0, |(_, _, seconds)| seconds)))
     };
-    let best = last.iter().filter_map(whole).min_by(|a, b| a.2.total_cmp(&b.2)).ok_or_else(wanted)?;
-    let (mut path, mut choices) = (best.0, vec![best.0.choice.clone()]);
+    let ways = last.iter().filter_map(|path| Some((path, whole(&path)?)));
+    let (best, (release, seconds)) = ways.min_by(|a, b| a.1.1.total_cmp(&b.1.1)).ok_or_else(wanted)?;
+    let (mut path, mut choices) = (best, vec![best.choice.clone()]);
     for layer in layers[..layers.len() - 1].iter().rev() {
         path = &layer[path.before];
         choices.push(path.choice.clone());
     }
     choices.reverse();
-    Ok(Placement { input: path.before, choices, release: best.1, seconds: best.2 })
+    Ok(Placement { input: path.before, choices, release, seconds })
 }
 
 impl Placement {

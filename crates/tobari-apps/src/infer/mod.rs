@@ -12,6 +12,7 @@
 //! The paper (privacy-preserving inference with homomorphic encryption and isolated execution) measures six ways to combine encryption and an enclave
 //! on one network; the room computes the same network and others of its family.
 
+pub mod batched;
 pub mod model;
 pub mod paper;
 pub mod placement;

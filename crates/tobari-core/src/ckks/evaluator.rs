@@ -407,11 +407,18 @@ impl Evaluator {
         b: &Ciphertext,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, OperationError> {
+        self.relinearize_rescale(&self.tensor(a, b)?, keys)
+    }
+
+    /// [`Self::relinearize`] and [`Self::rescale`] of a product, or a sum of products, likewise.
+    ///
+    /// # Errors
+    /// As those.
+    pub fn relinearize_rescale(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
+        self.check(a)?;
         self.check_keys(keys)?;
-        let product = self.tensor(a, b)?;
-        let scale = self.rescaled(&product)?;
-        let key = keys.relinearization(product.level())?;
-        let [c0, c1, c2] = product.inner().parts() else { unreachable!("a product") };
+        let [c0, c1, c2] = a.inner().parts() else { return self.rescale(a) };
+        let (scale, key) = (self.rescaled(a)?, keys.relinearization(a.level())?);
         Ok(self.of_parts(self.switcher.relinearize_and_divide([c0, c1, c2], key).into(), &scale))
     }
 
@@ -550,7 +557,7 @@ impl Evaluator {
         if a.level() >= least { Ok(()) } else { Err(OperationError::Exhausted { least, found: a.level() }) }
     }
 
-    fn check_levels(&self, a: &Ciphertext, b: &Ciphertext) -> Result<(), OperationError> {
+    pub(super) fn check_levels(&self, a: &Ciphertext, b: &Ciphertext) -> Result<(), OperationError> {
         self.check(a)?;
         self.check(b)?;
         let (left, right) = (a.level(), b.level());
@@ -572,7 +579,7 @@ impl Evaluator {
     }
 }
 
-fn check_scales(left: &Scale, right: &Scale) -> Result<(), OperationError> {
+pub(super) fn check_scales(left: &Scale, right: &Scale) -> Result<(), OperationError> {
     let error = || OperationError::Scales { left: left.clone(), right: right.clone() };
     if left == right { Ok(()) } else { Err(error()) }
 }

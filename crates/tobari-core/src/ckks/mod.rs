@@ -37,6 +37,7 @@
 //! which limit the damage and prove nothing, and flooded ones, with a proof and a budget of results for each key. [`Decryptor`]
 //! has all three and says who may see which.
 
+mod check;
 mod ciphertext;
 mod embedding;
 mod encode;
@@ -48,6 +49,7 @@ mod precision;
 mod release;
 mod roots;
 mod scale;
+mod sums;
 mod transform;
 
 #[cfg(test)]
@@ -55,6 +57,7 @@ mod known_answers;
 #[cfg(test)]
 mod tests;
 
+pub use check::LinearCheck;
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use embedding::{Complex, Embedding};
 pub use encode::{EncodeError, Encoder, Plaintext};

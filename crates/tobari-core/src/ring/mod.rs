@@ -14,6 +14,7 @@
 //! | [`Conversion`] | from some primes to others |
 //! | [`Division`] | by some primes, rounding |
 //! | [`Reconstruction`] | coefficients as integers |
+//! | [`WeightMatrix`] | small integers, by which many elements are summed at once |
 //! | [`Seed`], [`Stream`] | where random elements come from |
 //!
 //! Products are of values; rounding, lifting and reading off are of coefficients. A type says which form it wants, so that
@@ -27,6 +28,7 @@ mod poly;
 mod prime;
 mod reconstruction;
 mod sample;
+mod weighted;
 
 pub use conversion::Conversion;
 pub use division::{Division, Rounding};
@@ -37,6 +39,8 @@ pub use poly::{Automorphism, Basis, Coeff, Eval, Form, Poly};
 pub use prime::{is_prime, primes_below};
 pub use reconstruction::{Reconstruction, Signed};
 pub use sample::{Domain, SEED_BYTES, Seed, Stream};
+pub(crate) use weighted::{BLOCK, SHIFT, TILE};
+pub use weighted::{MAX_INPUTS, ProductSums, WeightMatrix};
 
 use crate::simd::{Buffer, Pool};
 use std::sync::Arc;

@@ -23,6 +23,8 @@ mod tests;
 mod transform;
 #[cfg(any(target_arch = "x86_64", test))]
 mod vector;
+#[cfg(any(target_arch = "x86_64", test))]
+mod weighted;
 
 #[cfg(any(target_arch = "x86_64", test))]
 pub(super) use doubles::{DoubleTransform, Doubles};
@@ -36,7 +38,7 @@ pub(super) use transform::Transform;
 pub(super) use vector::Residues;
 
 use super::Backend;
-use crate::ring::{Factor, Modulus};
+use crate::ring::{Factor, Modulus, WeightMatrix};
 use std::sync::OnceLock;
 
 pub(super) use portable::{Words, keystream};
@@ -44,7 +46,7 @@ pub(super) use portable::{Words, keystream};
 /// A table of loops: those of `$transforms` and `$rows`, in functions that are compiled for the features named, if any are.
 macro_rules! ring_kernels {
     ($name:literal, $transforms:expr, $rows:expr, $keystream:expr $(, $features:literal)?) => {{
-        use $crate::ring::{Factor, Modulus};
+        use $crate::ring::{Factor, Modulus, WeightMatrix};
         use $crate::simd::ring::{Combination, NttTable, Parts, Permutation, RingKernels, RowPair, Term};
         RingKernels {
             name: $name,
@@ -91,6 +93,14 @@ macro_rules! ring_kernels {
             to_slots: ring_kernels!(@ $rows, to_slots(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]) $(, $features)?),
             to_coefficients: ring_kernels!(
                 @ $rows, to_coefficients(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]) $(, $features)?
+            ),
+            weighted_sums: ring_kernels!(
+                @ $rows, weighted_sums(q: &Modulus, matrix: &WeightMatrix, inputs: &[u64], out: &mut [u64]) $(, $features)?
+            ),
+            tensor_sum: ring_kernels!(
+                @ $rows,
+                tensor_sum(q: &Modulus, inputs: &[u64], which: &[u32], weights: &[u64], out: &mut [u64])
+                $(, $features)?
             ),
             permute: ring_kernels!(
                 @ $rows, permute(permutation: &Permutation, from: &[u64], to: &mut [u64]) $(, $features)?
@@ -202,6 +212,9 @@ pub(crate) struct Parts<T> {
 
 /// `tensor(q, out, a, b)`.
 pub(crate) type Tensor = fn(&Modulus, [&mut [u64]; 3], [&[u64]; 2], [&[u64]; 2]);
+
+/// `tensor_sum(q, inputs, which, weights, out)`.
+pub(crate) type TensorSum = fn(&Modulus, &[u64], &[u32], &[u64], &mut [u64]);
 
 /// `key_product(q, out, digits, key, count)`.
 pub(crate) type KeyProduct = fn(&Modulus, [&mut [u64]; 2], &[&[u64]], &[u64], usize);
@@ -327,6 +340,10 @@ pub struct RingKernels {
     pub(crate) gaussian: fn(table: &[u64], words: &[u64], out: &mut [i64]),
     /// Of the low bits of words, or of half words for moduli of at most 32 bits, those that are below `q`, in order; how many they are.
     pub(crate) accept: fn(&Modulus, words: &[u64], out: &mut [u64]) -> usize,
+    /// Tiles of residues, one for each input, times a matrix: tiles for its outputs, and as many more as fill up the last block.
+    pub(crate) weighted_sums: fn(&Modulus, &WeightMatrix, inputs: &[u64], out: &mut [u64]),
+    /// Tiles of the three parts of `Σ x ⊗ w`, for tiles of both parts of inputs, of which `which` says the one for each weight, and of weights.
+    pub(crate) tensor_sum: TensorSum,
     /// Moves values.
     pub(crate) permute: fn(&Permutation, from: &[u64], to: &mut [u64]),
 }

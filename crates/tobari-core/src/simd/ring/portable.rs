@@ -12,7 +12,7 @@
 //! keeps numbers below `2q`: `X + Y` with one conditional subtraction, `(X - Y + 2q) w` with `X - Y + 2q < 4q < 2^52`.
 
 use super::{Combination, NttTable, Parts, Permutation, Roots, RowPair, Term};
-use crate::ring::{Factor, Modulus};
+use crate::ring::{BLOCK, Factor, Modulus, SHIFT, TILE, WeightMatrix};
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use zeroize::Zeroizing;
@@ -82,6 +82,49 @@ impl Words {
                     sum += u128::from(a[i] << q.shift()) * u128::from(b[i]);
                 }
                 *out = q.add(*out, q.reduce_scaled(sum));
+            }
+        }
+    }
+
+    /// Products of a residue and a shifted weight stay below 2^67, and as many as a matrix has inputs below 2^77.
+    #[inline(always)]
+    pub(in crate::simd) fn weighted_sums(self, q: &Modulus, matrix: &WeightMatrix, inputs: &[u64], out: &mut [u64]) {
+        let shift = u128::from(q.value()) - SHIFT as u128 % u128::from(q.value());
+        let out = out.chunks_exact_mut(BLOCK * TILE).zip(matrix.blocks.chunks_exact(matrix.inputs()));
+        for (out, weights) in out {
+            for (i, out) in out.iter_mut().enumerate() {
+                let (row, place) = (i / TILE, i % TILE);
+                let (mut sum, mut all) = (0u128, 0u128);
+                for (x, w) in inputs.chunks_exact(TILE).zip(weights) {
+                    sum += u128::from(x[place]) * u128::from(w[row]);
+                    all += u128::from(x[place]);
+                }
+                *out = ((sum + all * shift) % u128::from(q.value())) as u64;
+            }
+        }
+    }
+
+    /// Products stay below 2^100, and two for each input of a matrix below 2^111.
+    #[inline(always)]
+    pub(in crate::simd) fn tensor_sum(
+        self,
+        q: &Modulus,
+        inputs: &[u64],
+        which: &[u32],
+        weights: &[u64],
+        out: &mut [u64],
+    ) {
+        for place in 0..TILE {
+            let mut sums = [0u128; 3];
+            for (x, w) in which.iter().zip(weights.chunks_exact(2 * TILE)) {
+                let x = &inputs[2 * TILE * *x as usize..][..2 * TILE];
+                let [x0, x1, w0, w1] = [x[place], x[TILE + place], w[place], w[TILE + place]].map(u128::from);
+                sums[0] += x0 * w0;
+                sums[1] += x0 * w1 + x1 * w0;
+                sums[2] += x1 * w1;
+            }
+            for (part, sum) in sums.into_iter().enumerate() {
+                out[TILE * part + place] = (sum % u128::from(q.value())) as u64;
             }
         }
     }

@@ -4,7 +4,7 @@ use super::super::fused::EmulatedFused;
 use super::super::lanes::Emulated;
 use super::super::quads::EmulatedQuads;
 use super::*;
-use crate::ring::{Ntt, primes_below};
+use crate::ring::{BLOCK, MAX_INPUTS, Ntt, TILE, primes_below};
 
 /// Residues from a generator that is not worth a name; every eighth row is all `q - 1`, every ninth all zero.
 struct Rows(u64);
@@ -136,6 +136,57 @@ fn sums_of_products_of_every_backend_are_the_portable_ones() {
             };
             for used in [1, count.div_ceil(2), count] {
                 assert_eq!(run(other, used), run(&PORTABLE, used), "{} modulo {}", other.name, q.value());
+            }
+        }
+    }
+}
+
+#[test]
+fn weighted_sums_of_every_backend_are_the_portable_ones() {
+    let mut rows = Rows(9);
+    for (q, other) in moduli().iter().flat_map(|q| others().map(move |other| (*q, other))) {
+        for (inputs, outputs) in [(1, 1), (3, 5), (25, 8), (MAX_INPUTS, 4)] {
+            for extreme in [false, true] {
+                let weight = |i: usize| match (extreme, i % 3) {
+                    (true, 0) => -(1 << 15),
+                    (true, _) => 1 << 15,
+                    _ => (i * 7919 % 65_537) as i32 - (1 << 15),
+                };
+                let weights: Vec<i32> = (0..inputs * outputs).map(weight).collect();
+                let matrix = WeightMatrix::new(inputs, &weights).unwrap();
+                let tiles = if extreme { vec![q.value() - 1; TILE * inputs] } else { rows.row(&q, TILE * inputs) };
+                let run = |kernels: &RingKernels| {
+                    let mut out = vec![7; TILE * outputs.next_multiple_of(BLOCK)];
+                    (kernels.weighted_sums)(&q, &matrix, &tiles, &mut out);
+                    out
+                };
+                assert_eq!(run(other), run(&PORTABLE), "{} modulo {}", other.name, q.value());
+                let (last, out) = (weights.chunks(inputs).last().unwrap(), run(&PORTABLE));
+                let sum: i128 = tiles.chunks(TILE).zip(last).map(|(x, w)| i128::from(x[5]) * i128::from(*w)).sum();
+                assert_eq!(i128::from(out[TILE * (outputs - 1) + 5]), sum.rem_euclid(i128::from(q.value())));
+            }
+        }
+    }
+}
+
+#[test]
+fn tensor_sums_of_every_backend_are_the_portable_ones() {
+    let mut rows = Rows(10);
+    for (q, other) in moduli().iter().flat_map(|q| others().map(move |other| (*q, other))) {
+        for (inputs, weights) in [(1, 1), (5, 7), (5, 8), (3, 25), (2, MAX_INPUTS)] {
+            for extreme in [false, true] {
+                let mut tiles = |count: usize| match extreme {
+                    true => vec![q.value() - 1; 2 * TILE * count],
+                    false => rows.row(&q, 2 * TILE * count),
+                };
+                let (x, w) = (tiles(inputs), tiles(weights));
+                let which: Vec<u32> = (0..weights).map(|i| (i * 7 % inputs) as u32).collect();
+                let run = |kernels: &RingKernels| {
+                    let mut out = vec![7; 3 * TILE];
+                    (kernels.tensor_sum)(&q, &x, &which, &w, &mut out);
+                    out
+                };
+                assert_eq!(run(other), run(&PORTABLE), "{} modulo {}", other.name, q.value());
             }
         }
     }

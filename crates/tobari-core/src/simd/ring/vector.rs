@@ -75,7 +75,7 @@ impl<S: Simd> Lanes<S> {
     }
 
     #[inline(always)]
-    fn carry(self, q: &Modulus) -> Carry<S::V> {
+    pub(super) fn carry(self, q: &Modulus) -> Carry<S::V> {
         let carry = q.factor(q.reduce(1 << 52));
         Carry { carry: self.multiplier(carry), ratio: self.simd.splat((1 << 52) / q.value()) }
     }
@@ -112,7 +112,7 @@ impl<S: Simd> Lanes<S> {
 
     /// `high 2^52 + low`, canonical, for a sum of at most sixteen products of numbers below 2^50 and numbers below 2^52.
     #[inline(always)]
-    fn reduce(self, [low, high]: [S::V; 2], c: Carry<S::V>) -> S::V {
+    pub(super) fn reduce(self, [low, high]: [S::V; 2], c: Carry<S::V>) -> S::V {
         let s = self.simd;
         let high = s.add(high, s.shr(low, 52));
         let quotient = s.multiply_add_high(s.multiply_add_high(self.zero, high, c.carry.quotient), low, c.ratio);
@@ -139,7 +139,7 @@ impl<S: Simd> Lanes<S> {
 
     /// Adds a product to a sum.
     #[inline(always)]
-    fn add_product(self, [low, high]: [S::V; 2], a: S::V, b: S::V) -> [S::V; 2] {
+    pub(super) fn add_product(self, [low, high]: [S::V; 2], a: S::V, b: S::V) -> [S::V; 2] {
         [self.simd.multiply_add_low(low, a, b), self.simd.multiply_add_high(high, a, b)]
     }
 

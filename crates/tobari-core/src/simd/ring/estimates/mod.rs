@@ -17,7 +17,7 @@ pub(in crate::simd) use transform::{EstimatedRoots, EstimatedTransform};
 
 use super::super::quads::Quads;
 use super::{Combination, Parts, Permutation, RowPair, Term, Words};
-use crate::ring::{Factor, Modulus};
+use crate::ring::{Factor, Modulus, WeightMatrix};
 
 /// The loops; those that have no product are on the lanes of `Q`.
 #[derive(Clone, Copy)]
@@ -129,6 +129,8 @@ impl<Q: Quads> Estimates<Q> {
         scale_add_assign(q: &Modulus, sum: &mut [u64], a: &[u64], w: Factor);
         sub_scale_assign(q: &Modulus, b: &mut [u64], a: &[u64], w: Factor);
         inner_product(q: &Modulus, out: &mut [u64], pairs: &[RowPair<'_>]);
+        weighted_sums(q: &Modulus, matrix: &WeightMatrix, inputs: &[u64], out: &mut [u64]);
+        tensor_sum(q: &Modulus, inputs: &[u64], which: &[u32], weights: &[u64], out: &mut [u64]);
         key_product(q: &Modulus, out: [&mut [u64]; 2], digits: &[&[u64]], key: &[u64], count: usize);
         tensor(q: &Modulus, out: [&mut [u64]; 3], a: [&[u64]; 2], b: [&[u64]; 2]);
         terms_assign(terms: &[Term], rows: &mut [&mut [u64]], quotients: &mut [u64]);

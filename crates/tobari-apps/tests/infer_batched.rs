@@ -1,0 +1,205 @@
+//! Batches of images against plain arithmetic.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use chacha20::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use std::sync::LazyLock;
+use tobari_apps::infer::batched::{Batched, BatchedError, EncryptedBatched};
+use tobari_apps::infer::{Map, Model, Stage, Volume};
+use tobari_core::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys};
+use tobari_core::params::{LatticeParameters, NamedSet};
+use tobari_core::rlwe::SecretKey;
+
+/// One object: whatever computes together has the same.
+fn parameters() -> LatticeParameters {
+    static PARAMETERS: LazyLock<LatticeParameters> =
+        LazyLock::new(|| NamedSet::from_name("infer-f").unwrap().parameters().unwrap());
+    PARAMETERS.clone()
+}
+
+/// Numbers on a grid of `2^-bits` within `[-most, most]`.
+fn numbers(rng: &mut ChaCha20Rng, count: usize, bits: u32, most: f64) -> Vec<f64> {
+    let steps = (most * 2f64.powi(bits as i32)) as i64;
+    (0..count)
+        .map(|_| ((rng.next_u64() % (2 * steps as u64 + 1)) as i64 - steps) as f64 / 2f64.powi(bits as i32))
+        .collect()
+}
+
+fn stage(name: &str, input: Volume, output: Volume, map: Map, rng: &mut ChaCha20Rng) -> Stage {
+    let bias = numbers(rng, output.len(), 14, 0.1);
+    Stage { name: name.to_owned(), input, output, map, bias, weight_bits: 14, bias_bits: 14 }
+}
+
+/// Two convolutions, one of them with a border, and a dense layer.
+fn model(rng: &mut ChaCha20Rng) -> Model {
+    let volumes = [(1, 6, 6), (2, 3, 3), (3, 2, 2)].map(|(channels, height, width)| Volume { channels, height, width });
+    let convolution = |kernel, stride, padding, weights| Map::Convolution { kernel, stride, padding, weights };
+    let first = convolution([3, 3], [2, 2], [1, 1], numbers(rng, 18, 14, 0.2));
+    let second = convolution([2, 2], [1, 1], [0, 0], numbers(rng, 24, 14, 0.3));
+    let dense = Map::Dense { weights: numbers(rng, 48, 14, 0.2) };
+    let stages = vec![
+        stage("first", volumes[0], volumes[1], first, rng),
+        stage("second", volumes[1], volumes[2], second, rng),
+        stage("last", volumes[2], Volume::vector(4), dense, rng),
+    ];
+    Model::new(stages, 0).unwrap()
+}
+
+/// What the model is, in so many lines.
+fn plain(model: &Model, image: &[f64]) -> Vec<f64> {
+    let mut numbers = image.to_vec();
+    for (k, stage) in model.stages().iter().enumerate() {
+        let row = |o: usize| stage.row(o).iter().map(|(i, w)| w * numbers[*i]).sum::<f64>() + stage.bias[o];
+        let sums: Vec<f64> = (0..stage.output.len()).map(row).collect();
+        numbers = if k + 1 < model.stages().len() { sums.iter().map(|u| u * u).collect() } else { sums };
+    }
+    numbers
+}
+
+struct Client {
+    secret: SecretKey,
+    encoder: Encoder,
+    keys: EvaluationKeys,
+}
+
+impl Client {
+    fn new(rng: &mut ChaCha20Rng) -> Self {
+        let parameters = parameters();
+        let secret = SecretKey::generate(&parameters, rng);
+        let mut keys = EvaluationKeys::new(&parameters);
+        keys.add_relinearization(&secret, parameters.data_primes(), rng).unwrap();
+        Self { secret, encoder: Encoder::new(&parameters).unwrap(), keys }
+    }
+
+    fn encrypt(&self, batched: &Batched, images: &[Vec<f64>], rng: &mut ChaCha20Rng) -> Vec<Ciphertext> {
+        let (level, scale) = batched.input();
+        let pixel = |p: usize| {
+            let slots: Vec<f64> = images.iter().map(|image| image[p]).collect();
+            let plain = self.encoder.encode(&slots, &scale, level).unwrap();
+            plain.encrypt_seeded(&self.secret, rng).unwrap().expand()
+        };
+        (0..batched.inputs()).map(pixel).collect()
+    }
+
+    /// Logits of each image.
+    fn decrypt(&self, logits: &[Ciphertext], images: usize) -> Vec<Vec<f64>> {
+        let decryptor = Decryptor::new(&self.secret, &self.encoder).unwrap();
+        let slots: Vec<_> = logits.iter().map(|logit| decryptor.decrypt(logit).unwrap()).collect();
+        (0..images).map(|image| slots.iter().map(|slots| slots[image]).collect()).collect()
+    }
+}
+
+fn close(found: &[Vec<f64>], expected: &[Vec<f64>]) -> bool {
+    let pairs = found.iter().flatten().zip(expected.iter().flatten());
+    found.len() == expected.len() && pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-4)
+}
+
+#[test]
+fn a_batch_gives_what_each_image_gives_in_the_clear() {
+    let mut rng = ChaCha20Rng::from_seed([1; 32]);
+    let (model, client) = (model(&mut rng), Client::new(&mut rng));
+    let batched = Batched::new(&model, &parameters()).unwrap();
+    assert_eq!((batched.inputs(), batched.stages()), (36, 3));
+    let images: Vec<Vec<f64>> =
+        (0..50).map(|_| numbers(&mut rng, 36, 8, 1.0).iter().map(|x| x.abs()).collect()).collect();
+    let expected: Vec<Vec<f64>> = images.iter().map(|image| plain(&model, image)).collect();
+    assert!(expected.iter().flatten().any(|x| x.abs() > 0.05), "numbers that tell something");
+    let pixels = client.encrypt(&batched, &images, &mut rng);
+    let logits = batched.run(pixels.clone(), &client.keys).unwrap();
+    assert_eq!(logits.len(), 4);
+    assert!(close(&client.decrypt(&logits, 50), &expected));
+    // and with every linear map checked
+    let honest = &mut |batched: &Batched, stage: usize, inputs: &[Ciphertext]| batched.linear(stage, inputs);
+    let checked = batched.run_checked(pixels, &client.keys, 3, honest, &mut rng).unwrap();
+    assert!(close(&client.decrypt(&checked, 50), &expected));
+}
+
+#[test]
+fn a_batch_under_an_encrypted_model_gives_the_same() {
+    let mut rng = ChaCha20Rng::from_seed([5; 32]);
+    let (model, client) = (model(&mut rng), Client::new(&mut rng));
+    let (plain_form, batched) =
+        (Batched::new(&model, &parameters()).unwrap(), EncryptedBatched::new(&model, &parameters()).unwrap());
+    assert_eq!(batched.input(), plain_form.input());
+    let images: Vec<Vec<f64>> =
+        (0..20).map(|_| numbers(&mut rng, 36, 8, 1.0).iter().map(|x| x.abs()).collect()).collect();
+    let expected: Vec<Vec<f64>> = images.iter().map(|image| plain(&model, image)).collect();
+    let weights = batched.encrypt(&model, &client.secret, &client.encoder, &mut rng).unwrap();
+    assert!(weights.memory() > 0);
+    let pixels = client.encrypt(&plain_form, &images, &mut rng);
+    let logits = batched.run(pixels.clone(), &weights, &client.keys).unwrap();
+    let found = client.decrypt(&logits, 20);
+    let worst = found.iter().flatten().zip(expected.iter().flatten()).map(|(a, b)| (a - b).abs());
+    assert!(worst.fold(0.0, f64::max) < 5e-3, "{:?} {:?}", found[0], expected[0]);
+    // another client's weights are no weights
+    let other = Client::new(&mut rng);
+    let foreign = batched.encrypt(&model, &other.secret, &other.encoder, &mut rng).unwrap();
+    let noise = client.decrypt(&batched.run(pixels, &foreign, &client.keys).unwrap(), 1);
+    assert!(noise[0].iter().zip(&expected[0]).any(|(a, b)| (a - b).abs() > 1.0), "{:?}", noise[0]);
+}
+
+#[test]
+fn a_site_that_alters_a_linear_output_is_found_out_by_name() {
+    let mut rng = ChaCha20Rng::from_seed([2; 32]);
+    let (model, client) = (model(&mut rng), Client::new(&mut rng));
+    let batched = Batched::new(&model, &parameters()).unwrap();
+    let pixels = client.encrypt(&batched, &[vec![0.5; 36]], &mut rng);
+    for wrong in 0..3 {
+        // each output is a right sum, of another row
+        let lying = &mut |batched: &Batched, stage: usize, inputs: &[Ciphertext]| {
+            let mut sums = batched.linear(stage, inputs)?;
+            if stage == wrong {
+                sums.swap(0, 1);
+            }
+            Ok(sums)
+        };
+        let found = batched.run_checked(pixels.clone(), &client.keys, 3, lying, &mut rng).map(|_| ());
+        assert_eq!(found, Err(BatchedError::Wrong { stage: model.stages()[wrong].name.clone() }));
+    }
+}
+
+#[test]
+fn a_wrong_rescale_passes_the_test_of_linear_maps_and_so_belongs_to_the_guarded_site() {
+    // what the check does not cover, said as a test: an activation that another site made could be anything
+    let mut rng = ChaCha20Rng::from_seed([3; 32]);
+    let (model, client) = (model(&mut rng), Client::new(&mut rng));
+    let batched = Batched::new(&model, &parameters()).unwrap();
+    let pixels = client.encrypt(&batched, &[vec![0.5; 36]], &mut rng);
+    let sums = batched.linear(0, &pixels).unwrap();
+    let mut active: Vec<Ciphertext> =
+        sums.iter().enumerate().map(|(output, sum)| batched.activate(0, output, sum, &client.keys).unwrap()).collect();
+    active.swap(0, 1);
+    let next = batched.linear(1, &active).unwrap();
+    let (given, found): (Vec<_>, Vec<_>) = (active.iter().collect(), next.iter().collect());
+    assert!(batched.check(1).holds(&given, &found, 14, 3, &mut rng));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_by_the_name_of_its_stage() {
+    let mut rng = ChaCha20Rng::from_seed([4; 32]);
+    let good = model(&mut rng);
+    let mut stages = good.stages().to_vec();
+    let Map::Dense { weights } = &mut stages[2].map else { unreachable!() };
+    weights[3] = 2.5;
+    let large = Model::new(stages.clone(), 0).unwrap();
+    let refused =
+        |model: &Model, parameters: &LatticeParameters| Batched::new(model, parameters).map(|_| ()).unwrap_err();
+    assert_eq!(refused(&large, &parameters()), BatchedError::Weight { stage: "last".to_owned(), bits: 14 });
+    // more squares than primes
+    let square = stage("again", Volume::vector(4), Volume::vector(4), Map::Dense { weights: vec![0.25; 16] }, &mut rng);
+    let mut deep = good.stages().to_vec();
+    deep.extend([square.clone(), Stage { name: "and again".to_owned(), ..square }]);
+    let refused = refused(&Model::new(deep, 0).unwrap(), &parameters());
+    assert!(
+        matches!(&refused, BatchedError::Room { stage, .. } if stage == "last" || stage.contains("again")),
+        "{refused}"
+    );
+    // too few pixels
+    let batched = Batched::new(&good, &parameters()).unwrap();
+    let client = Client::new(&mut rng);
+    let mut pixels = client.encrypt(&batched, &[vec![0.5; 36]], &mut rng);
+    pixels.pop();
+    let found = batched.run(pixels, &client.keys).map(|_| ()).unwrap_err();
+    assert_eq!(found, BatchedError::Inputs { stage: "first".to_owned(), expected: 36, found: 35 });
+}

@@ -13,6 +13,7 @@ pub const TARGETS: &[Target] = &[
     ("batch_addition", tobari_core::fuzz::batch_addition),
     ("call_messages", tobari_apps::call::fuzz_messages),
     ("call_room", tobari_apps::call::fuzz_room),
+    ("enclave_evidence", tobari_enclave::fuzz_evidence),
     ("lattice_wire", tobari_core::fuzz::lattice_wire),
     ("plan_check", tobari_plan::testing::fuzz_check),
     ("points", tobari_core::fuzz::points),

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The crates that run at the client, in a browser too.
-const CLIENT_CRATES: &[&str] = &["tobari-core", "tobari-apps"];
+const CLIENT_CRATES: &[&str] = &["tobari-core", "tobari-enclave", "tobari-apps"];
 const WASM: &str = "wasm32-unknown-unknown";
 
 /// Names the file to which a test that found its data absent appends its line.
@@ -36,6 +36,7 @@ static STEPS: &[Step] = &[
     Step { name: "clippy", tool: None, run: clippy },
     Step { name: "tests", tool: None, run: |run| run.tests("--all-targets") },
     Step { name: "doctests", tool: None, run: |run| run.tests("--doc") },
+    Step { name: "features", tool: None, run: features },
     Step { name: "examples", tool: None, run: examples },
     Step { name: "docs", tool: None, run: docs },
     Step { name: "wasm", tool: None, run: wasm },
@@ -139,6 +140,16 @@ impl Run {
         }
         result
     }
+}
+
+/// What is behind a feature is looked at and tested too: the other steps build without.
+fn features(run: &mut Run) -> Outcome {
+    const WITH_FEATURES: [&str; 2] = ["--package", "tobari-enclave"];
+    let mut clippy = cargo(&run.root);
+    clippy.arg("clippy").args(WITH_FEATURES).args(["--all-features", "--all-targets", "--", "-D", "warnings"]);
+    let mut tests = cargo(&run.root);
+    tests.arg("test").args(WITH_FEATURES).args(["--all-features", "--test", "snp"]);
+    outcome(pass(&mut clippy).and_then(|()| run.count(&mut tests)))
 }
 
 /// Examples were built by the tests; here each also runs to its end.

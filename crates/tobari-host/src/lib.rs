@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`wav`] | recordings in, recordings out; one rule of conversion to 16 kHz mono 16-bit |
 //! | [`cache`] | measurements, kept for the next run |
+//! | `enclave` | an enclave in a process of its own, without hardware (Linux) |
 //! | [`files`] | whole files, read within a limit and written whole or not at all |
 //! | [`memory`] | an allocator for large objects: huge pages, and nothing kept that nobody uses |
 //! | [`process`] | this executable started again as a server, and a search of a process's memory |
@@ -18,6 +19,8 @@
 #![deny(unsafe_code)] // the disk tier's memory and its ring allow it, and say why
 
 pub mod cache;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+pub mod enclave;
 pub mod files;
 pub mod memory;
 pub mod process;

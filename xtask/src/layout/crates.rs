@@ -36,7 +36,10 @@ const EDGES: &[(&str, &[&str])] = &[
 const PURE_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("tobari-core", &["chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
     ("tobari-plan", &["serde", "thiserror"]),
-    ("tobari-enclave", &["chacha20", "rand_core", "serde", "subtle", "thiserror", "zeroize"]),
+    (
+        "tobari-enclave",
+        &["chacha20poly1305", "ed25519-dalek", "hkdf", "hpke", "p384", "rand_core", "sha2", "thiserror", "zeroize"],
+    ),
     (
         "tobari-apps",
         &["chacha20", "curve25519-dalek", "rand_core", "serde", "serde_json", "sha2", "subtle", "thiserror", "zeroize"],

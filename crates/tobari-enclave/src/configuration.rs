@@ -1,0 +1,246 @@
+//! What an enclave is started with, and what it may then do.
+//!
+//! A configuration names the model, the plan, the parameters and the input of the handler by their digests, says what may leave
+//! (the output policy), and holds the **script**: the messages of a session in their order. Its own digest is part of the measurement and
+//! stands in the evidence, so a host cannot swap a plan for one that leaks more, add a round of questions, or open more sessions.
+//!
+//! Bytes, version 1, big-endian: version, model, plan, parameters, setup (32 each), output policy (2), sessions (2), rounds (4), steps (1), and for
+//! each step party (1), kind (1), and two sizes, each a form (1) and a number of bytes (4).
+
+use crate::digest::Digest;
+use crate::wire::{Reader, WrongLength};
+
+/// Version of the bytes.
+const VERSION: u8 = 1;
+/// Most steps of a script.
+pub const MAX_STEPS: usize = 255;
+/// Largest message of a script, in bytes.
+pub const MAX_MESSAGE_BYTES: u32 = 64 << 20;
+
+/// What an enclave is started with and may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// Digest of the model.
+    pub model: Digest,
+    /// Digest of the plan: which layer is done where and how.
+    pub plan: Digest,
+    /// Digest of the parameters of the encryption.
+    pub parameters: Digest,
+    /// [`Digest::of_bytes`] of what the handler is built from; an enclave that is given other bytes does not start.
+    pub setup: Digest,
+    /// What may leave of a result.
+    pub output: OutputPolicy,
+    /// Most sessions open at once, 1 to 65,535.
+    pub max_sessions: u16,
+    /// How often the script is gone through in one session, at least 1: the budget of questions of a session's keys.
+    pub rounds: u32,
+    /// The messages of a round.
+    pub script: Script,
+}
+
+/// What may leave of a result. The handler obeys it; here it is named, so that evidence binds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputPolicy {
+    /// The index of the largest score.
+    Label,
+    /// The indices of the so many largest scores, at least 1.
+    Top(u8),
+    /// Scores, rounded to so many bits.
+    Rounded(u8),
+    /// Scores as they are. They tell of the model, and under an approximate scheme of the key.
+    Scores,
+}
+
+/// Who sends a step's message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Party {
+    /// The client, through the channel: sealed.
+    Client,
+    /// The host, in the clear: nothing it says is trusted.
+    Host,
+}
+
+/// How long a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// At most so many bytes; how many is seen from outside.
+    UpTo(u32),
+    /// From a client or to it: at most so many bytes, padded to that length, so that the length tells nothing. From the host or to it:
+    /// so many bytes exactly.
+    Fixed(u32),
+}
+
+impl Size {
+    /// The largest message, in bytes.
+    pub fn limit(self) -> usize {
+        match self {
+            Self::UpTo(bytes) | Self::Fixed(bytes) => bytes as usize,
+        }
+    }
+}
+
+/// One message and its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Who sends the message.
+    pub from: Party,
+    /// What the message is, a number of the job's own.
+    pub kind: u8,
+    /// Its length.
+    pub request: Size,
+    /// The reply's length.
+    pub reply: Size,
+}
+
+/// The messages of a round, in order: 1 to 255.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script(Vec<Step>);
+
+/// Why a configuration is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigurationError {
+    /// Another version.
+    #[error("expected a configuration of version 1, found version {0}")]
+    Version(u8),
+    /// Cut off, or bytes left over.
+    #[error("expected the bytes of one configuration, found too few or too many")]
+    Length,
+    /// A number that means nothing here.
+    #[error("expected a known {0}, found another number")]
+    Unknown(&'static str),
+    /// A number out of its range.
+    #[error("expected {0}")]
+    Range(&'static str),
+}
+
+impl From<WrongLength> for ConfigurationError {
+    fn from(_: WrongLength) -> Self {
+        Self::Length
+    }
+}
+
+impl Script {
+    /// # Errors
+    ///
+    /// [`ConfigurationError::Range`] for no step, for more than [`MAX_STEPS`], and for a message beyond [`MAX_MESSAGE_BYTES`].
+    pub fn new(steps: Vec<Step>) -> Result<Self, ConfigurationError> {
+        if steps.is_empty() || steps.len() > MAX_STEPS {
+            return Err(ConfigurationError::Range("1 to 255 steps"));
+        }
+        let within = |size: Size| size.limit() <= MAX_MESSAGE_BYTES as usize;
+        if !steps.iter().all(|step| within(step.request) && within(step.reply)) {
+            return Err(ConfigurationError::Range("messages of at most 64 MiB"));
+        }
+        Ok(Self(steps))
+    }
+
+    /// The steps.
+    pub fn steps(&self) -> &[Step] {
+        &self.0
+    }
+}
+
+impl Configuration {
+    /// The only bytes of this configuration.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        for digest in [&self.model, &self.plan, &self.parameters, &self.setup] {
+            bytes.extend(digest.as_bytes());
+        }
+        bytes.extend(match self.output {
+            OutputPolicy::Label => [1, 0],
+            OutputPolicy::Top(count) => [2, count],
+            OutputPolicy::Rounded(bits) => [3, bits],
+            OutputPolicy::Scores => [4, 0],
+        });
+        bytes.extend(self.max_sessions.to_be_bytes());
+        bytes.extend(self.rounds.to_be_bytes());
+        let steps = self.script.steps();
+        bytes.push(u8::try_from(steps.len()).unwrap_or(u8::MAX)); // a script has at most 255
+        for step in steps {
+            bytes.push(match step.from {
+                Party::Client => 1,
+                Party::Host => 2,
+            });
+            bytes.push(step.kind);
+            for size in [step.request, step.reply] {
+                let (form, count) = match size {
+                    Size::UpTo(count) => (1, count),
+                    Size::Fixed(count) => (2, count),
+                };
+                bytes.push(form);
+                bytes.extend(count.to_be_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// Reads what [`Configuration::encode`] writes, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConfigurationError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, ConfigurationError> {
+        let mut reader = Reader::new(bytes);
+        match reader.u8()? {
+            VERSION => {}
+            other => return Err(ConfigurationError::Version(other)),
+        }
+        let mut digest = || reader.array().map(Digest::new);
+        let (model, plan, parameters, setup) = (digest()?, digest()?, digest()?, digest()?);
+        let output = match (reader.u8()?, reader.u8()?) {
+            (1, 0) => OutputPolicy::Label,
+            (2, count) => OutputPolicy::Top(count),
+            (3, bits) => OutputPolicy::Rounded(bits),
+            (4, 0) => OutputPolicy::Scores,
+            _ => return Err(ConfigurationError::Unknown("output policy")),
+        };
+        let (max_sessions, rounds, count) = (reader.u16()?, reader.u32()?, reader.u8()?);
+        let steps = (0..count).map(|_| decode_step(&mut reader)).collect::<Result<_, _>>()?;
+        reader.end()?;
+        let configuration =
+            Self { model, plan, parameters, setup, output, max_sessions, rounds, script: Script::new(steps)? };
+        configuration.check()?;
+        Ok(configuration)
+    }
+
+    /// Its numbers are in their ranges: decoding and starting check it.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigurationError::Range`] if there could be no session, no round, or the policy asks for nothing.
+    pub fn check(&self) -> Result<(), ConfigurationError> {
+        if self.max_sessions == 0 {
+            return Err(ConfigurationError::Range("at least one session"));
+        }
+        if self.rounds == 0 {
+            return Err(ConfigurationError::Range("at least one round"));
+        }
+        match self.output {
+            OutputPolicy::Top(0) => Err(ConfigurationError::Range("at least one label")),
+            OutputPolicy::Rounded(0 | 65..) => Err(ConfigurationError::Range("1 to 64 bits of a score")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The digest that evidence names.
+    pub fn digest(&self) -> Digest {
+        Digest::of("tobari enclave configuration 1", &[&self.encode()])
+    }
+}
+
+fn decode_step(reader: &mut Reader<'_>) -> Result<Step, ConfigurationError> {
+    let from = match reader.u8()? {
+        1 => Party::Client,
+        2 => Party::Host,
+        _ => return Err(ConfigurationError::Unknown("party")),
+    };
+    let kind = reader.u8()?;
+    let mut size = || match (reader.u8()?, reader.u32()?) {
+        (1, count) => Ok(Size::UpTo(count)),
+        (2, count) => Ok(Size::Fixed(count)),
+        _ => Err(ConfigurationError::Unknown("form of a size")),
+    };
+    Ok(Step { from, kind, request: size()?, reply: size()? })
+}

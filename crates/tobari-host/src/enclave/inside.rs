@@ -1,0 +1,135 @@
+//! The process of an enclave, from its start to its end.
+
+use super::memory::Shared;
+use super::protocol::{self, Frame};
+use super::ring::{Lane, Patience, Receiver, Sender};
+use super::sandbox::{self, NOT_STARTED, end_now};
+use rand_core::{CryptoRng, Rng, UnwrapErr};
+use std::io::{self, Read};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use tobari_enclave::{
+    Configuration, Digest, Digester, Handler, Inside, Protection, Protections, Refused, SimulatedPlatform, State,
+};
+
+/// Randomness of the system, and of nothing else.
+type SystemRandom = UnwrapErr<getrandom::SysRng>;
+
+/// Whether this process was started to be an enclave: whether its one argument is the verb.
+pub fn is_inside(verb: &str) -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    arguments.next().is_some_and(|argument| argument == verb) && arguments.next().is_none()
+}
+
+/// Is an enclave: gives up every right, builds the handler, and answers its host until that says stop or ends.
+///
+/// To be called first thing in `main`, before any thread is started and any file is opened, if [`is_inside`] says so. `build` gets the configuration and the
+/// setup bytes, both checked against one another, and randomness; it runs confined, so it can open nothing.
+pub fn run_inside<H, B>(build: B) -> ExitCode
+where
+    H: Handler,
+    B: FnOnce(&Configuration, &[u8], &mut dyn CryptoRng) -> Result<H, Refused>,
+{
+    match serve(build) {
+        Ok(()) => ExitCode::SUCCESS,
+        // There is nobody to tell: standard error leads nowhere. The host reads the status.
+        Err(_) => end_now(NOT_STARTED),
+    }
+}
+
+fn serve<H, B>(build: B) -> io::Result<()>
+where
+    H: Handler,
+    B: FnOnce(&Configuration, &[u8], &mut dyn CryptoRng) -> Result<H, Refused>,
+{
+    let malformed = || io::Error::from(io::ErrorKind::InvalidData);
+    let mut protections = Protections::none();
+    protections.set(Protection::OwnProcess, State::Applied);
+    let shared = Arc::new(Shared::attach(io::stdin())?);
+    sandbox::die_with(shared.counter(protocol::HOST_PROCESS).load(SeqCst), &mut protections);
+    let mut receiver = Receiver::new(shared.clone(), Lane(protocol::TO_INSIDE), protocol::MAX_START_BYTES);
+    let mut sender = Sender::new(shared.clone(), Lane(protocol::TO_HOST));
+    let mut buffer = Vec::new();
+    let words = receiver.receive(&mut buffer, Patience::Endless).map_err(|_| malformed())?;
+    let Some(Frame::Start { namespaces }) = Frame::from_words(words) else { return Err(malformed()) };
+    let (configuration, setup) = protocol::split_start(&buffer).ok_or_else(malformed)?;
+    let checked = Configuration::decode(configuration).map_err(|error| error.to_string()).and_then(|configuration| {
+        let checked = Inside::<H, SystemRandom>::check(&configuration, setup);
+        checked.map(|()| configuration).map_err(|error| error.to_string())
+    });
+    let configuration = match checked {
+        Ok(configuration) => configuration,
+        Err(reason) => {
+            let _ = sender.send(Frame::NotReady.to_words(), reason.as_bytes(), Patience::Endless);
+            return Err(malformed());
+        }
+    };
+    let executable = digest_of_this_executable()?;
+    let own_memory = sandbox::own_memory();
+    if namespaces && sandbox::unshare(&mut protections) {
+        let told = |process| shared.counter(protocol::INSIDE_PROCESS).store(process, SeqCst);
+        sandbox::go_on_in_child(told, &mut protections)?;
+    }
+    sandbox::confine(own_memory, &mut protections);
+
+    // From here on this process can compute, sleep and draw randomness, and do nothing else.
+    let mut rng = checked_randomness().ok_or_else(malformed)?;
+    let attester = Box::new(SimulatedPlatform::new(&mut rng));
+    let Ok(handler) = build(&configuration, setup, &mut rng) else {
+        let reason = b"the handler refused its setup";
+        let _ = sender.send(Frame::NotReady.to_words(), reason, Patience::Endless);
+        return Err(malformed());
+    };
+    let ready = [protections.to_bytes().as_slice(), executable.as_bytes()].concat();
+    let inside = Inside::new(configuration, &executable, protections, attester, handler, rng);
+    receiver.limit = protocol::MAX_MESSAGE_BYTES;
+    sender.send(Frame::Ready.to_words(), &ready, Patience::Endless).map_err(|_| malformed())?;
+    answer(inside, &mut sender, &mut receiver, buffer).ok_or_else(malformed)
+}
+
+/// Answers one request after another; `None` if the host does not keep to the protocol.
+fn answer<H: Handler>(
+    mut inside: Inside<H, SystemRandom>,
+    sender: &mut Sender,
+    receiver: &mut Receiver,
+    mut buffer: Vec<u8>,
+) -> Option<()> {
+    let mut reply = Vec::new();
+    loop {
+        let words = receiver.receive(&mut buffer, Patience::Endless).ok()?;
+        match Frame::from_words(words)? {
+            Frame::Request(request) => {
+                let status = inside.request(request, &mut buffer, &mut reply);
+                sender.send(Frame::Reply(status).to_words(), &reply, Patience::Endless).ok()?;
+            }
+            Frame::Stop => return Some(()), // everything is dropped, and wiped, on the way out
+            _ => return None,
+        }
+    }
+}
+
+/// The system's randomness, if two draws of it are neither equal nor zero: less than that no key should come from.
+fn checked_randomness() -> Option<SystemRandom> {
+    let mut rng = UnwrapErr(getrandom::SysRng);
+    let mut draws = [[0_u8; 32]; 2];
+    for draw in &mut draws {
+        rng.fill_bytes(draw);
+    }
+    let sound = draws[0] != draws[1] && draws.iter().all(|draw| *draw != [0; 32]);
+    sound.then_some(rng)
+}
+
+/// SHA-256 of the file that this process runs.
+pub(super) fn digest_of_this_executable() -> io::Result<Digest> {
+    let mut file = std::fs::File::open("/proc/self/exe")?;
+    let (mut digester, mut piece) = (Digester::new(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(digester.finish()),
+            Ok(count) => digester.update(&piece[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

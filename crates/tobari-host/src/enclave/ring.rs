@@ -1,0 +1,354 @@
+//! Messages over a ring in shared memory: one writer, one reader, and a bell for whoever sleeps.
+//!
+//! A message is four words (its length in bytes, and three of the protocol) and its bytes, filled up to words. It may be longer than the ring: the writer
+//! hands on pieces of 32 KiB, and the reader copies one while the next is written. Both counters are in words and only grow; each
+//! side keeps its own in private memory and believes the other's only within the ring's length.
+//!
+//! Who waits looks for a while and then sleeps on the bell (a futex). The sleeper says so first and looks again, the other publishes first
+//! and then looks whether somebody sleeps; a fence between the two on both sides makes sure that one of them sees the other.
+
+use super::memory::Shared;
+use rustix::io::Errno;
+use rustix::thread::futex;
+use std::hint::spin_loop;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, fence};
+use std::time::{Duration, Instant};
+
+/// Words that are handed on together.
+const PIECE: usize = 4096;
+/// How often one looks before one sleeps: some tens of microseconds.
+const LOOKS: u32 = 1_000;
+/// How long one sleeps at most before one looks whether the other side is still there.
+const NAP: Duration = Duration::from_millis(100);
+/// Words before a message's bytes.
+pub(super) const HEAD: usize = 4;
+
+/// Why a transfer did not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// The other side has ended.
+    Gone,
+    /// Not in time.
+    TimedOut,
+    /// The other side's counters or lengths are impossible.
+    Malformed,
+}
+
+/// How long to wait for the other side.
+#[derive(Clone, Copy)]
+pub(super) enum Patience<'a> {
+    /// For ever: inside, where the end of the host is the end of the process.
+    Endless,
+    /// Until then, or until the flag says that the other side is gone.
+    Until(Instant, &'a AtomicBool),
+}
+
+/// The places of one direction in the control page.
+#[derive(Clone, Copy)]
+pub(super) struct Lane(pub(super) usize);
+
+impl Lane {
+    /// Words written.
+    fn head(self, shared: &Shared) -> &AtomicU64 {
+        shared.counter(8 + 2 * self.0)
+    }
+
+    /// Words read.
+    fn tail(self, shared: &Shared) -> &AtomicU64 {
+        shared.counter(9 + 2 * self.0)
+    }
+
+    /// What the reader sleeps on, and whether it does.
+    fn data(self, shared: &Shared) -> [&AtomicU32; 2] {
+        [shared.bell(4 * self.0), shared.bell(4 * self.0 + 1)]
+    }
+
+    /// What the writer sleeps on, and whether it does.
+    fn space(self, shared: &Shared) -> [&AtomicU32; 2] {
+        [shared.bell(4 * self.0 + 2), shared.bell(4 * self.0 + 3)]
+    }
+
+    /// Wakes whoever sleeps at either end of this direction, whatever the counters say.
+    pub(super) fn wake_all(self, shared: &Shared) {
+        for [bell, _] in [self.data(shared), self.space(shared)] {
+            ring(bell);
+        }
+    }
+}
+
+fn ring(bell: &AtomicU32) {
+    bell.fetch_add(1, SeqCst);
+    // Nobody there is no error, and there is no other.
+    let _ = futex::wake(bell, futex::Flags::empty(), u32::MAX >> 1);
+}
+
+/// Rings if the other side said that it sleeps. What it waits for was published before.
+fn ring_if_asleep([bell, asleep]: [&AtomicU32; 2]) {
+    fence(SeqCst);
+    if asleep.load(Relaxed) != 0 {
+        asleep.store(0, Relaxed);
+        ring(bell);
+    }
+}
+
+/// Waits until `ready`.
+fn wait([bell, asleep]: [&AtomicU32; 2], patience: Patience<'_>, ready: impl Fn() -> bool) -> Result<(), Broken> {
+    for _ in 0..LOOKS {
+        if ready() {
+            return Ok(());
+        }
+        spin_loop();
+    }
+    loop {
+        let seen = bell.load(SeqCst);
+        asleep.store(1, SeqCst);
+        fence(SeqCst);
+        if ready() {
+            asleep.store(0, Relaxed);
+            return Ok(());
+        }
+        let nap = match patience {
+            Patience::Endless => None,
+            Patience::Until(deadline, gone) => {
+                if gone.load(SeqCst) {
+                    return Err(Broken::Gone);
+                }
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(Broken::TimedOut);
+                }
+                Some(left.min(NAP))
+            }
+        };
+        let nap = nap.and_then(|nap| futex::Timespec::try_from(nap).ok());
+        match futex::wait(bell, futex::Flags::empty(), seen, nap.as_ref()) {
+            Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
+            Err(_) => return Err(Broken::Malformed),
+        }
+    }
+}
+
+/// The writing end of one direction.
+pub(super) struct Sender {
+    shared: Arc<Shared>,
+    lane: Lane,
+    head: u64,
+}
+
+impl Sender {
+    pub(super) fn new(shared: Arc<Shared>, lane: Lane) -> Self {
+        Self { shared, lane, head: 0 }
+    }
+
+    /// Writes one message: three words and bytes.
+    pub(super) fn send(&mut self, words: [u64; 3], bytes: &[u8], patience: Patience<'_>) -> Result<(), Broken> {
+        let mut head = [0; 8 * HEAD];
+        for (place, word) in head.chunks_exact_mut(8).zip([bytes.len() as u64].into_iter().chain(words)) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        self.put(&head, patience)?;
+        self.put(bytes, patience)
+    }
+
+    fn put(&mut self, mut bytes: &[u8], patience: Patience<'_>) -> Result<(), Broken> {
+        while !bytes.is_empty() {
+            let ring = self.shared.ring(self.lane.0);
+            let (capacity, tail) = (ring.len() as u64, self.lane.tail(&self.shared));
+            let used = || self.head.wrapping_sub(tail.load(Acquire));
+            wait(self.lane.space(&self.shared), patience, || used() != capacity)?;
+            let free = capacity.checked_sub(used()).ok_or(Broken::Malformed)?;
+            let at = usize::try_from(self.head % capacity).map_err(|_| Broken::Malformed)?;
+            let count = PIECE
+                .min(bytes.len().div_ceil(8))
+                .min(usize::try_from(free).unwrap_or(usize::MAX))
+                .min(ring.len() - at);
+            let (piece, rest) = bytes.split_at(bytes.len().min(8 * count));
+            copy_in(&ring[at..at + count], piece);
+            bytes = rest;
+            self.head += count as u64;
+            self.lane.head(&self.shared).store(self.head, Release);
+            ring_if_asleep(self.lane.data(&self.shared));
+        }
+        Ok(())
+    }
+}
+
+/// The reading end of one direction.
+pub(super) struct Receiver {
+    shared: Arc<Shared>,
+    lane: Lane,
+    tail: u64,
+    /// No message is longer, in bytes.
+    pub(super) limit: usize,
+}
+
+impl Receiver {
+    pub(super) fn new(shared: Arc<Shared>, lane: Lane, limit: usize) -> Self {
+        Self { shared, lane, tail: 0, limit }
+    }
+
+    /// Reads one message: its three words, and its bytes into `buffer`, from the start.
+    ///
+    /// The buffer is private memory: what is checked there stays as it was checked. It is not cleared first, as filling it with zeros would cost as
+    /// much as the copy.
+    pub(super) fn receive(&mut self, buffer: &mut Vec<u8>, patience: Patience<'_>) -> Result<[u64; 3], Broken> {
+        let mut head = [0; 8 * HEAD];
+        self.get(&mut head, patience)?;
+        let mut words = [0; HEAD];
+        for (word, place) in words.iter_mut().zip(head.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(place.try_into().map_err(|_| Broken::Malformed)?);
+        }
+        let [length, first, second, third] = words;
+        let length = usize::try_from(length).map_err(|_| Broken::Malformed)?;
+        if length > self.limit {
+            return Err(Broken::Malformed);
+        }
+        if buffer.len() < length {
+            buffer.resize(length, 0);
+        }
+        buffer.truncate(length);
+        self.get(buffer, patience)?;
+        Ok([first, second, third])
+    }
+
+    fn get(&mut self, mut bytes: &mut [u8], patience: Patience<'_>) -> Result<(), Broken> {
+        while !bytes.is_empty() {
+            let ring = self.shared.ring(self.lane.0);
+            let (capacity, head) = (ring.len() as u64, self.lane.head(&self.shared));
+            let there = || head.load(Acquire).wrapping_sub(self.tail);
+            wait(self.lane.data(&self.shared), patience, || there() != 0)?;
+            let there = there();
+            if there > capacity {
+                return Err(Broken::Malformed);
+            }
+            let at = usize::try_from(self.tail % capacity).map_err(|_| Broken::Malformed)?;
+            let count = PIECE
+                .min(bytes.len().div_ceil(8))
+                .min(usize::try_from(there).unwrap_or(usize::MAX))
+                .min(ring.len() - at);
+            let (piece, rest) = bytes.split_at_mut((8 * count).min(bytes.len()));
+            copy_out(&ring[at..at + count], piece);
+            bytes = rest;
+            self.tail += count as u64;
+            self.lane.tail(&self.shared).store(self.tail, Release);
+            ring_if_asleep(self.lane.space(&self.shared));
+        }
+        Ok(())
+    }
+}
+
+/// Words that are copied in one go: a cache line.
+const LINE: usize = 8;
+
+/// As many words as hold the bytes; the last one is filled up with zeros.
+fn copy_in(words: &[AtomicU64], bytes: &[u8]) {
+    let (lines, rest) = bytes.as_chunks::<{ 8 * LINE }>();
+    let (word_lines, words) = words.split_at((LINE * lines.len()).min(words.len()));
+    for (line, from) in word_lines.as_chunks::<LINE>().0.iter().zip(lines) {
+        for (word, chunk) in line.iter().zip(from.as_chunks::<8>().0) {
+            word.store(u64::from_ne_bytes(*chunk), Relaxed);
+        }
+    }
+    for (word, chunk) in words.iter().zip(rest.chunks(8)) {
+        let mut last = [0; 8];
+        last[..chunk.len()].copy_from_slice(chunk);
+        word.store(u64::from_ne_bytes(last), Relaxed);
+    }
+}
+
+/// The bytes that as many words hold.
+fn copy_out(words: &[AtomicU64], bytes: &mut [u8]) {
+    let (lines, rest) = bytes.as_chunks_mut::<{ 8 * LINE }>();
+    let (word_lines, words) = words.split_at((LINE * lines.len()).min(words.len()));
+    for (line, to) in word_lines.as_chunks::<LINE>().0.iter().zip(lines) {
+        for (word, chunk) in line.iter().zip(to.as_chunks_mut::<8>().0) {
+            *chunk = word.load(Relaxed).to_ne_bytes();
+        }
+    }
+    for (word, chunk) in words.iter().zip(rest.chunks_mut(8)) {
+        chunk.copy_from_slice(&word.load(Relaxed).to_ne_bytes()[..chunk.len()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    fn pair(ring_bytes: usize) -> (Sender, Receiver, Arc<Shared>) {
+        let (shared, file) = Shared::create(ring_bytes).unwrap();
+        let (ours, theirs) = (Arc::new(shared), Arc::new(Shared::attach(&file).unwrap()));
+        (Sender::new(ours.clone(), Lane(0)), Receiver::new(theirs, Lane(0), 1 << 20), ours)
+    }
+
+    fn soon(gone: &AtomicBool) -> Patience<'_> {
+        Patience::Until(Instant::now() + Duration::from_secs(20), gone)
+    }
+
+    #[test]
+    fn messages_of_all_lengths_pass_a_ring_that_is_shorter_than_they_are() {
+        let (mut sender, mut receiver, _) = pair(4096);
+        let lengths = [0, 1, 7, 8, 9, 4063, 4064, 4065, 4096, 5000, 100_003];
+        let message = |length: usize| (0..length).map(|at| (at * 31 + length) as u8).collect::<Vec<_>>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for length in lengths {
+                    sender.send([length as u64, 2, 3], &message(length), soon(&AtomicBool::new(false))).unwrap();
+                }
+            });
+            let mut buffer = vec![9; 300];
+            for length in lengths {
+                let words = receiver.receive(&mut buffer, soon(&AtomicBool::new(false))).unwrap();
+                assert_eq!((words, &buffer), ([length as u64, 2, 3], &message(length)), "{length}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_and_one_whose_other_side_is_gone_gives_up() {
+        let (mut sender, mut receiver, shared) = pair(4096);
+        let (gone, mut buffer) = (AtomicBool::new(false), Vec::new());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(30));
+                sender.send([1, 2, 3], b"after a while", soon(&gone)).unwrap();
+                std::thread::sleep(Duration::from_millis(30));
+                gone.store(true, SeqCst);
+                Lane(0).wake_all(&shared);
+            });
+            receiver.receive(&mut buffer, soon(&AtomicBool::new(false))).unwrap();
+            assert_eq!(buffer, b"after a while");
+            assert_eq!(receiver.receive(&mut buffer, soon(&gone)), Err(Broken::Gone));
+        });
+        let there = AtomicBool::new(false);
+        let late = Patience::Until(Instant::now(), &there);
+        assert_eq!(receiver.receive(&mut buffer, late), Err(Broken::TimedOut));
+    }
+
+    #[test]
+    fn counters_and_lengths_that_cannot_be_are_refused() {
+        let (mut sender, mut receiver, shared) = pair(4096);
+        let gone = AtomicBool::new(false);
+        Lane(0).head(&shared).store(u64::MAX / 2, SeqCst);
+        assert_eq!(receiver.receive(&mut Vec::new(), soon(&gone)), Err(Broken::Malformed));
+        Lane(0).tail(&shared).store(77, SeqCst);
+        assert_eq!(sender.send([0; 3], b"x", soon(&gone)), Err(Broken::Malformed));
+        let (mut sender, mut receiver, _) = pair(1 << 20);
+        receiver.limit = 10;
+        sender.send([0; 3], &[0; 11], soon(&gone)).unwrap();
+        assert_eq!(receiver.receive(&mut Vec::new(), soon(&gone)), Err(Broken::Malformed));
+    }
+
+    #[test]
+    fn memory_that_is_not_sealed_is_not_attached() {
+        use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+        let file = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, 3 * 4096).unwrap();
+        assert!(Shared::attach(&file).is_err(), "of the right length, and either side could cut it short");
+        assert!(Shared::attach(std::fs::File::open("/dev/null").unwrap()).is_err());
+        assert!(Shared::create(5000).is_err(), "no power of two");
+    }
+}

@@ -1,7 +1,12 @@
 //! The command line, as clap reads it. Its text is what `tobari help` prints.
 
+mod infer;
+mod parse;
+
 use crate::cmd::search::{SearchVerb, ServeSearchArguments};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub(crate) use infer::{InferPlan, Protected, ResetName, WhoseCosts, WhosePolicy};
+pub(crate) use parse::parse_bytes;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tobari_core::curve::{Curve, PointEncoding};
@@ -117,6 +122,8 @@ pub(crate) enum BenchJob {
 /// A job with a plan.
 #[derive(Subcommand)]
 pub(crate) enum PlanJob {
+    /// An image through a network: which layer is done in a plain process or an enclave, in the clear or encrypted, by what has to be protected.
+    Infer(InferPlan),
     /// The reference job: encrypted vectors times a matrix, and a polynomial of the products.
     Memory(MemoryPlan),
     /// The paper's algorithm for the search, as a job: the positional Burrows-Wheeler transform under encryption.
@@ -351,26 +358,6 @@ impl BackendName {
             BackendName::Portable => Backend::Portable,
         }
     }
-}
-
-/// A number of bytes, with KiB, MiB, GiB or TiB behind it or nothing.
-pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || "expected a number of bytes, as in 512MiB or 1GiB".to_owned();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit: u64 = match unit.trim() {
-        "" | "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        "TiB" => 1 << 40,
-        _ => return Err(wrong()),
-    };
-    let bytes = number.parse::<f64>().map_err(|_| wrong())? * unit as f64;
-    if bytes < 1.0 || bytes > (1u64 << 60) as f64 {
-        return Err("expected at least one byte and at most 2^60".to_owned());
-    }
-    Ok(bytes as u64)
 }
 
 /// The least that a folder of the tier may be limited to: there is nothing to measure in less.

@@ -1,5 +1,7 @@
 //! `tobari plan`: what a job will do here, and why, before it does it.
 
+mod infer;
+
 use crate::args::{PanelArguments, PlanJob, RunArguments, SearchMethod};
 use crate::output::{self, Failure};
 use crate::reference::{self, Matrix, Pbwt, Reference};
@@ -13,6 +15,7 @@ use tobari_plan::plan::{Plan, bytes};
 /// Plans and prints.
 pub(crate) fn run(job: &PlanJob) -> Result<ExitCode, Failure> {
     match job {
+        PlanJob::Infer(arguments) => infer::run(arguments),
         PlanJob::Memory(arguments) => {
             let job = Reference::new(Matrix::new(arguments.working_set)?);
             explain(&job, &arguments.common, arguments.run)

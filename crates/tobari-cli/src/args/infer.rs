@@ -1,0 +1,70 @@
+//! Arguments of `infer`.
+
+use clap::{Args, ValueEnum};
+
+/// `tobari plan infer`
+#[derive(Args)]
+pub(crate) struct InferPlan {
+    /// What has to be protected, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "data", value_name = "WHAT")]
+    pub(crate) protect: Vec<Protected>,
+    /// The enclave's memory may be watched by side channels.
+    #[arg(long)]
+    pub(crate) side_channels: bool,
+    /// The host may do other than it was told, together with a user.
+    #[arg(long)]
+    pub(crate) active_host: bool,
+    /// Whether ciphertexts may be decrypted in the enclave between layers, to be encrypted anew.
+    #[arg(long, default_value = "none", value_name = "HOW")]
+    pub(crate) reset: ResetName,
+    /// There is no enclave: the user holds the key.
+    #[arg(long)]
+    pub(crate) without_enclave: bool,
+    /// Whose measurements.
+    #[arg(long, default_value = "paper", value_name = "WHOSE")]
+    pub(crate) costs: WhoseCosts,
+    /// Which plan: the cheapest, or what the paper's tables 11 and 12 say, for all cells of its tables 13 and 14.
+    #[arg(long, default_value = "optimal", value_name = "WHOSE")]
+    pub(crate) policy: WhosePolicy,
+    /// JSON lines.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What has to be protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Protected {
+    /// The user's data.
+    Data,
+    /// The model's weights.
+    Model,
+    /// That results are right.
+    Integrity,
+}
+
+/// What may be decrypted in the enclave between layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ResetName {
+    /// Nothing.
+    None,
+    /// What is masked.
+    Masked,
+    /// Activations, in the clear.
+    Plain,
+}
+
+/// Whose measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WhoseCosts {
+    /// The paper's tables 6 to 10.
+    Paper,
+}
+
+/// Which plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WhosePolicy {
+    /// The cheapest.
+    Optimal,
+    /// The paper's tables 11 and 12.
+    Paper,
+}

@@ -14,6 +14,7 @@ pub const TARGETS: &[Target] = &[
     ("call_messages", tobari_apps::call::fuzz_messages),
     ("call_room", tobari_apps::call::fuzz_room),
     ("enclave_evidence", tobari_enclave::fuzz_evidence),
+    ("infer_messages", tobari_apps::infer::fuzz_messages),
     ("lattice_wire", tobari_core::fuzz::lattice_wire),
     ("plan_check", tobari_plan::testing::fuzz_check),
     ("points", tobari_core::fuzz::points),

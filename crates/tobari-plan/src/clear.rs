@@ -154,6 +154,14 @@ impl ClearEngine {
         ClearError::Value { expected: format!("a vector of {} slots, {:?}", self.slots(), self.arithmetic) }
     }
 
+    /// Every row turned.
+    fn turned<T: Slot>(&self, a: &[T], steps: i64) -> Vec<T> {
+        let columns = self.columns as i64;
+        let turn = steps.rem_euclid(columns);
+        let source = |i: usize| ((i as i64 + turn) % columns) as usize;
+        (0..a.len()).map(|i| a[i - i % self.columns + source(i)]).collect()
+    }
+
     fn compute<T: Slot>(&self, op: Op, args: &[&[T]]) -> Result<Vec<T>, ClearError> {
         let zip = |a: &[T], b: &[T], work: &dyn Fn(T, T) -> T| -> Vec<T> {
             a.iter().zip(b).map(|(a, b)| work(*a, *b)).collect()
@@ -172,11 +180,21 @@ impl ClearEngine {
             }
             (Op::Scale(c), [a]) => a.iter().map(|a| a.product(self, T::constant(self, c))).collect(),
             (Op::Offset(c), [a]) => a.iter().map(|a| a.sum(self, T::constant(self, c))).collect(),
-            (Op::Rotate(steps) | Op::RotateHoisted(steps), [a]) => {
-                let columns = self.columns as i64;
-                let turn = steps.rem_euclid(columns);
-                let source = |i: usize| ((i as i64 + turn) % columns) as usize;
-                (0..a.len()).map(|i| a[i - i % self.columns + source(i)]).collect()
+            (Op::Rotate(steps) | Op::RotateHoisted(steps), [a]) => self.turned(a, steps),
+            (Op::Transform { baby, babies, giant, giants }, _) => {
+                let diagonals = usize::from(babies) * usize::from(giants);
+                let (inputs, weights) = args.split_at(args.len() / (1 + diagonals));
+                if diagonals == 0 || inputs.is_empty() || weights.len() != inputs.len() * diagonals {
+                    return Err(ClearError::Step(format!("expected {op} of vectors, found {}", args.len())));
+                }
+                let mut sum = vec![T::constant(self, 0); self.slots()];
+                for (place, w) in weights.iter().enumerate() {
+                    let (b, i) = (place % usize::from(babies), place / usize::from(babies) % inputs.len());
+                    let g = (place / (usize::from(babies) * inputs.len())) as i64;
+                    let product = zip(w, &self.turned(inputs[i], baby.wrapping_mul(b as i64)), &mul);
+                    sum = zip(&sum, &self.turned(&product, giant.wrapping_mul(g)), &add);
+                }
+                sum
             }
             (Op::Swap, [a]) if self.rows == 2 => [&a[self.columns..], &a[..self.columns]].concat(),
             (Op::Hoist | Op::Rescale | Op::LowerTo(_) | Op::Flood(_), [a]) => a.to_vec(),

@@ -32,7 +32,7 @@ pub struct TierSpeed {
 /// A table of measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
-    /// By operation, and `mul_plain`: seconds at levels, rising; of [`Op::Add`] and [`Op::Dot`] for each addition and for each product.
+    /// By operation, `mul_plain` and `dot_encrypted`: seconds at levels, rising; of [`Op::Add`] and [`Op::Dot`] for each addition and for each product.
     pub steps: BTreeMap<String, Vec<(u16, f64)>>,
     /// Bytes in memory that are exported and imported a second as [`Encoding::Raw`], by kind.
     pub raw: BTreeMap<Kind, [f64; 2]>,
@@ -81,7 +81,11 @@ impl CostModel for Costs {
             _ => 1,
         };
         let level = args.first().map_or(result.level, |arg| arg.level.max(result.level));
-        let name = if op == Op::Mul && args.len() == 2 { "mul_plain" } else { op.name() };
+        let name = match op {
+            Op::Mul if args.len() == 2 => "mul_plain",
+            Op::Dot if args.len() % 2 == 1 => "dot_encrypted",
+            _ => op.name(),
+        };
         let once = self.measured(name, level).unwrap_or_else(|| {
             // whatever is read and written, once through memory
             args.iter().chain([result]).map(|shape| shape.resident as f64).sum::<f64>() / 5e9

@@ -41,8 +41,8 @@ pub enum Op {
     Neg,
     /// `a b`. Of two encrypted values with a relinearisation key as third argument; the result is a level lower, rescaled.
     Mul,
-    /// `a_0 b_0 + a_1 b_1 + …` of `a_0, b_0, a_1, b_1, …`, every `b` plain: one step, because a sum that is streamed through memory costs more than its
-    /// products. The level stays.
+    /// `a_0 b_0 + a_1 b_1 + …` of `a_0, b_0, a_1, b_1, …`: one step, because a sum that is streamed through memory costs more than its
+    /// products. The level stays. Every `b` is plain; or all are encrypted and a relinearisation key comes last, which is used once, for the sum.
     Dot,
     /// `c a` for an integer.
     Scale(i64),
@@ -56,6 +56,19 @@ pub enum Op {
     Hoist,
     /// [`Op::Rotate`] of what was hoisted.
     RotateHoisted(i64),
+    /// `Σ_g ρ_(g giant)( Σ_(i,b) w_(g,i,b) ρ_(b baby)(a_i) )`, `b < babies` and `g < giants`: a linear map by its diagonals, in one step, because what rotations and sums
+    /// share is most of their cost. Arguments: the encrypted `a_i`; the plain `w`, by giant step, then `i`, then baby step; the keys of the baby steps but 0,
+    /// and that of one giant step if there are several. The level stays.
+    Transform {
+        /// Slots of a baby step.
+        baby: i64,
+        /// How many baby steps.
+        babies: u16,
+        /// Slots of a giant step.
+        giant: i64,
+        /// How many giant steps.
+        giants: u16,
+    },
     /// The same value a level lower: divided by its last prime, and its scale with it, or switched.
     Rescale,
     /// The same value at a lower level, without a division.
@@ -79,6 +92,7 @@ impl Op {
             Op::Swap => "swap",
             Op::Hoist => "hoist",
             Op::RotateHoisted(_) => "rotate_hoisted",
+            Op::Transform { .. } => "transform",
             Op::Rescale => "rescale",
             Op::LowerTo(_) => "lower_to",
             Op::Flood(_) => "flood",
@@ -117,7 +131,16 @@ impl Op {
                 key_fits(&args[2], level)?;
                 Some((Encrypted, level - 1))
             }
+            (Op::Dot, [pairs @ .., Key])
+                if pairs.len() >= 2 && pairs.len() % 2 == 0 && pairs.iter().all(|kind| *kind == Encrypted) =>
+            {
+                let (key, pairs) = args.split_last().ok_or("expected a key")?;
+                let level = pairs.iter().map(|arg| arg.level).min().unwrap_or(0);
+                key_fits(key, level)?;
+                Some((Encrypted, level))
+            }
             (Op::Dot, _) if kinds.chunks(2).all(|pair| pair[0] != Hoisted && pair[1..] == [Plain]) => vectors(args),
+            (Op::Transform { babies, giants, .. }, _) => transform(args, babies.into(), giants.into())?,
             (Op::Rotate(_) | Op::Swap, [Plain]) => Some((Plain, args[0].level)),
             (Op::Rotate(_) | Op::Swap, [Encrypted, Key]) | (Op::RotateHoisted(_), [Hoisted, Key]) => {
                 key_fits(&args[1], args[0].level)?;
@@ -143,7 +166,7 @@ impl Op {
     /// How many arguments it takes, at least and at most.
     pub(crate) fn arity(self) -> (usize, usize) {
         match self {
-            Op::Add | Op::Dot => (2, usize::MAX),
+            Op::Add | Op::Dot | Op::Transform { .. } => (2, usize::MAX),
             Op::Sub | Op::RotateHoisted(_) => (2, 2),
             Op::Mul => (2, 3),
             Op::Rotate(_) | Op::Swap => (1, 2),
@@ -157,6 +180,9 @@ impl fmt::Display for Op {
         match self {
             Op::Scale(c) | Op::Offset(c) => write!(f, "{} {c}", self.name()),
             Op::Rotate(steps) | Op::RotateHoisted(steps) => write!(f, "{} {steps}", self.name()),
+            Op::Transform { baby, babies, giant, giants } => {
+                write!(f, "{} {babies} by {baby}, {giants} by {giant}", self.name())
+            }
             Op::LowerTo(level) => write!(f, "{} {level}", self.name()),
             Op::Flood(bits) => write!(f, "{} {bits}", self.name()),
             _ => f.write_str(self.name()),
@@ -176,6 +202,21 @@ pub enum Kind {
     Hoisted,
     /// A key that a server computes with, public.
     Key,
+}
+
+/// The result of [`Op::Transform`]; none for arguments of other kinds or of another number.
+fn transform(args: &[Shape], babies: usize, giants: usize) -> Result<Option<(Kind, u16)>, String> {
+    let count = |from: usize, kind| args[from..].iter().take_while(|arg| arg.kind == kind).count();
+    let inputs = count(0, Kind::Encrypted);
+    let weights = count(inputs, Kind::Plain);
+    let keys = count(inputs + weights, Kind::Key);
+    let level = args[..inputs].iter().map(|arg| arg.level).min();
+    args[inputs + weights..][..keys].iter().try_for_each(|key| key_fits(key, level.unwrap_or(0)))?;
+    let good = inputs + weights + keys == args.len()
+        && babies.min(giants) > 0
+        && weights == inputs * babies * giants
+        && keys == babies - 1 + usize::from(giants > 1);
+    Ok(level.filter(|_| good).map(|level| (Kind::Encrypted, level)))
 }
 
 fn key_fits(key: &Shape, level: u16) -> Result<(), String> {
@@ -373,7 +414,11 @@ impl Program {
     pub fn add_step(&mut self, op: Op, args: &[Value], shape: Shape) -> Result<Value, ProgramError> {
         let (step, value) = (self.steps.len(), Value(self.len().try_into().map_err(|_| ProgramError::TooLong)?));
         let (least, most) = op.arity();
-        if args.len() < least || args.len() > most || (op == Op::Dot && args.len() % 2 == 1) {
+        let pairs = match args {
+            [.., last] if *last < value && self.shape(*last).kind == Kind::Key => args.len() - 1,
+            _ => args.len(),
+        };
+        if args.len() < least || args.len() > most || (op == Op::Dot && (pairs < 2 || pairs % 2 == 1)) {
             let expected = if most == usize::MAX { format!("{least} or more") } else { format!("{least} to {most}") };
             return Err(ProgramError::Arguments { step, op, expected, found: args.len() });
         }

@@ -7,7 +7,9 @@
 
 use super::{EngineError, Sizes, check_length, check_shape, put};
 use std::borrow::Cow;
-use tobari_core::ckks::{Ciphertext, Encoder, EvaluationKeys, Evaluator, Hoisted, OperationError, Plaintext, Scale};
+use tobari_core::ckks::{
+    Ciphertext, Encoder, EvaluationKeys, Evaluator, Grid, Hoisted, OperationError, Plaintext, Scale,
+};
 use tobari_core::params::LatticeParameters;
 use tobari_core::rlwe::EvaluationKey;
 use tobari_core::wire::{self, words};
@@ -71,6 +73,14 @@ impl CkksValue {
         }
     }
 
+    /// The same, moved out.
+    pub fn into_ciphertext(self) -> Option<Ciphertext> {
+        match self.0 {
+            Inner::Ciphertext(ciphertext) => Some(ciphertext),
+            _ => None,
+        }
+    }
+
     fn parameters(&self) -> Option<&LatticeParameters> {
         match &self.0 {
             Inner::Ciphertext(ciphertext) => Some(ciphertext.parameters()),
@@ -120,10 +130,32 @@ impl CkksEngine {
     /// [`EngineError`] for numbers that the encoder refuses, or no such level.
     pub fn numbers(&self, slots: &[f64], scale: &Scale, level: u16) -> Result<CkksValue, EngineError> {
         let encoded = self.encoder.encode(slots, scale, self.sizes().primes(level)?)?;
+        Ok(self.plaintext(slots, encoded))
+    }
+
+    /// Real numbers as a diagonal of [`Op::Transform`], which serves as another plaintext, too.
+    ///
+    /// # Errors
+    /// As [`Self::numbers`].
+    pub fn diagonal(&self, slots: &[f64], scale: &Scale, level: u16) -> Result<CkksValue, EngineError> {
+        let encoded = self.encoder.encode_diagonal(slots, scale, self.sizes().primes(level)?)?;
+        Ok(self.plaintext(slots, encoded))
+    }
+
+    fn plaintext(&self, slots: &[f64], encoded: Plaintext) -> CkksValue {
         let mut all = Zeroizing::new(Vec::with_capacity(self.encoder.slots()));
         all.extend_from_slice(slots);
         all.resize(self.encoder.slots(), 0.0);
-        Ok(CkksValue(Inner::Plaintext(Numbers { slots: all, encoded })))
+        CkksValue(Inner::Plaintext(Numbers { slots: all, encoded }))
+    }
+
+    /// The same real number in all slots, without a transform.
+    ///
+    /// # Errors
+    /// As [`Self::numbers`].
+    pub fn constant(&self, value: f64, scale: &Scale, level: u16) -> Result<CkksValue, EngineError> {
+        let encoded = self.encoder.encode_constant(value, scale, self.sizes().primes(level)?)?;
+        Ok(self.plaintext(&Zeroizing::new(vec![value; self.encoder.slots()]), encoded))
     }
 
     /// The only key of these.
@@ -153,6 +185,16 @@ impl CkksEngine {
         let slots = 8 * self.encoder.slots() as u64;
         let stored = slots + 8 * (1 + self.parameters.data_primes() as u64);
         Ok(Shape { kind: Kind::Plain, level, resident: self.sizes().rows(data) + slots, packed: stored, raw: stored })
+    }
+
+    /// The shape of a diagonal: it has rows for the special primes, too.
+    ///
+    /// # Errors
+    /// [`EngineError::Level`].
+    pub fn diagonal_shape(&self, level: u16) -> Result<Shape, EngineError> {
+        let shape = self.plaintext_shape(level)?;
+        let special = self.sizes().rows(self.parameters.ring().special_primes().len());
+        Ok(Shape { resident: shape.resident + special, ..shape })
     }
 
     /// The shape of a key for rotations.
@@ -240,10 +282,15 @@ impl CkksEngine {
                 evaluator.mul_rescale(&*self.lowered(a, least)?, &*self.lowered(b, least)?, keys)?
             }
             (Op::Mul, [Inner::Ciphertext(a), Inner::Plaintext(b)]) => evaluator.mul_plain(a, &b.encoded)?,
+            (Op::Dot, [pairs @ .., Inner::Key(keys)]) => self.dot_encrypted(pairs, keys, level)?,
             (Op::Dot, pairs) => self.dot(step, pairs, level)?,
             (Op::Rotate(steps), [Inner::Ciphertext(a), Inner::Key(keys)]) => evaluator.rotate(a, steps, keys)?,
             (Op::RotateHoisted(steps), [Inner::Hoisted(a), Inner::Key(keys)]) => {
                 evaluator.rotate_hoisted(a, steps, keys)?
+            }
+            (Op::Transform { baby, babies, giant, giants }, args) => {
+                let grid = Grid { baby, babies: babies.into(), giant, giants: giants.into() };
+                self.transform(grid, args, level)?
             }
             (Op::Rescale, [Inner::Ciphertext(a)]) => evaluator.rescale(a)?,
             (Op::LowerTo(_), [Inner::Ciphertext(a)]) => evaluator.drop_to(a, level)?,
@@ -301,15 +348,47 @@ impl CkksEngine {
         if products.is_empty() { into_ciphertext(sum) } else { self.sum(Op::Dot, &terms, level) }
     }
 
+    /// A map by its diagonals; arguments stand as their kinds were checked.
+    fn transform(&self, grid: Grid, args: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
+        let (mut inputs, mut weights, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        for arg in args {
+            match arg {
+                Inner::Ciphertext(a) => inputs.push(self.lowered(a, level)?),
+                Inner::Plaintext(w) => weights.push(&w.encoded),
+                Inner::Key(key) => keys.push(key),
+                Inner::Hoisted(_) => return Err(EngineError::Malformed("kind")),
+            }
+        }
+        let inputs: Vec<&Ciphertext> = inputs.iter().map(|a| &**a).collect();
+        Ok(self.evaluator.transform_sum(&inputs, &weights, grid, &keys)?)
+    }
+
+    /// Products of ciphertexts in three parts, and one relinearisation of their sum.
+    fn dot_encrypted(&self, pairs: &[&Inner], keys: &EvaluationKeys, level: usize) -> Result<Ciphertext, EngineError> {
+        let mut sum: Option<Ciphertext> = None;
+        for pair in pairs.chunks(2) {
+            let [Inner::Ciphertext(a), Inner::Ciphertext(b)] = pair else { return Err(unexpected(Op::Dot)) };
+            let product = self.evaluator.tensor(&*self.lowered(a, level)?, &*self.lowered(b, level)?)?;
+            match &mut sum {
+                None => sum = Some(product),
+                Some(sum) => self.evaluator.add_assign(sum, &product)?,
+            }
+        }
+        Ok(self.evaluator.relinearize(&sum.ok_or_else(|| unexpected(Op::Dot))?, keys)?)
+    }
+
     /// The numbers of stored bytes: a scale, then slots.
-    fn read_numbers(&self, bytes: &[u8], level: u16) -> Result<CkksValue, EngineError> {
+    fn read_numbers(&self, bytes: &[u8], shape: &Shape) -> Result<CkksValue, EngineError> {
+        let level = shape.level;
         let words = bytes.as_chunks::<8>().0;
         let (scale, slots) = words.split_at_checked(1 + self.parameters.data_primes()).unwrap_or_default();
         let mut exponents = scale.iter().map(|bytes| i64::from_le_bytes(*bytes));
         let log2 = exponents.next().ok_or(EngineError::Malformed("scale"))?;
         let scale = Scale::from_exponents(log2, exponents.collect()).ok_or(EngineError::Malformed("scale"))?;
         let slots: Vec<f64> = slots.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
-        self.numbers(&Zeroizing::new(slots), &scale, level)
+        let slots = Zeroizing::new(slots);
+        let diagonal = shape.resident == self.diagonal_shape(level)?.resident;
+        if diagonal { self.diagonal(&slots, &scale, level) } else { self.numbers(&slots, &scale, level) }
     }
 }
 
@@ -350,10 +429,7 @@ fn as_numbers(op: Op, value: &CkksValue) -> Result<&Numbers, EngineError> {
 }
 
 fn into_ciphertext(value: CkksValue) -> Result<Ciphertext, EngineError> {
-    match value.0 {
-        Inner::Ciphertext(ciphertext) => Ok(ciphertext),
-        _ => Err(EngineError::Value { expected: "a ciphertext".to_owned() }),
-    }
+    value.into_ciphertext().ok_or_else(|| EngineError::Value { expected: "a ciphertext".to_owned() })
 }
 
 impl Shapes for CkksEngine {
@@ -451,7 +527,7 @@ impl Engine for CkksEngine {
                 let ciphertext = into_ciphertext(self.ciphertext(of_ciphertext()?)?)?;
                 CkksValue(Inner::Hoisted(self.evaluator.hoist(&ciphertext)?.into_owned()))
             }
-            Kind::Plain => self.read_numbers(bytes, shape.level)?,
+            Kind::Plain => self.read_numbers(bytes, shape)?,
             Kind::Key => self.key(match encoding {
                 Encoding::Packed => wire::decode_ckks_evaluation_keys(bytes, parameters)?,
                 Encoding::Raw => words::read_ckks_evaluation_key(bytes, parameters)?,

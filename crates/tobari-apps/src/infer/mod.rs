@@ -11,10 +11,36 @@
 //!
 //! The paper (privacy-preserving inference with homomorphic encryption and isolated execution) measures six ways to combine encryption and an enclave
 //! on one network; the room computes the same network and others of its family.
+//!
+//! | room | has |
+//! |---|---|
+//! | [`model`] | maps and squares |
+//! | [`layout`] | where numbers stand in slots, and the diagonals of the maps |
+//! | [`program`] | a stage on any machine: in the clear, which simulates it slot by slot, recorded, or under encryption |
+//! | [`compile`] | levels and scales; the stages as programs and segments; what a client may know ([`compile::Card`]) |
+//! | [`precision`] | errors and ranges, before anything runs |
+//! | [`client`] | keys, images, answers |
+//! | [`server`] | runs without a secret; weights in the clear or encrypted; what it hides of an answer |
+//! | [`messages`] | bytes |
+//! | [`batched`] | thousands of images at once, with a plain model or an encrypted one, and a check of its linear maps |
+//! | [`placement`] | which layer is done where, and in which form, by what has to be protected |
+//! | [`paper`] | the paper's costs and policy |
+//!
+//! # Who sees what
+//! The server sees ciphertexts, and weights unless they are encrypted. The client sees what it decrypts: logits, of which it should show no more than a label
+//! ([`client`]), and hidden partial sums ([`server`]). Which layout, how many stages and how long they take is public.
 
 pub mod batched;
+pub mod client;
+pub mod compile;
+pub mod layout;
+pub mod messages;
 pub mod model;
 pub mod paper;
 pub mod placement;
+pub mod precision;
+pub mod program;
+pub mod server;
 
+pub use messages::fuzz_messages;
 pub use model::{Map, Model, ModelError, Stage, Volume};

@@ -60,6 +60,11 @@ impl Plaintext {
         &self.scale
     }
 
+    /// Whether it is over the special primes, too ([`Encoder::encode_diagonal`]).
+    pub fn is_diagonal(&self) -> bool {
+        self.element.basis().special() > 0
+    }
+
     /// The element, by values: its residues are the same on every machine.
     pub fn element(&self) -> &Poly<Eval> {
         &self.element
@@ -185,6 +190,17 @@ impl Encoder {
         let ring = self.parameters.ring();
         let coefficients = self.coefficients(slots, scale, level)?;
         let element = lift(ring, ring.basis(level), &coefficients).forward();
+        Ok(Plaintext { parameters: self.parameters.clone(), element, scale: scale.clone() })
+    }
+
+    /// Real numbers for [`Evaluator::transform_sum`](super::Evaluator::transform_sum): over the special primes, too. It serves wherever another plaintext does.
+    ///
+    /// # Errors
+    /// [`EncodeError`] for what does not fit.
+    pub fn encode_diagonal(&self, slots: &[f64], scale: &Scale, level: usize) -> Result<Plaintext, EncodeError> {
+        let ring = self.parameters.ring();
+        let coefficients = self.coefficients(slots.iter().copied().map(Complex::from), scale, level)?;
+        let element = lift(ring, ring.key_basis(level), &coefficients).forward();
         Ok(Plaintext { parameters: self.parameters.clone(), element, scale: scale.clone() })
     }
 

@@ -78,6 +78,17 @@ pub enum OperationError {
         /// The level of the ciphertext.
         level: usize,
     },
+    /// A plaintext that is over the data primes alone.
+    #[error("expected a plaintext over the special primes, too, found one without")]
+    NoDiagonal,
+    /// Not as many ciphertexts, plaintexts and keys as the steps say.
+    #[error("expected {expected} plaintexts and {keys} keys, found others")]
+    Grid {
+        /// Plaintexts.
+        expected: usize,
+        /// Keys.
+        keys: usize,
+    },
     /// A product that has three parts still.
     #[error("expected a relinearised ciphertext, found a product of three parts")]
     ThreeParts,
@@ -569,7 +580,7 @@ impl Evaluator {
         check_scales(a.scale(), b.scale())
     }
 
-    fn check_plain(&self, a: &Ciphertext, p: &Plaintext) -> Result<(), OperationError> {
+    pub(super) fn check_plain(&self, a: &Ciphertext, p: &Plaintext) -> Result<(), OperationError> {
         self.check(a)?;
         if *p.parameters() != self.parameters {
             return Err(OperationError::OtherParameters);
@@ -584,6 +595,6 @@ pub(super) fn check_scales(left: &Scale, right: &Scale) -> Result<(), OperationE
     if left == right { Ok(()) } else { Err(error()) }
 }
 
-fn check_two_parts(a: &Ciphertext) -> Result<(), OperationError> {
+pub(super) fn check_two_parts(a: &Ciphertext) -> Result<(), OperationError> {
     if a.needs_relinearization() { Err(OperationError::ThreeParts) } else { Ok(()) }
 }

@@ -66,4 +66,4 @@ pub use keys::EvaluationKeys;
 pub use precision::{Estimate, Estimator, Precision};
 pub use release::{Decryptor, FloodBudget, ReleaseError};
 pub use scale::Scale;
-pub use transform::LinearTransform;
+pub use transform::{Grid, LinearTransform};

@@ -3,13 +3,13 @@
 
 use super::ciphertext::Ciphertext;
 use super::embedding::Complex;
-use super::encode::{EncodeError, Encoder};
-use super::evaluator::{Evaluator, OperationError};
+use super::encode::{EncodeError, Encoder, Plaintext};
+use super::evaluator::{Evaluator, OperationError, check_scales, check_two_parts};
 use super::keys::EvaluationKeys;
 use super::precision::{Estimate, Estimator};
 use super::scale::Scale;
 use crate::params::LatticeParameters;
-use crate::rlwe::LinearMap;
+use crate::rlwe::{Diagonals, LinearMap};
 use std::collections::BTreeMap;
 
 /// A matrix by its diagonals, prepared for a level: slot `j` of the result is `Σ_d m_d[j] x_(j+d)`, slots being counted modulo `N/2`.
@@ -120,6 +120,79 @@ impl Evaluator {
         let found = found.collect::<Result<BTreeMap<_, _>, OperationError>>()?;
         let [c0, c1] = a.inner().parts() else { return Err(OperationError::ThreeParts) };
         let parts = self.switcher().transform([c0, c1], &transform.map, |step| found[&step]);
+        Ok(self.of_parts(parts.into(), &scale))
+    }
+}
+
+/// Diagonals `g giant + b baby`, `g < giants` and `b < babies`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grid {
+    /// Slots of a baby step.
+    pub baby: i64,
+    /// Baby steps, 0 among them.
+    pub babies: usize,
+    /// Slots of a giant step.
+    pub giant: i64,
+    /// Giant steps, 0 among them.
+    pub giants: usize,
+}
+
+impl Grid {
+    /// The keys that it needs: one for each baby step but 0, then one for a giant step if there are several.
+    pub fn rotations(&self) -> impl Iterator<Item = i64> {
+        let giant = (self.giants > 1).then_some(self.giant);
+        let baby = self.baby;
+        (1..self.babies as i64).map(move |b| b * baby).chain(giant)
+    }
+}
+
+impl Evaluator {
+    /// `Σ_g ρ_(g giant)( Σ_(i,b) w_(g,i,b) ρ_(b baby)(a_i) )`: a sum of maps of several ciphertexts, hoisted twice; giant steps by Horner's rule, so that one key
+    /// serves them all. `weights` by giant step, then by ciphertext, then by baby step, each turned back by its giant step and encoded by
+    /// [`Encoder::encode_diagonal`]; `keys` as [`Grid::rotations`] says. The scale is the product: see [`Self::rescale`].
+    ///
+    /// # Errors
+    /// [`OperationError`] if parameters, levels or scales differ, weights or keys are not as many as the grid says, or the product has no room.
+    pub fn transform_sum(
+        &self,
+        inputs: &[&Ciphertext],
+        weights: &[&Plaintext],
+        grid: Grid,
+        keys: &[&EvaluationKeys],
+    ) -> Result<Ciphertext, OperationError> {
+        let (expected, count) = (inputs.len() * grid.babies * grid.giants, grid.rotations().count());
+        let (Some(first), Some(weight), true) =
+            (inputs.first(), weights.first(), weights.len() == expected && keys.len() == count)
+        else {
+            return Err(OperationError::Grid { expected, keys: count });
+        };
+        let scale = self.product(first.scale(), weight.scale(), first.level())?;
+        for a in inputs {
+            self.check_levels(first, a)?;
+            check_two_parts(a)?;
+            check_scales(first.scale(), a.scale())?;
+        }
+        for p in weights {
+            self.check_plain(first, p)?;
+            check_scales(weight.scale(), p.scale())?;
+            if !p.is_diagonal() {
+                return Err(OperationError::NoDiagonal);
+            }
+        }
+        let found = grid.rotations().zip(keys).map(|(step, keys)| {
+            self.check_keys(keys)?;
+            keys.rotation(keys.step(step), first.level())
+        });
+        let mut babies = found.collect::<Result<Vec<_>, OperationError>>()?;
+        let giant = if grid.giants > 1 { babies.pop() } else { None };
+        let mut diagonals = Vec::with_capacity(inputs.len());
+        for (i, a) in inputs.iter().enumerate() {
+            let [c0, c1] = a.inner().parts() else { return Err(OperationError::ThreeParts) };
+            let of = |g: usize| &weights[(g * inputs.len() + i) * grid.babies..][..grid.babies];
+            let plaintexts = (0..grid.giants).flat_map(of).map(|p| p.element()).collect();
+            diagonals.push(Diagonals { parts: [c0, c1], plaintexts });
+        }
+        let parts = self.switcher().transform_sum(&diagonals, &babies, giant);
         Ok(self.of_parts(parts.into(), &scale))
     }
 }

@@ -95,7 +95,89 @@ impl LinearMap {
     }
 }
 
+/// A ciphertext and its diagonals over the data primes of its level and the special ones: giant step by giant step, the baby steps in order.
+pub(crate) struct Diagonals<'a> {
+    pub(crate) parts: [&'a Poly<Eval>; 2],
+    pub(crate) plaintexts: Vec<&'a Poly<Eval>>,
+}
+
 impl KeySwitcher {
+    /// The sum of maps of several ciphertexts whose diagonals stand in a grid: `babies` are the keys of all baby steps but 0, `giant` that of one giant step,
+    /// which is taken again and again (Horner's rule). A row of a key is read once for all ciphertexts.
+    ///
+    /// # Panics
+    /// If there is no ciphertext, they have unlike numbers of diagonals, not a multiple of the baby steps, several giant steps without a key, or
+    /// a key or a plaintext is of other parameters or a lower level.
+    pub(crate) fn transform_sum(
+        &self,
+        inputs: &[Diagonals<'_>],
+        babies: &[&GaloisKey],
+        giant: Option<&GaloisKey>,
+    ) -> [Poly<Eval>; 2] {
+        let count = babies.len() + 1;
+        let mut sums = self.grid_sums(inputs, babies, inputs[0].plaintexts.len() / count).into_iter().rev();
+        let Some(mut total) = sums.next() else { panic!("a giant step at least") };
+        for sum in sums {
+            let Some(galois) = giant else { panic!("a key for giant steps") };
+            let [w0, w1] = &total;
+            let [mut x0, x1] = self.product_once(&self.divide(w1), &galois.key);
+            x0.add_assign(w0);
+            total = [x0, x1].map(|x| x.automorphism(&galois.automorphism));
+            total.iter_mut().zip(&sum).for_each(|(total, sum)| total.add_assign(sum));
+        }
+        total.map(|part| self.divide(&part))
+    }
+
+    /// For each giant step `P Σ_(i,b) w ρ_b(c_i)`, modulo `Q P`.
+    fn grid_sums(&self, inputs: &[Diagonals<'_>], babies: &[&GaloisKey], giants: usize) -> Vec<[Poly<Eval>; 2]> {
+        let ring = inputs[0].parts[0].ring();
+        let digits: Vec<_> = inputs.iter().map(|input| self.digits(input.parts[1])).collect();
+        let (basis, degree, kernels, count) = (digits[0].basis(), ring.degree(), RingKernels::best(), babies.len() + 1);
+        let mut sums: Vec<[Poly<Eval>; 2]> = (0..giants).map(|_| [(); 2].map(|()| Poly::any(ring, basis))).collect();
+        let mut scratch = ring.scratch(2 * count * inputs.len() + 2);
+        let (turned, product) = scratch.split_at_mut(2 * count * inputs.len() * degree);
+        let product = product.split_at_mut(degree);
+        for row in 0..basis.rows() {
+            let q = ring.table(basis, row).modulus();
+            let special = q.factor(self.special(q));
+            let mut places = turned.chunks_exact_mut(2 * degree);
+            for baby in std::iter::once(None).chain(babies.iter().map(Some)) {
+                for (input, digits) in inputs.iter().zip(&digits) {
+                    let Some(out) = places.next() else { unreachable!("a place for each") };
+                    let own = (row < basis.data()).then(|| input.parts.map(|part| part.row(row)));
+                    let (out0, out1) = out.split_at_mut(degree);
+                    if let Some(galois) = baby {
+                        self.product_row(row, &digits.row(row), basis, &galois.key, [&mut *product.0, &mut *product.1]);
+                        if let Some([c0, _]) = own {
+                            (kernels.scale_add_assign)(q, product.0, c0, special);
+                        }
+                        galois.automorphism.permute(product.0, out0);
+                        galois.automorphism.permute(product.1, out1);
+                    } else {
+                        out0.fill(0);
+                        out1.fill(0);
+                        if let Some([c0, c1]) = own {
+                            (kernels.scale_add_assign)(q, out0, c0, special);
+                            (kernels.scale_add_assign)(q, out1, c1, special);
+                        }
+                    }
+                }
+            }
+            for (giant, sum) in sums.iter_mut().enumerate() {
+                for (half, sum) in sum.iter_mut().enumerate() {
+                    let pair = |place: usize| {
+                        let (baby, input) = (place / inputs.len(), place % inputs.len());
+                        let plaintext = inputs[input].plaintexts[giant * count + baby];
+                        (&turned[(2 * place + half) * degree..][..degree], plaintext.row_of(basis, row))
+                    };
+                    let pairs: Vec<_> = (0..count * inputs.len()).map(pair).collect();
+                    (kernels.inner_product)(q, sum.row_mut(row), &pairs);
+                }
+            }
+        }
+        sums
+    }
+
     /// The map of a ciphertext; `key` has one for every step of the schedule, of its level.
     ///
     /// # Panics

@@ -37,7 +37,7 @@ mod switch;
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub(crate) use evaluation_keys::{EvaluationKeys, GaloisKey, conjugation, rotation};
 pub use keys::{PublicKey, SecretKey};
-pub(crate) use linear::LinearMap;
+pub(crate) use linear::{Diagonals, LinearMap};
 pub use noise::Noise;
 pub use switch::{Digits, EvaluationKey, KeySwitcher};
 

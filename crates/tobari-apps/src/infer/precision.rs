@@ -1,0 +1,270 @@
+//! How precise logits will be, and whether numbers fit: told before anything is encrypted.
+//!
+//! # What is counted
+//! Errors are taken for independent from slot to slot, with a deviation `σ` that a stage carries on, `‖w‖₂` being the largest Euclidean norm of a row and `v` a bound of what
+//! comes in, `D` the products of an output ciphertext, `F` its folds:
+//!
+//! | from | adds to `σ²` of the sums |
+//! |---|---|
+//! | what comes in, and its rotations | `‖w‖₂² (σ_in² + σ_switch²)` |
+//! | weights as they are encoded, or encrypted | `2^F D v² σ_w²`: in every slot, also where the weight is 0 |
+//! | giant steps | `2^F G σ_switch²`, at the scale of products |
+//! | relinearisations of encrypted weights | likewise, one for each giant step |
+//! | a division by a prime | `2^F σ_rescale²` |
+//! | folds | `2^F σ_switch²`, at the scale of sums |
+//! | offsets | `σ_encode²`, or of an encryption |
+//!
+//! and a square of numbers up to `R` gives `4 R² σ² + 2 σ⁴ + σ_product²`. The `σ` of operations are those that the core's [`Estimator`] bounds: it bounds polynomials by six
+//! deviations, and products of two by thirty-six. **The stated error is `6 σ`**: a model, not a proof; tests hold measured errors to it. It is a bound of logits before they are
+//! multiplied by the model's power of two.
+//!
+//! # Ranges
+//! A stage's sums are said to stay within a range ([`Ranges`]): of training images, or the worst that pixels from 0 to 1 can do. Where a number with its error could reach half
+//! the modulus it would wrap around: such a stage is refused, by its name.
+
+use super::compile::{Compiled, Flow};
+use super::model::Model;
+use tobari_core::ckks::{Estimate, Estimator, Scale};
+
+/// The largest absolute values of the sums of each stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranges(pub Vec<f64>);
+
+impl Ranges {
+    /// The same for every stage: 1 is what models are folded for.
+    pub fn all(model: &Model, most: f64) -> Self {
+        Self(vec![most; model.stages().len()])
+    }
+
+    /// The largest that any pixels from 0 to 1 lead to, each number taken for itself.
+    pub fn worst(model: &Model) -> Self {
+        // neither pixels nor squares are negative
+        let mut most = vec![1.0; model.input().len()];
+        let mut ranges = Vec::with_capacity(model.stages().len());
+        for stage in model.stages() {
+            let sum = |output: usize| {
+                let (mut high, mut low) = (stage.bias[output], stage.bias[output]);
+                for (input, weight) in stage.row(output) {
+                    let term = weight * most[input];
+                    high += term.max(0.0);
+                    low += term.min(0.0);
+                }
+                high.abs().max(low.abs())
+            };
+            let sums: Vec<f64> = (0..stage.output.len()).map(sum).collect();
+            ranges.push(sums.iter().copied().fold(0.0, f64::max));
+            most = sums.iter().map(|u| u * u).collect();
+        }
+        Self(ranges)
+    }
+
+    /// The largest of some images, times a margin.
+    pub fn of_images<'a>(model: &Model, images: impl IntoIterator<Item = &'a [f64]>, margin: f64) -> Self {
+        let mut ranges = vec![0.0f64; model.stages().len()];
+        for image in images {
+            let mut values = image.to_vec();
+            for (stage, range) in model.stages().iter().zip(&mut ranges) {
+                let sum = |output: usize| {
+                    stage.bias[output] + stage.row(output).iter().map(|(i, w)| w * values[*i]).sum::<f64>()
+                };
+                let sums: Vec<f64> = (0..stage.output.len()).map(sum).collect();
+                *range = sums.iter().fold(*range, |most, u| u.abs().max(most));
+                values = sums.iter().map(|u| u * u).collect();
+            }
+        }
+        Self(ranges.into_iter().map(|range| range * margin).collect())
+    }
+}
+
+/// What is foretold of a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageReport {
+    /// Its name.
+    pub name: String,
+    /// Data primes of what comes in.
+    pub primes: usize,
+    /// The range of its sums.
+    pub range: f64,
+    /// What they are off by: six deviations.
+    pub error: f64,
+    /// Bits between the largest number, at its scale, and half the modulus, where they are fewest.
+    pub headroom_bits: f64,
+}
+
+/// Why a model should not run.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrecisionError {
+    /// Numbers could wrap around.
+    #[error("stage {stage}: expected numbers below {most}, found a range of {found}")]
+    Range {
+        /// Its name.
+        stage: String,
+        /// What they must be below.
+        most: f64,
+        /// The range.
+        found: f64,
+    },
+    /// Too large an error.
+    #[error("stage {stage}: expected an error of at most {most}, found {found}")]
+    Error {
+        /// Its name.
+        stage: String,
+        /// The most.
+        most: f64,
+        /// What is foretold.
+        found: f64,
+    },
+    /// Another number of ranges than of stages.
+    #[error("expected a range for each of {expected} stages, found {found}")]
+    Ranges {
+        /// Stages.
+        expected: usize,
+        /// Ranges.
+        found: usize,
+    },
+}
+
+/// Bits that must be left.
+const LEAST_HEADROOM: f64 = 1.0;
+
+/// What is foretold of every stage of a model, which must be the one that was compiled; `most` is the largest error that a stage's sums may have.
+///
+/// # Errors
+/// [`PrecisionError`] with the name of the first stage whose numbers do not fit, or whose error is larger.
+pub fn report(
+    compiled: &Compiled,
+    model: &Model,
+    ranges: &Ranges,
+    most: f64,
+) -> Result<Vec<StageReport>, PrecisionError> {
+    let (expected, found) = (compiled.len(), ranges.0.len());
+    if expected != found {
+        return Err(PrecisionError::Ranges { expected, found });
+    }
+    let estimator = Estimator::new(compiled.parameters());
+    let mut reports = Vec::with_capacity(found);
+    let (mut largest, mut deviation) = (1.0f64, None);
+    for (number, range) in ranges.0.iter().copied().enumerate() {
+        let noise = Noise { compiled, estimator: &estimator, number };
+        let incoming = match (deviation, compiled.options().flow) {
+            (Some(deviation), Flow::Through) => deviation,
+            // encrypted anew, from numbers that have the error that they have
+            (carried, _) => f64::hypot(noise.fresh(largest), carried.unwrap_or(0.0)),
+        };
+        let norm = norm(model, number);
+        let sums = noise.sums(incoming, largest, norm);
+        let (headroom, room) = noise.headroom(range, sums);
+        let stage = model.stages()[number].name.clone();
+        if headroom < LEAST_HEADROOM || headroom.is_nan() {
+            return Err(PrecisionError::Range { stage, most: room, found: range });
+        }
+        let error = 6.0 * sums;
+        if error > most || error.is_nan() {
+            return Err(PrecisionError::Error { stage, most, found: error });
+        }
+        let primes = compiled.stage(number).manner.primes;
+        reports.push(StageReport { name: stage, primes, range, error, headroom_bits: headroom });
+        deviation = Some(noise.square(range, sums));
+        largest = range * range;
+    }
+    Ok(reports)
+}
+
+/// The largest Euclidean norm of a row.
+fn norm(model: &Model, stage: usize) -> f64 {
+    let stage = &model.stages()[stage];
+    let of = |output: usize| stage.row(output).iter().map(|(_, weight)| weight * weight).sum::<f64>();
+    (0..stage.output.len()).map(of).fold(0.0, f64::max).sqrt()
+}
+
+/// Deviations of one stage.
+struct Noise<'a> {
+    compiled: &'a Compiled,
+    estimator: &'a Estimator,
+    number: usize,
+}
+
+impl Noise<'_> {
+    /// Nothing, exactly.
+    fn nothing(&self, scale: &Scale, primes: usize) -> Estimate {
+        self.estimator.encoded(0.0, scale, primes)
+    }
+
+    /// Of numbers up to `most` as a client encrypts them.
+    fn fresh(&self, most: f64) -> f64 {
+        let (scales, primes) = (self.compiled.scales(self.number), self.compiled.stage(self.number).manner.primes);
+        self.estimator.encrypt_seeded(&self.estimator.encode(most, &scales.input, primes)).error() / 6.0
+    }
+
+    /// Of a key switch.
+    fn switch(&self, scale: &Scale, primes: usize) -> f64 {
+        self.estimator.switch(&self.nothing(scale, primes)).error() / 36.0
+    }
+
+    /// Of the sums, before the square.
+    fn sums(&self, incoming: f64, largest: f64, norm: f64) -> f64 {
+        let (stage, scales) = (self.compiled.stage(self.number), self.compiled.scales(self.number));
+        let (manner, linear) = (stage.manner, stage.linear);
+        let folds = if manner.fold { 2f64.powi(linear.folds.len() as i32) } else { 1.0 };
+        let outputs = linear.outputs.iter();
+        let terms = |output: &super::layout::Output| output.giants.iter().map(|giant| giant.terms.len()).sum::<usize>();
+        let products = outputs.clone().map(terms).max().unwrap_or(0) as f64;
+        let giants = outputs.clone().map(|output| output.giants.len()).max().unwrap_or(0) as f64;
+        let weights = outputs.flat_map(|output| &output.giants).flat_map(|giant| &giant.terms);
+        let most = weights.map(|term| term.weights.largest()).fold(0.0, f64::max);
+        let constant = |most: f64, scale: &Scale, primes: usize| {
+            let encoded = self.estimator.encode(most, scale, primes);
+            let made = if manner.encrypted { self.estimator.encrypt_seeded(&encoded) } else { encoded };
+            made.error() / 6.0
+        };
+        let squared = |x: f64| x * x;
+        let come = squared(norm) * (squared(incoming) + squared(self.switch(&scales.input, manner.primes)));
+        let encoded = products * squared(largest * constant(most, &scales.weights, manner.primes));
+        let switches = if manner.encrypted { 2.0 * giants } else { giants - 1.0 };
+        let turned = switches * squared(self.switch(&scales.products, manner.primes));
+        let divided = match manner.divide {
+            true => self.estimator.rescale(&self.nothing(&scales.products, manner.primes)).error() / 36.0,
+            false => 0.0,
+        };
+        let folded = if linear.folds.is_empty() { 0.0 } else { squared(self.switch(&scales.sums, manner.sums())) };
+        let offsets = squared(constant(1.0, &scales.sums, manner.sums()));
+        (come + folds * (encoded + turned + squared(divided) + folded) + offsets).sqrt()
+    }
+
+    /// Of the squares.
+    fn square(&self, range: f64, sums: f64) -> f64 {
+        let (stage, scales) = (self.compiled.stage(self.number), self.compiled.scales(self.number));
+        let own = match stage.manner.square {
+            true => {
+                let product = self.estimator.tensor(
+                    &self.nothing(&scales.sums, stage.manner.sums()),
+                    &self.nothing(&scales.sums, stage.manner.sums()),
+                );
+                self.estimator.rescale(&self.estimator.switch(&product)).error() / 36.0
+            }
+            false => 0.0,
+        };
+        (4.0 * range * range * sums * sums + 2.0 * sums.powi(4) + own * own).sqrt()
+    }
+
+    /// Bits that are left where they are fewest, and what the sums would have to be below for the least.
+    fn headroom(&self, range: f64, sums: f64) -> (f64, f64) {
+        let (manner, scales) = (self.compiled.stage(self.number).manner, self.compiled.scales(self.number));
+        let largest = range + 6.0 * sums;
+        let bits = |most: f64, scale: &Scale, primes: usize| {
+            let tables = &self.compiled.parameters().ring().data_primes()[..primes];
+            let modulus: f64 = tables.iter().map(|table| (table.modulus().value() as f64).log2()).sum();
+            let scale = scale.to_f64(self.compiled.parameters()).unwrap_or(f64::INFINITY);
+            modulus - 1.0 - scale.log2() - most.log2()
+        };
+        let products = bits(largest, &scales.products, manner.primes);
+        let sums = bits(largest, &scales.sums, manner.sums());
+        let mut least = products.min(sums);
+        if manner.square {
+            // a square takes twice the bits, so that half of what is missing counts
+            least = least.min(bits(largest * largest, &scales.results, manner.results()) / 2.0);
+        }
+        (least, largest * (least - LEAST_HEADROOM).exp2())
+    }
+}

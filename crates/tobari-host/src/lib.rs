@@ -9,7 +9,9 @@
 //! | [`cache`] | measurements, kept for the next run |
 //! | `enclave` | an enclave in a process of its own, without hardware (Linux) |
 //! | [`files`] | whole files, read within a limit and written whole or not at all |
+//! | [`images`] | pictures of digits in: `idx` and PNG, brought into the form that a network was trained on |
 //! | [`memory`] | an allocator for large objects: huge pages, and nothing kept that nobody uses |
+//! | [`onnx`] | networks from ONNX files and back |
 //! | [`process`] | this executable started again as a server, and a search of a process's memory |
 //! | [`run`] | a checked plan, carried out by threads and a tier |
 //! | [`store`] | a disk tier: objects that leave memory and come back |
@@ -22,7 +24,9 @@ pub mod cache;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub mod enclave;
 pub mod files;
+pub mod images;
 pub mod memory;
+pub mod onnx;
 pub mod process;
 pub mod run;
 pub mod store;

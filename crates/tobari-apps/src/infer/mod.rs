@@ -31,16 +31,25 @@
 //! ([`client`]), and hidden partial sums ([`server`]). Which layout, how many stages and how long they take is public.
 
 pub mod batched;
+pub mod bytes;
 pub mod client;
 pub mod compile;
+pub mod digits;
+pub mod fold;
 pub mod layout;
 pub mod messages;
 pub mod model;
+pub mod network;
 pub mod paper;
 pub mod placement;
+pub mod plain;
 pub mod precision;
 pub mod program;
 pub mod server;
+pub mod train;
 
+pub use bytes::{ModelBytesError, fuzz_model};
 pub use messages::fuzz_messages;
 pub use model::{Map, Model, ModelError, Stage, Volume};
+pub use network::{InputError, Layer, LayerKind, Network, NetworkError, Normalisation};
+pub use plain::{FixedError, FixedModel, StageRange, argmax};

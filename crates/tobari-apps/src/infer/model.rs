@@ -56,6 +56,29 @@ pub enum Map {
     },
 }
 
+impl Map {
+    /// Its weights.
+    pub fn weights(&self) -> &[f64] {
+        match self {
+            Self::Convolution { weights, .. } | Self::Dense { weights } => weights,
+        }
+    }
+
+    pub(super) fn weights_mut(&mut self) -> &mut [f64] {
+        match self {
+            Self::Convolution { weights, .. } | Self::Dense { weights } => weights,
+        }
+    }
+
+    /// How many rows of weights there are: one a channel of a convolution's result, one for each number of another's.
+    pub(super) fn rows(&self, output: Volume) -> usize {
+        match self {
+            Self::Convolution { .. } => output.channels,
+            Self::Dense { .. } => output.len(),
+        }
+    }
+}
+
 /// A linear map with its offset. Between two stages every number is squared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
@@ -121,6 +144,15 @@ pub enum ModelError {
     /// None.
     #[error("expected a model of one stage or more, found none")]
     Empty,
+    /// Too many stages.
+    #[error("expected at most {MAX_STAGES} stages, found {0}")]
+    Stages(usize),
+    /// An exponent of the logits that is too large.
+    #[error("expected logits divided by 2^-64 to 2^64, found 2^{0}")]
+    LogitBits(i32),
+    /// A name that is too long or has control characters.
+    #[error("expected names of stages of at most {MAX_NAME_BYTES} bytes without control characters, found another")]
+    Name,
     /// A stage that does not take what the one before gives.
     #[error("stage {stage}: expected an input of {expected} numbers, found {found}")]
     Chain {
@@ -166,6 +198,15 @@ pub enum ModelError {
 /// Numbers that a stage has at most, in and out: more is refused before anything is allocated.
 pub const MAX_NUMBERS: usize = 1 << 20;
 
+/// Weights of a layer or a stage at most.
+pub const MAX_WEIGHTS: usize = 1 << 24;
+/// Stages at most.
+pub const MAX_STAGES: usize = 64;
+/// Bytes of a stage's name at most.
+pub const MAX_NAME_BYTES: usize = 64;
+/// Bits after the point of a weight or an offset at most.
+pub const MAX_BITS: u32 = 64;
+
 impl Model {
     /// Stages, checked against each other; logits are the last stage's numbers times `2^logit_bits`.
     ///
@@ -174,6 +215,12 @@ impl Model {
     pub fn new(stages: Vec<Stage>, logit_bits: i32) -> Result<Self, ModelError> {
         if stages.is_empty() {
             return Err(ModelError::Empty);
+        }
+        if stages.len() > MAX_STAGES {
+            return Err(ModelError::Stages(stages.len()));
+        }
+        if !(-64..=64).contains(&logit_bits) {
+            return Err(ModelError::LogitBits(logit_bits));
         }
         for pair in stages.windows(2) {
             let (expected, found) = (pair[0].output.len(), pair[1].input.len());
@@ -208,11 +255,17 @@ impl Model {
 
 fn check(stage: &Stage) -> Result<(), ModelError> {
     let shape = |reason| ModelError::Shape { stage: stage.name.clone(), reason };
+    if stage.name.len() > MAX_NAME_BYTES || stage.name.chars().any(char::is_control) {
+        return Err(ModelError::Name);
+    }
     let sizes = [stage.input, stage.output].map(|volume| {
         volume.channels.checked_mul(volume.height).and_then(|n| n.checked_mul(volume.width)).unwrap_or(usize::MAX)
     });
     if sizes.iter().any(|n| *n == 0 || *n > MAX_NUMBERS) {
         return Err(shape("expected 1 to 2^20 numbers in and out"));
+    }
+    if stage.weight_bits.max(stage.bias_bits) > MAX_BITS {
+        return Err(shape("expected at most 64 bits after the point"));
     }
     let (weights, expected) = match &stage.map {
         Map::Dense { weights } => (weights, sizes[0].checked_mul(sizes[1])),
@@ -229,9 +282,15 @@ fn check(stage: &Stage) -> Result<(), ModelError> {
                 }
             }
             let taps = kernel[0].checked_mul(kernel[1]).and_then(|n| n.checked_mul(stage.input.channels));
+            if taps.is_none_or(|n| n > MAX_NUMBERS) {
+                return Err(shape("expected at most 2^20 numbers under a kernel"));
+            }
             (weights, taps.and_then(|n| n.checked_mul(stage.output.channels)))
         }
     };
+    if expected.is_some_and(|count| count > MAX_WEIGHTS) {
+        return Err(shape("expected at most 2^24 weights"));
+    }
     let count = |what, expected, found| ModelError::Count { stage: stage.name.clone(), what, expected, found };
     if expected != Some(weights.len()) {
         return Err(count("weights", expected.unwrap_or(usize::MAX), weights.len()));
@@ -241,7 +300,7 @@ fn check(stage: &Stage) -> Result<(), ModelError> {
     }
     for (what, numbers, bits) in [("weights", weights, stage.weight_bits), ("offsets", &stage.bias, stage.bias_bits)] {
         let on_grid = |x: &f64| {
-            let scaled = x * 2f64.powi(bits.min(1000) as i32);
+            let scaled = x * 2f64.powi(bits as i32);
             scaled.fract() == 0.0 && scaled.abs() < 2f64.powi(52)
         };
         if !numbers.iter().all(on_grid) {

@@ -1,0 +1,279 @@
+//! The file of a model, `.tim`.
+//!
+//! | field | bytes |
+//! |---|---|
+//! | `TIM`, version 1 | 4 |
+//! | stages; exponent of the logits, signed | 1; 4 |
+//! | of each stage: length of its name; the name, UTF-8 without control characters | 1; so many |
+//! | … channels, rows, columns of its input and of its output | 4 each |
+//! | … bits after the point of weights and of offsets | 1 each |
+//! | … 0 for a dense map; 1 for a convolution, then kernel, stride, padding, rows before columns | 1; 4 each |
+//! | … bytes of a weight: the fewest of 1, 2, 4, 7 that hold all; the weights as signed integers | 1; so many each |
+//! | … 1 if all offsets of each channel are the same, and then one a channel is there, 0 otherwise | 1 |
+//! | … bytes of an offset: the fewest of 1, 2, 4, 7 that hold all; the offsets as signed integers | 1; so many each |
+//! | SHA-256 of all that is before | 32 |
+//!
+//! Integers are big-endian. How many weights there are follows from the shapes, so that their bytes are known to be there before anything is allocated. A model has one byte string. The
+//! checksum finds damage and names a model ([`Model::digest`]); it does not tell who made it.
+
+use super::model::{
+    MAX_BITS, MAX_NAME_BYTES, MAX_NUMBERS, MAX_STAGES, MAX_WEIGHTS, Map, Model, ModelError, Stage, Volume,
+};
+use sha2::{Digest, Sha256};
+
+/// Bytes of a file at most.
+pub const MAX_MODEL_BYTES: usize = 1 << 28;
+const MAGIC: [u8; 4] = *b"TIM\x01";
+const CHECKSUM_BYTES: usize = 32;
+/// Bytes of an integer; those of the model's grids have 53 bits and a sign.
+const WIDTHS: [usize; 4] = [1, 2, 4, 7];
+
+/// Bytes that are no model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelBytesError {
+    /// Too few, or more than a model has.
+    #[error("malformed model: expected {expected} bytes at {place}, found {found}")]
+    Length {
+        /// Where.
+        place: &'static str,
+        /// How many.
+        expected: u64,
+        /// How many are left.
+        found: u64,
+    },
+    /// Another kind of file, or another version.
+    #[error("expected a model of version 1, which begins {MAGIC:02x?}, found {0:02x?}")]
+    Magic([u8; 4]),
+    /// A field with a value that it cannot have.
+    #[error("malformed model: {0}")]
+    Malformed(&'static str),
+    /// The file was changed or damaged.
+    #[error("damaged model: expected the checksum at the end to be that of what is before it, found another")]
+    Checksum,
+    /// Stages that are no model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
+
+impl Model {
+    /// The model's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.push(self.stages().len() as u8);
+        out.extend_from_slice(&self.logit_bits().to_be_bytes());
+        self.stages().iter().for_each(|stage| put_stage(&mut out, stage));
+        let checksum = Sha256::digest(&out);
+        out.extend_from_slice(&checksum);
+        out
+    }
+
+    /// A model of its bytes.
+    ///
+    /// # Errors
+    /// [`ModelBytesError`] for bytes that no model has.
+    pub fn decode(bytes: &[u8]) -> Result<Self, ModelBytesError> {
+        let mut fields = Fields { rest: bytes };
+        let magic = fields.array("the beginning")?;
+        if magic != MAGIC {
+            return Err(ModelBytesError::Magic(magic));
+        }
+        if bytes.len() > MAX_MODEL_BYTES {
+            return Err(ModelBytesError::Malformed("expected at most 2^28 bytes, found more"));
+        }
+        let (before, checksum) = match bytes.split_last_chunk::<CHECKSUM_BYTES>() {
+            Some(split) if fields.rest.len() >= CHECKSUM_BYTES => split,
+            _ => return Err(fields.short("the checksum", CHECKSUM_BYTES)),
+        };
+        if Sha256::digest(before)[..] != checksum[..] {
+            return Err(ModelBytesError::Checksum);
+        }
+        fields.rest = &before[MAGIC.len()..];
+        let [count] = fields.array("the number of stages")?;
+        if !(1..=MAX_STAGES).contains(&usize::from(count)) {
+            return Err(ModelBytesError::Malformed("expected 1 to 64 stages, found another number"));
+        }
+        let logit_bits = i32::from_be_bytes(fields.array("the exponent of the logits")?);
+        let stages = (0..count).map(|_| take_stage(&mut fields)).collect::<Result<_, _>>()?;
+        match fields.rest.len() {
+            0 => Ok(Self::new(stages, logit_bits)?),
+            more => Err(ModelBytesError::Length { place: "the end", expected: 0, found: more as u64 }),
+        }
+    }
+
+    /// SHA-256 of the model's bytes without the checksum: what names it.
+    pub fn digest(&self) -> [u8; 32] {
+        let bytes = self.encode();
+        let mut digest = [0; 32];
+        digest.copy_from_slice(&bytes[bytes.len() - CHECKSUM_BYTES..]);
+        digest
+    }
+}
+
+fn put_stage(out: &mut Vec<u8>, stage: &Stage) {
+    out.push(stage.name.len() as u8);
+    out.extend_from_slice(stage.name.as_bytes());
+    let volume = |volume: Volume| [volume.channels, volume.height, volume.width];
+    put_u32s(out, &[volume(stage.input), volume(stage.output)].concat());
+    out.extend_from_slice(&[stage.weight_bits as u8, stage.bias_bits as u8]);
+    match &stage.map {
+        Map::Dense { .. } => out.push(0),
+        Map::Convolution { kernel, stride, padding, .. } => {
+            out.push(1);
+            put_u32s(out, &[*kernel, *stride, *padding].concat());
+        }
+    }
+    put_integers(out, stage.map.weights(), stage.weight_bits);
+    let area = stage.output.height * stage.output.width;
+    let by_channel = stage.bias.chunks(area).all(|channel| channel.iter().all(|b| *b == channel[0]));
+    out.push(u8::from(by_channel));
+    let bias: Vec<f64> = stage.bias.iter().copied().step_by(if by_channel { area } else { 1 }).collect();
+    put_integers(out, &bias, stage.bias_bits);
+}
+
+fn put_u32s(out: &mut Vec<u8>, numbers: &[usize]) {
+    // all at most 2^20, as the model's check says
+    numbers.iter().for_each(|number| out.extend_from_slice(&(*number as u32).to_be_bytes()));
+}
+
+fn put_integers(out: &mut Vec<u8>, numbers: &[f64], bits: u32) {
+    let integers: Vec<i64> = numbers.iter().map(|x| (x * 2f64.powi(bits as i32)) as i64).collect();
+    let width = WIDTHS.into_iter().find(|width| fit(&integers, *width)).unwrap_or(7);
+    out.push(width as u8);
+    integers.iter().for_each(|x| out.extend_from_slice(&x.to_be_bytes()[8 - width..]));
+}
+
+/// Whether integers of so many bytes hold all.
+fn fit(integers: &[i64], width: usize) -> bool {
+    let most = 1i64 << (8 * width - 1);
+    integers.iter().all(|x| (-most..most).contains(x))
+}
+
+fn take_stage(fields: &mut Fields<'_>) -> Result<Stage, ModelBytesError> {
+    let [length] = fields.array("the length of a name")?;
+    if usize::from(length) > MAX_NAME_BYTES {
+        return Err(ModelBytesError::Malformed("expected a name of at most 64 bytes, found a longer one"));
+    }
+    let name = std::str::from_utf8(fields.take("a name", length.into())?);
+    let name = name.ok().filter(|name| !name.chars().any(char::is_control));
+    let name =
+        name.ok_or(ModelBytesError::Malformed("expected a name without control characters, found other bytes"))?;
+    let [input, output] = [fields.u32s("a shape")?, fields.u32s("a shape")?];
+    let [input, output] =
+        [input, output].map(|[channels, height, width]: [usize; 3]| Volume { channels, height, width });
+    for volume in [input, output] {
+        let count = volume.channels.checked_mul(volume.height).and_then(|count| count.checked_mul(volume.width));
+        if !count.is_some_and(|count| (1..=MAX_NUMBERS).contains(&count)) {
+            return Err(ModelBytesError::Malformed("expected 1 to 2^20 numbers in and out, found another number"));
+        }
+    }
+    let [weight_bits, bias_bits] = fields.array("the bits after the point")?.map(u32::from);
+    let kind = fields.array("the kind of a map")?;
+    let (geometry, count) = match kind {
+        [0] => (None, input.len().checked_mul(output.len())),
+        [1] => {
+            let [a, b, c, d, e, f] = fields.u32s("a kernel")?;
+            let taps = a.checked_mul(b).and_then(|taps| taps.checked_mul(input.channels));
+            (Some(([a, b], [c, d], [e, f])), taps.and_then(|taps| taps.checked_mul(output.channels)))
+        }
+        _ => return Err(ModelBytesError::Malformed("expected 0 or 1 as the kind of a map, found another")),
+    };
+    let count = count.filter(|count| *count <= MAX_WEIGHTS);
+    let count = count.ok_or(ModelBytesError::Malformed("expected at most 2^24 weights, found more"))?;
+    let weights = take_integers(fields, count, weight_bits)?;
+    let area = output.height * output.width;
+    let bias = match fields.array("whether offsets are one a channel")? {
+        [1] => {
+            let bias = take_integers(fields, output.channels, bias_bits)?;
+            bias.into_iter().flat_map(|b| std::iter::repeat_n(b, area)).collect()
+        }
+        [0] => {
+            let bias = take_integers(fields, output.len(), bias_bits)?;
+            if bias.chunks(area).all(|channel| channel.iter().all(|b| *b == channel[0])) {
+                return Err(ModelBytesError::Malformed(
+                    "expected one offset a channel where all are the same, found more",
+                ));
+            }
+            bias
+        }
+        _ => return Err(ModelBytesError::Malformed("expected 0 or 1 before the offsets, found another")),
+    };
+    let map = match geometry {
+        None => Map::Dense { weights },
+        Some((kernel, stride, padding)) => Map::Convolution { kernel, stride, padding, weights },
+    };
+    Ok(Stage { name: name.to_owned(), input, output, map, bias, weight_bits, bias_bits })
+}
+
+fn take_integers(fields: &mut Fields<'_>, count: usize, bits: u32) -> Result<Vec<f64>, ModelBytesError> {
+    let [width] = fields.array("the bytes of an integer")?.map(usize::from);
+    let at = WIDTHS.iter().position(|allowed| *allowed == width);
+    let at = at.ok_or(ModelBytesError::Malformed("expected integers of 1, 2, 4 or 7 bytes, found others"))?;
+    if bits > MAX_BITS {
+        return Err(ModelBytesError::Malformed("expected at most 64 bits after the point, found more"));
+    }
+    let length = count.checked_mul(width).ok_or(ModelBytesError::Malformed("expected fewer integers"))?;
+    let bytes = fields.take("integers", length)?;
+    let integers: Vec<i64> = bytes
+        .chunks_exact(width)
+        .map(|bytes| {
+            let first = i64::from(bytes[0] as i8);
+            bytes[1..].iter().fold(first, |integer, byte| integer << 8 | i64::from(*byte))
+        })
+        .collect();
+    if at > 0 && fit(&integers, WIDTHS[at - 1]) {
+        return Err(ModelBytesError::Malformed("expected the fewest bytes that hold all integers, found more"));
+    }
+    // exact: the model's check refuses what has more than 52 bits
+    Ok(integers.into_iter().map(|x| x as f64 * 2f64.powi(-(bits as i32))).collect())
+}
+
+/// Takes fields from the front.
+struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    fn short(&self, place: &'static str, expected: usize) -> ModelBytesError {
+        ModelBytesError::Length { place, expected: expected as u64, found: self.rest.len() as u64 }
+    }
+
+    fn take(&mut self, place: &'static str, count: usize) -> Result<&'a [u8], ModelBytesError> {
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or_else(|| self.short(place, count))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self, place: &'static str) -> Result<[u8; N], ModelBytesError> {
+        let mut out = [0; N];
+        out.copy_from_slice(self.take(place, N)?);
+        Ok(out)
+    }
+
+    fn u32s<const N: usize>(&mut self, place: &'static str) -> Result<[usize; N], ModelBytesError> {
+        let bytes = self.take(place, 4 * N)?;
+        let mut out = [0; N];
+        out.iter_mut()
+            .zip(bytes.as_chunks::<4>().0)
+            .for_each(|(out, bytes)| *out = u32::from_be_bytes(*bytes) as usize);
+        Ok(out)
+    }
+}
+
+/// Whatever decodes as a model encodes to the same bytes; with and without its last bytes being the right checksum.
+#[doc(hidden)]
+pub fn fuzz_model(data: &[u8]) {
+    let summed = [data, &Sha256::digest(data)[..]].concat();
+    for bytes in [data, &summed] {
+        let Ok(model) = Model::decode(bytes) else { continue };
+        assert_eq!(model.encode(), bytes);
+        let work: usize = model.stages().iter().map(|stage| stage.map.weights().len() * stage.output.len()).sum();
+        if work < 1 << 20 {
+            let image = vec![255; model.input().len()];
+            assert!(model.forward(&image).is_ok());
+            if let Ok(fixed) = model.fixed() {
+                assert!(fixed.classify(&image).is_ok_and(|class| class < model.classes()));
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Pictures of digits: files of MNIST and PNG.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+
+use flate2::{Compression, write::GzEncoder};
+use std::io::Write;
+use std::path::PathBuf;
+use tobari_apps::infer::Model;
+use tobari_apps::infer::digits::{STYLES, draw};
+use tobari_host::images::{
+    Digit, ImageError, Note, decode_digit, decode_idx_images, decode_idx_labels, fuzz_images, read_digit,
+    read_idx_images, read_idx_labels,
+};
+
+fn png_of(width: usize, height: usize, color: png::ColorType, pixels: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width as u32, height as u32);
+    encoder.set_color(color);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(pixels).unwrap();
+    writer.finish().unwrap();
+    bytes
+}
+
+fn grey(width: usize, height: usize, pixels: &[u8]) -> Digit {
+    decode_digit("it", &png_of(width, height, png::ColorType::Grayscale, pixels)).unwrap()
+}
+
+/// A drawn digit at another size, somewhere on a larger sheet.
+fn sheet(digit: u8, times: usize, width: usize, height: usize, corner: [usize; 2]) -> Vec<u8> {
+    let small = draw(digit, &STYLES[2]);
+    let mut pixels = vec![0; width * height];
+    for row in 0..28 * times {
+        for column in 0..28 * times {
+            pixels[(row + corner[0]) * width + column + corner[1]] = small[row / times * 28 + column / times];
+        }
+    }
+    pixels
+}
+
+fn label(digit: &Digit) -> usize {
+    Model::digits().unwrap().fixed().unwrap().classify(&digit.pixels).unwrap()
+}
+
+#[test]
+fn an_image_in_mnists_form_is_taken_as_it_is() {
+    for digit in 0..10 {
+        for style in &STYLES {
+            let image = draw(digit, style);
+            let found = grey(28, 28, &image);
+            assert!(found.pixels == image && found.notes.is_empty(), "{digit} {style:?}: {:?}", found.notes);
+        }
+    }
+}
+
+#[test]
+fn a_digit_on_a_larger_sheet_is_found_scaled_and_centred() {
+    for digit in 0..10 {
+        let pixels = sheet(digit, 5, 300, 200, [40, 120]);
+        let found = grey(300, 200, &pixels);
+        assert_eq!(label(&found), usize::from(digit));
+        assert!(matches!(found.notes[..], [Note::Centred { .. }]), "{:?}", found.notes);
+        let ink: Vec<usize> = (0..784).filter(|at| found.pixels[*at] >= 64).collect();
+        let columns = || ink.iter().map(|at| at % 28);
+        let height = ink[ink.len() - 1] / 28 - ink[0] / 28 + 1;
+        let width = columns().max().unwrap() - columns().min().unwrap() + 1;
+        assert!((19..=20).contains(&height.max(width)), "{digit}: {height} x {width}");
+        let mass: f64 = found.pixels.iter().map(|pixel| f64::from(*pixel)).sum();
+        let centre = |place: fn(usize) -> usize| {
+            let moment = found.pixels.iter().enumerate().map(|(at, pixel)| place(at) as f64 * f64::from(*pixel));
+            moment.sum::<f64>() / mass
+        };
+        for centre in [centre(|at| at / 28), centre(|at| at % 28)] {
+            assert!((centre - 14.0).abs() <= 0.51, "{digit}: centre at {centre}");
+        }
+    }
+}
+
+#[test]
+fn an_image_that_is_off_the_middle_is_centred() {
+    let drawn = draw(3, &STYLES[0]);
+    let mut moved = vec![0; 784];
+    moved[..28 * 24].copy_from_slice(&drawn[28 * 4..]);
+    let found = grey(28, 28, &moved);
+    assert!(matches!(found.notes[..], [Note::Centred { height: 18..=22, .. }]), "{:?}", found.notes);
+    assert_eq!(label(&found), 3);
+}
+
+#[test]
+fn dark_ink_colours_and_transparent_paper_are_understood() {
+    for digit in [2u8, 5, 8] {
+        let ink = sheet(digit, 3, 100, 120, [10, 5]);
+        let inverted: Vec<u8> = ink.iter().map(|pixel| 255 - pixel).collect();
+        let found = grey(100, 120, &inverted);
+        assert_eq!((label(&found), found.notes[0]), (usize::from(digit), Note::Inverted));
+        // pencil on grey paper
+        let pale: Vec<u8> = ink.iter().map(|pixel| 200 - pixel / 3).collect();
+        let found = grey(100, 120, &pale);
+        assert_eq!((label(&found), &found.notes[..2]), (usize::from(digit), &[Note::Inverted, Note::Stretched][..]));
+        // blue ink on white
+        let blue: Vec<u8> = ink.iter().flat_map(|pixel| [255 - pixel, 255 - pixel, 255]).collect();
+        let found = decode_digit("it", &png_of(100, 120, png::ColorType::Rgb, &blue)).unwrap();
+        assert_eq!((label(&found), &found.notes[..2]), (usize::from(digit), &[Note::Colour, Note::Inverted][..]));
+        // black and white ink on nothing
+        for brightness in [0, 255] {
+            let clear: Vec<u8> = ink.iter().flat_map(|pixel| [brightness, *pixel]).collect();
+            let found = decode_digit("it", &png_of(100, 120, png::ColorType::GrayscaleAlpha, &clear)).unwrap();
+            assert_eq!((label(&found), found.notes[0]), (usize::from(digit), Note::Transparent));
+        }
+    }
+}
+
+#[test]
+fn what_is_no_digit_is_refused_and_said() {
+    for blank in [vec![0; 784], vec![255; 784], vec![130; 784], (0..784).map(|at| (at % 20) as u8).collect()] {
+        let refused = decode_digit("sheet.png", &png_of(28, 28, png::ColorType::Grayscale, &blank)).unwrap_err();
+        assert_eq!(refused.to_string(), "sheet.png: expected a digit, found a blank picture");
+    }
+    let clear = png_of(28, 28, png::ColorType::Rgba, &vec![0; 4 * 784]);
+    assert!(matches!(decode_digit("it", &clear), Err(ImageError::Blank { .. })));
+    let whole = png_of(28, 28, png::ColorType::Grayscale, &draw(4, &STYLES[0]));
+    for length in 0..whole.len() {
+        let refused = decode_digit("cut.png", &whole[..length]).unwrap_err();
+        assert!(refused.to_string().starts_with("cut.png: expected a whole PNG file, found"), "{length}: {refused}");
+    }
+    for text in [&b"GIF89a"[..], b"%PDF-1.7 and more than eight bytes", b""] {
+        assert!(matches!(decode_digit("it", text), Err(ImageError::Malformed { .. })));
+    }
+}
+
+#[test]
+fn a_picture_that_claims_to_be_large_is_refused_before_it_is_read() {
+    // the header alone is changed, with its checksum
+    let mut bytes = png_of(28, 28, png::ColorType::Grayscale, &[0; 784]);
+    bytes[16..24].copy_from_slice(&[0, 1, 0, 0, 0, 1, 0, 0]);
+    let mut crc = flate2::Crc::new();
+    crc.update(&bytes[12..29]);
+    bytes[29..33].copy_from_slice(&crc.sum().to_be_bytes());
+    let refused = decode_digit("large.png", &bytes).unwrap_err();
+    assert!(matches!(refused, ImageError::TooLarge { width: 65_536, height: 65_536, .. }), "{refused}");
+    assert!(refused.to_string().contains("expected at most 16777216 pixels, found 65536 x 65536"), "{refused}");
+}
+
+#[test]
+fn changed_bytes_are_refused_or_a_digit() {
+    let whole = png_of(28, 28, png::ColorType::Grayscale, &draw(4, &STYLES[0]));
+    let idx = [&[0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 2][..], &[7; 8]].concat();
+    for file in [whole, idx] {
+        for at in 0..file.len() {
+            for change in [1, 0x80, 0xff] {
+                let mut changed = file.clone();
+                changed[at] ^= change;
+                fuzz_images(&changed);
+            }
+            fuzz_images(&file[..at]);
+        }
+    }
+}
+
+fn idx(lengths: &[u32], numbers: &[u8]) -> Vec<u8> {
+    let lengths_bytes: Vec<u8> = lengths.iter().flat_map(|length| length.to_be_bytes()).collect();
+    [&[0, 0, 8, lengths.len() as u8][..], &lengths_bytes, numbers].concat()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn idx_files_are_read_plain_and_compressed() {
+    let numbers: Vec<u8> = (0..24).collect();
+    let file = idx(&[2, 3, 4], &numbers);
+    for bytes in [file.clone(), gzip(&file)] {
+        let images = decode_idx_images("it", &bytes).unwrap();
+        assert_eq!((images.len(), images.height, images.width), (2, 3, 4));
+        assert_eq!(images.iter().collect::<Vec<_>>(), [&numbers[..12], &numbers[12..]]);
+    }
+    assert_eq!(decode_idx_labels("it", &gzip(&idx(&[3], &[5, 0, 9]))).unwrap(), [5, 0, 9]);
+}
+
+#[test]
+fn idx_files_whose_lengths_are_not_theirs_are_refused() {
+    for wrong in [
+        idx(&[2, 3, 4], &[0; 23]),
+        idx(&[2, 3, 4], &[0; 25]),
+        idx(&[u32::MAX, u32::MAX, u32::MAX], &[0; 8]),
+        idx(&[0, 3, 4], &[]),
+        idx(&[24], &[0; 24]),
+        idx(&[2, 3, 4], &[0; 24])[..10].to_vec(),
+        vec![],
+        vec![0, 0, 9, 3, 0, 0, 0, 0],
+        gzip(&idx(&[2, 3, 4], &[0; 24]))[..30].to_vec(),
+    ] {
+        let refused = decode_idx_images("train.gz", &wrong).unwrap_err();
+        assert!(refused.to_string().starts_with("train.gz: expected"), "{refused}");
+    }
+    assert!(decode_idx_labels("it", &idx(&[2, 3, 4], &[0; 24])).is_err());
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let missing = std::path::Path::new("no-such-digit.png");
+    assert!(read_digit(missing).unwrap_err().to_string().contains("no-such-digit.png"));
+}
+
+#[test]
+fn the_model_reads_nearly_all_test_images() {
+    let Some(data) = std::env::var_os("TOBARI_DATA") else { return println!("NOT RUN: TOBARI_DATA is not set") };
+    let folder = PathBuf::from(data).join("mnist");
+    if !folder.is_dir() {
+        return println!("NOT RUN: no folder mnist in TOBARI_DATA");
+    }
+    let images = read_idx_images(&folder.join("t10k-images-idx3-ubyte.gz")).unwrap();
+    let labels = read_idx_labels(&folder.join("t10k-labels-idx1-ubyte.gz")).unwrap();
+    assert_eq!((images.len(), labels.len(), images.height, images.width), (10_000, 10_000, 28, 28));
+    let model = Model::digits().unwrap();
+    let fixed = model.fixed().unwrap();
+    let (mut right, mut other, mut taken, mut read) = (0, 0, 0, 0);
+    for (at, (image, label)) in images.iter().zip(&labels).enumerate() {
+        let class = fixed.classify(image).unwrap();
+        right += usize::from(class == usize::from(*label));
+        let logits = model.forward(image).unwrap();
+        let best = (0..10).fold(0, |best, class| if logits[class] > logits[best] { class } else { best });
+        other += usize::from(best != class);
+        if at % 10 == 0 {
+            // as a photograph: dark on light, three times as large
+            let photo: Vec<u8> = (0..84 * 84).map(|at| 240 - image[at / 84 / 3 * 28 + at % 84 / 3] / 2).collect();
+            let digit = grey(84, 84, &photo);
+            read += usize::from(fixed.classify(&digit.pixels).unwrap() == usize::from(*label));
+            taken += usize::from(grey(28, 28, image).notes.is_empty());
+        }
+    }
+    println!("{right} right, {other} otherwise in doubles; of 1000: {read} as photographs, {taken} taken as they are");
+    assert!(right >= 9_890, "{right} of 10,000");
+    assert!(other <= 5, "{other} labels differ between doubles and integers");
+    assert!(read >= 970, "{read} of 1,000 photographs");
+    assert!(taken >= 970, "{taken} of 1,000 taken as they are");
+}

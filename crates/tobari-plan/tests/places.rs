@@ -111,8 +111,8 @@ fn exhaustively(job: &Job, sites: &[Site], costs: &Costs) -> Option<f64> {
             let mut next = Vec::new();
             for (choices, seconds, at, form) in &ways {
                 for (v, variant) in segment.variants.iter().enumerate() {
-                    for s in 0..sites.len() {
-                        let run = costs.run(segment, variant, &sites[s]);
+                    for (s, site) in sites.iter().enumerate() {
+                        let run = costs.run(segment, variant, site);
                         let kinds =
                             [Conversion::Encrypt, Conversion::Decrypt, Conversion::Reset, Conversion::MaskedReset];
                         let ways = kinds.into_iter().flat_map(|c| [Some((c, 0)), Some((c, 1))]).chain([None]);

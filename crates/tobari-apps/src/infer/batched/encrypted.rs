@@ -63,6 +63,9 @@ fn weights_of(stage: &Stage) -> &[f64] {
     }
 }
 
+/// Positions, and the inputs of each.
+type Positions = Vec<(usize, Vec<u32>)>;
+
 fn runs(stage: &Stage) -> Vec<(Vec<ProductSums>, Vec<u32>)> {
     let (kernel, stride, padding) = match &stage.map {
         Map::Dense { .. } => {
@@ -83,7 +86,7 @@ fn runs(stage: &Stage) -> Vec<(Vec<ProductSums>, Vec<u32>)> {
     let area = kernel[0] * kernel[1];
     let taps = stage.input.channels * area;
     // positions by the taps that lie within the input
-    let mut kinds: Vec<(Vec<usize>, Vec<(usize, Vec<u32>)>)> = Vec::new();
+    let mut kinds: Vec<(Vec<usize>, Positions)> = Vec::new();
     for position in 0..stage.output.height * stage.output.width {
         let (row, column) = (position / stage.output.width, position % stage.output.width);
         let within = (0..taps).filter_map(|tap| {

@@ -102,6 +102,9 @@ struct Integers {
     divided_by: Option<usize>,
 }
 
+/// Who does the linear map of a stage: [`Batched::linear`], or somebody who is asked for it.
+pub type LinearMap<'a> = &'a mut dyn FnMut(&Batched, usize, &[Ciphertext]) -> Result<Vec<Ciphertext>, BatchedError>;
+
 /// A model in its batched form.
 pub struct Batched {
     evaluator: Evaluator,
@@ -323,7 +326,7 @@ impl Batched {
         pixels: Vec<Ciphertext>,
         keys: &EvaluationKeys,
         repetitions: u32,
-        linear: &mut dyn FnMut(&Self, usize, &[Ciphertext]) -> Result<Vec<Ciphertext>, BatchedError>,
+        linear: LinearMap<'_>,
         rng: &mut impl CryptoRng,
     ) -> Result<Vec<Ciphertext>, BatchedError> {
         let mut numbers = pixels;

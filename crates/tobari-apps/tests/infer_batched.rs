@@ -6,8 +6,9 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use std::sync::LazyLock;
 use tobari_apps::infer::batched::{Batched, BatchedError, EncryptedBatched};
+use tobari_apps::infer::digits::{STYLES, draw};
 use tobari_apps::infer::{Map, Model, Stage, Volume};
-use tobari_core::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys};
+use tobari_core::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, Scale};
 use tobari_core::params::{LatticeParameters, NamedSet};
 use tobari_core::rlwe::SecretKey;
 
@@ -73,13 +74,21 @@ impl Client {
     }
 
     fn encrypt(&self, batched: &Batched, images: &[Vec<f64>], rng: &mut ChaCha20Rng) -> Vec<Ciphertext> {
-        let (level, scale) = batched.input();
+        self.encrypt_at(batched.input(), images, rng)
+    }
+
+    fn encrypt_at(
+        &self,
+        (level, scale): (usize, Scale),
+        images: &[Vec<f64>],
+        rng: &mut ChaCha20Rng,
+    ) -> Vec<Ciphertext> {
         let pixel = |p: usize| {
             let slots: Vec<f64> = images.iter().map(|image| image[p]).collect();
             let plain = self.encoder.encode(&slots, &scale, level).unwrap();
             plain.encrypt_seeded(&self.secret, rng).unwrap().expand()
         };
-        (0..batched.inputs()).map(pixel).collect()
+        (0..images[0].len()).map(pixel).collect()
     }
 
     /// Logits of each image.
@@ -121,13 +130,13 @@ fn a_batch_under_an_encrypted_model_gives_the_same() {
     let (model, client) = (model(&mut rng), Client::new(&mut rng));
     let (plain_form, batched) =
         (Batched::new(&model, &parameters()).unwrap(), EncryptedBatched::new(&model, &parameters()).unwrap());
-    assert_eq!(batched.input(), plain_form.input());
+    assert_eq!(batched.input().0, plain_form.input().0);
     let images: Vec<Vec<f64>> =
         (0..20).map(|_| numbers(&mut rng, 36, 8, 1.0).iter().map(|x| x.abs()).collect()).collect();
     let expected: Vec<Vec<f64>> = images.iter().map(|image| plain(&model, image)).collect();
     let weights = batched.encrypt(&model, &client.secret, &client.encoder, &mut rng).unwrap();
     assert!(weights.memory() > 0);
-    let pixels = client.encrypt(&plain_form, &images, &mut rng);
+    let pixels = client.encrypt_at(batched.input(), &images, &mut rng);
     let logits = batched.run(pixels.clone(), &weights, &client.keys).unwrap();
     let found = client.decrypt(&logits, 20);
     let worst = found.iter().flatten().zip(expected.iter().flatten()).map(|(a, b)| (a - b).abs());
@@ -202,4 +211,20 @@ fn what_does_not_fit_is_refused_by_the_name_of_its_stage() {
     pixels.pop();
     let found = batched.run(pixels, &client.keys).map(|_| ()).unwrap_err();
     assert_eq!(found, BatchedError::Inputs { stage: "first".to_owned(), expected: 36, found: 35 });
+}
+
+#[test]
+fn the_trained_network_reads_drawn_digits_in_a_batch() {
+    let mut rng = ChaCha20Rng::from_seed([6; 32]);
+    let (model, client) = (Model::digits().unwrap(), Client::new(&mut rng));
+    let batched = Batched::new(&model, &parameters()).unwrap();
+    let drawn: Vec<Vec<u8>> = STYLES.iter().flat_map(|style| (0..10).map(move |digit| draw(digit, style))).collect();
+    let images: Vec<Vec<f64>> =
+        drawn.iter().map(|image| image.iter().map(|p| f64::from(*p) / 256.0).collect()).collect();
+    let pixels = client.encrypt(&batched, &images, &mut rng);
+    let logits = client.decrypt(&batched.run(pixels, &client.keys).unwrap(), images.len());
+    let label = |logits: &[f64]| (0..10).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap();
+    for (image, logits) in drawn.iter().zip(&logits) {
+        assert_eq!(label(logits), label(&model.forward(image).unwrap()));
+    }
 }

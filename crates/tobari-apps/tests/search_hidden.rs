@@ -170,7 +170,11 @@ proptest! {
             workers.into_iter().map(|worker| worker.join().unwrap()).collect()
         });
         let mut sum = parts.remove(0);
-        parts.iter().for_each(|part| matcher.merge(&mut sum, part).unwrap());
+        // shards send theirs as bytes
+        for part in &parts {
+            let bytes = messages::encode_partial(part);
+            matcher.merge(&mut sum, &messages::decode_partial(&bytes, &bench.parameters).unwrap()).unwrap();
+        }
         let merged = matcher.finish(form, &bench.registration, query, &sum, &mut rng(3)).unwrap();
         let parts = |pages: &[Page]| -> Vec<Vec<u8>> {
             // the bound on noise is rounded: it is no part of what is computed
@@ -492,11 +496,15 @@ fn messages_are_refused_when_anything_is_missing_or_more_or_another() {
     let form = bench.form(table.layout());
     let query = bench.query(&form, 3, Granularity::Count);
     let answer = bench.answer(&form, &query, &table, 4);
+    let blocks = 0..table.layout().blocks();
+    let (keys, asked) = (&bench.registration.keys, &query.ciphertext);
+    let partial = bench.matcher.partial(&form, keys, asked, Granularity::Count, &table, blocks).unwrap();
     let all = [
         messages::encode_registration(&bench.registration),
         messages::encode_query(&query),
         messages::encode_answer(&answer),
         messages::encode_layout(table.layout()),
+        messages::encode_partial(&partial),
     ];
     let reads = |bytes: &[u8]| {
         [
@@ -504,15 +512,16 @@ fn messages_are_refused_when_anything_is_missing_or_more_or_another() {
             messages::decode_query(bytes, &parameters).is_ok(),
             messages::decode_answer(bytes, &parameters).is_ok(),
             messages::decode_layout(bytes, &parameters).is_ok(),
+            messages::decode_partial(bytes, &parameters).is_ok(),
         ]
     };
     for (i, bytes) in all.iter().enumerate() {
         assert_eq!(bytes[1], 0x23 + i as u8);
-        assert_eq!(reads(bytes), [0, 1, 2, 3].map(|kind| kind == i));
+        assert_eq!(reads(bytes), [0, 1, 2, 3, 4].map(|kind| kind == i));
         for length in 0..bytes.len() {
-            assert_eq!(reads(&bytes[..length]), [false; 4], "message {i}, {length} bytes");
+            assert_eq!(reads(&bytes[..length]), [false; 5], "message {i}, {length} bytes");
         }
-        assert_eq!(reads(&[&bytes[..], &[0]].concat()), [false; 4]);
+        assert_eq!(reads(&[&bytes[..], &[0]].concat()), [false; 5]);
         for bit in 0..8 * bytes.len() {
             let mut changed = bytes.clone();
             changed[bit / 8] ^= 1 << (bit % 8);

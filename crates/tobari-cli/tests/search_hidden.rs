@@ -179,6 +179,14 @@ fn what_cannot_be_asked_with_the_place_hidden_is_said() {
         assert!(String::from_utf8(good.stdout).unwrap().contains("\"match\":true"));
     }
     assert!(server.stop().contains("packed"), "there is no room for prepared blocks");
+    // no room in memory at all: the blocks lie in a folder, and the answers are the same
+    let tier = place.folder.path().to_str().unwrap().to_owned();
+    let server = Server::start(&["--search", &table, "--hidden", "10", "--hidden-memory", "9", "--hidden-tier", &tier]);
+    let (at, alleles) = text(place.question(SITES / 2 - LENGTH, 10, 3, None));
+    let good = place.query(&server.url, &["--at", &at, "--alleles", &alleles]);
+    assert!(String::from_utf8_lossy(&good.stdout).contains("\"match\":true"), "{}", stderr(&good));
+    let said = server.stop();
+    assert!(said.contains("bytes=0") && !said.contains("shelved=0"), "{said}");
     let bare = Server::start(&["--search", &table]);
     assert!(stderr(&place.query(&bare.url, &["--at", &Place::site(0), "--alleles", "0110011001"])).contains("is not"));
     for (args, said) in [

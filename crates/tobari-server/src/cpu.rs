@@ -8,12 +8,18 @@ use tokio::{sync::Semaphore, task};
 #[derive(Clone)]
 pub(crate) struct Cpu {
     cores: Arc<Semaphore>,
+    count: usize,
 }
 
 impl Cpu {
     pub(crate) fn new() -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        Self { cores: Arc::new(Semaphore::new(cores)) }
+        Self { cores: Arc::new(Semaphore::new(cores)), count: cores }
+    }
+
+    /// How many there are.
+    pub(crate) fn cores(&self) -> usize {
+        self.count
     }
 
     /// Runs `work` on a thread of its own; none if it panicked.

@@ -54,6 +54,7 @@ fn search_options(arguments: &ServeSearchArguments) -> Option<SearchOptions> {
     limits.labels = arguments.max_labels.map_or(limits.labels, |labels| labels as usize);
     options.hidden.kinds.clone_from(&arguments.hidden);
     options.hidden.memory = arguments.hidden_memory.unwrap_or(options.hidden.memory);
+    options.hidden.tier.clone_from(&arguments.hidden_tier);
     options.queue = arguments.max_queries.map_or(options.queue, |queries| queries as usize);
     Some(options)
 }

@@ -8,7 +8,7 @@
 //!
 //! Memory: for the paper's network at `N = 2^13` the weights take 3.5 GB, encrypted anew for each key.
 
-use super::{BatchedError, HEADROOM, INPUT_BITS};
+use super::{BatchedError, HEADROOM};
 use crate::infer::{Map, Model, Stage};
 use rand_core::CryptoRng;
 use tobari_core::ckks::{Ciphertext, Encoder, EvaluationKeys, Evaluator, OperationError, Scale};
@@ -18,6 +18,9 @@ use tobari_core::rlwe::SecretKey;
 
 /// Bits of scale that the logits' products have below those of the first prime: sign and range.
 const LAST_BITS: u32 = 22;
+
+/// `log2` of the scale of pixels.
+const INPUT_BITS: u32 = 26;
 
 /// Sums of one stage, and where they go.
 #[derive(Clone, Debug)]

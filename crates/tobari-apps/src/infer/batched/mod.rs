@@ -7,7 +7,7 @@
 //! s -> s 2^b -> (s 2^b)² / (q q'),       b = 14, q ≈ q' ≈ 2^26,
 //! ```
 //!
-//! a scale of `2^28` gives `2^32` after the next layer and its square, and a network of two squares needs five primes, as one image at a time does.
+//! scales stay near `2^24`, and a network of two squares needs five primes, as one image at a time does. The scale of pixels is the largest for which every stage has room.
 //!
 //! Who sees what: the server the number of images and the model; the client its logits. The model can be encrypted too ([`EncryptedWeights`]): then each weight is a ciphertext of one number, products are
 //! relinearised once a sum, and each layer is divided by a prime of its own.
@@ -30,8 +30,8 @@ use tobari_core::ckks::{Ciphertext, EvaluationKeys, Evaluator, LinearCheck, Oper
 use tobari_core::params::LatticeParameters;
 use tobari_core::ring::{MAX_INPUTS, WeightMatrix};
 
-/// `log2` of the scale of pixels.
-pub const INPUT_BITS: u32 = 26;
+/// `log2` of the scale of pixels: the largest of these for which every stage has room.
+const INPUT_BITS: std::ops::RangeInclusive<u32> = 18..=30;
 /// A square is divided by primes as long as at least so many bits of scale stay.
 const LEAST_BITS: f64 = 20.0;
 /// Bits above the scale that numbers take at the most, sign included: stages keep them within one.
@@ -109,8 +109,9 @@ pub type LinearMap<'a> = &'a mut dyn FnMut(&Batched, usize, &[Ciphertext]) -> Re
 pub struct Batched {
     evaluator: Evaluator,
     stages: Vec<Integers>,
-    /// Primes that ciphertexts of pixels have.
+    /// Primes that ciphertexts of pixels have, and `log2` of their scale.
     level: usize,
+    input_bits: u32,
 }
 
 /// Which input each weight of a position is for, and whose weights they are: positions at a border have fewer.
@@ -167,6 +168,33 @@ fn groups(stage: &Stage) -> Result<Vec<Group>, BatchedError> {
     Ok(groups)
 }
 
+/// By how many primes the square after each stage is divided, for pixels at this scale; none after the last.
+fn divisions(model: &Model, primes: &[f64], input_bits: u32) -> Result<Vec<Option<usize>>, BatchedError> {
+    let last = model.stages().len() - 1;
+    let (mut level, mut scale) = (primes.len(), f64::from(input_bits));
+    let stages = model.stages().iter().enumerate().map(|(k, stage)| {
+        let room = |scale: f64, level: usize| {
+            let (needed, found) = (scale + HEADROOM, primes[..level].iter().sum());
+            let refused = BatchedError::Room { stage: stage.name.clone(), needed, found };
+            if needed <= found { Ok(()) } else { Err(refused) }
+        };
+        scale += f64::from(stage.weight_bits);
+        room(scale, level)?;
+        if k == last {
+            return Ok(None);
+        }
+        scale *= 2.0;
+        room(scale, level)?;
+        let before = level;
+        while level > 1 && scale - primes[level - 1] >= LEAST_BITS {
+            level -= 1;
+            scale -= primes[level];
+        }
+        Ok(Some(before - level))
+    });
+    stages.collect()
+}
+
 impl Batched {
     /// The batched form of a model, if weights and modulus are of a size for it.
     ///
@@ -175,30 +203,12 @@ impl Batched {
     pub fn new(model: &Model, parameters: &LatticeParameters) -> Result<Self, BatchedError> {
         let primes: Vec<f64> =
             parameters.ring().data_primes().iter().map(|q| (q.modulus().value() as f64).log2()).collect();
-        let last = model.stages().len() - 1;
-        let (mut level, mut scale) = (primes.len(), f64::from(INPUT_BITS));
-        let mut stages = Vec::with_capacity(model.stages().len());
-        for (k, stage) in model.stages().iter().enumerate() {
-            let room = |scale: f64, level: usize| {
-                let (needed, found) = (scale + HEADROOM, primes[..level].iter().sum());
-                let refused = BatchedError::Room { stage: stage.name.clone(), needed, found };
-                if needed <= found { Ok(()) } else { Err(refused) }
-            };
-            scale += f64::from(stage.weight_bits);
-            room(scale, level)?;
-            let divided_by = if k == last {
-                None
-            } else {
-                scale *= 2.0;
-                room(scale, level)?;
-                let before = level;
-                while level > 1 && scale - primes[level - 1] >= LEAST_BITS {
-                    level -= 1;
-                    scale -= primes[level];
-                }
-                Some(before - level)
-            };
-            stages.push(Integers {
+        let tried = |bits: u32| Ok::<_, BatchedError>((bits, divisions(model, &primes, bits)?));
+        // what the smallest scale says is what is wrong with the model
+        let fits = INPUT_BITS.rev().map(tried).find(Result::is_ok).unwrap_or_else(|| tried(*INPUT_BITS.start()));
+        let (input_bits, divided_by) = fits?;
+        let stages = model.stages().iter().zip(divided_by).map(|(stage, divided_by)| {
+            Ok(Integers {
                 name: stage.name.clone(),
                 inputs: stage.input.len(),
                 outputs: stage.output.len(),
@@ -206,14 +216,15 @@ impl Batched {
                 bias: stage.bias.clone(),
                 bits: stage.weight_bits,
                 divided_by,
-            });
-        }
-        Ok(Self { evaluator: Evaluator::new(parameters)?, stages, level: primes.len() })
+            })
+        });
+        let stages = stages.collect::<Result<_, BatchedError>>()?;
+        Ok(Self { evaluator: Evaluator::new(parameters)?, stages, level: primes.len(), input_bits })
     }
 
     /// Primes that ciphertexts of pixels have, and their scale.
     pub fn input(&self) -> (usize, Scale) {
-        (self.level, Scale::power_of_two(INPUT_BITS))
+        (self.level, Scale::power_of_two(self.input_bits))
     }
 
     /// Ciphertexts of pixels: one each.

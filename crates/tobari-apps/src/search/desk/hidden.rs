@@ -10,12 +10,13 @@ use super::{Client, Desk, Refusal};
 use crate::search::hidden::arrangement::{self, Arrangement, DEPTH};
 use crate::search::hidden::messages::{self, Query};
 use crate::search::hidden::numbers::Kind;
-use crate::search::hidden::server::{Matcher, Registration};
+use crate::search::hidden::server::{Matcher, Partial, Registration};
 use crate::search::messages::{CLIENT_BYTES, MessageError, TABLE_BYTES};
 use crate::search::program::Shape;
 use crate::search::server::Granularity;
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Registrations in memory at most.
@@ -179,9 +180,36 @@ impl AdmittedHidden {
     /// # Errors
     /// [`Refusal`].
     pub fn answer(&self, rng: &mut impl CryptoRng) -> Result<Vec<u8>, Refusal> {
+        self.finish(vec![self.part(0..self.arrangement.layout().blocks())?], rng)
+    }
+
+    /// The blocks in so many runs or fewer, none much longer than another: for whoever has several cores.
+    pub fn ranges(&self, parts: usize) -> Vec<Range<usize>> {
+        let blocks = self.arrangement.layout().blocks();
+        let length = blocks.div_ceil(parts.max(1)).max(1);
+        (0..blocks).step_by(length).map(|from| from..(from + length).min(blocks)).collect()
+    }
+
+    /// The sums over some blocks. What expands the query is done for each part again, but for what only others need.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn part(&self, range: Range<usize>) -> Result<Partial, Refusal> {
         let Self { arrangement, registration, query } = self;
         let Arrangement { form, blocks, matcher, .. } = &**arrangement;
-        let pages = matcher.answer(form, registration, &query.ciphertext, query.granularity, blocks, rng)?;
+        Ok(matcher.partial(form, &registration.keys, &query.ciphertext, query.granularity, blocks, range)?)
+    }
+
+    /// The answer's bytes, from the sums over all blocks.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn finish(&self, parts: Vec<Partial>, rng: &mut impl CryptoRng) -> Result<Vec<u8>, Refusal> {
+        let Self { arrangement, registration, query } = self;
+        let mut parts = parts.into_iter();
+        let mut sum = parts.next().ok_or(Refusal::Table)?;
+        parts.try_for_each(|part| arrangement.matcher.merge(&mut sum, &part))?;
+        let pages = arrangement.matcher.finish(&arrangement.form, registration, &query.ciphertext, &sum, rng)?;
         Ok(messages::encode_answer(&pages))
     }
 }

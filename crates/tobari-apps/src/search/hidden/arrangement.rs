@@ -4,7 +4,7 @@
 //! every table. Blocks are prepared where that fits the memory, and packed else, which is a tenth of it and takes longer to ask. An arrangement whose answers would differ by more
 //! than [`DISTANCE_BITS`] says is refused when it is made, and not when it is asked.
 
-use super::index::{Arranged, IndexError, Table as Blocks};
+use super::index::{Arranged, Blocks, IndexError, Shelf, polynomial_bytes};
 use super::messages::encode_layout;
 use super::numbers::{Kind, Numbers};
 use super::program::{Layout, LayoutError};
@@ -47,12 +47,20 @@ pub enum ArrangeError {
     #[error(transparent)]
     Encode(#[from] EncodeError),
     /// More than there is memory for.
-    #[error("expected blocks of at most {room} bytes in memory, found {found}")]
+    #[error("expected blocks of at most {room} bytes in memory, found {found}, and no other place for them")]
     Memory {
         /// Bytes that there are.
         room: u64,
         /// Bytes that it takes, packed.
         found: u64,
+    },
+    /// Blocks that could not be kept outside of memory.
+    #[error("expected a place for {found} bytes of blocks: {reason}")]
+    Shelf {
+        /// Bytes.
+        found: u64,
+        /// Why there is none.
+        reason: String,
     },
     /// Answers that would tell too much by their noise.
     #[error(
@@ -75,14 +83,17 @@ pub struct Arrangement {
     entries: usize,
     false_positives: Option<f64>,
     pub(in crate::search) form: Form,
-    pub(in crate::search) blocks: Blocks,
+    pub(in crate::search) blocks: Box<dyn Blocks + Send + Sync>,
+    memory: u64,
+    shelved: u64,
     pub(in crate::search) matcher: Arc<Matcher>,
     prepared: bool,
     told: Vec<u8>,
 }
 
 impl Arrangement {
-    /// For questions of one kind, in at most `room` bytes of memory. The key of the permutation and the slots of entries are drawn.
+    /// For questions of one kind, in at most `room` bytes of memory; what needs more goes to the shelf, block by block, and comes back in order with each
+    /// question. The key of the permutation and the slots of entries are drawn.
     ///
     /// # Errors
     /// [`ArrangeError`].
@@ -91,6 +102,7 @@ impl Arrangement {
         table: &Table,
         kind: Kind,
         room: u64,
+        shelf: Option<&dyn Shelf>,
         rng: &mut impl CryptoRng,
     ) -> Result<Self, ArrangeError> {
         let (catalogue, parameters) = (table.catalogue(), matcher.parameters());
@@ -107,13 +119,19 @@ impl Arrangement {
         let polynomials = (arranged.layout().blocks() * arranged.layout().polynomials()) as u64;
         let degree = parameters.degree() as u64;
         let packed = polynomials * (degree * u64::from(matcher.modulus().bits())).div_ceil(8);
-        if packed > room {
-            return Err(ArrangeError::Memory { room, found: packed });
-        }
-        let blocks = arranged.table(rng)?;
-        drop(arranged);
         let prepared = polynomials.saturating_mul(8 * degree * parameters.data_primes() as u64) <= room;
-        let blocks = if prepared { blocks.prepared()? } else { blocks };
+        let (blocks, memory, shelved): (Box<dyn Blocks + Send + Sync>, u64, u64) = if packed <= room {
+            let blocks = arranged.table(rng)?;
+            drop(arranged);
+            let blocks = if prepared { blocks.prepared()? } else { blocks };
+            let memory = blocks.memory() as u64;
+            (Box::new(blocks), memory, 0)
+        } else {
+            let shelf = shelf.ok_or(ArrangeError::Memory { room, found: packed })?;
+            let bytes = arranged.layout().polynomials() * polynomial_bytes(parameters);
+            let kept = shelf.keep(arranged.layout().blocks(), bytes, &mut |block| arranged.pack(block, rng));
+            (kept.map_err(|reason| ArrangeError::Shelf { found: packed, reason })?, 0, packed)
+        };
         let layout = form.layout();
         let both =
             [numbers.false_positives(entries as u64), layout.false_positives(matcher.slots(), matcher.modulus())];
@@ -128,6 +146,8 @@ impl Arrangement {
             told: encode_layout(layout),
             form,
             blocks,
+            memory,
+            shelved,
             matcher: Arc::clone(matcher),
             prepared,
         })
@@ -180,7 +200,12 @@ impl Arrangement {
 
     /// Bytes of the blocks in memory.
     pub fn memory(&self) -> u64 {
-        self.blocks.memory() as u64
+        self.memory
+    }
+
+    /// Bytes of the blocks outside of memory.
+    pub fn shelved(&self) -> u64 {
+        self.shelved
     }
 }
 

@@ -207,6 +207,29 @@ pub trait Blocks {
     fn block(&self, block: usize) -> Option<Block<'_>>;
 }
 
+impl Blocks for Box<dyn Blocks + Send + Sync> {
+    fn block(&self, block: usize) -> Option<Block<'_>> {
+        (**self).block(block)
+    }
+}
+
+/// Where packed blocks go that have no room in memory: a file, as a rule.
+pub trait Shelf {
+    /// Takes so many blocks, each of so many bytes and made when it is asked for, in their order; gives where they are read from again.
+    ///
+    /// # Errors
+    /// What `next` says, and why they could not be kept, in words.
+    fn keep(
+        &self,
+        blocks: usize,
+        bytes: usize,
+        next: &mut NextBlock<'_>,
+    ) -> Result<Box<dyn Blocks + Send + Sync>, String>;
+}
+
+/// Makes the block of a number.
+pub type NextBlock<'a> = dyn FnMut(usize) -> Result<Vec<u8>, IndexError> + 'a;
+
 enum Form {
     Packed(Vec<u8>),
     Prepared(Vec<PreparedPlaintext>),
@@ -220,7 +243,7 @@ pub struct Table {
 }
 
 /// Bytes of a packed polynomial.
-fn polynomial_bytes(parameters: &LatticeParameters) -> usize {
+pub(crate) fn polynomial_bytes(parameters: &LatticeParameters) -> usize {
     let Plaintext::Integers(t) = parameters.plaintext() else { return 0 };
     (parameters.degree() * t.bits() as usize).div_ceil(8)
 }

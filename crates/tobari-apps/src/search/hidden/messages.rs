@@ -5,6 +5,7 @@
 //! | 23 | registration | bytes of the public key (4), the public key, the keys of an expansion, as objects of the lattice schemes |
 //! | 24 | query | name of the arrangement 32, client 16, granularity (0 boolean, 1 count); a seeded ciphertext |
 //! | 25 | answer | granularity (1), pages (1), limbs (1); for each page its `R`, and with counts `V`: ciphertexts over one prime |
+//! | 27 | sums over some blocks | granularity (1), ciphertexts (2); ciphertexts over all primes, page after page, limbs before counts |
 //! | 26 | layout | key of the permutation 16, last key (16), blocks (4), pages (1), limbs (1) |
 //!
 //! Integers are big-endian, and there is one byte string for each message. **Uniform halves are seeds only**: keys and queries whose client chose the
@@ -12,7 +13,7 @@
 
 use super::permutation::{KEY_BYTES, Permutation};
 use super::program::{Layout, MAX_LIMBS, MAX_PAGES};
-use super::server::{Page, Registration};
+use super::server::{Page, Partial, Registration};
 use crate::search::messages::{CLIENT_BYTES, MessageError, TABLE_BYTES};
 use crate::search::server::Granularity;
 use tobari_core::bgv::{Ciphertext, SeededCiphertext};
@@ -24,6 +25,7 @@ const REGISTRATION: u8 = 0x23;
 const QUERY: u8 = 0x24;
 const ANSWER: u8 = 0x25;
 const LAYOUT: u8 = 0x26;
+const PARTIAL: u8 = 0x27;
 
 /// A query.
 pub struct Query {
@@ -177,6 +179,41 @@ pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec
     (0..pages).map(page).collect()
 }
 
+/// Sums over some blocks: what a shard gives to whoever merges ([`super::server::Matcher::merge`]). They are not flooded, and are not for clients.
+pub fn encode_partial(partial: &Partial) -> Vec<u8> {
+    let counts = u8::from(partial.granularity() == Granularity::Count);
+    let mut out = vec![VERSION, PARTIAL, counts];
+    out.extend_from_slice(&(partial.sums().len() as u16).to_be_bytes());
+    for sum in partial.sums() {
+        out.extend_from_slice(&wire::encode_ciphertext(sum));
+    }
+    out
+}
+
+/// Reads sums over some blocks.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn decode_partial(bytes: &[u8], parameters: &LatticeParameters) -> Result<Partial, MessageError> {
+    let mut fields = Fields::open(bytes, PARTIAL)?;
+    let granularity = fields.granularity()?;
+    let count = usize::from(u16::from_be_bytes(fields.array()?));
+    if !(1..=MAX_PAGES * (MAX_LIMBS + 1)).contains(&count) {
+        return Err(MessageError::Malformed("number of sums"));
+    }
+    let rest = fields.rest();
+    if rest.is_empty() || !rest.len().is_multiple_of(count) {
+        return Err(MessageError::Malformed("length"));
+    }
+    let sum = |bytes| -> Result<Ciphertext, MessageError> {
+        let sum = wire::decode_ciphertext(bytes, parameters)?;
+        let fits = sum.level() == parameters.data_primes() && !sum.needs_relinearization();
+        fits.then_some(sum).ok_or(MessageError::Malformed("level"))
+    };
+    let sums = rest.chunks_exact(rest.len() / count).map(sum).collect::<Result<_, _>>()?;
+    Ok(Partial::new(sums, granularity))
+}
+
 /// A layout.
 pub fn encode_layout(layout: &Layout) -> Vec<u8> {
     let permutation = layout.permutation();
@@ -219,6 +256,9 @@ pub fn fuzz_hidden_messages(data: &[u8]) {
     }
     if let Ok(pages) = decode_answer(data, &parameters) {
         assert_eq!(encode_answer(&pages), data);
+    }
+    if let Ok(partial) = decode_partial(data, &parameters) {
+        assert_eq!(encode_partial(&partial), data);
     }
     if let Ok(layout) = decode_layout(data, &parameters) {
         assert_eq!(encode_layout(&layout), data);

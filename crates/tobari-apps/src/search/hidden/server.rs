@@ -120,6 +120,20 @@ pub struct Partial {
     granularity: Granularity,
 }
 
+impl Partial {
+    pub(super) fn new(sums: Vec<Ciphertext>, granularity: Granularity) -> Self {
+        Self { sums, granularity }
+    }
+
+    pub(super) fn sums(&self) -> &[Ciphertext] {
+        &self.sums
+    }
+
+    pub(super) fn granularity(&self) -> Granularity {
+        self.granularity
+    }
+}
+
 /// Compares tables with queries.
 pub struct Matcher {
     parameters: LatticeParameters,

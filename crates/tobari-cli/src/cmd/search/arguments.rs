@@ -146,6 +146,9 @@ pub(crate) struct ServeSearchArguments {
     /// Bytes of memory for these, of all tables together. Where ten times as much is there as they take at least, questions take less time. [default: 2GiB]
     #[arg(long, requires = "tables", value_parser = parse_bytes, value_name = "BYTES")]
     pub(crate) hidden_memory: Option<u64>,
+    /// A folder on a fast disk for what has no room in that memory: it is read through with each question.
+    #[arg(long, requires = "tables", value_name = "FOLDER")]
+    pub(crate) hidden_tier: Option<PathBuf>,
     /// Queries in the server at once; others are told to come again.
     #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_queries: Option<u32>,

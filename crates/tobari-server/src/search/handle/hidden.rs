@@ -12,13 +12,18 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use futures_util::future::join_all;
 use std::sync::Arc;
 use tobari_apps::search::{
     desk::{
         Refusal,
         hidden::{AdmittedHidden, AskedHidden},
     },
-    hidden::{messages, numbers::Kind, server::Registration},
+    hidden::{
+        messages,
+        numbers::Kind,
+        server::{Partial, Registration},
+    },
     messages::CLIENT_BYTES,
 };
 
@@ -102,8 +107,15 @@ pub(in super::super) async fn query(
     });
     let (admitted, asked, charge) = admitted.await.ok_or_else(fault)??;
     let (work, kept, id) = (Arc::clone(&shared), Arc::clone(&shared), client.id);
+    // every part waits its turn for a core, so that one question does not keep others from theirs
+    let admitted = Arc::new(admitted);
+    let parts = admitted.ranges(shared.cpu.cores()).into_iter().map(|range| {
+        let admitted = Arc::clone(&admitted);
+        shared.cpu.run(move || admitted.part(range))
+    });
+    let parts = join_all(parts).await;
     let computed = shared.cpu.run(move || {
-        let answer = answer(&admitted);
+        let answer = answer(&admitted, parts);
         let word = answer.as_ref().map_or_else(|reply| reply.word, |_| "answered");
         work.note_hidden(&client, "hidden query", Some(&asked), word)?;
         answer
@@ -119,10 +131,13 @@ fn busy(text: &'static str) -> Reply {
     Reply::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text)
 }
 
-fn answer(admitted: &AdmittedHidden) -> Result<Vec<u8>, Reply> {
+fn answer(admitted: &AdmittedHidden, parts: Vec<Option<Result<Partial, Refusal>>>) -> Result<Vec<u8>, Reply> {
+    let fault = || Reply::fault("a fault of the server");
+    let parts = parts.into_iter().map(|part| part.ok_or_else(fault)?.map_err(|refusal| Reply::from(&refusal)));
+    let parts = parts.collect::<Result<Vec<_>, _>>()?;
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|_| Reply::fault("a fault of the server: no randomness"))?;
-    admitted.answer(&mut ChaCha20Rng::from_seed(seed)).map_err(|refusal| Reply::from(&refusal))
+    admitted.finish(parts, &mut ChaCha20Rng::from_seed(seed)).map_err(|refusal| Reply::from(&refusal))
 }
 
 impl Shared {

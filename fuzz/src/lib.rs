@@ -14,6 +14,7 @@ pub const TARGETS: &[Target] = &[
     ("call_messages", tobari_apps::call::fuzz_messages),
     ("call_room", tobari_apps::call::fuzz_room),
     ("enclave_evidence", tobari_enclave::fuzz_evidence),
+    ("infer_kept", tobari_apps::infer::fuzz_kept),
     ("infer_messages", tobari_apps::infer::fuzz_messages),
     ("infer_images", tobari_host::images::fuzz_images),
     ("infer_model", tobari_apps::infer::fuzz_model),

@@ -3,6 +3,7 @@
 mod infer;
 mod parse;
 
+use crate::cmd::infer::{InferVerb, ServeInferArguments};
 use crate::cmd::search::{SearchVerb, ServeSearchArguments};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use infer::{InferPlan, Protected, ResetName, WhoseCosts, WhosePolicy};
@@ -75,6 +76,12 @@ pub(crate) enum Verb {
         /// What to do.
         #[command(subcommand)]
         verb: SearchVerb,
+    },
+    /// Images classified by a server that cannot see them.
+    Infer {
+        /// What to do.
+        #[command(subcommand)]
+        verb: InferVerb,
     },
 }
 
@@ -409,6 +416,8 @@ pub(crate) struct ServeArguments {
     pub(crate) max_rooms: Option<usize>,
     #[command(flatten)]
     pub(crate) search: ServeSearchArguments,
+    #[command(flatten)]
+    pub(crate) infer: ServeInferArguments,
     #[command(flatten)]
     pub(crate) floor: FloorArguments,
     /// One JSON object a line on standard output.

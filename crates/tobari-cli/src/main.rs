@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Verb::Call { verb: CallVerb::Keygen(keygen) } => cmd::call::keygen(&keygen),
         Verb::Call { verb: CallVerb::Mix(mix) } => cmd::call::mix(&mix),
         Verb::Search { verb } => cmd::search::run(&verb),
+        Verb::Infer { verb } => cmd::infer::run(&verb),
     };
     match done {
         Ok(code) => output::ended(code),

@@ -4,6 +4,7 @@
 //!   GET /                    one line: what this is
 //!   GET /health              ok
 //!   /search/v1…              searches in tables (the module `search` has the routes)
+//!   /infer/v1…               images through models, encrypted (the module `infer` has the routes)
 //!   GET /call/v1/{room}      a WebSocket: one member of a call (tobari_apps::call::messages has the protocol)
 //! ```
 //!
@@ -23,6 +24,7 @@ pub mod beacon;
 pub mod connect;
 mod cpu;
 mod fingerprint;
+mod infer;
 mod options;
 mod room_task;
 mod rooms;
@@ -35,6 +37,7 @@ mod tls;
 
 pub use connect::connect;
 pub use fingerprint::{Fingerprint, NotAFingerprint};
+pub use infer::{InferError, InferOptions, ModelSource};
 pub use options::{ServerLimits, ServerOptions, Tls};
 pub use search::{HiddenOptions, SearchError, SearchOptions, token_hash};
 pub use serve::{BlindServer, ServerError, bind};

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use tobari_apps::call::server::Limits;
 use tobari_core::params::SecurityFloor;
 
-use crate::search::SearchOptions;
+use crate::{infer::InferOptions, search::SearchOptions};
 
 /// What [`crate::bind`] needs to know. There is no field for a key of a call: the server has no use for one.
 #[derive(Clone, Debug)]
@@ -21,12 +21,21 @@ pub struct ServerOptions {
     pub limits: ServerLimits,
     /// Tables to search, if there are any.
     pub search: Option<SearchOptions>,
+    /// Models to run, if there are any.
+    pub infer: Option<InferOptions>,
 }
 
 impl ServerOptions {
     /// A server at `addr` without TLS, for curves of standard security, with the usual limits.
     pub fn new(addr: SocketAddr) -> Self {
-        Self { addr, floor: SecurityFloor::Standard, tls: Tls::None, limits: ServerLimits::default(), search: None }
+        Self {
+            addr,
+            floor: SecurityFloor::Standard,
+            tls: Tls::None,
+            limits: ServerLimits::default(),
+            search: None,
+            infer: None,
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     Fingerprint, ServerLimits, ServerOptions,
+    infer::{Infer, InferError},
     rooms::Rooms,
     search::{Search, SearchError},
     session::{MAX_MESSAGE_BYTES, session},
@@ -53,6 +54,7 @@ pub struct BlindServer {
     addr: SocketAddr,
     tls: Option<ServerTls>,
     search: Option<Search>,
+    infer: Option<Infer>,
     options: ServerOptions,
 }
 
@@ -73,7 +75,15 @@ pub async fn bind(options: ServerOptions) -> Result<BlindServer, ServerError> {
                 .map_err(|error| fault(io::Error::other(error)))??,
         ),
     };
-    Ok(BlindServer { listener, addr, tls, search, options })
+    let infer = match options.infer.clone() {
+        None => None,
+        Some(infer) => Some(
+            tokio::task::spawn_blocking(move || Infer::open(&infer, addr.ip()))
+                .await
+                .map_err(|error| fault(io::Error::other(error)))??,
+        ),
+    };
+    Ok(BlindServer { listener, addr, tls, search, infer, options })
 }
 
 impl BlindServer {
@@ -107,7 +117,7 @@ impl BlindServer {
             tokio::spawn(search.keep_up(stopped.clone()));
         }
         let door = Door {
-            app: routes(rooms, self.search.as_ref()),
+            app: routes(rooms, self.search.as_ref(), self.infer.as_ref()),
             tls: self.tls.map(|tls| tls.acceptor),
             limits,
             stopped,
@@ -193,13 +203,14 @@ where
     }
 }
 
-fn routes(rooms: Rooms, search: Option<&Search>) -> Router {
+fn routes(rooms: Rooms, search: Option<&Search>, infer: Option<&Infer>) -> Router {
     let own = Router::new()
         .route("/", get(|| async { GREETING }))
         .route("/health", get(|| async { "ok" }))
         .route("/call/v1/{room}", get(call))
         .with_state(rooms);
-    search.map_or(own.clone(), |search| own.merge(search.routes()))
+    let own = search.map_or(own.clone(), |search| own.merge(search.routes()));
+    infer.map_or(own.clone(), |infer| own.merge(infer.routes()))
 }
 
 async fn call(
@@ -245,6 +256,9 @@ pub enum ServerError {
     /// The search cannot be served.
     #[error(transparent)]
     Search(#[from] SearchError),
+    /// The models cannot be served.
+    #[error(transparent)]
+    Infer(#[from] InferError),
     /// No certificate could be made.
     #[error("self-signed certificate: {0}")]
     SelfSigned(#[from] rcgen::Error),

@@ -5,6 +5,9 @@
 //! | 30 | keys | the keys of the model's card in its order, each an object of the lattice schemes with one key, at its level |
 //! | 31 | question | how many ciphertexts (1), and these, seeded |
 //! | 32 | answer | how many ciphertexts (1), and these |
+//! | 33 | what a client may know of a model | [`super::card`] |
+//! | 34 | a file with a question | the model's digest (32), SHA-256 of the keys (32), a question |
+//! | 35 | a file with an answer | the same with an answer |
 //!
 //! Both sides know the model's [`Card`]: how many of what there are, over how many primes and at which scale. Whatever differs is refused, and there is one byte string for
 //! each message. **Uniform halves of questions and keys are seeds only.** Lengths are checked before there is memory for what they announce.
@@ -72,7 +75,7 @@ pub enum MessageError {
 }
 
 /// What comes after version and kind.
-fn open(bytes: &[u8], expected: u8) -> Result<&[u8], MessageError> {
+pub(super) fn open(bytes: &[u8], expected: u8) -> Result<&[u8], MessageError> {
     match bytes {
         [version, found, rest @ ..] if *version == VERSION && *found == expected => Ok(rest),
         [version, found, ..] => Err(MessageError::Kind { expected, version: *version, found: *found }),
@@ -97,6 +100,30 @@ fn parts(bytes: &[u8], expected: usize) -> Result<impl Iterator<Item = &[u8]>, M
 /// Bytes of a message of keys.
 pub fn keys_bytes(card: &Card) -> usize {
     2 + card.keys.iter().map(|input| key_bytes(card, *input)).sum::<usize>()
+}
+
+/// Bytes of a message of a question.
+pub fn question_bytes(card: &Card) -> usize {
+    // version, kind and parameters; primes, scale, seed; a half
+    let head = wire::encode_parameters(&card.parameters).len() + 1 + scale_bytes(card) + 32;
+    3 + card.places.len() * (head + element_bytes(card, card.sent.0))
+}
+
+/// Bytes of a message of an answer.
+pub fn answer_bytes(card: &Card) -> usize {
+    let head = wire::encode_parameters(&card.parameters).len() + 2 + scale_bytes(card);
+    3 + card.answers() * (head + 2 * element_bytes(card, card.answer.0))
+}
+
+fn scale_bytes(card: &Card) -> usize {
+    8 * (1 + card.parameters.data_primes())
+}
+
+/// A polynomial over so many data primes.
+fn element_bytes(card: &Card, primes: usize) -> usize {
+    let (ring, degree) = (card.parameters.ring(), card.parameters.degree());
+    let tables = &ring.data_primes()[..primes];
+    tables.iter().map(|prime| (degree * prime.modulus().bits() as usize).div_ceil(8)).sum()
 }
 
 /// Bytes of one key: version, kind and parameters; how many there are; automorphism, level, seed; a half of each digit.

@@ -16,12 +16,15 @@
 //! |---|---|
 //! | [`model`] | maps and squares |
 //! | [`layout`] | where numbers stand in slots, and the diagonals of the maps |
+//! | [`simulate`] | a run in the clear, slot by slot |
 //! | [`program`] | a stage on any machine: in the clear, which simulates it slot by slot, recorded, or under encryption |
 //! | [`compile`] | levels and scales; the stages as programs and segments; what a client may know ([`compile::Card`]) |
+//! | [`ready`] | a model with the layout that suits it, checked |
 //! | [`precision`] | errors and ranges, before anything runs |
 //! | [`client`] | keys, images, answers |
 //! | [`server`] | runs without a secret; weights in the clear or encrypted; what it hides of an answer |
-//! | [`messages`] | bytes |
+//! | [`messages`] | bytes; of what clients may know of a model in [`card`] |
+//! | [`holder`] | the key holder's file, and those of questions and answers |
 //! | [`batched`] | thousands of images at once, with a plain model or an encrypted one, and a check of its linear maps |
 //! | [`placement`] | which layer is done where, and in which form, by what has to be protected |
 //! | [`paper`] | the paper's costs and policy |
@@ -32,10 +35,12 @@
 
 pub mod batched;
 pub mod bytes;
+pub mod card;
 pub mod client;
 pub mod compile;
 pub mod digits;
 pub mod fold;
+pub mod holder;
 pub mod layout;
 pub mod messages;
 pub mod model;
@@ -45,10 +50,13 @@ pub mod placement;
 pub mod plain;
 pub mod precision;
 pub mod program;
+pub mod ready;
 pub mod server;
+pub mod simulate;
 pub mod train;
 
 pub use bytes::{ModelBytesError, fuzz_model};
+pub use holder::fuzz_kept;
 pub use messages::fuzz_messages;
 pub use model::{Map, Model, ModelError, Stage, Volume};
 pub use network::{InputError, Layer, LayerKind, Network, NetworkError, Normalisation};

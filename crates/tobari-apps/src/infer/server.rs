@@ -1,6 +1,7 @@
 //! The server's half: runs a compiled model on encrypted images. It holds no secret key.
 //!
-//! A [`Service`] has a model and its weights, encoded once; a [`Session`] has the keys of one client, and where weights are encrypted those under the client's key.
+//! A [`Service`] has a model and its weights, encoded once; a [`Session`] has the keys of one client, and where weights are encrypted those under the client's key. A server that
+//! keeps keys between two questions keeps them as a [`Keyring`].
 //!
 //! # What leaves
 //! The slots of an answer that are no logits hold partial sums of the last map: numbers of the model's that the client has no business with. Before an answer leaves, a
@@ -84,11 +85,24 @@ pub struct Service {
     card: Card,
 }
 
-/// Keys of a client, and perhaps weights under its key.
+/// Keys of a client, made ready, and perhaps weights under its key: what a server keeps of a client between two questions. It is cheap to copy.
+#[derive(Clone)]
+pub struct Keyring {
+    keys: Arc<BTreeMap<Input, Arc<CkksValue>>>,
+    weights: Arc<Constants>,
+}
+
+impl Keyring {
+    /// Bytes of the keys and of encrypted weights in memory.
+    pub fn memory(&self) -> u64 {
+        self.keys.values().chain(self.weights.values()).map(|value| value.memory()).sum()
+    }
+}
+
+/// A model and a client's keys together.
 pub struct Session<'a> {
     service: &'a Service,
-    keys: BTreeMap<Input, Arc<CkksValue>>,
-    weights: Constants,
+    ring: Keyring,
 }
 
 /// Seconds of the stages of a run.
@@ -135,6 +149,28 @@ impl Service {
     /// [`ServeError::Key`] names the first that is missing.
     pub fn session(&self, keys: Vec<(Input, EvaluationKeys)>) -> Result<Session<'_>, ServeError> {
         self.open(keys, Constants::new(), false)
+    }
+
+    /// The keys of a session alone, for a server that keeps them.
+    ///
+    /// # Errors
+    /// As [`Self::session`].
+    pub fn keyring(&self, keys: Vec<(Input, EvaluationKeys)>) -> Result<Keyring, ServeError> {
+        Ok(self.session(keys)?.ring)
+    }
+
+    /// A session with keys that were made ready by [`Self::keyring`] of this service.
+    pub fn resume(&self, ring: &Keyring) -> Session<'_> {
+        Session { service: self, ring: ring.clone() }
+    }
+
+    /// Bytes that the keys of a session take in memory, before there are any.
+    ///
+    /// # Errors
+    /// [`ServeError::Engine`].
+    pub fn keyring_memory(&self) -> Result<u64, ServeError> {
+        let bytes = self.card.keys.iter().map(|input| Ok(self.compiled.shape(&self.engine, *input)?.resident));
+        bytes.sum()
     }
 
     /// A session with encrypted weights.
@@ -185,14 +221,14 @@ impl Service {
             let key = key.filter(fits).ok_or_else(missing)?;
             keys.insert(*input, Arc::new(self.engine.key(key)?));
         }
-        Ok(Session { service: self, keys, weights })
+        Ok(Session { service: self, ring: Keyring { keys: Arc::new(keys), weights: Arc::new(weights) } })
     }
 }
 
 impl Session<'_> {
     /// Bytes of the keys and of encrypted weights in memory.
     pub fn memory(&self) -> u64 {
-        self.keys.values().chain(self.weights.values()).map(|value| value.memory()).sum()
+        self.ring.memory()
     }
 
     /// From the ciphertexts of an image to those of its logits, other slots hidden.
@@ -255,7 +291,8 @@ impl Session<'_> {
         let values = values.into_iter().map(|value| Ok(Arc::new(engine.ciphertext(value)?)));
         let values = values.collect::<Result<Vec<_>, EngineError>>()?;
         let mut fetch = |input: Input| -> Result<Arc<CkksValue>, EngineError> {
-            let found = self.keys.get(&input).or_else(|| self.weights.get(&input)).or_else(|| weights.get(&input));
+            let found =
+                self.ring.keys.get(&input).or_else(|| self.ring.weights.get(&input)).or_else(|| weights.get(&input));
             match found {
                 Some(value) => Ok(Arc::clone(value)),
                 None => Ok(Arc::new(compiled.encode(engine, input)?)),

@@ -5,21 +5,27 @@ use crate::cmd::search::ServeSearchArguments;
 use crate::output::{self, Failure};
 use serde_json::json;
 use std::process::ExitCode;
-use tobari_server::{BlindServer, SearchOptions, ServerOptions, Tls};
+use tobari_server::{BlindServer, InferOptions, SearchOptions, ServerOptions, Tls};
 use tokio::io::AsyncReadExt;
 
 /// Serves until it is told to stop.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let server = tobari_server::bind(options(arguments)).await?;
+        let server = tobari_server::bind(options(arguments)?).await?;
         announce(&server, arguments)?;
         server.run(stop_signal(arguments.until_stdin_closes)).await;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-fn options(arguments: &ServeArguments) -> ServerOptions {
+fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
+    let search = &arguments.search;
+    let more = search.tokens.is_some() || search.open || search.data.is_some();
+    if more && search.tables.is_empty() && arguments.infer.models.is_empty() {
+        let text = "expected --search or --infer beside --tokens, --open or --data, found neither";
+        return Err(Failure::Call(text.to_owned()));
+    }
     let mut options = ServerOptions::new(arguments.addr);
     options.floor = arguments.floor.floor();
     options.tls = match (&arguments.tls_cert, &arguments.tls_key) {
@@ -33,8 +39,9 @@ fn options(arguments: &ServeArguments) -> ServerOptions {
     if let Some(rooms) = arguments.max_rooms {
         options.limits.rooms = rooms;
     }
-    options.search = search_options(&arguments.search);
-    options
+    options.search = search_options(search);
+    options.infer = infer_options(arguments);
+    Ok(options)
 }
 
 /// What of the search was asked for.
@@ -59,6 +66,20 @@ fn search_options(arguments: &ServeSearchArguments) -> Option<SearchOptions> {
     Some(options)
 }
 
+/// What of inference was asked for.
+fn infer_options(arguments: &ServeArguments) -> Option<InferOptions> {
+    let (infer, search) = (&arguments.infer, &arguments.search);
+    if infer.models.is_empty() {
+        return None;
+    }
+    let mut options = InferOptions::new(infer.models.clone());
+    (options.layout, options.set) = (infer.infer_layout.clone(), infer.infer_set.clone());
+    (options.tokens, options.open, options.data) = (search.tokens.clone(), search.open, search.data.clone());
+    options.key_bytes = infer.infer_keys.unwrap_or(options.key_bytes);
+    options.queue = infer.max_images.map_or(options.queue, |images| images as usize);
+    Some(options)
+}
+
 fn announce(server: &BlindServer, arguments: &ServeArguments) -> Result<(), Failure> {
     let fingerprint = server.certificate_fingerprint().map(|fingerprint| fingerprint.to_string());
     if arguments.json {
@@ -74,7 +95,7 @@ fn announce(server: &BlindServer, arguments: &ServeArguments) -> Result<(), Fail
         output::result(format!("certificate fingerprint (SHA-256): {fingerprint}"));
     }
     if arguments.search.open {
-        output::say("warning: anybody may search who reaches this address, and budgets hold nobody");
+        output::say("warning: anybody may ask who reaches this address, and budgets hold nobody");
     }
     if arguments.floor.insecure_paper {
         output::say("warning: curves below 112 bits of security are admitted: for measurements only");

@@ -30,10 +30,10 @@
 mod arrange;
 mod audit;
 mod handle;
-mod reply;
+pub(crate) mod reply;
 mod store;
 mod tables;
-mod tokens;
+pub(crate) mod tokens;
 
 use crate::{cpu::Cpu, stop::Stop};
 use audit::Audit;
@@ -155,7 +155,7 @@ impl SearchError {
 
 /// A client, so far as the server knows.
 #[derive(Clone)]
-struct Client {
+pub(crate) struct Client {
     id: [u8; CLIENT_BYTES],
     name: Arc<str>,
 }
@@ -269,15 +269,15 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 /// Reads on what a refused request still sends, so that its sender gets to read why; a little of it.
-async fn drain(body: Body) {
+pub(crate) async fn drain(body: Body) {
     let _ = tokio::time::timeout(Duration::from_secs(2), axum::body::to_bytes(body, 1 << 20)).await;
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut out = [0; N];
     let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
     if digits.len() != 2 * N {
@@ -287,7 +287,7 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(out)
 }
 
-fn sha256(bytes: &[u8]) -> [u8; 32] {
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref());
     hash

@@ -7,20 +7,20 @@ use axum::{
 use tobari_apps::search::{desk::Refusal, server::AnswerError};
 
 /// A refusal on its way out.
-pub(super) struct Reply {
-    pub(super) status: StatusCode,
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
     /// The word.
-    pub(super) word: &'static str,
-    pub(super) text: String,
+    pub(crate) word: &'static str,
+    pub(crate) text: String,
 }
 
 impl Reply {
-    pub(super) fn new(status: StatusCode, word: &'static str, text: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, word: &'static str, text: impl Into<String>) -> Self {
         Self { status, word, text: text.into() }
     }
 
     /// Nobody, or somebody else.
-    pub(super) fn unknown() -> Self {
+    pub(crate) fn unknown() -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,
             "token",
@@ -29,7 +29,7 @@ impl Reply {
     }
 
     /// A fault of this server.
-    pub(super) fn fault(text: &'static str) -> Self {
+    pub(crate) fn fault(text: &'static str) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "fault", text)
     }
 }

@@ -13,7 +13,7 @@ const LIMIT_BYTES: u64 = 1 << 20;
 const MAX_NAME_BYTES: usize = 64;
 
 /// Clients and their tokens' hashes.
-pub(super) struct Tokens {
+pub(crate) struct Tokens {
     lines: Vec<([u8; 32], Client)>,
 }
 
@@ -30,7 +30,7 @@ fn id(name: &str) -> [u8; CLIENT_BYTES] {
 }
 
 impl Tokens {
-    pub(super) fn read(path: &Path) -> Result<Self, SearchError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, SearchError> {
         let bytes =
             tobari_host::files::read_bounded(path, LIMIT_BYTES).map_err(|error| SearchError::file(path, error))?;
         let text = String::from_utf8(bytes).map_err(|_| SearchError::file(path, "expected text"))?;
@@ -61,7 +61,7 @@ impl Tokens {
     }
 
     /// Whose token it is.
-    pub(super) fn client(&self, token: &str) -> Option<Client> {
+    pub(crate) fn client(&self, token: &str) -> Option<Client> {
         let hash = sha256(token.as_bytes());
         let mut found = u32::MAX;
         for (line, index) in self.lines.iter().zip(0u32..) {

@@ -2,6 +2,7 @@
 //! answer.
 
 mod attack;
+mod infer;
 mod search;
 
 use crate::args::DemoArguments;
@@ -58,7 +59,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
     }
     let calls = [call(Mode::Elgamal)?, call(Mode::ElgamalShared)?];
     let searches = [search::public()?, search::among_places()?, search::with_labels()?];
-    let lines: Vec<Line> = calls.into_iter().chain(searches).collect();
+    let lines: Vec<Line> = calls.into_iter().chain(searches).chain([infer::digits()?]).collect();
     for line in &lines {
         if arguments.json {
             output::json(line)?;
@@ -92,8 +93,9 @@ fn print_table(lines: &[Line]) {
     output::result(
         "of a search, its table 6 for one question of six alleles, by another algorithm (`tobari bench search --paper` runs that one);",
     );
+    output::result("of infer, its table 6 for one image of its network, encrypted, outside the enclave, one thread;");
     output::result(
-        "ours are the whole job: tables, network on this machine, a server in a process of its own; of a search, one question",
+        "ours are the whole job: tables, network on this machine, a server in a process of its own; of a search, one question; of infer, one image",
     );
 }
 

@@ -108,11 +108,11 @@ pub(crate) struct ServeSearchArguments {
     /// Serve a table (`tobari search index`); given again, each. A file that changes is read again while the server runs.
     #[arg(long = "search", value_name = "TSI")]
     pub(crate) tables: Vec<PathBuf>,
-    /// Who may ask: a line for each client with its name and the hash of its token (`tobari search token`). Without it, anybody on this machine.
-    #[arg(long, requires = "tables", value_name = "FILE")]
+    /// With --search or --infer: who may ask, a line for each client with its name and the hash of its token (`tobari search token`). Without it, anybody on this machine.
+    #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
-    /// Let anybody ask who reaches the address, without tokens: budgets then hold nobody, as clients name themselves.
-    #[arg(long, requires = "tables", conflicts_with = "tokens")]
+    /// With --search or --infer: let anybody ask who reaches the address, without tokens. Budgets then hold nobody, as clients name themselves.
+    #[arg(long, conflicts_with = "tokens")]
     pub(crate) open: bool,
     /// Serve all tables with labels, for clients that need not follow the protocol: they have each pattern or key evaluated before they ask, which is what budgets
     /// count then, over all of a table and not by region. A table of keys takes some 40 us a key to load, and at most 2,097,152 keys.
@@ -133,8 +133,8 @@ pub(crate) struct ServeSearchArguments {
     /// Blocks of answers under one key of a client, which then makes a new one.
     #[arg(long, requires = "tables", value_name = "N")]
     pub(crate) key_uses: Option<u32>,
-    /// Where clients' public keys and what they have used are kept; without it, a new start forgets them.
-    #[arg(long, requires = "tables", value_name = "DIR")]
+    /// With --search or --infer: where clients' public keys and what they have used are kept; without it, a new start forgets them.
+    #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Append a JSON line for each query: who, when, which table, what kind of question; never where or what.
     #[arg(long, requires = "tables", value_name = "FILE")]

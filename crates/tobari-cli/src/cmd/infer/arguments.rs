@@ -1,0 +1,250 @@
+//! The command line of those who have images, and of whoever has models.
+
+use super::remote::Reach;
+use crate::args::parse_bytes;
+use crate::output::Failure;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use std::str::FromStr;
+use tobari_apps::infer::client::Output;
+use tobari_apps::infer::layout;
+use tobari_apps::infer::ready::SET;
+use tobari_host::files;
+use tobari_server::connect::ClientTls;
+use tobari_server::{Fingerprint, ModelSource};
+use zeroize::Zeroizing;
+
+/// What to do with images and models.
+#[derive(Subcommand)]
+pub(crate) enum InferVerb {
+    /// Make a secret key file for one model of a server.
+    Keygen(KeygenArguments),
+    /// Encrypt an image.
+    Encrypt(EncryptArguments),
+    /// Have an encrypted image classified, by a server or here. Sends the server the keys that it needs, once.
+    Run(Box<RunArguments>),
+    /// Open an answer.
+    Decrypt(DecryptArguments),
+    /// Make a model of an ONNX file.
+    Compile(CompileArguments),
+    /// Run a model slot by slot in the clear, and tell how precise it will be under encryption.
+    Simulate(SimulateArguments),
+}
+
+/// Which server, and whom to trust.
+#[derive(Args)]
+pub(crate) struct ReachArguments {
+    /// A server that serves models, e.g. https://host:7610; without it, all is done here.
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// A file with the token of this client.
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    token_file: Option<PathBuf>,
+    /// The token itself, which others on this machine may see.
+    #[arg(long, value_name = "TOKEN", env = "TOBARI_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Trust the server whose certificate has this SHA-256 fingerprint, and no other.
+    #[arg(long, conflicts_with = "tls_ca", value_name = "HEX")]
+    tls_fingerprint: Option<Fingerprint>,
+    /// Trust servers vouched for by the certificates in this PEM file, and no others.
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+}
+
+impl ReachArguments {
+    /// Whom to trust, and as whom to ask.
+    pub(crate) fn reach(&self) -> Result<Reach, Failure> {
+        let tls = match (&self.tls_fingerprint, &self.tls_ca) {
+            (Some(fingerprint), _) => ClientTls::Pinned(*fingerprint),
+            (None, Some(file)) => ClientTls::CaFile(file.clone()),
+            (None, None) => ClientTls::System,
+        };
+        let token = match (&self.token, &self.token_file) {
+            (Some(token), _) => Some(Zeroizing::new(token.clone())),
+            (None, Some(path)) => {
+                let bytes = Zeroizing::new(files::read_bounded(path, 4096)?);
+                let text = std::str::from_utf8(&bytes).map(str::trim).ok().filter(|text| !text.is_empty());
+                let text = text.ok_or_else(|| Failure::Work(format!("{}: expected a token", path.display())))?;
+                Some(Zeroizing::new(text.to_owned()))
+            }
+            (None, None) => None,
+        };
+        Ok(Reach { tls, token })
+    }
+}
+
+/// How a model is run here.
+#[derive(Args)]
+pub(crate) struct LocalArguments {
+    /// Where numbers stand in the slots; without it, the fastest layout that takes the model.
+    #[arg(long, value_parser = layout::NAMES, value_name = "NAME")]
+    pub(crate) layout: Option<String>,
+    /// The set of parameters.
+    #[arg(long, default_value = SET, value_name = "NAME")]
+    pub(crate) set: String,
+}
+
+/// `tobari infer keygen`
+#[derive(Args)]
+pub(crate) struct KeygenArguments {
+    /// The secret key file to write (mode 0600). The keys for the server follow from it.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
+    /// With --server, the model by its name or the beginning of its digest, not needed where there is one; without, `digits` or a .tim file.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    #[command(flatten)]
+    pub(crate) local: LocalArguments,
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// An image.
+#[derive(Args)]
+pub(crate) struct ImageArguments {
+    /// A PNG of a digit, brought into the form of MNIST; with --index, a file of images (idx, gzip or not). `-` is a PNG on standard input.
+    #[arg(value_name = "IMAGE")]
+    pub(crate) image: PathBuf,
+    /// Which image of an idx file, from 0.
+    #[arg(long, value_name = "N")]
+    pub(crate) index: Option<usize>,
+}
+
+/// `tobari infer encrypt`
+#[derive(Args)]
+pub(crate) struct EncryptArguments {
+    #[command(flatten)]
+    pub(crate) image: ImageArguments,
+    /// The secret key file (`tobari infer keygen`).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+    /// The encrypted image to write; `-` is standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+}
+
+/// `tobari infer run`
+#[derive(Args)]
+pub(crate) struct RunArguments {
+    /// The encrypted image; `-` is standard input.
+    #[arg(value_name = "IMAGE")]
+    pub(crate) question: PathBuf,
+    /// The answer to write, encrypted; `-` is standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
+    /// The secret key file, to make the keys that the server needs where it does not have them yet. It does not leave this machine.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// Without --server, the model: `digits` or a .tim file.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    #[command(flatten)]
+    pub(crate) local: LocalArguments,
+}
+
+/// How much is told of an answer.
+#[derive(Clone, Copy)]
+pub(crate) struct OutputName(pub(crate) Output);
+
+impl FromStr for OutputName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "expected label, top:N, rounded:BITS or logits".to_owned();
+        Ok(Self(match (text, text.split_once(':')) {
+            ("label", _) => Output::Label,
+            ("logits", _) => Output::Logits,
+            (_, Some(("top", count))) => Output::Top(count.parse().map_err(|_| wrong())?),
+            (_, Some(("rounded", bits))) => Output::Rounded(bits.parse().map_err(|_| wrong())?),
+            _ => return Err(wrong()),
+        }))
+    }
+}
+
+/// `tobari infer decrypt`
+#[derive(Args)]
+pub(crate) struct DecryptArguments {
+    /// The answer; `-` is standard input.
+    #[arg(value_name = "ANSWER")]
+    pub(crate) answer: PathBuf,
+    /// The secret key file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+    /// How much is told: label, top:N, rounded:BITS (logits, as multiples of 2^-BITS) or logits. Whoever is shown exact logits and sees the ciphertexts can compute the key: they are for
+    /// the key's holder alone.
+    #[arg(long, default_value = "label", value_name = "HOW")]
+    pub(crate) output: OutputName,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari infer compile`
+#[derive(Args)]
+pub(crate) struct CompileArguments {
+    /// A network of convolutions, batch normalisation, polynomials of degree two, means and dense layers.
+    #[arg(value_name = "ONNX")]
+    pub(crate) input: PathBuf,
+    /// The model to write.
+    #[arg(short, long, value_name = "TIM")]
+    pub(crate) output: PathBuf,
+    /// The network takes (p/255 - mean)/deviation for a pixel p: the mean, or one for each channel with commas between.
+    #[arg(long, value_delimiter = ',', default_value = "0", value_name = "NUMBER")]
+    pub(crate) mean: Vec<f64>,
+    /// The deviation.
+    #[arg(long, value_delimiter = ',', default_value = "1", value_name = "NUMBER")]
+    pub(crate) deviation: Vec<f64>,
+    /// Images (idx) whose numbers tell the ranges; without them, ranges hold for every image, which costs precision.
+    #[arg(long, value_name = "IDX")]
+    pub(crate) images: Option<PathBuf>,
+    /// How much larger numbers may become than those of the images.
+    #[arg(long, default_value_t = 1.25, requires = "images", value_name = "FACTOR")]
+    pub(crate) headroom: f64,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari infer simulate`
+#[derive(Args)]
+pub(crate) struct SimulateArguments {
+    #[command(flatten)]
+    pub(crate) image: ImageArguments,
+    /// The model: `digits` or a .tim file.
+    #[arg(long, default_value = "digits", value_name = "MODEL")]
+    pub(crate) model: ModelSource,
+    #[command(flatten)]
+    pub(crate) local: LocalArguments,
+    /// Refuse a model whose sums may be off by more than this.
+    #[arg(long, default_value_t = f64::INFINITY, hide_default_value = true, value_name = "ERROR")]
+    pub(crate) tolerance: f64,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Models to serve.
+#[derive(Args)]
+#[command(next_help_heading = "Inference")]
+pub(crate) struct ServeInferArguments {
+    /// Serve a model: `digits` for the built-in one, a .tim file (`tobari infer compile`), or NAME= before either; given again, each.
+    #[arg(long = "infer", value_name = "MODEL")]
+    pub(crate) models: Vec<ModelSource>,
+    /// Where numbers stand in the slots: `wide` is the fastest, `balanced` takes fewer bytes. Without it, the fastest that takes a model.
+    #[arg(long, requires = "models", value_parser = layout::NAMES, value_name = "NAME")]
+    pub(crate) infer_layout: Option<String>,
+    /// The set of parameters.
+    #[arg(long, requires = "models", default_value = SET, value_name = "NAME")]
+    pub(crate) infer_set: String,
+    /// Bytes of memory for all clients' keys; further ones are refused. [default: 2GiB]
+    #[arg(long, requires = "models", value_parser = parse_bytes, value_name = "BYTES")]
+    pub(crate) infer_keys: Option<u64>,
+    /// Images in the server at once; others are told to come again.
+    #[arg(long, requires = "models", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_images: Option<u32>,
+}

@@ -1,0 +1,146 @@
+//! A server that has models.
+
+use crate::output::Failure;
+use serde::Deserialize;
+use std::future::Future;
+use std::time::Duration;
+use tobari_apps::infer::card::MAX_CARD_BYTES;
+use tobari_apps::infer::compile::Card;
+use tobari_apps::infer::holder::{Holder, MAX_SEALED_BYTES, NAME_BYTES, Sealed};
+use tobari_server::connect::{ClientTls, HttpClient, HttpConnection, HttpReply, HttpRequest};
+use zeroize::Zeroizing;
+
+/// Time for a reply.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Bytes of the list of models at most.
+const MAX_LIST_BYTES: usize = 1 << 20;
+/// How often something is asked of a busy server, and the pause between.
+const ATTEMPTS: usize = 12;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Whom to trust, and as whom to ask.
+pub(crate) struct Reach {
+    pub(crate) tls: ClientTls,
+    pub(crate) token: Option<Zeroizing<String>>,
+}
+
+/// A server.
+pub(crate) struct Remote {
+    connection: HttpConnection,
+    headers: Vec<(&'static str, String)>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    models: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    name: String,
+    digest: String,
+}
+
+/// Runs what waits for a server.
+pub(super) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}
+
+impl Remote {
+    /// A server at a URL; nothing is asked yet.
+    pub(crate) fn reach(url: &str, reach: &Reach) -> Result<Self, Failure> {
+        let connection = HttpClient::new(url, &reach.tls)?.connection();
+        let token = reach.token.iter().map(|token| ("authorization", format!("Bearer {}", **token)));
+        Ok(Self { connection, headers: token.collect() })
+    }
+
+    /// Bytes of all that was sent.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.connection.sent_bytes()
+    }
+
+    /// Bytes of all that came.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.connection.received_bytes()
+    }
+
+    /// A model by its name or the beginning of its digest, or the only one: its digest, and what clients may know of it.
+    pub(crate) async fn model(&mut self, wanted: Option<&str>) -> Result<([u8; NAME_BYTES], Card), Failure> {
+        let reply = good(self.send("/infer/v1", None, MAX_LIST_BYTES).await?)?;
+        let list: List = serde_json::from_slice(&reply.body)?;
+        let fits = |model: &&Listed| {
+            wanted.is_none_or(|wanted| model.name == wanted || model.digest.starts_with(&wanted.to_ascii_lowercase()))
+        };
+        let mut fitting = list.models.iter().filter(fits);
+        let (Some(model), None) = (fitting.next(), fitting.next()) else {
+            let clean = |text: &str| text.chars().filter(|c| !c.is_control()).take(80).collect::<String>();
+            let names: Vec<String> = list.models.iter().map(|model| clean(&model.name)).collect();
+            return Err(Failure::Work(format!("expected one model that --model names, among: {}", names.join(", "))));
+        };
+        let digest = unhex(&model.digest).ok_or_else(|| {
+            Failure::Work("expected a digest of 64 hexadecimal digits in the server's list, found another".to_owned())
+        })?;
+        let path = format!("/infer/v1/models/{}", super::hex(&digest));
+        let reply = good(self.send(&path, None, MAX_CARD_BYTES).await?)?;
+        Ok((digest, Card::decode(&reply.body)?))
+    }
+
+    /// The answer to a question; the keys are sent first where the server lacks them and the holder is there to make them.
+    pub(crate) async fn answer(&mut self, sealed: &Sealed<'_>, holder: Option<&Holder>) -> Result<Vec<u8>, Failure> {
+        let model = format!("/infer/v1/models/{}", super::hex(&sealed.model));
+        if let Some(holder) = holder {
+            let known = self.send(&format!("{model}/keys/{}", super::hex(&sealed.keys)), None, MAX_LIST_BYTES).await?;
+            if known.header("tobari-refusal") == Some("key") {
+                let keys = tokio::task::block_in_place(|| holder.keys())?;
+                good(self.send(&format!("{model}/keys"), Some(keys), MAX_LIST_BYTES).await?)?;
+            } else {
+                good(known)?;
+            }
+        }
+        let path = format!("{model}/answers");
+        self.headers.push(("tobari-key", super::hex(&sealed.keys)));
+        let reply = self.send(&path, Some(sealed.body.to_vec()), MAX_SEALED_BYTES).await;
+        self.headers.pop();
+        let reply = reply?;
+        if holder.is_none() && reply.header("tobari-refusal") == Some("key") {
+            let text =
+                "the server does not have the keys for this image: expected --key to make and send them, found none";
+            return Err(Failure::Work(text.to_owned()));
+        }
+        Ok(good(reply)?.body.to_vec())
+    }
+
+    /// Sends a request, again where the server is busy.
+    async fn send(&mut self, path: &str, body: Option<Vec<u8>>, most: usize) -> Result<HttpReply, Failure> {
+        let body = body.map(Into::into);
+        let request =
+            HttpRequest { body, path: path.to_owned(), headers: self.headers.clone(), most, patience: PATIENCE };
+        for _ in 1..ATTEMPTS {
+            let reply = self.connection.send(request.clone()).await?;
+            if reply.header("tobari-refusal") != Some("busy") {
+                return Ok(reply);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(self.connection.send(request).await?)
+    }
+}
+
+fn good(reply: HttpReply) -> Result<HttpReply, Failure> {
+    if (200..300).contains(&reply.status) {
+        return Ok(reply);
+    }
+    let text: String = String::from_utf8_lossy(&reply.body).chars().filter(|c| !c.is_control()).take(300).collect();
+    Err(Failure::Work(format!("refused by the server ({}): {text}", reply.status)))
+}
+
+fn unhex(text: &str) -> Option<[u8; NAME_BYTES]> {
+    if text.len() != 2 * NAME_BYTES || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut out = [0; NAME_BYTES];
+    for (i, byte) in out.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
+    }
+    Some(out)
+}

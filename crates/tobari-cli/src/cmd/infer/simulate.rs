@@ -1,0 +1,46 @@
+//! `tobari infer simulate`: what a run under encryption would do, in the clear.
+
+use super::arguments::SimulateArguments;
+use super::{image, local};
+use crate::output::{self, Failure};
+use serde_json::json;
+use tobari_apps::infer::Model;
+use tobari_apps::infer::precision::{Ranges, report};
+use tobari_apps::infer::simulate::simulate;
+
+/// Simulates, and tells how precise each stage will be.
+pub(super) fn run(arguments: &SimulateArguments) -> Result<(), Failure> {
+    let model = arguments.model.read()?;
+    let (compiled, _) = local::compiled(&model, &arguments.local)?;
+    let stages = report(&compiled, &model, &Ranges::all(&model, 1.0), arguments.tolerance)?;
+    let pixels = image::read(&arguments.image)?;
+    let (expected, found) = (model.input().len(), pixels.len());
+    if expected != found {
+        return Err(Failure::Work(format!("expected an image of {expected} pixels, found {found}")));
+    }
+    let logits = simulate(&compiled, &Model::numbers(&pixels))?;
+    let plain = model.forward(&pixels)?;
+    let label = best(&logits);
+    let error = logits.iter().zip(&plain).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let layout = compiled.layout().name();
+    if arguments.json {
+        let stage = |stage: &tobari_apps::infer::precision::StageReport| json!({ "name": stage.name, "primes": stage.primes, "error": stage.error, "headroom_bits": stage.headroom_bits });
+        let stages: Vec<_> = stages.iter().map(stage).collect();
+        return output::json(&json!({
+            "label": label, "plain_label": best(&plain), "logits": logits, "layout": layout, "layout_error": error, "stages": stages
+        }));
+    }
+    output::result(format!("label {label}, in the plain model {}; layout {layout}, off by {error:.1e}", best(&plain)));
+    for stage in &stages {
+        output::result(format!(
+            "{:<12}  {} primes, sums off by at most {:.1e}, {:.1} bits of room",
+            stage.name, stage.primes, stage.error, stage.headroom_bits
+        ));
+    }
+    Ok(())
+}
+
+/// The first of the largest.
+fn best(numbers: &[f64]) -> usize {
+    (0..numbers.len()).rev().max_by(|a, b| numbers[*a].total_cmp(&numbers[*b])).unwrap_or(0)
+}

@@ -1,0 +1,232 @@
+//! What is done with each request.
+
+use super::{Infer, Name, Shared, models::Served};
+use crate::search::{drain, hex, reply::Reply, sha256, unhex};
+use axum::{
+    body::{Body, Bytes, to_bytes},
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use serde_json::json;
+use std::sync::Arc;
+use tobari_apps::infer::{
+    messages,
+    server::{Keyring, ServeError},
+};
+use tobari_core::ckks::SeededCiphertext;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
+use zeroize::Zeroizing;
+
+/// The models.
+pub(super) async fn list(State(infer): State<Infer>, headers: HeaderMap) -> Result<Response, Reply> {
+    let shared = infer.shared;
+    shared.enter(&headers)?;
+    let models: Vec<_> = shared.models.values().map(|served| &served.line).collect();
+    let told = json!({ "version": 1, "models": models });
+    Ok(([(header::CONTENT_TYPE, "application/json")], told.to_string()).into_response())
+}
+
+/// What clients may know of a model.
+pub(super) async fn model(
+    State(infer): State<Infer>,
+    Path(digest): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Reply> {
+    let shared = infer.shared;
+    shared.enter(&headers)?;
+    let (_, served) = shared.model(&digest)?;
+    Ok(octets(served.card.clone()))
+}
+
+/// Whether there are such keys.
+pub(super) async fn known(
+    State(infer): State<Infer>,
+    Path((digest, hash)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Reply> {
+    let shared = infer.shared;
+    shared.enter(&headers)?;
+    let (model, _) = shared.model(&digest)?;
+    let hash = unhex(&hash).ok_or_else(no_keys)?;
+    shared.keys().rings.contains_key(&(model, hash)).then_some(StatusCode::NO_CONTENT).ok_or_else(no_keys)
+}
+
+/// Takes keys.
+pub(super) async fn register(
+    State(infer): State<Infer>,
+    Path(digest): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Reply> {
+    let shared = infer.shared;
+    let found = shared.enter(&headers).and_then(|()| shared.model(&digest));
+    let (model, (served, body)) = or_drain(found, body).await?;
+    let (_place, body) = place(&shared.uploads, body).await?;
+    let bytes = shared.read(body, served.keys.0).await?;
+    let work = Arc::clone(&shared);
+    let taken = shared.cpu.run(move || {
+        let hash = sha256(&bytes);
+        work.take(&model, &served, hash, &bytes, true).map(|()| hash)
+    });
+    let hash = taken.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?;
+    Ok((StatusCode::CREATED, [("tobari-key", hex(&hash))]).into_response())
+}
+
+/// Answers a question.
+pub(super) async fn answer(
+    State(infer): State<Infer>,
+    Path(digest): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Reply> {
+    let shared = infer.shared;
+    let found = shared.enter(&headers).and_then(|()| shared.model(&digest));
+    let found = found.and_then(|(model, served)| {
+        let hash = headers.get("tobari-key").and_then(|value| value.to_str().ok()).and_then(unhex);
+        let ring = hash.and_then(|hash| shared.keys().rings.get(&(model, hash)).cloned());
+        Ok(((served, ring.ok_or_else(no_keys)?), ()))
+    });
+    let ((served, ring), ((), body)) = or_drain(found, body).await?;
+    let (_place, body) = place(&shared.places, body).await?;
+    let bytes = shared.read(body, served.question).await?;
+    let answered = shared.cpu.run(move || run(&served, &ring, &bytes));
+    Ok(octets(answered.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?.into()))
+}
+
+fn run(served: &Served, ring: &Keyring, bytes: &[u8]) -> Result<Vec<u8>, Reply> {
+    let service = &served.service;
+    let question = messages::decode_question(bytes, service.card());
+    let question = question.map_err(|error| malformed(error.to_string()))?;
+    let image = question.iter().map(SeededCiphertext::expand).collect();
+    let mut seed = Zeroizing::new([0; 32]);
+    getrandom::fill(seed.as_mut()).map_err(|_| Reply::fault("a fault of the server: no randomness"))?;
+    let answer =
+        service.resume(ring).run(image, &mut ChaCha20Rng::from_seed(*seed)).map_err(|error| refused(&error))?;
+    Ok(messages::encode_answer(&answer))
+}
+
+fn octets(bytes: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response()
+}
+
+fn no_keys() -> Reply {
+    let text = "expected the name of keys that this server has for this model, found another or none: send them first";
+    Reply::new(StatusCode::NOT_FOUND, "key", text)
+}
+
+fn malformed(text: String) -> Reply {
+    Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "message", text)
+}
+
+fn refused(error: &ServeError) -> Reply {
+    match error {
+        ServeError::Count { .. } | ServeError::Ciphertext { .. } | ServeError::Key { .. } => {
+            malformed(error.to_string())
+        }
+        _ => Reply::fault("a fault of the server: no answer could be computed"),
+    }
+}
+
+/// What was found, or the refusal once a little of the body is read.
+async fn or_drain<A, B>(found: Result<(A, B), Reply>, body: Body) -> Result<(A, (B, Body)), Reply> {
+    match found {
+        Ok((a, b)) => Ok((a, (b, body))),
+        Err(reply) => {
+            drain(body).await;
+            Err(reply)
+        }
+    }
+}
+
+/// A place among those who are in the house.
+async fn place(places: &Semaphore, body: Body) -> Result<(SemaphorePermit<'_>, Body), Reply> {
+    if let Ok(place) = places.try_acquire() {
+        return Ok((place, body));
+    }
+    drain(body).await;
+    let text = "expected room for another request, found none: ask again";
+    Err(Reply::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text))
+}
+
+impl Shared {
+    /// Whether who asks may.
+    fn enter(&self, headers: &HeaderMap) -> Result<(), Reply> {
+        let Some(tokens) = &self.tokens else { return Ok(()) };
+        let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let bearer = value.and_then(|value| value.split_once(' '));
+        let token = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+        token.and_then(|token| tokens.client(token)).map(|_| ()).ok_or_else(Reply::unknown)
+    }
+
+    fn model(&self, digest: &str) -> Result<(Name, Arc<Served>), Reply> {
+        let found = unhex(digest).and_then(|name| Some((name, Arc::clone(self.models.get(&name)?))));
+        let text = "expected the digest of a model that this server has, found another";
+        found.ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "model", text))
+    }
+
+    /// All of a body, which is to have so many bytes.
+    async fn read(&self, body: Body, expected: usize) -> Result<Bytes, Reply> {
+        match timeout(self.options.patience, to_bytes(body, expected)).await {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(_)) => {
+                let text = format!("expected a body of {expected} bytes, found more, or an end too soon");
+                Err(Reply::new(StatusCode::PAYLOAD_TOO_LARGE, "size", text))
+            }
+            Err(_) => Err(Reply::new(StatusCode::REQUEST_TIMEOUT, "time", "expected the whole body sooner")),
+        }
+    }
+
+    /// Keys are taken: their memory is reserved before anything is decoded, and they are on the disk before they are told of.
+    pub(super) fn take(
+        &self,
+        model: &Name,
+        served: &Served,
+        hash: Name,
+        bytes: &[u8],
+        keep: bool,
+    ) -> Result<(), Reply> {
+        let (place, memory) = ((*model, hash), served.keys.1);
+        {
+            let mut keys = self.keys();
+            if keys.rings.contains_key(&place) {
+                return Ok(());
+            }
+            let (found, most) = (keys.bytes.saturating_add(memory), self.options.key_bytes);
+            if found > most {
+                let text =
+                    format!("expected room for {memory} bytes of keys within the server's {most}, found too little");
+                return Err(Reply::new(StatusCode::INSUFFICIENT_STORAGE, "quota", text));
+            }
+            keys.bytes = found;
+        }
+        let ready = self.make_ready(served, bytes).and_then(|ring| {
+            let kept = match &self.store {
+                Some(store) if keep => store.write(model, &hash, bytes),
+                _ => Ok(()),
+            };
+            kept.map(|()| ring).map_err(|error| {
+                tracing::error!(%error, "keys cannot be kept");
+                Reply::fault("a fault of the server: the keys cannot be kept")
+            })
+        });
+        let mut keys = self.keys();
+        // what was reserved goes back where there is nothing to show for it, or the same twice
+        let done = ready.map(|ring| keys.rings.insert(place, ring).is_some());
+        if !matches!(done, Ok(false)) {
+            keys.bytes = keys.bytes.saturating_sub(memory);
+        }
+        tracing::info!(bytes = keys.bytes, sets = keys.rings.len(), taken = done.is_ok(), "keys were sent");
+        done.map(|_| ())
+    }
+
+    fn make_ready(&self, served: &Served, bytes: &[u8]) -> Result<Keyring, Reply> {
+        let keys = messages::decode_keys(bytes, served.service.card());
+        let keys = keys.map_err(|error| malformed(error.to_string()))?;
+        served.service.keyring(keys).map_err(|error| refused(&error))
+    }
+}

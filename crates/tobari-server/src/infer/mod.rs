@@ -1,0 +1,204 @@
+//! Inference over HTTP: models that the server has, for clients whose images it cannot see.
+//!
+//! ```text
+//!   GET  /infer/v1                               JSON: the models, with their digests, shapes, layouts, parameters and sizes
+//!   GET  /infer/v1/models/{digest}               what a client may know of a model (tobari_apps::infer::card)
+//!   POST /infer/v1/models/{digest}/keys          a client's evaluation keys; they are called by their SHA-256 from then on
+//!   GET  /infer/v1/models/{digest}/keys/{hash}   204 where the server has these keys, 404 where it has not
+//!   POST /infer/v1/models/{digest}/answers       a question; the answer is the body. Tobari-Key: SHA-256 of the keys
+//! ```
+//!
+//! A refusal is a status, one line of text, and a word for programs in the header `Tobari-Refusal`, as the search has them.
+//!
+//! **What the server holds.** Models, and evaluation keys: public material that decrypts nothing. It has no option, file or message that could bring it a secret key. Who has a
+//! model's weights is who runs the server; a client sees the shape of a layout and what it decrypts ([`tobari_apps::infer::server`] says what that tells).
+//!
+//! **Who is who.** With a file of tokens, only who has one is served. Without, anybody on this machine, unless the options say otherwise. Keys belong to nobody: their name
+//! is known to whoever made them, and answers under them help nobody else.
+//!
+//! **Who runs what.** Decoding and arithmetic run on the blocking pool, no more at once than there are cores. As many questions as the options say may be in the house, and four
+//! uploads of keys; others are sent away (503) before their body is read, which bounds memory.
+//!
+//! **What is kept.** Keys in memory, within a limit of bytes that is reserved before a body is decoded, and with a data folder on the disk, too ([`store`]), so that a new start knows them. Where the limit
+//! is reached, further keys are refused (507) until the operator gives more or removes files.
+
+mod handle;
+mod models;
+mod store;
+
+use crate::{
+    cpu::Cpu,
+    search::{SearchError, tokens::Tokens},
+};
+use axum::{
+    Router,
+    routing::{get, post},
+};
+use models::Served;
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use store::Store;
+use tobari_apps::infer::{ready::SET, server::Keyring};
+use tokio::sync::Semaphore;
+
+pub use models::ModelSource;
+
+/// Uploads of keys that are read at once.
+const UPLOADS: usize = 4;
+/// A digest of a model, or of keys.
+type Name = [u8; 32];
+
+/// How inference is served.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InferOptions {
+    /// The models.
+    pub models: Vec<ModelSource>,
+    /// The layout of all of them; without it, the fastest that takes a model.
+    pub layout: Option<String>,
+    /// The set of parameters of all of them.
+    pub set: String,
+    /// Who may ask: a file of names and hashes of tokens.
+    pub tokens: Option<PathBuf>,
+    /// Serve anybody without tokens, beyond this machine too.
+    pub open: bool,
+    /// Where keys are kept.
+    pub data: Option<PathBuf>,
+    /// Bytes of memory for clients' keys.
+    pub key_bytes: u64,
+    /// Bytes of memory for each model's encoded weights; a model that needs more encodes them anew for every question.
+    pub weight_bytes: u64,
+    /// Questions in the house at most: read, waiting for a core, and computed.
+    pub queue: usize,
+    /// Time to send a request's body.
+    pub patience: Duration,
+}
+
+impl InferOptions {
+    /// Of these models, for this machine, with the usual limits.
+    pub fn new(models: Vec<ModelSource>) -> Self {
+        Self {
+            models,
+            layout: None,
+            set: SET.to_owned(),
+            tokens: None,
+            open: false,
+            data: None,
+            key_bytes: 2 << 30,
+            weight_bytes: 1 << 30,
+            queue: 16,
+            patience: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Why inference cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InferError {
+    /// A file that cannot be used.
+    #[error("{}: {what}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A model that cannot be served.
+    #[error("model {name}: {what}")]
+    Model {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A set of parameters that there is not.
+    #[error("expected a set of parameters that `tobari info` lists, found {0}")]
+    Set(String),
+    /// Nobody said who may ask, at an address that others reach.
+    #[error(
+        "expected a file of tokens to serve models at {0}, which others reach, or the word that it is open to all; found neither"
+    )]
+    Open(IpAddr),
+    /// What is wrong with the file of tokens.
+    #[error(transparent)]
+    Tokens(#[from] SearchError),
+}
+
+impl InferError {
+    fn file(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
+        Self::File { path: path.into(), what: format!("{what}") }
+    }
+}
+
+/// Clients' keys, and the memory that they take; that of keys which are being read is counted.
+#[derive(Default)]
+struct Keys {
+    rings: HashMap<(Name, Name), Keyring>,
+    bytes: u64,
+}
+
+struct Shared {
+    models: BTreeMap<Name, Arc<Served>>,
+    keys: Mutex<Keys>,
+    tokens: Option<Tokens>,
+    store: Option<Store>,
+    cpu: Cpu,
+    places: Semaphore,
+    uploads: Semaphore,
+    options: InferOptions,
+}
+
+impl Shared {
+    fn keys(&self) -> MutexGuard<'_, Keys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Inference, ready to serve.
+#[derive(Clone)]
+pub(crate) struct Infer {
+    shared: Arc<Shared>,
+}
+
+impl Infer {
+    /// Reads all models, makes them ready, and takes up the keys that were kept.
+    pub(crate) fn open(options: &InferOptions, ip: IpAddr) -> Result<Self, InferError> {
+        if options.tokens.is_none() && !options.open && !ip.is_loopback() {
+            return Err(InferError::Open(ip));
+        }
+        let tokens = options.tokens.as_deref().map(Tokens::read).transpose()?;
+        let models = models::open(options)?;
+        let store = options.data.as_deref().map(Store::open).transpose()?;
+        let shared = Shared {
+            models,
+            keys: Mutex::default(),
+            tokens,
+            store,
+            cpu: Cpu::new(),
+            places: Semaphore::new(options.queue),
+            uploads: Semaphore::new(UPLOADS),
+            options: options.clone(),
+        };
+        if let Some(store) = &shared.store {
+            store.take_up(&shared)?;
+        }
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Its routes.
+    pub(crate) fn routes(&self) -> Router {
+        Router::new()
+            .route("/infer/v1", get(handle::list))
+            .route("/infer/v1/models/{digest}", get(handle::model))
+            .route("/infer/v1/models/{digest}/keys", post(handle::register))
+            .route("/infer/v1/models/{digest}/keys/{hash}", get(handle::known))
+            .route("/infer/v1/models/{digest}/answers", post(handle::answer))
+            .with_state(self.clone())
+    }
+}

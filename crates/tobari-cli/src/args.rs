@@ -6,6 +6,8 @@ mod parse;
 use crate::cmd::infer::{InferVerb, ServeInferArguments};
 use crate::cmd::search::{SearchVerb, ServeSearchArguments};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+pub(crate) use infer::InferBench;
 pub(crate) use infer::{InferPlan, Protected, ResetName, WhoseCosts, WhosePolicy};
 pub(crate) use parse::parse_bytes;
 use std::net::SocketAddr;
@@ -118,6 +120,9 @@ pub(crate) struct InfoArguments {
 pub(crate) enum BenchJob {
     /// Encryption, addition and decryption of samples, on one thread; with --paper, sums of many speakers on all.
     Call(CallBench),
+    /// An image through a network: every combination of process, enclave and encryption, and both resets; the paper's tables beside.
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    Infer(InferBench),
     /// The lattice core: transforms, encryption, products, rotations of BGV and CKKS, on one thread.
     Lattice(LatticeBench),
     /// The search by the paper's algorithm: its table 6, ours beside its values.

@@ -24,6 +24,14 @@ use std::process::ExitCode;
 static MEMORY: tobari_host::memory::Large = tobari_host::memory::Large::new();
 
 fn main() -> ExitCode {
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    if tobari_host::enclave::is_inside(tobari_host::enclave::VERB) {
+        // first of all: before any thread is started and any file is opened
+        let build = |configuration: &_, setup: &[u8], _: &mut dyn tobari_host::enclave::CryptoRng| {
+            tobari_apps::infer::guarded::Guarded::build(configuration, setup)
+        };
+        return tobari_host::enclave::run_inside(build);
+    }
     let arguments = Arguments::parse(); // exits with status 2 where the call is wrong
     output::start_log(&arguments);
     let done = match arguments.verb {

@@ -40,6 +40,11 @@ pub enum Flow {
         /// Whether sums are folded under encryption, or in the clear by whoever decrypts them.
         fold: bool,
     },
+    /// Each with its square, over so many primes that the results are over `1 + spare`; in between a mask hides them from whoever decrypts them and encrypts the same integers anew.
+    Masked {
+        /// Primes beside the first one that make masks wider.
+        spare: u8,
+    },
 }
 
 /// What is left to choose.
@@ -158,6 +163,13 @@ impl Compiled {
         let needed = match options.flow {
             Flow::Through => 2 * count - 1,
             Flow::Reset { .. } => 1,
+            Flow::Masked { spare } => {
+                if count > 1 {
+                    3 + usize::from(spare)
+                } else {
+                    1
+                }
+            }
         };
         let suits = parameters.plaintext() == Plaintext::Approximate
             && !parameters.ring().special_primes().is_empty()
@@ -169,9 +181,10 @@ impl Compiled {
         let mut stages: Vec<(Manner, Scales)> = Vec::with_capacity(count);
         for (number, stage) in model.stages().iter().enumerate() {
             let last = number + 1 == count;
-            let manner = manner(options, needed.saturating_sub(2 * number), last);
+            let primes = if options.flow == Flow::Through { needed.saturating_sub(2 * number) } else { needed };
+            let manner = manner(options, primes, last);
             let input = match (options.flow, stages.last()) {
-                (Flow::Through, Some((_, scales))) => scales.results.clone(),
+                (Flow::Through | Flow::Masked { .. }, Some((_, scales))) => scales.results.clone(),
                 _ if manner.divide => Scale::power_of_two(narrow_bits(parameters)),
                 _ => Scale::power_of_two(last_bits(options)),
             };
@@ -404,7 +417,7 @@ impl Compiled {
             // what a stage gives is what the next one takes, in a run from the first to the last
             let next = match self.options.flow {
                 Flow::Through => format!("{} {} in", self.layout.name(), number + 1),
-                Flow::Reset { .. } => format!("{} {number} out", self.layout.name()),
+                Flow::Reset { .. } | Flow::Masked { .. } => format!("{} {number} out", self.layout.name()),
             };
             let results = stage.manner.results();
             let variant = Variant {
@@ -467,6 +480,8 @@ fn manner(options: Options, primes: usize, last: bool) -> Manner {
     let encrypted = options.encrypted;
     match options.flow {
         Flow::Through => Manner { primes, divide: !last, fold: true, square: !last, encrypted },
+        Flow::Masked { .. } if last => Manner { primes: 1, divide: false, fold: true, square: false, encrypted },
+        Flow::Masked { .. } => Manner { primes, divide: true, fold: true, square: true, encrypted },
         Flow::Reset { fold } => Manner { primes: 1, divide: false, fold, square: false, encrypted },
     }
 }

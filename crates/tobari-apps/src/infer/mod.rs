@@ -25,7 +25,9 @@
 //! | [`server`] | runs without a secret; weights in the clear or encrypted; what it hides of an answer |
 //! | [`messages`] | bytes; of what clients may know of a model in [`card`] |
 //! | [`holder`] | the key holder's file, and those of questions and answers |
+//! | [`measured`] | layers and moves for it from measured seconds |
 //! | [`batched`] | thousands of images at once, with a plain model or an encrypted one, and a check of its linear maps |
+//! | [`guarded`] | the same with an enclave: keys that are born there, resets, and what leaves |
 //! | [`placement`] | which layer is done where, and in which form, by what has to be protected |
 //! | [`paper`] | the paper's costs and policy |
 //!
@@ -40,8 +42,10 @@ pub mod client;
 pub mod compile;
 pub mod digits;
 pub mod fold;
+pub mod guarded;
 pub mod holder;
 pub mod layout;
+pub mod measured;
 pub mod messages;
 pub mod model;
 pub mod network;
@@ -56,6 +60,7 @@ pub mod simulate;
 pub mod train;
 
 pub use bytes::{ModelBytesError, fuzz_model};
+pub use guarded::fuzz_setup;
 pub use holder::fuzz_kept;
 pub use messages::fuzz_messages;
 pub use model::{Map, Model, ModelError, Stage, Volume};

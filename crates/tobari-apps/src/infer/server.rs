@@ -159,7 +159,7 @@ impl Service {
         Ok(self.session(keys)?.ring)
     }
 
-    /// A session with keys that were made ready by [`Self::keyring`] of this service.
+    /// A session with keys that were made ready by [`Self::keyring`] of this service, or for another session of it: a stage that lacks a key fails.
     pub fn resume(&self, ring: &Keyring) -> Session<'_> {
         Session { service: self, ring: ring.clone() }
     }
@@ -226,6 +226,11 @@ impl Service {
 }
 
 impl Session<'_> {
+    /// Its keys.
+    pub fn into_keys(self) -> Keyring {
+        self.ring
+    }
+
     /// Bytes of the keys and of encrypted weights in memory.
     pub fn memory(&self) -> u64 {
         self.ring.memory()

@@ -31,6 +31,30 @@ pub(crate) struct InferPlan {
     pub(crate) json: bool,
 }
 
+/// `tobari bench infer`
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[derive(Args)]
+pub(crate) struct InferBench {
+    /// The paper's tables 6 to 10, ours beside its values: what there is.
+    #[arg(long)]
+    pub(crate) paper: bool,
+    /// The parameter set: infer-s is the paper's ring, infer-f the fast one.
+    #[arg(long, default_value = "infer-s", value_parser = ["infer-s", "infer-f"])]
+    pub(crate) set: String,
+    /// The paper's layout too, one ciphertext a channel, as a baseline: it takes long, and needs infer-s.
+    #[arg(long)]
+    pub(crate) paper_layout: bool,
+    /// Images of each combination, after one that warms up.
+    #[arg(long, default_value_t = 20, value_parser = super::parse_runs)]
+    pub(crate) runs: usize,
+    /// Write table6.csv, layers.csv, sessions.csv, table7.csv and operations.csv into this folder too.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<std::path::PathBuf>,
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// What has to be protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Protected {
@@ -58,6 +82,8 @@ pub(crate) enum ResetName {
 pub(crate) enum WhoseCosts {
     /// The paper's tables 6 to 10.
     Paper,
+    /// Of this machine, now, with an enclave in a process of its own.
+    Measured,
 }
 
 /// Which plan.

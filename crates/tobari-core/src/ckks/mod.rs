@@ -44,6 +44,7 @@ mod encode;
 mod evaluator;
 mod integer;
 mod keys;
+mod mask;
 mod polynomial;
 mod precision;
 mod release;

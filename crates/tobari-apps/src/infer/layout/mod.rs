@@ -31,6 +31,7 @@ mod special;
 
 use super::model::Model;
 use std::collections::{BTreeMap, BTreeSet};
+use zeroize::Zeroizing;
 
 /// Which number stands in each slot; none where there is nothing of use.
 pub type Slots = Vec<Option<u32>>;
@@ -160,9 +161,10 @@ impl Linear {
     pub fn fold(&self, slots: &mut [Vec<f64>]) {
         for (output, slots) in self.outputs.iter().zip(slots) {
             for steps in &self.folds {
-                let mut turned = slots.clone();
+                // whoever folds in the clear folds what is secret
+                let mut turned = Zeroizing::new(slots.clone());
                 turned.rotate_left(steps.rem_euclid(slots.len() as i64) as usize);
-                slots.iter_mut().zip(turned).for_each(|(slot, other)| *slot += other);
+                slots.iter_mut().zip(turned.iter()).for_each(|(slot, other)| *slot += other);
             }
             slots.iter_mut().zip(&output.offset).for_each(|(slot, offset)| *slot += offset);
         }

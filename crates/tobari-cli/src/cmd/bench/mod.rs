@@ -1,11 +1,15 @@
 //! `tobari bench`: a job's numbers, one line each, in the shape that `bench/README.md` fixes.
 
 mod call;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+mod infer;
 mod lattice;
 mod limited;
 mod line;
 mod memory;
 mod peer;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+mod placed;
 mod plot;
 mod queries;
 mod rounds;
@@ -14,6 +18,8 @@ mod table;
 
 use crate::args::BenchJob;
 use crate::output::{self, Failure};
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+pub(crate) use placed::costs;
 use std::process::ExitCode;
 use table::Table;
 
@@ -21,6 +27,8 @@ use table::Table;
 pub(crate) fn run(job: &BenchJob) -> Result<ExitCode, Failure> {
     match job {
         BenchJob::Call(arguments) => call::run(arguments),
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+        BenchJob::Infer(arguments) => infer::run(arguments),
         BenchJob::Lattice(arguments) => lattice::run(arguments),
         BenchJob::Search(arguments) => search::run(arguments),
         BenchJob::Memory(arguments) => memory::run(arguments),

@@ -1,33 +1,55 @@
 //! `tobari plan infer`: where each layer of a network is done, and why.
 
 use crate::args::{InferPlan, Protected, ResetName, WhoseCosts, WhosePolicy};
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+use crate::cmd::bench::costs;
 use crate::output::{self, Failure};
 use serde_json::json;
 use std::process::ExitCode;
-use tobari_apps::infer::paper;
 use tobari_apps::infer::placement::{self, Inference, Protect, Relaxation, Reset};
+use tobari_apps::infer::{measured, paper};
 use tobari_plan::place::{PlaceError, Placement};
 
 /// Plans and prints.
 pub(super) fn run(arguments: &InferPlan) -> Result<ExitCode, Failure> {
     let protect = protect(arguments);
-    let WhoseCosts::Paper = arguments.costs;
-    let layers = paper::layers(arguments.reset != ResetName::None);
-    let inference = paper::inference(&layers);
     if arguments.policy == WhosePolicy::Paper {
-        return policy(arguments);
+        return match arguments.costs {
+            WhoseCosts::Paper => policy(arguments),
+            WhoseCosts::Measured => Err(Failure::Call("expected the paper's costs with the paper's policy".to_owned())),
+        };
     }
+    let (layers, moves) = match arguments.costs {
+        WhoseCosts::Paper => (paper::layers(arguments.reset != ResetName::None), None),
+        WhoseCosts::Measured => costs().map(|(layers, moves)| (layers, Some(moves)))?,
+    };
+    let inference = match &moves {
+        None => paper::inference(&layers),
+        Some(moves) => measured::inference(&layers, moves),
+    };
+    let whose = if moves.is_none() { "paper" } else { "measured" };
     let placement = inference.place(&protect).map_err(|error| nowhere(&inference, &protect, &error))?;
     let relaxations = placement::relaxations(&inference, &protect);
     if arguments.json {
-        return json(&inference, &protect, &placement, &relaxations);
+        return json(whose, &inference, &protect, &placement, &relaxations);
     }
-    output::result(format!("the paper's network, by the paper's costs; {protect}"));
+    output::result(match whose {
+        "paper" => format!("the paper's network, by the paper's costs; {protect}"),
+        _ => format!("the paper's network, by costs measured here, the enclave simulated; {protect}"),
+    });
     output::result(placement.explain(&inference.job(&protect), &placement::sites(&protect)).trim_end());
     for line in argument(&placement, &relaxations) {
         output::result(line);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// There is no enclave in a process of its own on this system.
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))))]
+fn costs() -> Result<(Vec<placement::Layer>, measured::MeasuredMoves), Failure> {
+    Err(Failure::Work(
+        "expected a system with enclaves in processes, found another: costs cannot be measured".to_owned(),
+    ))
 }
 
 fn protect(arguments: &InferPlan) -> Protect {
@@ -74,6 +96,7 @@ fn argument(placement: &Placement, relaxations: &[Relaxation]) -> Vec<String> {
 }
 
 fn json(
+    costs: &str,
     inference: &Inference<'_>,
     protect: &Protect,
     placement: &Placement,
@@ -91,7 +114,7 @@ fn json(
     let relaxed: Vec<_> =
         relaxations.iter().map(|way| json!({ "gives_up": way.gives_up, "seconds": way.seconds })).collect();
     output::json(&json!({
-        "job": "infer", "costs": "paper", "policy": "optimal", "protect": protect.to_string(),
+        "job": "infer", "costs": costs, "policy": "optimal", "protect": protect.to_string(),
         "seconds": placement.seconds, "steps": steps, "relaxations": relaxed,
     }))?;
     Ok(ExitCode::SUCCESS)

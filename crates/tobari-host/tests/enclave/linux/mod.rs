@@ -1,12 +1,14 @@
 //! A runner of tests that prints what libtest prints, and the list of them.
 
 mod confinement;
+mod inference;
 mod life;
 mod probe;
 mod secrecy;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use tobari_apps::infer::guarded::Guarded;
 use tobari_host::enclave::{is_inside, run_inside};
 
 type Test = (&'static str, fn());
@@ -23,6 +25,8 @@ tests![
     confinement::what_could_not_be_had_is_reported_and_what_is_required_is_enforced,
     confinement::without_namespaces_the_rest_still_holds,
     confinement::the_process_has_no_file_no_environment_and_its_own_namespaces,
+    inference::every_combination_and_both_resets_give_the_plain_label_through_a_process,
+    inference::an_enclave_killed_between_two_images_ends_the_session_with_a_clear_error,
     life::a_session_ends_with_its_script_and_gives_the_right_answers,
     life::messages_longer_than_the_ring_come_back_whole,
     life::a_handler_that_panics_ends_the_enclave_with_a_clear_error,
@@ -41,6 +45,9 @@ tests![
 pub(crate) fn main() -> ExitCode {
     if is_inside(probe::VERB) {
         return run_inside(probe::Probe::build);
+    }
+    if is_inside(inference::VERB) {
+        return run_inside(|configuration, setup, _| Guarded::build(configuration, setup));
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {

@@ -1,0 +1,177 @@
+//! Layers and moves for [`placement`](super::placement) from what was measured on a machine.
+//!
+//! A stage is a layer and its activation. On ciphertexts from the first stage to the last, and with encrypted weights, the two are done together and were measured together: the layer has the
+//! seconds of both, the activation none. Reset stages are the maps alone, over one prime; their squares are done in plain numbers. Masked resets are not among them: their stages are over other primes.
+//!
+//! An enclave's seconds are the process's, times a factor: 1 for an enclave that is a process, for it runs the same code.
+
+use super::compile::Compiled;
+use super::placement::{Inference, Layer, Mode, Moves, Way};
+use crate::engine::{CkksEngine, EngineError};
+use tobari_plan::place::Data;
+use tobari_plan::segment::Form;
+
+/// Seconds of a stage in the process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageSeconds {
+    /// In plain numbers, without the activation.
+    pub plain: f64,
+    /// On ciphertexts, with the activation.
+    pub user_data: f64,
+    /// With encrypted weights too, with the activation.
+    pub both: f64,
+    /// The map alone, between resets.
+    pub reset: f64,
+}
+
+/// Seconds of what is between the stages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeasuredMoves {
+    /// Of a message of no bytes.
+    pub call: f64,
+    /// Of a byte of a message.
+    pub byte: f64,
+    /// Of encoding and encryption, by byte of ciphertext.
+    pub encrypt: f64,
+    /// Of decryption and decoding, by byte of ciphertext.
+    pub decrypt: f64,
+    /// By what an enclave's work is slower.
+    pub factor: f64,
+}
+
+impl Moves for MeasuredMoves {
+    fn transfer(&self, data: Data<'_>, _: bool) -> f64 {
+        self.call + data.bytes as f64 * self.byte
+    }
+
+    fn encrypt(&self, to: Data<'_>, in_enclave: bool) -> f64 {
+        to.bytes as f64 * self.encrypt * if in_enclave { self.factor } else { 1.0 }
+    }
+
+    fn decrypt(&self, from: Data<'_>, in_enclave: bool) -> f64 {
+        from.bytes as f64 * self.decrypt * if in_enclave { self.factor } else { 1.0 }
+    }
+
+    fn mask(&self, _: Data<'_>, _: Data<'_>) -> f64 {
+        f64::INFINITY // not measured: see the head of this module
+    }
+}
+
+/// Numbers between layers, eight bytes each.
+fn plain_way(inputs: usize, outputs: usize, seconds: f64, factor: f64) -> Way {
+    let bytes = [8 * inputs as u64, 8 * outputs as u64];
+    Way {
+        mode: Mode::Plain,
+        takes: Form::Plain,
+        gives: Form::Plain,
+        bytes,
+        seconds: [seconds, seconds * factor],
+        checked: false,
+    }
+}
+
+/// Ciphertexts of one point of a compiled model: their form, and bytes.
+fn point(engine: &CkksEngine, name: &str, primes: usize, count: usize) -> Result<(Form, u64), EngineError> {
+    let level = primes.saturating_sub(1) as u16;
+    Ok((Form::Encrypted { level, layout: name.to_owned() }, engine.ciphertext_shape(level)?.packed * count as u64))
+}
+
+/// The layers of a model that was compiled through, with encrypted weights, and between resets, with as many seconds as stages.
+///
+/// # Errors
+/// [`EngineError`] for parameters of another scheme.
+pub fn layers(
+    [through, both, reset]: [&Compiled; 3],
+    seconds: &[StageSeconds],
+    moves: &MeasuredMoves,
+) -> Result<Vec<Layer>, EngineError> {
+    let mut all = Vec::with_capacity(2 * seconds.len());
+    for (number, seconds) in seconds.iter().enumerate().take(through.len()) {
+        let inputs = if number == 0 { through.pixels() } else { through.outputs(number - 1) };
+        let outputs = through.outputs(number);
+        let mut ways = vec![plain_way(inputs, outputs, seconds.plain, moves.factor)];
+        let mut after = vec![plain_way(outputs, outputs, 0.0, moves.factor)];
+        let last = number + 1 == through.len();
+        for (compiled, mode, taken) in [
+            (through, Mode::UserData, seconds.user_data),
+            (both, Mode::Both, seconds.both),
+            (reset, Mode::UserData, seconds.reset),
+        ] {
+            let engine = CkksEngine::new(compiled.parameters())?;
+            let (stage, name) = (compiled.stage(number), compiled.layout().name());
+            let named =
+                |stage: usize, end: &str| format!("{name}, {mode}, {:?}: {stage} {end}", compiled.options().flow);
+            let (takes, gives) = (stage.linear.takes.len(), stage.linear.outputs.len());
+            let before = point(&engine, &named(number, "in"), stage.manner.primes, takes)?;
+            let sums = point(&engine, &named(number, "sums"), stage.manner.sums(), gives)?;
+            let way = |from: &(Form, u64), to: &(Form, u64), taken: f64| Way {
+                mode,
+                takes: from.0.clone(),
+                gives: to.0.clone(),
+                bytes: [from.1, to.1],
+                seconds: [taken, taken * moves.factor],
+                checked: false,
+            };
+            ways.push(way(&before, &sums, taken));
+            if stage.manner.square {
+                let results = point(&engine, &named(number + 1, "in"), stage.manner.results(), gives)?;
+                after.push(way(&sums, &results, 0.0));
+            }
+        }
+        let name = through.stage(number).linear.name.clone();
+        all.push(Layer { name: name.clone(), weights: true, ways });
+        if !last {
+            all.push(Layer { name: format!("{name}, squared"), weights: false, ways: after });
+        }
+    }
+    Ok(all)
+}
+
+/// The network to be placed: a user sends plain numbers to an enclave, or ciphertexts in any form that the first layer takes.
+pub fn inference<'a>(layers: &'a [Layer], moves: &'a MeasuredMoves) -> Inference<'a> {
+    let inputs = layers.first().into_iter().flat_map(|layer| &layer.ways).map(|way| (way.takes.clone(), way.bytes[0]));
+    Inference { layers, inputs: inputs.collect(), masked_level: None, moves }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use crate::infer::Model;
+    use crate::infer::compile::{Flow, Options};
+    use crate::infer::placement::{ENCLAVE, PROCESS, Protect, Reset};
+    use tobari_core::params::NamedSet;
+
+    #[test]
+    fn the_cheapest_plan_follows_the_measured_seconds() {
+        let (model, parameters) =
+            (Model::digits().unwrap(), NamedSet::from_name("infer-f").unwrap().parameters().unwrap());
+        let compiled =
+            |layout, flow, encrypted| Compiled::new(&model, layout, &parameters, Options { flow, encrypted }).unwrap();
+        let forms = [
+            compiled("balanced", Flow::Through, false),
+            compiled("balanced", Flow::Through, true),
+            compiled("wide", Flow::Reset { fold: false }, false),
+        ];
+        let protect =
+            Protect { user_data: true, enclave: true, key_in_enclave: true, side_channels: true, ..Protect::default() };
+        let stage = |user_data, reset| StageSeconds { plain: 1e-4, user_data, both: 3.0 * user_data, reset };
+        let moves = MeasuredMoves { call: 1e-6, byte: 1e-10, encrypt: 1e-9, decrypt: 1e-9, factor: 1.0 };
+        let through = vec![stage(0.01, 0.02); 3];
+        let rows = layers([&forms[0], &forms[1], &forms[2]], &through, &moves).unwrap();
+        assert_eq!(rows.len(), 5);
+        let best = inference(&rows, &moves).place(&protect).unwrap();
+        assert!((0.03..0.04).contains(&best.seconds), "through, and released at the end: {}", best.seconds);
+        // activations in the clear may save two thirds, but then all in the clear inside is cheaper still
+        let free = Protect { side_channels: false, reset: Reset::Plain, ..protect };
+        let best = inference(&rows, &moves).place(&free).unwrap();
+        assert!(best.choices.iter().all(|choice| choice.site == ENCLAVE) && best.seconds < 1e-3);
+        let dear = vec![StageSeconds { plain: 1.0, ..stage(0.1, 0.01) }; 3];
+        let rows = layers([&forms[0], &forms[1], &forms[2]], &dear, &moves).unwrap();
+        let best = inference(&rows, &moves).place(&free).unwrap();
+        let sites: Vec<usize> = best.choices.iter().map(|choice| choice.site).collect();
+        assert_eq!((sites[0], sites[1]), (PROCESS, ENCLAVE), "maps outside, squares inside");
+        assert!(best.seconds < 0.1);
+    }
+}

@@ -1,0 +1,349 @@
+//! Inference with an enclave: every combination gives the plain label, and a host that does otherwise gets nothing for it.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use chacha20::ChaCha20Rng;
+use chacha20::rand_core::SeedableRng;
+use tobari_apps::infer::digits::{STYLES, draw};
+use tobari_apps::infer::guarded::{
+    Asker, Combination, Counted, Guarded, Host, HostError, Route, RouteError, Setup, Told, fuzz_setup,
+};
+use tobari_apps::infer::{Model, argmax};
+use tobari_core::ckks::{Ciphertext, Decryptor, Encoder, Evaluator, Plaintext, Scale};
+use tobari_core::params::{LatticeParameters, NamedSet, Plaintext as Kind};
+use tobari_core::ring::Seed;
+use tobari_core::rlwe::SecretKey;
+use tobari_core::wire;
+use tobari_enclave::{
+    Challenge, Configuration, Connector, Digest, Enclave, EnclaveError, InProcess, Measurement, Nonce, Operation,
+    OutputPolicy, Policy, Protections, Request, SessionId, Status,
+};
+
+/// Numbers of the script's messages.
+const RESULT: u8 = 3;
+const FIRST_RESET: u8 = 192;
+
+fn rng(seed: u64) -> ChaCha20Rng {
+    ChaCha20Rng::seed_from_u64(seed)
+}
+
+fn setup(combination: Combination) -> Setup {
+    let parameters = NamedSet::from_name("infer-f").unwrap().parameters().unwrap();
+    Setup { route: Route::new(combination), parameters, model: Model::digits().unwrap() }
+}
+
+fn executable() -> Digest {
+    Digest::of_bytes(b"an executable")
+}
+
+type Inside = InProcess<Guarded, ChaCha20Rng>;
+
+fn start(setup: &Setup, configuration: &Configuration, seed: u64) -> Inside {
+    let build = |configuration: &Configuration, setup: &[u8], _: &mut ChaCha20Rng| Guarded::build(configuration, setup);
+    InProcess::start(configuration, &setup.encode(), &executable(), build, rng(seed)).unwrap()
+}
+
+fn open(enclave: &mut dyn Enclave, configuration: &Configuration) -> (SessionId, Asker) {
+    let mut rng = rng(7);
+    let policy = Policy::new(vec![executable()], configuration.clone()).accepting_simulated();
+    let challenge = Challenge::new(&mut rng, 10);
+    let evidence = enclave.report(challenge.nonce()).unwrap();
+    let attested = challenge.verify(&policy, &evidence, 11).unwrap();
+    let (channel, encapsulated) = Connector::connect(&attested, &mut rng).unwrap();
+    let session = channel.session();
+    enclave.open(session, &encapsulated).unwrap();
+    (session, Asker::new(channel, configuration))
+}
+
+/// One image, from the client to what it is told.
+fn classify(
+    enclave: &mut dyn Enclave,
+    session: &mut tobari_apps::infer::guarded::HostSession<'_>,
+    asker: &mut Asker,
+    pixels: &[u8],
+) -> Result<Told, HostError> {
+    let frame = asker.image(pixels).unwrap();
+    let (answer, _) = session.image(enclave, &frame, &mut rng(9), &mut || 0.0)?;
+    if let Some(told) = asker.heard(answer).unwrap() {
+        return Ok(told);
+    }
+    let answer = session.ask(enclave, &asker.ask().unwrap())?;
+    Ok(asker.told(answer).unwrap())
+}
+
+/// What a host's process has: of weights only if they are not encrypted.
+fn host(setup: &Setup) -> Host {
+    match setup.route.combination.encrypts_weights() {
+        true => Host::new(&setup.shape().unwrap(), 1 << 30).unwrap(),
+        false => Host::new(setup, 1 << 30).unwrap(),
+    }
+}
+
+#[test]
+fn every_combination_and_both_resets_give_the_plain_label() {
+    let fixed = Model::digits().unwrap().fixed().unwrap();
+    for combination in Combination::ALL {
+        let setup = setup(combination);
+        let images = 4;
+        let configuration = setup.configuration(OutputPolicy::Label, 2, images).unwrap();
+        let mut enclave = Counted::new(start(&setup, &configuration, 1));
+        let host = host(&setup);
+        let (id, mut asker) = open(&mut enclave, &configuration);
+        let mut session = host.begin(&mut enclave, id).unwrap();
+        let before = enclave.traffic;
+        for digit in 0..images as u8 {
+            let pixels = draw(2 * digit + 1, &STYLES[usize::from(digit)]);
+            let told = classify(&mut enclave, &mut session, &mut asker, &pixels).unwrap();
+            assert_eq!(told, Told::Labels(vec![fixed.classify(&pixels).unwrap()]), "{}", combination.name());
+        }
+        let requests = enclave.traffic.requests - before.requests;
+        assert!(enclave.traffic.in_bytes - before.in_bytes > u64::from(images) * 784);
+        assert!(requests >= u64::from(images));
+        let over = enclave.client(id, 1, &[0; 804], &mut Vec::new());
+        assert_eq!(
+            over,
+            Err(EnclaveError::Refused(Status::UnknownSession)),
+            "{}: as many images as the script has",
+            combination.name()
+        );
+    }
+}
+
+/// A host that hands in something else at one place, and keeps what it would have handed in.
+struct Tampering<E> {
+    enclave: E,
+    kind: u8,
+    instead: Option<Vec<u8>>,
+    kept: Vec<u8>,
+}
+
+impl<E: Enclave> Enclave for Tampering<E> {
+    fn request(&mut self, request: Request, body: &[u8], reply: &mut Vec<u8>) -> Result<(), EnclaveError> {
+        if request.operation == Operation::Host && request.kind == self.kind {
+            self.kept = body.to_vec();
+            let instead = self.instead.as_deref().unwrap_or(body);
+            return self.enclave.request(request, instead, reply);
+        }
+        self.enclave.request(request, body, reply)
+    }
+
+    fn measurement(&self) -> &Measurement {
+        self.enclave.measurement()
+    }
+
+    fn protections(&self) -> &Protections {
+        self.enclave.protections()
+    }
+
+    fn stop(&mut self) {
+        self.enclave.stop();
+    }
+}
+
+/// One image in a fresh enclave; the host hands in `instead` as the result. Answers what was told, and the result that there should have been.
+fn with_result(
+    setup: &Setup,
+    seed: u64,
+    pixels: &[u8],
+    instead: Option<Vec<u8>>,
+) -> (Result<Told, HostError>, Vec<u8>) {
+    let configuration = setup.configuration(OutputPolicy::Label, 1, 1).unwrap();
+    let enclave = start(setup, &configuration, seed);
+    let mut enclave = Tampering { enclave, kind: RESULT, instead, kept: Vec::new() };
+    let host = host(setup);
+    let (id, mut asker) = open(&mut enclave, &configuration);
+    let mut session = host.begin(&mut enclave, id).unwrap();
+    let told = classify(&mut enclave, &mut session, &mut asker, pixels);
+    (told, enclave.kept)
+}
+
+#[test]
+fn another_sessions_result_is_noise_under_a_sessions_own_key_and_leaks_under_a_shared_one() {
+    let setup = setup(Combination::MixedPlainReset);
+    let (victims, colluders) = (draw(3, &STYLES[0]), draw(1, &STYLES[0]));
+    let (told, victim) = with_result(&setup, 1, &victims, None);
+    assert_eq!(told.unwrap(), Told::Labels(vec![3]));
+    let (told, _) = with_result(&setup, 2, &colluders, Some(victim.clone()));
+    let Err(HostError::Enclave(EnclaveError::Refused(Status::Refused))) = told else { panic!("{told:?}") };
+    // the same randomness, hence the same key, in both sessions
+    let (told, _) = with_result(&setup, 1, &colluders, Some(victim));
+    assert_eq!(told.unwrap(), Told::Labels(vec![3]), "the colluder is told the victim's label");
+}
+
+/// A list of one object.
+fn list(object: &[u8]) -> Vec<u8> {
+    [&1u32.to_be_bytes()[..], &(object.len() as u32).to_be_bytes(), object].concat()
+}
+
+#[test]
+fn a_weight_handed_in_as_the_result_gives_an_index_and_no_more() {
+    let setup = setup(Combination::ProcessBoth);
+    for output in [OutputPolicy::Rounded(8), OutputPolicy::Scores] {
+        assert!(matches!(setup.configuration(output, 1, 1), Err(RouteError::Output { .. })), "{output:?}");
+    }
+    // what a host has of the weights: its evaluator's ciphertexts; any one over the answer's primes at its scale is taken
+    let compiled = setup.compile().unwrap().unwrap();
+    let (parameters, scale) = (compiled.parameters(), compiled.scales(2).results.clone());
+    let secret = SecretKey::generate(parameters, &mut rng(3));
+    let encoder = Encoder::new(parameters).unwrap();
+    let slots: Vec<f64> = (0..4096).map(|slot| if slot % 16 == 5 { 0.75 } else { 0.0 }).collect();
+    let weight = encoder.encode(&slots, &scale, 1).unwrap().encrypt_seeded(&secret, &mut rng(4)).unwrap().expand();
+    let handed = list(&wire::encode_ckks_ciphertext(&weight));
+    // under another key it is noise
+    let (told, _) = with_result(&setup, 5, &draw(1, &STYLES[0]), Some(handed));
+    let Err(HostError::Enclave(EnclaveError::Refused(Status::Refused))) = told else { panic!("{told:?}") };
+    // under the session's own, the result of another image stands for it: a label comes, of one of ten classes
+    let (_, other) = with_result(&setup, 6, &draw(4, &STYLES[0]), None);
+    let (told, _) = with_result(&setup, 6, &draw(1, &STYLES[0]), Some(other));
+    let Told::Labels(labels) = told.unwrap() else { panic!("scores") };
+    assert!(labels.len() == 1 && labels[0] < 10);
+    // and whoever decrypted it to scores would read it
+    let numbers = Decryptor::new(&secret, &encoder).unwrap().decrypt(&weight).unwrap();
+    assert!((numbers[5] - 0.75).abs() < 0.01);
+}
+
+#[test]
+fn exact_scores_leave_only_where_the_host_holds_no_ciphertexts() {
+    for combination in Combination::ALL {
+        let allowed = setup(combination).configuration(OutputPolicy::Scores, 1, 1).is_ok();
+        assert_eq!(allowed, combination == Combination::EnclavePlain, "{}", combination.name());
+    }
+    let setup = setup(Combination::EnclavePlain);
+    let pixels = draw(6, &STYLES[2]);
+    let logits = setup.model.fixed().unwrap().logits(&pixels).unwrap();
+    let mut order: Vec<usize> = (0..10).collect();
+    order.sort_by_key(|class| std::cmp::Reverse(logits[*class]));
+    let bits = setup.model.logit_bits();
+    let rounded = logits.iter().map(|u| (u * 2i64.pow(bits as u32 + 4) + (1 << 23)) >> 24).collect();
+    for (output, expected) in [
+        (OutputPolicy::Scores, Told::Scores(logits.clone())),
+        (OutputPolicy::Rounded(4), Told::Scores(rounded)),
+        (OutputPolicy::Top(3), Told::Labels(order[..3].to_vec())),
+    ] {
+        let configuration = setup.configuration(output, 1, 1).unwrap();
+        let mut enclave = start(&setup, &configuration, 1);
+        let host = Host::new(&setup, 0).unwrap();
+        let (id, mut asker) = open(&mut enclave, &configuration);
+        let mut session = host.begin(&mut enclave, id).unwrap();
+        let told = classify(&mut enclave, &mut session, &mut asker, &pixels).unwrap();
+        assert_eq!((told.label(), told), (argmax(&logits), expected));
+    }
+}
+
+#[test]
+fn a_reset_beyond_the_script_ends_the_session() {
+    for combination in [Combination::MixedPlainReset, Combination::MixedMaskedReset, Combination::ProcessUserData] {
+        let setup = setup(combination);
+        let configuration = setup.configuration(OutputPolicy::Label, 1, 1).unwrap();
+        let enclave = start(&setup, &configuration, 1);
+        let mut enclave = Tampering { enclave, kind: FIRST_RESET, instead: None, kept: Vec::new() };
+        let host = host(&setup);
+        let (id, mut asker) = open(&mut enclave, &configuration);
+        let mut session = host.begin(&mut enclave, id).unwrap();
+        let frame = asker.image(&draw(1, &STYLES[0])).unwrap();
+        // a reset before there is an image
+        let ended = enclave.host(id, FIRST_RESET, &[], &mut Vec::new());
+        assert_eq!(ended, Err(EnclaveError::Refused(Status::OutOfOrder)));
+        let gone = session.image(&mut enclave, &frame, &mut rng(1), &mut || 0.0);
+        assert!(matches!(gone, Err(HostError::Enclave(EnclaveError::Refused(Status::UnknownSession)))));
+        // the first one once more in place of the second, or of the result
+        let (id, mut asker) = open(&mut enclave, &configuration);
+        let mut session = host.begin(&mut enclave, id).unwrap();
+        let frame = asker.image(&draw(1, &STYLES[0])).unwrap();
+        session.image(&mut enclave, &frame, &mut rng(1), &mut || 0.0).unwrap();
+        let kept = std::mem::take(&mut enclave.kept);
+        let again = enclave.host(id, FIRST_RESET, &kept, &mut Vec::new());
+        assert_eq!(again, Err(EnclaveError::Refused(Status::OutOfOrder)));
+        let frame = asker.heard(vec![0; 20]).map(|_| ());
+        assert!(frame.is_err());
+    }
+}
+
+#[test]
+fn masks_hide_which_of_two_extremes_is_behind_them_and_narrow_ones_do_not() {
+    let parameters = LatticeParameters::insecure_of_sizes(16, &[50, 26], &[50], 2, Kind::Approximate).unwrap();
+    let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
+    let (scale, mut rng) = (Scale::power_of_two(26), rng(1));
+    let secret = SecretKey::generate(&parameters, &mut rng);
+    let decryptor = Decryptor::new(&secret, &encoder).unwrap();
+    // of 4000 masked values, how many have a positive first coefficient: 2000 and a deviation of 32
+    let mut positive = |value: f64, bits: u32| {
+        let encrypted = encoder.encode(&[value; 8], &scale, 1).unwrap().encrypt_seeded(&secret, &mut rng).unwrap();
+        let encrypted: Ciphertext = encrypted.expand();
+        let one = |_: &i32| {
+            let mask = Plaintext::mask(&parameters, &Seed::random(&mut rng), bits, &scale, 1).unwrap();
+            let masked = evaluator.add_plain(&encrypted, &mask).unwrap();
+            let seen = decryptor.plaintext(&masked).unwrap().element().clone().inverse();
+            parameters.ring().data_primes()[0].modulus().centred(seen.row(0)[0]) > 0
+        };
+        (0..4000).filter(one).count() as f64
+    };
+    let wide = Plaintext::mask_bits(&parameters, 1);
+    assert_eq!(wide, 47);
+    let [high, low] = [16.0, -16.0].map(|value| positive(value, wide));
+    assert!((high - low).abs() < 6.0 * 45.0 && (high - 2000.0).abs() < 200.0, "{high} {low}");
+    let [high, low] = [16.0, -16.0].map(|value| positive(value, 32));
+    assert!(high - low > 600.0, "a mask that is four times as wide as its message shows it: {high} {low}");
+}
+
+#[test]
+fn resets_beyond_the_budget_of_their_masks_are_refused() {
+    let mut setup = setup(Combination::MixedMaskedReset);
+    let compiled = setup.compile().unwrap().unwrap();
+    let bits = setup.route.distance_bits(&compiled, &setup.model, 1);
+    assert!(bits > 30.0, "{bits}");
+    assert!((setup.route.distance_bits(&compiled, &setup.model, 1024) - (bits - 10.0)).abs() < 1e-6);
+    let most = 2f64.powf(bits - 20.0).min(f64::from(u32::MAX));
+    if most < f64::from(u32::MAX) {
+        assert!(setup.configuration(OutputPolicy::Label, 1, most as u32).is_ok());
+        let more = setup.configuration(OutputPolicy::Label, 1, most as u32 + 2);
+        assert!(matches!(more, Err(RouteError::MaskBudget { .. })));
+    }
+    setup.route.spare = 0;
+    let refused = setup.configuration(OutputPolicy::Label, 1, 1 << 20);
+    assert!(matches!(refused, Err(RouteError::MaskBudget { .. })), "masks over one prime hide little");
+    setup.route = Route { spare: 1, ..Route::new(Combination::ProcessUserData) };
+    assert!(matches!(setup.configuration(OutputPolicy::Label, 1, 1), Err(RouteError::Spare)));
+}
+
+#[test]
+fn sessions_are_capped() {
+    let setup = setup(Combination::ProcessUserData);
+    let configuration = setup.configuration(OutputPolicy::Label, 3, 1).unwrap();
+    let mut enclave = start(&setup, &configuration, 1);
+    let host = host(&setup);
+    let (first, mut asker) = open(&mut enclave, &configuration);
+    let _others: Vec<_> = (0..2).map(|_| open(&mut enclave, &configuration)).collect();
+    assert_eq!(enclave.report(&Nonce([0; 32])), Err(EnclaveError::Refused(Status::TooManySessions)));
+    let mut session = host.begin(&mut enclave, first).unwrap();
+    let told = classify(&mut enclave, &mut session, &mut asker, &draw(7, &STYLES[0])).unwrap();
+    assert_eq!(told, Told::Labels(vec![7]), "the others go on");
+    assert!(enclave.report(&Nonce([0; 32])).is_ok(), "one has come free");
+}
+
+#[test]
+fn a_setup_has_one_byte_string_and_a_configuration_that_is_not_its_own_is_refused() {
+    let setup = setup(Combination::MixedMaskedReset);
+    let bytes = setup.encode();
+    fuzz_setup(&bytes);
+    assert_eq!(Setup::decode(&bytes).unwrap().encode(), bytes);
+    for at in 0..64 {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1;
+        fuzz_setup(&changed);
+        fuzz_setup(&bytes[..at]);
+        assert!(Setup::decode(&bytes[..at]).is_err());
+    }
+    let good = setup.configuration(OutputPolicy::Label, 1, 5).unwrap();
+    assert!(Guarded::build(&good, &bytes).is_ok());
+    let other = Configuration { rounds: 6, ..good.clone() };
+    assert!(Guarded::build(&other, &bytes).is_ok(), "another number of images, within the budget");
+    let steps = good.script.steps();
+    let more = [steps, &steps[steps.len() - 3..]].concat();
+    let longer = Configuration { script: tobari_enclave::Script::new(more).unwrap(), ..good.clone() };
+    assert!(Guarded::build(&longer, &bytes).is_err(), "another decryption in the script");
+    let scores = Configuration { output: OutputPolicy::Scores, ..good.clone() };
+    assert!(Guarded::build(&scores, &bytes).is_err());
+    let plan = Configuration { plan: Digest::of_bytes(b"another"), ..good };
+    assert!(Guarded::build(&plan, &bytes).is_err());
+}

@@ -1,0 +1,418 @@
+//! `tobari bench infer --paper`: the paper's combinations of process, enclave and encryption on its network, ours beside its tables.
+//!
+//! Everything goes the way of a user's image: sealed to an enclave that is this executable in a process of its own, whose evidence was verified, and the label back. Before anything counts it is compared with the plain label.
+
+use super::line::{Line, summary};
+use super::table::{Table, number};
+use super::{show, tell};
+use crate::args::InferBench;
+use crate::output::{self, Failure};
+use crate::randomness;
+use chacha20::ChaCha20Rng;
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use std::process::ExitCode;
+use std::time::Instant;
+use tobari_apps::infer::digits::{STYLES, draw};
+use tobari_apps::infer::guarded::{Asker, Combination, Counted, Host, Route, Setup, Told, Traffic};
+use tobari_apps::infer::{FixedModel, Model};
+use tobari_core::ckks::{Decryptor, Encoder, Scale};
+use tobari_core::params::{LatticeParameters, NamedSet};
+use tobari_core::rlwe::SecretKey;
+use tobari_enclave::{
+    Challenge, Configuration, Connector, Enclave, Operation, OutputPolicy, Policy, Request, SessionId,
+};
+use tobari_host::enclave::{Options, ProcessEnclave, VERB};
+use tobari_host::files;
+
+/// Table 6 in ms, by our name of a combination: conv1 and its activation, conv2 and its activation, FC, all.
+const PAPER: [(&str, [f64; 4]); 8] = [
+    ("process-plain", [4.01, 202.53, 5.81, 212.36]),
+    ("process-user-data", [26_014.0, 356_906.0, 14_502.0, 397_422.0]),
+    ("process-both", [40_396.0, 690_286.0, 15_917.0, 746_599.0]),
+    ("enclave-plain", [6.38, 325.79, 7.34, 339.51]),
+    ("enclave-user-data", [33_581.0, 506_528.0, 17_862.0, 557_972.0]),
+    ("enclave-both", [52_521.0, 1_010_966.0, 19_650.0, 1_083_137.0]),
+    // section 6.1: encrypted outside with plain activations inside, whose layers are those of table 10
+    ("mixed-plain-reset", [5_923.07, 166_155.08, 14_562.0, 196_424.0]),
+    ("mixed-masked-reset", [f64::NAN; 4]),
+];
+
+/// Table 7 in µs, into the enclave, by KiB.
+const TRANSFER: [(usize, f64); 6] =
+    [(256, 23.39), (512, 43.68), (768, 78.61), (1024, 139.53), (1280, 168.06), (1536, 186.25)];
+
+/// Tables 8 and 9 in ms.
+const OPERATIONS: [(&str, f64); 4] = [("encode", 5.62), ("encrypt", 155.54), ("decrypt", 11.17), ("decode", 2.92)];
+
+/// What no figure may be quoted without.
+const LABEL: &str = "simulated-enclave";
+const NOTE: &str = "The enclave is a process: what it costs beside the process is copies and system calls, no hardware's. The paper's milliseconds are its own, on a Xeon Gold 6334 with SEAL and \
+Gramine-SGX, one ciphertext a channel: the difference is in layout, code and machine together.";
+
+/// Bytes of encoded weights that are kept.
+const MEMORY: u64 = 4 << 30;
+
+#[derive(Clone, Serialize, Deserialize, PartialEq)]
+struct Params {
+    combination: String,
+    set: String,
+    layout: String,
+}
+
+/// What one combination cost.
+pub(super) struct Measured {
+    name: &'static str,
+    layout: String,
+    /// By name, in the order of an image's way; ms, one a run.
+    steps: Vec<(String, Vec<f64>)>,
+    total: Vec<f64>,
+    /// Start of the enclave; a session's keys inside; their way into the process, with the weights; all in ms.
+    start: f64,
+    open: f64,
+    keys: f64,
+    session: Traffic,
+    image: Traffic,
+    memory: u64,
+}
+
+pub(super) fn failed(error: impl Display) -> Failure {
+    Failure::Work(error.to_string())
+}
+
+/// Measures and prints.
+pub(super) fn run(arguments: &InferBench) -> Result<ExitCode, Failure> {
+    if !arguments.paper {
+        return Err(Failure::Call("expected --paper: there is nothing else to measure yet".to_owned()));
+    }
+    let model = Model::digits().map_err(failed)?;
+    let fixed = model.fixed().map_err(failed)?;
+    let parameters = NamedSet::from_name(&arguments.set)
+        .ok_or_else(|| Failure::Call("expected a parameter set of infer".to_owned()))?;
+    let parameters = parameters.parameters().map_err(failed)?;
+    let mut measured = vec![plain(&fixed, arguments.runs)?];
+    for combination in Combination::ALL {
+        output::say(combination.name());
+        let route = Route::new(combination);
+        measured.push(session(
+            &Setup { route, parameters: parameters.clone(), model: model.clone() },
+            &fixed,
+            arguments.runs,
+        )?);
+    }
+    if arguments.paper_layout {
+        output::say("process-user-data, the paper's layout");
+        let route = Route { layout: "paper".to_owned(), ..Route::new(Combination::ProcessUserData) };
+        measured.push(session(
+            &Setup { route, parameters: parameters.clone(), model: model.clone() },
+            &fixed,
+            arguments.runs.min(3),
+        )?);
+    }
+    let tables = [
+        combinations(&measured),
+        layers(&measured),
+        sessions(&measured),
+        transfers(&model, &parameters, arguments.runs)?,
+        operations(&parameters, arguments.runs)?,
+    ];
+    for (table, _) in &tables {
+        show(table, arguments.json);
+    }
+    tell(NOTE, arguments.json);
+    if arguments.json {
+        for one in &measured {
+            lines(one, &arguments.set)?;
+        }
+    }
+    if let Some(folder) = &arguments.output {
+        std::fs::create_dir_all(folder)?;
+        for (table, name) in &tables {
+            files::write_atomically(&folder.join(name), table.csv().as_bytes())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Images of all digits, one hand after another.
+fn image(run: usize) -> Vec<u8> {
+    draw((run % 10) as u8, &STYLES[run / 10 % STYLES.len()])
+}
+
+/// The network in integers in this process: no enclave, no encryption.
+fn plain(fixed: &FixedModel, runs: usize) -> Result<Measured, Failure> {
+    let mut total = Vec::with_capacity(runs);
+    for run in 0..=runs {
+        let pixels = image(run);
+        let began = Instant::now();
+        std::hint::black_box(fixed.classify(&pixels).map_err(failed)?);
+        total.push(1e3 * began.elapsed().as_secs_f64());
+    }
+    total.remove(0);
+    let none = Traffic::default();
+    Ok(Measured {
+        name: "process-plain",
+        layout: String::new(),
+        steps: Vec::new(),
+        total,
+        start: 0.0,
+        open: 0.0,
+        keys: 0.0,
+        session: none,
+        image: none,
+        memory: 0,
+    })
+}
+
+/// A verified session of this enclave.
+fn open(
+    enclave: &mut Counted<ProcessEnclave>,
+    configuration: &Configuration,
+    rng: &mut ChaCha20Rng,
+) -> Result<(SessionId, Asker), Failure> {
+    let policy = Policy::new(vec![*enclave.enclave.executable()], configuration.clone()).accepting_simulated();
+    let challenge = Challenge::new(rng, 0);
+    let evidence = enclave.report(challenge.nonce()).map_err(failed)?;
+    let attested = challenge.verify(&policy, &evidence, 0).map_err(failed)?;
+    let (channel, key) = Connector::connect(&attested, rng).map_err(failed)?;
+    let id = channel.session();
+    enclave.open(id, &key).map_err(failed)?;
+    Ok((id, Asker::new(channel, configuration)))
+}
+
+/// One combination: a session, and an image for each run, after one that warms up.
+pub(super) fn session(setup: &Setup, fixed: &FixedModel, runs: usize) -> Result<Measured, Failure> {
+    let mut rng = randomness::generator()?;
+    let combination = setup.route.combination;
+    let images = u32::try_from(runs + 1).map_err(failed)?;
+    let configuration = setup.configuration(OutputPolicy::Label, 1, images).map_err(failed)?;
+    let started = ProcessEnclave::start(&configuration, &setup.encode(), &Options::new(VERB)).map_err(failed)?;
+    let start = 1e3 * started.startup().as_secs_f64();
+    let mut enclave = Counted::new(started);
+    let known = if combination.encrypts_weights() { setup.shape().map_err(failed)? } else { setup.clone() };
+    let host = Host::new(&known, MEMORY).map_err(failed)?;
+    let (id, mut asker) = open(&mut enclave, &configuration, &mut rng)?;
+    let opened = 1e3 * enclave.enclave.last_request().as_secs_f64();
+    let began = Instant::now();
+    let mut session = host.begin(&mut enclave, id).map_err(failed)?;
+    let mut found = Measured {
+        name: combination.name(),
+        layout: if combination.is_encrypted() { setup.route.layout.clone() } else { String::new() },
+        steps: Vec::new(),
+        total: Vec::new(),
+        start,
+        open: opened,
+        keys: 1e3 * began.elapsed().as_secs_f64(),
+        session: enclave.traffic,
+        image: Traffic::default(),
+        memory: session.memory(),
+    };
+    for run in 0..=runs {
+        let (pixels, before, clock) = (image(run), enclave.traffic, Instant::now());
+        let frame = asker.image(&pixels).map_err(failed)?;
+        let done = session.image(&mut enclave, &frame, &mut rng, &mut || clock.elapsed().as_secs_f64());
+        let (answer, steps) = done.map_err(failed)?;
+        let told = match asker.heard(answer).map_err(failed)? {
+            Some(told) => told,
+            None => {
+                let answer = session.ask(&mut enclave, &asker.ask().map_err(failed)?).map_err(failed)?;
+                asker.told(answer).map_err(failed)?
+            }
+        };
+        let total = 1e3 * clock.elapsed().as_secs_f64();
+        let expected = Told::Labels(vec![fixed.classify(&pixels).map_err(failed)?]);
+        if told != expected {
+            return Err(Failure::Work(format!("{}: expected {expected:?}, found {told:?}", combination.name())));
+        }
+        if run > 0 {
+            found.add(steps, total);
+            let now = enclave.traffic;
+            found.image = Traffic {
+                in_bytes: now.in_bytes - before.in_bytes,
+                out_bytes: now.out_bytes - before.out_bytes,
+                requests: now.requests - before.requests,
+            };
+        }
+    }
+    Ok(found)
+}
+
+impl Measured {
+    /// A run; steps of one name are added up.
+    fn add(&mut self, steps: Vec<(String, f64)>, total: f64) {
+        self.total.push(total);
+        let run = self.total.len();
+        for (name, seconds) in steps {
+            let place = self.steps.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+                self.steps.push((name, Vec::new()));
+                self.steps.len() - 1
+            });
+            let times = &mut self.steps[place].1;
+            times.resize(run, 0.0);
+            times[run - 1] += 1e3 * seconds;
+        }
+    }
+
+    /// The fastest of a step's runs, in ms.
+    pub(super) fn least(&self, name: &str) -> Option<f64> {
+        self.steps.iter().find(|(known, _)| known == name).map(|(_, times)| summary(times.clone()).1)
+    }
+
+    fn title(&self) -> String {
+        if self.layout.is_empty() { self.name.to_owned() } else { format!("{}, {}", self.name, self.layout) }
+    }
+}
+
+fn combinations(measured: &[Measured]) -> (Table, &'static str) {
+    let columns = ["combination", "ms", "fastest", "paper ms", "times", "bytes in", "bytes out", "requests", "label"];
+    let mut table = Table::new("Table 6: an image, from the client's pixels to its label", &columns);
+    for one in measured {
+        let (median, fastest, _) = summary(one.total.clone());
+        let paper = PAPER.iter().find(|(name, _)| *name == one.name).map(|(_, ms)| ms[3]).filter(|ms| ms.is_finite());
+        table.push(vec![
+            one.title(),
+            number(Some(median), 3),
+            number(Some(fastest), 3),
+            number(paper, 0),
+            number(paper.map(|paper| paper / median), 0),
+            one.image.in_bytes.to_string(),
+            one.image.out_bytes.to_string(),
+            one.image.requests.to_string(),
+            if one.name == "process-plain" { String::new() } else { LABEL.to_owned() },
+        ]);
+    }
+    (table, "table6.csv")
+}
+
+fn layers(measured: &[Measured]) -> (Table, &'static str) {
+    let columns = ["combination", "step", "ms", "paper ms"];
+    let title =
+        "Tables 6 and 10: by step, medians; a layer has the activation that follows it, but where that is inside";
+    let mut table = Table::new(title, &columns);
+    for one in measured {
+        for (name, times) in &one.steps {
+            let place = ["conv1", "conv2", "fc"].iter().position(|layer| layer == name);
+            let paper = PAPER.iter().find(|(known, _)| *known == one.name).zip(place);
+            let paper = paper.map(|((_, ms), place)| ms[place]).filter(|ms| ms.is_finite());
+            table.push(vec![one.title(), name.clone(), number(Some(summary(times.clone()).0), 3), number(paper, 0)]);
+        }
+    }
+    (table, "layers.csv")
+}
+
+fn sessions(measured: &[Measured]) -> (Table, &'static str) {
+    let columns = ["combination", "start ms", "keys inside ms", "keys out ms", "bytes out", "memory outside", "label"];
+    let mut table = Table::new("What a session costs before its first image, once", &columns);
+    for one in measured.iter().filter(|one| one.name != "process-plain") {
+        table.push(vec![
+            one.title(),
+            number(Some(one.start), 1),
+            number(Some(one.open), 1),
+            number(Some(one.keys), 1),
+            one.session.out_bytes.to_string(),
+            one.memory.to_string(),
+            LABEL.to_owned(),
+        ]);
+    }
+    (table, "sessions.csv")
+}
+
+/// An enclave that does nothing.
+pub(super) fn open_idle(model: &Model, parameters: &LatticeParameters) -> Result<ProcessEnclave, Failure> {
+    let route = Route::new(Combination::EnclavePlain);
+    let setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
+    let configuration = setup.configuration(OutputPolicy::Label, 1, 1).map_err(failed)?;
+    ProcessEnclave::start(&configuration, &setup.encode(), &Options::new(VERB)).map_err(failed)
+}
+
+/// Median, fastest and slowest µs of a message of so many KiB to a session that there is not: it crosses whole and is refused at once.
+pub(super) fn round_trip(enclave: &mut ProcessEnclave, kib: usize, runs: usize) -> (f64, f64, f64) {
+    let request = Request { operation: Operation::Host, session: SessionId([0; 16]), kind: 0 };
+    let (body, mut reply) = (vec![1; kib << 10], Vec::new());
+    let mut once = || {
+        // the refusal is what is timed
+        let _ = enclave.request(request, &body, &mut reply);
+        1e6 * enclave.last_request().as_secs_f64()
+    };
+    once();
+    summary((0..runs.max(31)).map(|_| once()).collect())
+}
+
+fn transfers(model: &Model, parameters: &LatticeParameters, runs: usize) -> Result<(Table, &'static str), Failure> {
+    let mut enclave = open_idle(model, parameters)?;
+    let empty = round_trip(&mut enclave, 0, runs).0;
+    let title = format!(
+        "Table 7: into the enclave, round trip; an empty message takes {empty:.2} µs. The way out is the same ring"
+    );
+    let mut table = Table::new(title, &["KiB", "µs", "fastest", "paper µs", "label"]);
+    for (kib, paper) in TRANSFER {
+        let (median, fastest, _) = round_trip(&mut enclave, kib, runs);
+        let [median, fastest, paper] = [median, fastest, paper].map(|micros| number(Some(micros), 2));
+        table.push(vec![kib.to_string(), median, fastest, paper, LABEL.to_owned()]);
+    }
+    Ok((table, "table7.csv"))
+}
+
+/// Milliseconds of encoding and encryption at level 1, decryption and decoding at level 0, one a run: what an enclave does for a reset, in this process, which runs the same code.
+pub(super) fn tables_8_and_9(parameters: &LatticeParameters, runs: usize) -> Result<[Vec<f64>; 4], Failure> {
+    let mut rng = randomness::generator()?;
+    let encoder = Encoder::new(parameters).map_err(failed)?;
+    let secret = SecretKey::generate(parameters, &mut rng);
+    let decryptor = Decryptor::new(&secret, &encoder).map_err(failed)?;
+    let slots: Vec<f64> = (0..encoder.slots()).map(|slot| (slot % 17) as f64 / 17.0).collect();
+    let scale = Scale::power_of_two(26);
+    let one =
+        encoder.encode(&slots, &scale, 1).map_err(failed)?.encrypt_seeded(&secret, &mut rng).map_err(failed)?.expand();
+    let mut times = [(); 4].map(|()| Vec::new());
+    for _ in 0..runs.max(9) {
+        let mut at = Instant::now();
+        let mut note = |place: usize| {
+            times[place].push(1e3 * at.elapsed().as_secs_f64());
+            at = Instant::now();
+        };
+        let plain = encoder.encode(&slots, &scale, 2).map_err(failed)?;
+        note(0);
+        std::hint::black_box(plain.encrypt_seeded(&secret, &mut rng).map_err(failed)?);
+        note(1);
+        let plain = decryptor.plaintext(&one).map_err(failed)?;
+        note(2);
+        std::hint::black_box(encoder.decode(&plain).map_err(failed)?);
+        note(3);
+    }
+    Ok(times)
+}
+
+fn operations(parameters: &LatticeParameters, runs: usize) -> Result<(Table, &'static str), Failure> {
+    let title =
+        "Tables 8 and 9: encoding and encryption under the secret at level 1, decryption and decoding at level 0";
+    let mut table = Table::new(title, &["what", "ms", "fastest", "paper ms"]);
+    for ((name, paper), times) in OPERATIONS.into_iter().zip(tables_8_and_9(parameters, runs)?) {
+        let (median, fastest, _) = summary(times);
+        table.push(vec![name.to_owned(), number(Some(median), 3), number(Some(fastest), 3), number(Some(paper), 2)]);
+    }
+    Ok((table, "operations.csv"))
+}
+
+/// One figure a line: an image, and each of its steps.
+fn lines(one: &Measured, set: &str) -> Result<(), Failure> {
+    let params = Params { combination: one.name.to_owned(), set: set.to_owned(), layout: one.layout.clone() };
+    let all = one.steps.iter().map(|(name, times)| (name.as_str(), times));
+    for (what, times) in all.chain([("image", &one.total)]) {
+        let (median, min, max) = summary(times.clone());
+        output::json(&Line {
+            job: "infer".to_owned(),
+            what: what.to_owned(),
+            engine: "tobari".to_owned(),
+            params: params.clone(),
+            backend: "fastest".to_owned(),
+            threads: 1,
+            unit: "ms".to_owned(),
+            median,
+            min,
+            max,
+            runs: times.len(),
+            labels: if one.name == "process-plain" { Vec::new() } else { vec![LABEL.to_owned()] },
+        })?;
+    }
+    Ok(())
+}

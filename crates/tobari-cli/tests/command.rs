@@ -51,7 +51,11 @@ fn the_demo_is_right_and_says_so_in_one_line_a_job_and_mode() {
     assert!(shown.status.success(), "{}", stderr(&shown));
     let lines = String::from_utf8(shown.stdout).unwrap();
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 5);
+    assert_eq!(lines.len(), 6);
+    // numbers are approximate there, and labels are not
+    let infer = &lines[5];
+    assert_eq!((&infer["job"], &infer["right"]), (&"infer".into(), &true.into()));
+    assert!(infer["server_saw_bytes"].as_u64().unwrap() > 9_000_000, "keys and images");
     // a ciphertext of 54 kB a question
     for (line, mode) in lines[2..].iter().zip(["public place", "100 places", "10 places, labels"]) {
         assert_eq!((&line["job"], &line["mode"]), (&"search".into(), &mode.into()));

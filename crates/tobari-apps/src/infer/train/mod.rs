@@ -6,7 +6,7 @@
 //! the cross-entropy of softmax(logits) against labels smoothed by ε  +  λ/n Σ max(|x| - 4, 0)²
 //! ```
 //!
-//! over the numbers `x` that enter an activation, by the chain rule written out for each layer ([`layers`]), and a step of Adam with decoupled weight decay and a cosine
+//! over the numbers `x` that enter an activation, by the chain rule written out for each layer (`layers`), and a step of Adam with decoupled weight decay and a cosine
 //! schedule. The second term keeps what is squared in a range (boundary loss, arXiv 2505.11589); the coefficients of the activations begin as the least-squares quadratic of
 //! ReLU under the standard normal distribution, `(x² + 1)/√(8π) + x/2`, and the norm of their gradient is clipped at 1.
 //!

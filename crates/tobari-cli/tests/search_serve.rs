@@ -50,6 +50,84 @@ fn three_processes_answer_as_the_table_in_the_clear_for_every_kind_of_table() {
 }
 
 #[test]
+fn answers_come_as_values_and_as_records_and_for_the_haplotypes_of_a_sample() {
+    let place = Place::new();
+    let panel = place.variants("panel", SITES, '|');
+    let queries = place.write("queries", &questions(5, 12));
+    let server = Server::start(&["--search", &panel]);
+    let key = place.path("key");
+    let both = |question: &[&str], format: &str| {
+        let asked = ["search", "query", "--server", &server.url, "--key", &key, "--format", format];
+        let asked = place.good(&[&asked[..], question].concat());
+        assert_eq!(asked, place.good(&[&["search", "check", &panel, "--format", format], question].concat()));
+        asked
+    };
+    let values = both(&["--queries", &queries], "tsv");
+    let mut lines = values.lines();
+    assert_eq!(lines.next(), Some("question\tmatch\tcount\tlongest\terrors"));
+    let cells: Vec<Vec<&str>> = lines.map(|line| line.split('\t').collect()).collect();
+    assert_eq!(cells.len(), 12);
+    assert!(cells.iter().all(|cells| cells.len() == 5 && (cells[1] == "true") == (cells[2] != "0")), "{values}");
+    // records that the project's own reader of VCF files takes, each at the site where its question begins
+    let records = both(&["--queries", &queries], "vcf");
+    let asked = std::fs::read_to_string(&queries).unwrap();
+    let lines: Vec<&str> = records.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(lines.len(), 12);
+    for ((record, asked), cells) in lines.iter().zip(asked.lines()).zip(&cells) {
+        let (at, alleles) = asked.split_once('\t').unwrap();
+        let fields: Vec<&str> = record.split('\t').collect();
+        assert_eq!(format!("{}:{}", fields[0], fields[1]), at);
+        let info = format!("LENGTH=5;ALLELES={alleles};COUNT={}", cells[2]);
+        assert_eq!(fields[7], if cells[1] == "true" { info + ";MATCH" } else { info });
+    }
+    let text = both(&["--queries", &queries, "--longest"], "text");
+    assert!(text.lines().all(|line| line.contains("alleles match")), "{text}");
+
+    // a file of one sample: its two haplotypes, which are in the panel
+    let sample: String = vcf(SITES, '|')
+        .lines()
+        .map(|line| match line.starts_with("##") {
+            true => format!("{line}\n"),
+            false => line.split('\t').take(10).collect::<Vec<_>>().join("\t") + "\n",
+        })
+        .collect();
+    let sample = place.write("sample.vcf", &sample);
+    let region = format!("20:{}-{}", position(3), position(9));
+    let found = both(&["--vcf", &sample, "--region", &region], "tsv");
+    assert_eq!(found.lines().filter(|line| line.starts_with("haplotype") && line.contains("\ttrue\t")).count(), 2);
+
+    let keys = place.write("keys.tsv", "one\t1\ntwo\t2\n");
+    place.good(&["search", "index", &keys, "--table", "-o", &place.path("keys")]);
+    let refused = place.run(&["search", "check", &place.path("keys"), "--key-value", "one", "--format", "vcf"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("expected a table of sites"), "{}", stderr(&refused));
+    assert_eq!(
+        place.run(&["search", "check", &panel, "--queries", &queries, "--format", "vcf", "--json"]).status.code(),
+        Some(2)
+    );
+}
+
+#[test]
+fn what_is_told_of_a_table_is_not_sent_again_to_whoever_has_it() {
+    let place = Place::new();
+    let table = place.variants("panel", SITES, '|');
+    let server = Server::start(&["--search", &table]);
+    let head = format!("Host: x\r\nConnection: close\r\nTobari-Client: {}\r\n", "07".repeat(16));
+    let get =
+        |path: &str, more: &str| raw(&server.address(), format!("GET {path} HTTP/1.1\r\n{head}{more}\r\n").as_bytes());
+    let (status, list) = get("/search/v1", "");
+    assert_eq!(status, 200);
+    let list: Value = serde_json::from_str(&list[list.find('{').unwrap()..=list.rfind('}').unwrap()]).unwrap();
+    let path = format!("/search/v1/tables/{}", list["tables"][0]["name"].as_str().unwrap());
+    let (status, told) = get(&path, "");
+    assert_eq!(status, 200);
+    let tag = told.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap().to_owned();
+    let (status, again) = get(&path, &format!("If-None-Match: {tag}\r\n"));
+    assert!(status == 304 && again.len() < told.len(), "{again}");
+    assert_eq!(get(&path, "If-None-Match: \"another\"\r\n").0, 200);
+}
+
+#[test]
 fn tls_is_pinned_and_a_wrong_token_or_none_is_refused() {
     let place = Place::new();
     let table = place.variants("panel", SITES, '|');

@@ -1,5 +1,6 @@
 //! The command line of those who ask, and of whoever lets them.
 
+use super::answers::FormatArguments;
 use super::question::QuestionArguments;
 use crate::args::parse_bytes;
 use clap::Args;
@@ -83,9 +84,8 @@ pub(crate) struct QueryArguments {
     /// Questions that are under way at once.
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) parallel: u16,
-    /// One JSON object a question on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatArguments,
 }
 
 /// `tobari search beacon`

@@ -1,9 +1,9 @@
 //! `tobari search check`: answers in the clear.
 
 use super::CheckArguments;
+use super::answers::{self, Answer, Told};
 use super::question::{self, Asked};
 use crate::output::{self, Failure};
-use serde_json::json;
 use std::process::ExitCode;
 use tobari_apps::search::table::{Content, Question, Table};
 
@@ -18,27 +18,20 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
             "keys are compared by fingerprints: a key that is absent is taken for one that is there with probability 2^{bits:.0}"
         ));
     }
+    let (format, sites) = (arguments.format.format(), table.content.sites());
+    answers::begin(format, sites)?;
     for Asked { name, question } in &questions {
-        answer(&table, name, &question.borrow(), arguments)?;
+        let told = Some(answer(&table, name, &question.borrow(), arguments.longest)?);
+        let answer = Answer { name, question: Some(question), told, errors: &[], servers: None };
+        answers::show(format, sites, &answer)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn answer(table: &Table, name: &str, question: &Question<'_>, arguments: &CheckArguments) -> Result<(), Failure> {
+fn answer(table: &Table, name: &str, question: &Question<'_>, longest: bool) -> Result<Told, Failure> {
     let refused = |error: tobari_apps::search::table::TableError| Failure::Work(format!("{name}: {error}"));
-    if arguments.longest {
-        let longest = table.longest(question).map_err(refused)?;
-        let all = matches!(question, Question::Window { length, .. } if *length == longest);
-        if arguments.json {
-            return output::json(&json!({ "match": all, "longest": longest }));
-        }
-        output::result(format!("{name}: {longest} alleles match{}", if all { ", which is all" } else { "" }));
-        return Ok(());
-    }
-    let count = table.count(question).map_err(refused)?;
-    if arguments.json {
-        return output::json(&json!({ "match": count > 0, "count": count }));
-    }
-    output::result(if count > 0 { format!("{name}: match, count {count}") } else { format!("{name}: no match") });
-    Ok(())
+    Ok(match longest {
+        true => Told::Longest(table.longest(question).map_err(refused)?),
+        false => Told::Count(table.count(question).map_err(refused)?),
+    })
 }

@@ -1,5 +1,6 @@
 //! `tobari search`: tables, and questions to them.
 
+mod answers;
 mod arguments;
 mod beacon;
 mod check;
@@ -13,6 +14,7 @@ pub(crate) use arguments::ServeSearchArguments;
 pub(crate) use remote::{Remote, Wanted};
 
 use crate::output::Failure;
+use answers::FormatArguments;
 use clap::{Args, Subcommand};
 use question::QuestionArguments;
 use std::path::{Path, PathBuf};
@@ -137,9 +139,8 @@ pub(crate) struct CheckArguments {
     /// How many alleles from the first on match, instead of how often all do.
     #[arg(long)]
     pub(crate) longest: bool,
-    /// One JSON object a question on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) format: FormatArguments,
 }
 
 /// Does it.

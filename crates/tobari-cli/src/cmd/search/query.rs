@@ -1,10 +1,10 @@
 //! `tobari search query`: questions to one server or several, under encryption.
 
+use super::answers::{self, Answer, Told};
 use super::arguments::QueryArguments;
 use super::question::{self, OwnedQuestion};
 use super::remote::{self, Mode, Remote};
 use crate::output::{self, Failure};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
 
 /// Says what is public, and what is not exact.
 fn warn(arguments: &QueryArguments, jobs: &[Job]) {
-    for job in jobs.iter().filter(|_| !arguments.json) {
+    for job in jobs.iter().filter(|_| !arguments.format.is_json()) {
         let mode = match job.remote.told().mode {
             Mode::Plain => "plain, for clients that follow the protocol",
             Mode::Labels(_) => "labels: each pattern or key is evaluated before it is asked for",
@@ -86,7 +86,7 @@ fn warn(arguments: &QueryArguments, jobs: &[Job]) {
         output::say(format!("{}: mode {mode}", job.remote.url));
     }
     let sites = jobs.iter().any(|job| job.remote.told().catalogue.sites().is_some());
-    if arguments.remote.decoys == 1 && !arguments.hidden && sites && !arguments.json {
+    if arguments.remote.decoys == 1 && !arguments.hidden && sites && !arguments.format.is_json() {
         output::say("the place is public to the server, the alleles are not (--decoys hides the place among others)");
     }
 }
@@ -131,17 +131,30 @@ async fn ask_all(
         });
     }
     drop(sender);
+    let format = arguments.format.format();
+    // the first table's sites number the questions that are shown
+    let told = jobs.first().map(|job| job.remote.told());
+    let sites = told.as_ref().and_then(|told| told.catalogue.sites());
+    answers::begin(format, sites)?;
     let (mut waiting, mut shown, mut failed) = (BTreeMap::new(), 0, !errors.is_empty());
     errors.iter().for_each(|error| output::say(format!("tobari: {error}")));
     while let Some((index, merged)) = answers.recv().await {
         waiting.insert(index, merged);
         while let Some(merged) = waiting.remove(&shown) {
             failed |= !merged.errors.is_empty();
-            let length = jobs.iter().find_map(|job| match job.questions.get(shown) {
-                Some(OwnedQuestion::Window { length, .. }) => Some(*length),
-                _ => None,
-            });
-            show(arguments, (&names[shown], length), &merged, jobs.len() - merged.errors.len(), errors)?;
+            let (name, answered) = (&names[shown], jobs.len() - merged.errors.len());
+            merged.errors.iter().for_each(|error| output::say(format!("tobari: {name}: {error}")));
+            let several = arguments.remote.servers.len() > 1;
+            let unreached = if several { errors } else { &[] };
+            let answer = Answer {
+                name,
+                // all servers were asked the same, each by its own numbers of sites
+                question: jobs.first().and_then(|job| job.questions.get(shown)),
+                told: merged.told(arguments, answered),
+                errors: &unreached.iter().chain(&merged.errors).cloned().collect::<Vec<_>>(),
+                servers: several.then_some(answered),
+            };
+            answers::show(format, sites, &answer)?;
             shown += 1;
         }
     }
@@ -164,54 +177,14 @@ impl Merged {
         }
     }
 
-    /// The line of `check`.
-    fn line(&self, arguments: &QueryArguments, length: Option<usize>) -> Value {
-        if arguments.longest {
-            return json!({ "match": length == Some(self.longest), "longest": self.longest });
-        }
-        let mut line = json!({ "match": self.found });
-        if !arguments.boolean {
-            line["count"] = self.count.into();
-        }
-        line
+    /// What all servers together told; none if no one answered.
+    fn told(&self, arguments: &QueryArguments, answered: usize) -> Option<Told> {
+        (answered > 0).then_some(match (arguments.longest, arguments.boolean) {
+            (true, _) => Told::Longest(self.longest),
+            (_, true) => Told::Whether(self.found),
+            (_, false) => Told::Count(self.count),
+        })
     }
-}
-
-fn show(
-    arguments: &QueryArguments,
-    (name, length): (&str, Option<usize>),
-    merged: &Merged,
-    answered: usize,
-    unreached: &[String],
-) -> Result<(), Failure> {
-    for error in &merged.errors {
-        output::say(format!("tobari: {name}: {error}"));
-    }
-    let several = arguments.remote.servers.len() > 1;
-    if answered == 0 && !(several && arguments.json) {
-        if arguments.json {
-            return output::json(&json!({ "error": merged.errors.join("; ") }));
-        }
-        return Ok(());
-    }
-    if arguments.json {
-        let mut line = merged.line(arguments, length);
-        if several {
-            line["servers"] = answered.into();
-            let all: Vec<&String> = unreached.iter().chain(&merged.errors).collect();
-            if !all.is_empty() {
-                line["errors"] = json!(all);
-            }
-        }
-        return output::json(&line);
-    }
-    output::result(match (arguments.longest, merged.found, arguments.boolean) {
-        (true, ..) => format!("{name}: {} alleles match", merged.longest),
-        (_, false, _) => format!("{name}: no match"),
-        (_, true, true) => format!("{name}: match"),
-        (_, true, false) => format!("{name}: match, count {}", merged.count),
-    });
-    Ok(())
 }
 
 #[cfg(test)]

@@ -18,6 +18,11 @@ struct Soak {
 
 static SOAKS: &[Soak] = &[
     Soak { name: "fuzz", about: "every fuzz target, M minutes each; needs nightly Rust and cargo-fuzz", run: fuzz },
+    Soak {
+        name: "infer",
+        about: "all 10,000 test images of MNIST under encryption, from the folder mnist in TOBARI_DATA",
+        run: infer,
+    },
     Soak { name: "noise", about: "10,000 random circuits of each lattice scheme against their bounds", run: noise },
 ];
 
@@ -85,6 +90,64 @@ fn fuzz(root: &Path, minutes: u64) -> Result<(), String> {
     println!("\n{body}\nrecord: bench/record/fuzz-{today}.md");
     let findings: usize = runs.iter().map(|(_, fuzzed)| fuzzed.findings.len()).sum();
     if findings == 0 { Ok(()) } else { Err(format!("findings: {findings}, in fuzz/artifacts")) }
+}
+
+/// Labels under encryption against labels in integers, of every test image.
+fn infer(root: &Path, _minutes: u64) -> Result<(), String> {
+    let data = std::env::var_os("TOBARI_DATA").ok_or("TOBARI_DATA is not set: there are no images")?;
+    let folder = Path::new(&data).join("mnist");
+    let results = target_folder(root).join("soak-infer");
+    let mut command = Command::new("cargo");
+    command.args(["run", "--release", "--", "bench", "infer", "--encrypted", "10000", "--mnist"]).arg(folder);
+    command.arg("-o").arg(&results).current_dir(root).stdin(Stdio::null());
+    echo(&command);
+    let started = std::time::Instant::now();
+    let status = command.status().map_err(|error| format!("cargo could not be run: {error}"))?;
+    if !status.success() {
+        return Err(format!("the benchmark ended with {status}"));
+    }
+    let table = std::fs::read_to_string(results.join("accuracy.csv")).map_err(|error| format!("its table: {error}"))?;
+    let least = least_agreement(&table).ok_or("the table has no encrypted runs of 10,000 images")?;
+    let today = record::today();
+    let body = format!(
+        "- command: `cargo xtask soak infer`\n- revision: {}\n- processor: {}\n- seconds, compiling included: {}\n\n{}",
+        record::revision(root),
+        record::cpu_model(),
+        started.elapsed().as_secs(),
+        markdown(&table)
+    );
+    record::append(root, &format!("infer-{today}.md"), &format!("Test images under encryption on {today}"), &body)
+        .map_err(|error| format!("cannot write the record: {error}"))?;
+    println!("\n{body}\nrecord: bench/record/infer-{today}.md");
+    let needed = 9995;
+    if least >= needed { Ok(()) } else { Err(format!("expected {needed} of 10,000 equal labels, found {least}")) }
+}
+
+/// The fewest equal labels of any encrypted run; none unless each had all 10,000 images.
+fn least_agreement(table: &str) -> Option<u32> {
+    let rows = table.lines().filter(|line| line.trim_start_matches('"').starts_with("encrypted"));
+    let one = |line: &str| {
+        // the first cell is quoted, as it has a comma
+        let cells: Vec<&str> = line.rsplit('"').next()?.split(',').skip(1).collect();
+        (cells.first() == Some(&"10000")).then(|| cells.get(3)?.parse().ok())?
+    };
+    rows.map(one).reduce(|a: Option<u32>, b| Some(a?.min(b?)))?
+}
+
+/// CSV, whose quoted cells are at the start of a line, as a table of Markdown.
+fn markdown(table: &str) -> String {
+    let mut text = String::new();
+    for (number, line) in table.lines().enumerate() {
+        let (first, rest) = match line.strip_prefix('"').and_then(|line| line.split_once("\",")) {
+            Some(parts) => parts,
+            None => line.split_once(',').unwrap_or((line, "")),
+        };
+        text.push_str(&format!("| {first} | {} |\n", rest.replace(',', " | ")));
+        if number == 0 {
+            text.push_str(&format!("|---{}|\n", "|---:".repeat(rest.split(',').count())));
+        }
+    }
+    text
 }
 
 /// However long it takes.
@@ -194,6 +257,20 @@ mod tests {
 
     const QUIET: &str =
         "#2\tINITED cov: 3\nstat::number_of_executed_units: 81920\nstat::average_exec_per_sec:     4096\n";
+
+    #[test]
+    fn the_fewest_equal_labels_of_whole_runs_count() {
+        let row = |how: &str, images: u32, same: u32| format!("\"encrypted: {how}\",{images},,,{same},99.99,1e-3\n");
+        let head = "how,images,right,%,same label as in integers,%,largest error of a logit\n";
+        let table = |rows: &[String]| format!("{head}in doubles,10000,9910,99.10,10000,100.00,\n{}", rows.concat());
+        let both = table(&[row("balanced, infer-s", 10_000, 10_000), row("wide, infer-f", 10_000, 9_997)]);
+        assert_eq!(least_agreement(&both), Some(9_997));
+        assert_eq!(least_agreement(&table(&[row("wide, infer-f", 100, 100)])), None, "not all images");
+        assert_eq!(least_agreement(&table(&[])), None);
+        let text = markdown(&both);
+        assert!(text.starts_with("| how | images |"), "{text}");
+        assert!(text.contains("\n| encrypted: wide, infer-f | 10000 |  |  | 9997 |"), "{text}");
+    }
 
     #[test]
     fn statistics_and_findings_are_read() {

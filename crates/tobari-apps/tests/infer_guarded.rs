@@ -29,7 +29,7 @@ fn rng(seed: u64) -> ChaCha20Rng {
 
 fn setup(combination: Combination) -> Setup {
     let parameters = NamedSet::from_name("infer-f").unwrap().parameters().unwrap();
-    Setup { route: Route::new(combination), parameters, model: Model::digits().unwrap() }
+    Setup { route: Route::new(combination, &parameters), parameters, model: Model::digits().unwrap() }
 }
 
 fn executable() -> Digest {
@@ -302,7 +302,7 @@ fn resets_beyond_the_budget_of_their_masks_are_refused() {
     setup.route.spare = 0;
     let refused = setup.configuration(OutputPolicy::Label, 1, 1 << 20);
     assert!(matches!(refused, Err(RouteError::MaskBudget { .. })), "masks over one prime hide little");
-    setup.route = Route { spare: 1, ..Route::new(Combination::ProcessUserData) };
+    setup.route = Route { spare: 1, ..Route::new(Combination::ProcessUserData, &setup.parameters) };
     assert!(matches!(setup.configuration(OutputPolicy::Label, 1, 1), Err(RouteError::Spare)));
 }
 

@@ -13,19 +13,14 @@ use std::path::Path;
 use std::time::Instant;
 use tobari_apps::infer::Model;
 use tobari_apps::infer::digits::{STYLES, draw};
-use tobari_host::images::{IdxImages, read_idx_images, read_idx_labels};
+use tobari_host::images::{IdxImages, read_idx_tests};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let Some(folder) = std::env::args().nth(1) else {
         println!("NOT RUN: expected a folder with the files of MNIST");
         return Ok(());
     };
-    let find = |name: &str| {
-        let plain = Path::new(&folder).join(name);
-        if plain.exists() { plain } else { Path::new(&folder).join(format!("{name}.gz")) }
-    };
-    let images = read_idx_images(&find("t10k-images-idx3-ubyte"))?;
-    let labels = read_idx_labels(&find("t10k-labels-idx1-ubyte"))?;
+    let (images, labels) = read_idx_tests(Path::new(&folder))?;
     let model = Model::digits()?;
     let hex: String = model.digest().iter().map(|byte| format!("{byte:02x}")).collect();
     println!("model {hex}, {} bytes", model.encode().len());

@@ -466,10 +466,12 @@ pub fn name(input: Input) -> String {
     }
 }
 
-/// Bits of the second data prime, as of all but the first; of the first where it is alone, less those of weights and room.
+/// Bits of the last data prime, as of all that products and squares are divided by; of the first where it is alone, less those of weights and room.
 fn narrow_bits(parameters: &LatticeParameters) -> u32 {
-    let primes = parameters.ring().data_primes();
-    primes.get(1).map_or(LAST_BITS, |prime| prime.modulus().bits().min(40))
+    match parameters.ring().data_primes() {
+        [_, .., last] => last.modulus().bits().min(40),
+        _ => LAST_BITS,
+    }
 }
 
 fn first_bits(parameters: &LatticeParameters) -> u32 {

@@ -1,7 +1,8 @@
 //! Layers and moves for [`placement`](super::placement) from what was measured on a machine.
 //!
 //! A stage is a layer and its activation. On ciphertexts from the first stage to the last, and with encrypted weights, the two are done together and were measured together: the layer has the
-//! seconds of both, the activation none. Reset stages are the maps alone, over one prime; their squares are done in plain numbers. Masked resets are not among them: their stages are over other primes.
+//! seconds of both, the activation none. Reset stages are the maps alone, over one prime; their squares are done in plain numbers.
+//! Stages between masked resets have their squares with them, and parameters of their own.
 //!
 //! An enclave's seconds are the process's, times a factor: 1 for an enclave that is a process, for it runs the same code.
 
@@ -22,6 +23,8 @@ pub struct StageSeconds {
     pub both: f64,
     /// The map alone, between resets.
     pub reset: f64,
+    /// On ciphertexts with the activation, between resets under a mask.
+    pub masked: f64,
 }
 
 /// Seconds of what is between the stages.
@@ -35,6 +38,8 @@ pub struct MeasuredMoves {
     pub encrypt: f64,
     /// Of decryption and decoding, by byte of ciphertext.
     pub decrypt: f64,
+    /// Of a mask, put on and taken off, by byte of ciphertext before the reset.
+    pub mask: f64,
     /// By what an enclave's work is slower.
     pub factor: f64,
 }
@@ -52,8 +57,8 @@ impl Moves for MeasuredMoves {
         from.bytes as f64 * self.decrypt * if in_enclave { self.factor } else { 1.0 }
     }
 
-    fn mask(&self, _: Data<'_>, _: Data<'_>) -> f64 {
-        f64::INFINITY // not measured: see the head of this module
+    fn mask(&self, from: Data<'_>, _: Data<'_>) -> f64 {
+        from.bytes as f64 * self.mask
     }
 }
 
@@ -76,12 +81,12 @@ fn point(engine: &CkksEngine, name: &str, primes: usize, count: usize) -> Result
     Ok((Form::Encrypted { level, layout: name.to_owned() }, engine.ciphertext_shape(level)?.packed * count as u64))
 }
 
-/// The layers of a model that was compiled through, with encrypted weights, and between resets, with as many seconds as stages.
+/// The layers of a model that was compiled through, with encrypted weights, between resets, and between resets under masks, with as many seconds as stages.
 ///
 /// # Errors
 /// [`EngineError`] for parameters of another scheme.
 pub fn layers(
-    [through, both, reset]: [&Compiled; 3],
+    [through, both, reset, masked]: [&Compiled; 4],
     seconds: &[StageSeconds],
     moves: &MeasuredMoves,
 ) -> Result<Vec<Layer>, EngineError> {
@@ -96,6 +101,7 @@ pub fn layers(
             (through, Mode::UserData, seconds.user_data),
             (both, Mode::Both, seconds.both),
             (reset, Mode::UserData, seconds.reset),
+            (masked, Mode::UserData, seconds.masked),
         ] {
             let engine = CkksEngine::new(compiled.parameters())?;
             let (stage, name) = (compiled.stage(number), compiled.layout().name());
@@ -127,10 +133,10 @@ pub fn layers(
     Ok(all)
 }
 
-/// The network to be placed: a user sends plain numbers to an enclave, or ciphertexts in any form that the first layer takes.
-pub fn inference<'a>(layers: &'a [Layer], moves: &'a MeasuredMoves) -> Inference<'a> {
+/// The network to be placed: a user sends plain numbers to an enclave, or ciphertexts in any form that the first layer takes. Masks take ciphertexts of `masked_level`.
+pub fn inference<'a>(layers: &'a [Layer], moves: &'a MeasuredMoves, masked_level: u16) -> Inference<'a> {
     let inputs = layers.first().into_iter().flat_map(|layer| &layer.ways).map(|way| (way.takes.clone(), way.bytes[0]));
-    Inference { layers, inputs: inputs.collect(), masked_level: None, moves }
+    Inference { layers, inputs: inputs.collect(), masked_level: Some(masked_level), moves }
 }
 
 #[cfg(test)]
@@ -142,34 +148,50 @@ mod tests {
     use crate::infer::compile::{Flow, Options};
     use crate::infer::placement::{ENCLAVE, PROCESS, Protect, Reset};
     use tobari_core::params::NamedSet;
+    use tobari_plan::place::Conversion;
 
     #[test]
     fn the_cheapest_plan_follows_the_measured_seconds() {
-        let (model, parameters) =
-            (Model::digits().unwrap(), NamedSet::from_name("infer-f").unwrap().parameters().unwrap());
-        let compiled =
-            |layout, flow, encrypted| Compiled::new(&model, layout, &parameters, Options { flow, encrypted }).unwrap();
+        let model = Model::digits().unwrap();
+        let compiled = |set, layout, flow, encrypted| {
+            let parameters = NamedSet::from_name(set).unwrap().parameters().unwrap();
+            Compiled::new(&model, layout, &parameters, Options { flow, encrypted }).unwrap()
+        };
         let forms = [
-            compiled("balanced", Flow::Through, false),
-            compiled("balanced", Flow::Through, true),
-            compiled("wide", Flow::Reset { fold: false }, false),
+            compiled("infer-f", "balanced", Flow::Through, false),
+            compiled("infer-f", "balanced", Flow::Through, true),
+            compiled("infer-f", "wide", Flow::Reset { fold: false }, false),
+            compiled("infer-r", "wide", Flow::Masked { spare: 1 }, false),
         ];
+        let forms = forms.each_ref();
         let protect =
             Protect { user_data: true, enclave: true, key_in_enclave: true, side_channels: true, ..Protect::default() };
-        let stage = |user_data, reset| StageSeconds { plain: 1e-4, user_data, both: 3.0 * user_data, reset };
-        let moves = MeasuredMoves { call: 1e-6, byte: 1e-10, encrypt: 1e-9, decrypt: 1e-9, factor: 1.0 };
+        let stage = |user_data, reset| StageSeconds {
+            plain: 1e-4,
+            user_data,
+            both: 3.0 * user_data,
+            reset,
+            masked: 0.5 * user_data,
+        };
+        let moves = MeasuredMoves { call: 1e-6, byte: 1e-10, encrypt: 1e-9, decrypt: 1e-9, mask: 1e-9, factor: 1.0 };
         let through = vec![stage(0.01, 0.02); 3];
-        let rows = layers([&forms[0], &forms[1], &forms[2]], &through, &moves).unwrap();
+        let rows = layers(forms, &through, &moves).unwrap();
         assert_eq!(rows.len(), 5);
-        let best = inference(&rows, &moves).place(&protect).unwrap();
+        let best = inference(&rows, &moves, 1).place(&protect).unwrap();
         assert!((0.03..0.04).contains(&best.seconds), "through, and released at the end: {}", best.seconds);
+        let masked = Protect { reset: Reset::Masked, ..protect };
+        let best = inference(&rows, &moves, 1).place(&masked).unwrap();
+        let resets = best.choices.iter().filter_map(|choice| choice.conversion);
+        let resets: Vec<_> = resets.filter(|(conversion, _)| *conversion == Conversion::MaskedReset).collect();
+        assert_eq!(resets, [(Conversion::MaskedReset, ENCLAVE); 2], "half the seconds, and two masks");
+        assert!((0.015..0.03).contains(&best.seconds), "{}", best.seconds);
         // activations in the clear may save two thirds, but then all in the clear inside is cheaper still
         let free = Protect { side_channels: false, reset: Reset::Plain, ..protect };
-        let best = inference(&rows, &moves).place(&free).unwrap();
+        let best = inference(&rows, &moves, 1).place(&free).unwrap();
         assert!(best.choices.iter().all(|choice| choice.site == ENCLAVE) && best.seconds < 1e-3);
         let dear = vec![StageSeconds { plain: 1.0, ..stage(0.1, 0.01) }; 3];
-        let rows = layers([&forms[0], &forms[1], &forms[2]], &dear, &moves).unwrap();
-        let best = inference(&rows, &moves).place(&free).unwrap();
+        let rows = layers(forms, &dear, &moves).unwrap();
+        let best = inference(&rows, &moves, 1).place(&free).unwrap();
         let sites: Vec<usize> = best.choices.iter().map(|choice| choice.site).collect();
         assert_eq!((sites[0], sites[1]), (PROCESS, ENCLAVE), "maps outside, squares inside");
         assert!(best.seconds < 0.1);

@@ -35,9 +35,18 @@ pub(crate) struct InferPlan {
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 #[derive(Args)]
 pub(crate) struct InferBench {
-    /// The paper's tables 6 to 10, ours beside its values: what there is.
+    /// The paper's tables 6 to 10, 13 and 14, ours beside its values; without it, an image under its user's key in every layout.
     #[arg(long)]
     pub(crate) paper: bool,
+    /// Thousands of images at once, with weights in the clear, checked, and encrypted: takes 8 GB of memory and some minutes.
+    #[arg(long)]
+    pub(crate) batched: bool,
+    /// Accuracy over MNIST's test images: a folder with its four files, as they are or by gzip.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) mnist: Option<std::path::PathBuf>,
+    /// How many of them under encryption, too.
+    #[arg(long, value_name = "COUNT", default_value_t = 100, requires = "mnist")]
+    pub(crate) encrypted: usize,
     /// The parameter set: infer-s is the paper's ring, infer-f the fast one.
     #[arg(long, default_value = "infer-s", value_parser = ["infer-s", "infer-f"])]
     pub(crate) set: String,
@@ -47,7 +56,7 @@ pub(crate) struct InferBench {
     /// Images of each combination, after one that warms up.
     #[arg(long, default_value_t = 20, value_parser = super::parse_runs)]
     pub(crate) runs: usize,
-    /// Write table6.csv, layers.csv, sessions.csv, table7.csv and operations.csv into this folder too.
+    /// Write the tables as CSV into this folder too, and table 6 as SVG.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<std::path::PathBuf>,
     /// One JSON object a line on standard output.

@@ -31,7 +31,7 @@ pub struct NamedSet {
 
 impl NamedSet {
     /// All of them.
-    pub const ALL: [NamedSet; 13] = [
+    pub const ALL: [NamedSet; 14] = [
         NamedSet {
             name: "ckks-a",
             purpose: "benchmark set A: CKKS, scale 2^30, five levels",
@@ -75,6 +75,15 @@ impl NamedSet {
             data: &[50, 26, 26, 26, 26],
             special: &[50],
             digits: 5,
+            plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "infer-r",
+            purpose: "an image, levels reset under masks of 100 bits: CKKS, scale 2^26",
+            degree: 1 << 13,
+            data: &[50, 50, 26, 26],
+            special: &[50],
+            digits: 4,
             plaintext_modulus: None,
         },
         NamedSet {

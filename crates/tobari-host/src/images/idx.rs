@@ -56,6 +56,25 @@ pub fn read_idx_labels(path: &Path) -> Result<Vec<u8>, ImageError> {
     decode_idx_labels(&name_of(path), &read_bounded(path, MAX_IDX_BYTES)?)
 }
 
+/// MNIST's test images and their labels: `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte` in a folder, as they are or with `.gz` behind.
+///
+/// # Errors
+/// [`ImageError`], also if there are not as many labels as images.
+pub fn read_idx_tests(folder: &Path) -> Result<(IdxImages, Vec<u8>), ImageError> {
+    let find = |name: &str| {
+        let plain = folder.join(name);
+        if plain.exists() { plain } else { folder.join(format!("{name}.gz")) }
+    };
+    let images = read_idx_images(&find("t10k-images-idx3-ubyte"))?;
+    let path = find("t10k-labels-idx1-ubyte");
+    let labels = read_idx_labels(&path)?;
+    if labels.len() != images.len() {
+        let what = format!("expected {} labels, one an image, found {}", images.len(), labels.len());
+        return Err(ImageError::Malformed { name: name_of(&path), what });
+    }
+    Ok((images, labels))
+}
+
 /// Images of a file's bytes.
 ///
 /// # Errors

@@ -7,7 +7,9 @@ mod digit;
 mod idx;
 
 pub use digit::{Digit, MAX_PIXELS, MAX_PNG_BYTES, Note, Picture, SIDE, decode_digit, decode_png, read_digit};
-pub use idx::{IdxImages, MAX_IDX_BYTES, decode_idx_images, decode_idx_labels, read_idx_images, read_idx_labels};
+pub use idx::{
+    IdxImages, MAX_IDX_BYTES, decode_idx_images, decode_idx_labels, read_idx_images, read_idx_labels, read_idx_tests,
+};
 
 use crate::files::FileError;
 

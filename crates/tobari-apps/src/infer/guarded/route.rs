@@ -20,6 +20,8 @@ const MAX_NAME: usize = 32;
 const PART: u64 = 32 << 20;
 /// Of what a shape says, and what headers take beside.
 const HEADER: u32 = 4096;
+/// A prime of so many bits is enough for masks beside the first.
+const WIDE_BITS: u32 = 45;
 /// All resets of a session together must be within two to minus this of hiding.
 const LEAST_DISTANCE_BITS: f64 = 20.0;
 
@@ -141,10 +143,15 @@ pub enum RouteError {
 }
 
 impl Route {
-    /// This combination in the layout that suits it, with masks over two primes beside the first one.
-    pub fn new(combination: Combination) -> Self {
-        let layout = if combination == Combination::MixedPlainReset { "wide" } else { "balanced" };
-        let spare = if combination == Combination::MixedMaskedReset { 2 } else { 0 };
+    /// This combination in the layout that suits it, with masks over one more prime than the first, or over two where the second is a narrow one.
+    pub fn new(combination: Combination, parameters: &LatticeParameters) -> Self {
+        let layout = if combination.resets() { "wide" } else { "balanced" };
+        let wide = parameters.ring().data_primes().get(1).is_some_and(|prime| prime.modulus().bits() >= WIDE_BITS);
+        let spare = match combination {
+            Combination::MixedMaskedReset if wide => 1,
+            Combination::MixedMaskedReset => 2,
+            _ => 0,
+        };
         Self { combination, layout: layout.to_owned(), spare }
     }
 

@@ -1,61 +1,98 @@
 //! What `tobari plan infer --costs measured` plans with: a short measurement of this machine.
 
-use super::infer::{failed, open_idle, round_trip, session, tables_8_and_9};
+use super::infer::{failed, open_idle, parameters, round_trip, session, tables_8_and_9};
 use super::line::summary;
 use crate::output::{self, Failure};
 use std::time::Instant;
 use tobari_apps::engine::CkksEngine;
 use tobari_apps::infer::Model;
+use tobari_apps::infer::compile::Compiled;
 use tobari_apps::infer::digits::{STYLES, draw};
 use tobari_apps::infer::guarded::{Combination, Route, Setup};
 use tobari_apps::infer::measured::{MeasuredMoves, StageSeconds, layers};
 use tobari_apps::infer::placement::Layer;
-use tobari_core::params::NamedSet;
+use tobari_core::params::LatticeParameters;
 
 /// Images of each combination: the fastest counts.
 const RUNS: usize = 5;
 const SET: &str = "infer-f";
+/// The set of resets under masks.
+const MASKED_SET: &str = "infer-r";
+
+/// What was measured.
+pub(crate) struct Costs {
+    /// The layers, with all ways to do them.
+    pub(crate) layers: Vec<Layer>,
+    /// What moves cost.
+    pub(crate) moves: MeasuredMoves,
+    /// The level that masks take.
+    pub(crate) masked_level: u16,
+}
 
 /// Layers of the built-in network and moves of a process enclave, measured now.
-pub(crate) fn costs() -> Result<(Vec<Layer>, MeasuredMoves), Failure> {
+pub(crate) fn costs() -> Result<Costs, Failure> {
     let model = Model::digits().map_err(failed)?;
     let fixed = model.fixed().map_err(failed)?;
-    let set = NamedSet::from_name(SET).ok_or_else(|| Failure::Work(format!("expected the set {SET}, found none")))?;
-    let parameters = set.parameters().map_err(failed)?;
-    let mut seconds = plain(&model);
-    let mut compiled = Vec::new();
-    for combination in [Combination::ProcessUserData, Combination::ProcessBoth, Combination::MixedPlainReset] {
+    let (ring, masked_ring) = (parameters(SET)?, parameters(MASKED_SET)?);
+    let (mut seconds, mut compiled, mut mask) = (plain(&model), Vec::new(), f64::INFINITY);
+    for (combination, parameters) in [
+        (Combination::ProcessUserData, &ring),
+        (Combination::ProcessBoth, &ring),
+        (Combination::MixedPlainReset, &ring),
+        (Combination::MixedMaskedReset, &masked_ring),
+    ] {
         output::say(format!("measuring {}", combination.name()));
-        let setup = Setup { route: Route::new(combination), parameters: parameters.clone(), model: model.clone() };
+        let route = Route::new(combination, parameters);
+        let setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
         let measured = session(&setup, &fixed, RUNS)?;
         for (stage, of) in seconds.iter_mut().zip(model.stages()) {
             let least = measured.least(&of.name).unwrap_or(f64::INFINITY) / 1e3;
             match combination {
                 Combination::ProcessUserData => stage.user_data = least,
                 Combination::ProcessBoth => stage.both = least,
-                _ => stage.reset = least,
+                Combination::MixedPlainReset => stage.reset = least,
+                _ => stage.masked = least,
             }
         }
+        mask = measured.least("mask").map_or(mask, |ms| ms / 1e3);
         compiled.extend(setup.compile().map_err(failed)?);
     }
-    let mut enclave = open_idle(&model, &parameters)?;
+    let [through, both, reset, masked] = &compiled[..] else {
+        return Err(Failure::Work("expected four compiled forms, found others".to_owned()));
+    };
+    let moves = MeasuredMoves { mask: mask / masked_bytes(masked)?, ..moves(&model, &ring)? };
+    let layers = layers([through, both, reset, masked], &seconds, &moves).map_err(failed)?;
+    Ok(Costs { layers, moves, masked_level: masked.stage(0).manner.results().saturating_sub(1) as u16 })
+}
+
+/// Bytes of all ciphertexts of an image that get a mask.
+fn masked_bytes(masked: &Compiled) -> Result<f64, Failure> {
+    let engine = CkksEngine::new(masked.parameters()).map_err(failed)?;
+    let mut bytes = 0;
+    for stage in masked.stages().take(masked.len().saturating_sub(1)) {
+        let level = stage.manner.results().saturating_sub(1) as u16;
+        bytes += engine.ciphertext_shape(level).map_err(failed)?.packed * stage.linear.outputs.len() as u64;
+    }
+    Ok(bytes.max(1) as f64)
+}
+
+/// Moves into the enclave, and encryption and decryption there; masks are left out.
+fn moves(model: &Model, parameters: &LatticeParameters) -> Result<MeasuredMoves, Failure> {
+    let mut enclave = open_idle(model, parameters)?;
     let (call, megabyte) = (round_trip(&mut enclave, 0, RUNS).1 / 1e6, round_trip(&mut enclave, 1024, RUNS).1 / 1e6);
     let bytes = |level: u16| -> Result<f64, Failure> {
-        let engine = CkksEngine::new(&parameters).map_err(failed)?;
+        let engine = CkksEngine::new(parameters).map_err(failed)?;
         Ok(engine.ciphertext_shape(level).map_err(failed)?.packed as f64)
     };
-    let [encode, encrypt, decrypt, decode] = tables_8_and_9(&parameters, RUNS)?.map(|times| summary(times).1 / 1e3);
-    let moves = MeasuredMoves {
+    let [encode, encrypt, decrypt, decode] = tables_8_and_9(parameters, RUNS)?.map(|times| summary(times).1 / 1e3);
+    Ok(MeasuredMoves {
         call,
         byte: (megabyte - call).max(0.0) / f64::from(1 << 20),
         encrypt: (encode + encrypt) / bytes(1)?,
         decrypt: (decrypt + decode) / bytes(0)?,
+        mask: f64::INFINITY,
         factor: 1.0,
-    };
-    let [through, both, reset] = &compiled[..] else {
-        return Err(Failure::Work("expected three compiled forms, found others".to_owned()));
-    };
-    Ok((layers([through, both, reset], &seconds, &moves).map_err(failed)?, moves))
+    })
 }
 
 /// Seconds of the stages in doubles, the fastest of some.
@@ -71,7 +108,13 @@ fn plain(model: &Model) -> Vec<StageSeconds> {
             least = least.min(began.elapsed().as_secs_f64());
         }
         numbers = sums.iter().map(|u| u * u).collect();
-        all.push(StageSeconds { plain: least, user_data: f64::INFINITY, both: f64::INFINITY, reset: f64::INFINITY });
+        all.push(StageSeconds {
+            plain: least,
+            user_data: f64::INFINITY,
+            both: f64::INFINITY,
+            reset: f64::INFINITY,
+            masked: f64::INFINITY,
+        });
     }
     all
 }

@@ -19,15 +19,14 @@ pub(super) fn run(arguments: &InferPlan) -> Result<ExitCode, Failure> {
             WhoseCosts::Measured => Err(Failure::Call("expected the paper's costs with the paper's policy".to_owned())),
         };
     }
-    let (layers, moves) = match arguments.costs {
+    let (rows, found) = match arguments.costs {
         WhoseCosts::Paper => (paper::layers(arguments.reset != ResetName::None), None),
-        WhoseCosts::Measured => costs().map(|(layers, moves)| (layers, Some(moves)))?,
+        WhoseCosts::Measured => (Vec::new(), Some(costs()?)),
     };
-    let inference = match &moves {
-        None => paper::inference(&layers),
-        Some(moves) => measured::inference(&layers, moves),
+    let (inference, whose) = match &found {
+        None => (paper::inference(&rows), "paper"),
+        Some(found) => (measured::inference(&found.layers, &found.moves, found.masked_level), "measured"),
     };
-    let whose = if moves.is_none() { "paper" } else { "measured" };
     let placement = inference.place(&protect).map_err(|error| nowhere(&inference, &protect, &error))?;
     let relaxations = placement::relaxations(&inference, &protect);
     if arguments.json {
@@ -44,9 +43,17 @@ pub(super) fn run(arguments: &InferPlan) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What nobody can measure here.
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))))]
+struct Costs {
+    layers: Vec<placement::Layer>,
+    moves: measured::MeasuredMoves,
+    masked_level: u16,
+}
+
 /// There is no enclave in a process of its own on this system.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))))]
-fn costs() -> Result<(Vec<placement::Layer>, measured::MeasuredMoves), Failure> {
+fn costs() -> Result<Costs, Failure> {
     Err(Failure::Work(
         "expected a system with enclaves in processes, found another: costs cannot be measured".to_owned(),
     ))
@@ -120,34 +127,18 @@ fn json(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the paper prints: integrity, side channels, with resets, and milliseconds.
-const PRINTED: [(bool, bool, bool, f64); 8] = [
-    (true, true, false, 1_066_692.0),
-    (true, false, false, 340.0),
-    (false, true, false, 732_958.0),
-    (false, false, false, 561_345.0),
-    (true, true, true, 541_820.0),
-    (true, false, true, 340.0),
-    (false, true, true, 380_801.0),
-    (false, false, true, 294_868.0),
-];
-
 /// Tables 13 and 14 by the policy of tables 11 and 12, and the cheapest plan beside each cell.
 fn policy(arguments: &InferPlan) -> Result<ExitCode, Failure> {
     if !arguments.json {
         output::result("table  integrity  side channels  policy, ms    paper, ms   cheapest, ms");
     }
-    for (integrity, side_channels, resets, printed) in PRINTED {
-        let failed = |error: PlaceError| Failure::Work(format!("no plan: {error}"));
-        let theirs = 1e3 * paper::cell(integrity, side_channels, resets).map_err(failed)?.seconds;
-        let layers = paper::layers(resets);
-        let protect = paper::protect(integrity, side_channels, resets);
-        let best = 1e3 * paper::inference(&layers).place(&protect).map_err(failed)?.seconds;
-        let table = if resets { 14 } else { 13 };
+    for cell in paper::CELLS {
+        let found = cell.found().map_err(|error| Failure::Work(format!("no plan: {error}")))?;
+        let (table, theirs, best, printed) = (cell.table(), found.policy, found.cheapest, cell.printed);
         if arguments.json {
             output::json(&json!({
-                "job": "infer", "costs": "paper", "policy": "paper", "table": table, "integrity": integrity,
-                "side_channels": side_channels, "ms": theirs, "paper_ms": printed, "cheapest_ms": best,
+                "job": "infer", "costs": "paper", "policy": "paper", "table": table, "integrity": cell.integrity,
+                "side_channels": cell.side_channels, "ms": theirs, "paper_ms": printed, "cheapest_ms": best,
             }))?;
             continue;
         }
@@ -155,8 +146,8 @@ fn policy(arguments: &InferPlan) -> Result<ExitCode, Failure> {
         let note = if (theirs - printed).abs() > 2.0 { "  the paper's own numbers add up to ours" } else { "" };
         output::result(format!(
             "{table:>5}  {:>9}  {:>13}  {theirs:>10.1}  {printed:>11.0}  {best:>13.1}{note}",
-            yes(integrity),
-            yes(side_channels),
+            yes(cell.integrity),
+            yes(cell.side_channels),
         ));
     }
     if !arguments.json {

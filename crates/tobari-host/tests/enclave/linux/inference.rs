@@ -14,7 +14,7 @@ pub(crate) const VERB: &str = "enclave-of-inference";
 
 fn setup(combination: Combination) -> Setup {
     let parameters = NamedSet::from_name("infer-f").unwrap().parameters().unwrap();
-    Setup { route: Route::new(combination), parameters, model: Model::digits().unwrap() }
+    Setup { route: Route::new(combination, &parameters), parameters, model: Model::digits().unwrap() }
 }
 
 fn start(setup: &Setup, configuration: &Configuration) -> Counted<ProcessEnclave> {

@@ -1,8 +1,15 @@
-//! `tobari bench infer --paper`: the paper's combinations of process, enclave and encryption on its network, ours beside its tables.
+//! `tobari bench infer`: an image under its user's key ([`layouts`]), thousands at once ([`batches`]), the test images of MNIST ([`accuracy`]); with `--paper` the paper's combinations of process, enclave and
+//! encryption on its network, ours beside its tables.
 //!
-//! Everything goes the way of a user's image: sealed to an enclave that is this executable in a process of its own, whose evidence was verified, and the label back. Before anything counts it is compared with the plain label.
+//! There everything goes the way of a user's image: sealed to an enclave that is this executable in a process of its own, whose evidence was verified, and the label back. Before anything counts it is compared with the plain label.
+
+mod accuracy;
+mod batches;
+mod layouts;
+mod tables;
 
 use super::line::{Line, summary};
+use super::plot::{self, Bars};
 use super::table::{Table, number};
 use super::{show, tell};
 use crate::args::InferBench;
@@ -53,6 +60,9 @@ Gramine-SGX, one ciphertext a channel: the difference is in layout, code and mac
 /// Bytes of encoded weights that are kept.
 const MEMORY: u64 = 4 << 30;
 
+/// The set of masked resets, whatever the others have.
+const MASKED_SET: &str = "infer-r";
+
 #[derive(Clone, Serialize, Deserialize, PartialEq)]
 struct Params {
     combination: String,
@@ -60,9 +70,25 @@ struct Params {
     layout: String,
 }
 
+/// Milliseconds of one thing, one a run.
+struct Figure {
+    what: String,
+    params: Params,
+    times: Vec<f64>,
+    labels: Vec<String>,
+}
+
+impl Figure {
+    fn new(what: &str, combination: &str, set: &str, layout: &str, times: Vec<f64>) -> Self {
+        let [combination, set, layout] = [combination, set, layout].map(str::to_owned);
+        Self { what: what.to_owned(), params: Params { combination, set, layout }, times, labels: Vec::new() }
+    }
+}
+
 /// What one combination cost.
 pub(super) struct Measured {
     name: &'static str,
+    set: String,
     layout: String,
     /// By name, in the order of an image's way; ms, one a run.
     steps: Vec<(String, Vec<f64>)>,
@@ -80,58 +106,82 @@ pub(super) fn failed(error: impl Display) -> Failure {
     Failure::Work(error.to_string())
 }
 
+/// A set by its name.
+pub(super) fn parameters(name: &str) -> Result<LatticeParameters, Failure> {
+    let set = NamedSet::from_name(name).ok_or_else(|| Failure::Call(format!("expected the set {name}, found none")))?;
+    set.parameters().map_err(failed)
+}
+
 /// Measures and prints.
 pub(super) fn run(arguments: &InferBench) -> Result<ExitCode, Failure> {
-    if !arguments.paper {
-        return Err(Failure::Call("expected --paper: there is nothing else to measure yet".to_owned()));
-    }
     let model = Model::digits().map_err(failed)?;
     let fixed = model.fixed().map_err(failed)?;
-    let parameters = NamedSet::from_name(&arguments.set)
-        .ok_or_else(|| Failure::Call("expected a parameter set of infer".to_owned()))?;
-    let parameters = parameters.parameters().map_err(failed)?;
-    let mut measured = vec![plain(&fixed, arguments.runs)?];
-    for combination in Combination::ALL {
-        output::say(combination.name());
-        let route = Route::new(combination);
-        measured.push(session(
-            &Setup { route, parameters: parameters.clone(), model: model.clone() },
-            &fixed,
-            arguments.runs,
-        )?);
+    let (mut tables, mut figures, mut drawing) = (Vec::new(), Vec::new(), None);
+    if let Some(folder) = &arguments.mnist {
+        tables.push(accuracy::run(&model, &fixed, folder, arguments.encrypted)?);
     }
-    if arguments.paper_layout {
-        output::say("process-user-data, the paper's layout");
-        let route = Route { layout: "paper".to_owned(), ..Route::new(Combination::ProcessUserData) };
-        measured.push(session(
-            &Setup { route, parameters: parameters.clone(), model: model.clone() },
-            &fixed,
-            arguments.runs.min(3),
-        )?);
+    if arguments.batched {
+        let (table, name, found) = batches::run(&model, &fixed, arguments.runs.min(5))?;
+        tables.push((table, name));
+        figures.extend(found);
     }
-    let tables = [
-        combinations(&measured),
-        layers(&measured),
-        sessions(&measured),
-        transfers(&model, &parameters, arguments.runs)?,
-        operations(&parameters, arguments.runs)?,
-    ];
+    if arguments.paper {
+        let measured = all_combinations(&model, &fixed, arguments)?;
+        tables.extend([combinations(&measured), layers(&measured), sessions(&measured)]);
+        let parameters = parameters(&arguments.set)?;
+        tables.push(transfers(&model, &parameters, arguments.runs)?);
+        tables.push(operations(&parameters, arguments.runs)?);
+        tables.push(tables::run()?);
+        figures.extend(measured.iter().flat_map(Measured::figures));
+        drawing = Some(draw_times(&measured)?);
+    } else if tables.is_empty() {
+        let (table, name, found) = layouts::run(&model, &fixed, arguments.runs)?;
+        tables.push((table, name));
+        figures.extend(found);
+    }
     for (table, _) in &tables {
         show(table, arguments.json);
     }
-    tell(NOTE, arguments.json);
+    if arguments.paper {
+        tell(NOTE, arguments.json);
+    }
     if arguments.json {
-        for one in &measured {
-            lines(one, &arguments.set)?;
-        }
+        figures.into_iter().try_for_each(line)?;
     }
     if let Some(folder) = &arguments.output {
         std::fs::create_dir_all(folder)?;
         for (table, name) in &tables {
             files::write_atomically(&folder.join(name), table.csv().as_bytes())?;
         }
+        if let Some(drawing) = drawing {
+            files::write_atomically(&folder.join("table6.svg"), drawing.as_bytes())?;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Every way of table 6, and masked resets over the set that is made for them.
+fn all_combinations(model: &Model, fixed: &FixedModel, arguments: &InferBench) -> Result<Vec<Measured>, Failure> {
+    let mut measured = vec![plain(fixed, arguments.runs)?];
+    let mut one = |combination: Combination, set: &str, layout: Option<&str>, runs: usize| {
+        let parameters = parameters(set)?;
+        let mut route = Route::new(combination, &parameters);
+        if let Some(layout) = layout {
+            layout.clone_into(&mut route.layout);
+        }
+        output::say(format!("{}, {}, {set}", combination.name(), route.layout));
+        let setup = Setup { route, parameters, model: model.clone() };
+        measured.push(Measured { set: set.to_owned(), ..session(&setup, fixed, runs)? });
+        Ok::<(), Failure>(())
+    };
+    for combination in Combination::ALL {
+        one(combination, &arguments.set, None, arguments.runs)?;
+    }
+    one(Combination::MixedMaskedReset, MASKED_SET, None, arguments.runs)?;
+    if arguments.paper_layout {
+        one(Combination::ProcessUserData, &arguments.set, Some("paper"), arguments.runs.min(3))?;
+    }
+    Ok(measured)
 }
 
 /// Images of all digits, one hand after another.
@@ -152,6 +202,7 @@ fn plain(fixed: &FixedModel, runs: usize) -> Result<Measured, Failure> {
     let none = Traffic::default();
     Ok(Measured {
         name: "process-plain",
+        set: String::new(),
         layout: String::new(),
         steps: Vec::new(),
         total,
@@ -197,6 +248,7 @@ pub(super) fn session(setup: &Setup, fixed: &FixedModel, runs: usize) -> Result<
     let mut session = host.begin(&mut enclave, id).map_err(failed)?;
     let mut found = Measured {
         name: combination.name(),
+        set: String::new(),
         layout: if combination.is_encrypted() { setup.route.layout.clone() } else { String::new() },
         steps: Vec::new(),
         total: Vec::new(),
@@ -258,8 +310,27 @@ impl Measured {
         self.steps.iter().find(|(known, _)| known == name).map(|(_, times)| summary(times.clone()).1)
     }
 
+    /// The paper's ms of an image.
+    fn paper(&self) -> Option<f64> {
+        PAPER.iter().find(|(name, _)| *name == self.name).map(|(_, ms)| ms[3]).filter(|ms| ms.is_finite())
+    }
+
     fn title(&self) -> String {
-        if self.layout.is_empty() { self.name.to_owned() } else { format!("{}, {}", self.name, self.layout) }
+        match self.layout.as_str() {
+            "" => self.name.to_owned(),
+            layout => format!("{}, {layout}, {}", self.name, self.set),
+        }
+    }
+
+    /// An image, and each of its steps.
+    fn figures(&self) -> Vec<Figure> {
+        let all = self.steps.iter().map(|(name, times)| (name.as_str(), times)).chain([("image", &self.total)]);
+        let labels = if self.name == "process-plain" { Vec::new() } else { vec![LABEL.to_owned()] };
+        let figure = |(what, times): (&str, &Vec<f64>)| {
+            let figure = Figure::new(what, self.name, &self.set, &self.layout, times.clone());
+            Figure { labels: labels.clone(), ..figure }
+        };
+        all.map(figure).collect()
     }
 }
 
@@ -268,7 +339,7 @@ fn combinations(measured: &[Measured]) -> (Table, &'static str) {
     let mut table = Table::new("Table 6: an image, from the client's pixels to its label", &columns);
     for one in measured {
         let (median, fastest, _) = summary(one.total.clone());
-        let paper = PAPER.iter().find(|(name, _)| *name == one.name).map(|(_, ms)| ms[3]).filter(|ms| ms.is_finite());
+        let paper = one.paper();
         table.push(vec![
             one.title(),
             number(Some(median), 3),
@@ -319,7 +390,7 @@ fn sessions(measured: &[Measured]) -> (Table, &'static str) {
 
 /// An enclave that does nothing.
 pub(super) fn open_idle(model: &Model, parameters: &LatticeParameters) -> Result<ProcessEnclave, Failure> {
-    let route = Route::new(Combination::EnclavePlain);
+    let route = Route::new(Combination::EnclavePlain, parameters);
     let setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
     let configuration = setup.configuration(OutputPolicy::Label, 1, 1).map_err(failed)?;
     ProcessEnclave::start(&configuration, &setup.encode(), &Options::new(VERB)).map_err(failed)
@@ -393,26 +464,32 @@ fn operations(parameters: &LatticeParameters, runs: usize) -> Result<(Table, &'s
     Ok((table, "operations.csv"))
 }
 
-/// One figure a line: an image, and each of its steps.
-fn lines(one: &Measured, set: &str) -> Result<(), Failure> {
-    let params = Params { combination: one.name.to_owned(), set: set.to_owned(), layout: one.layout.clone() };
-    let all = one.steps.iter().map(|(name, times)| (name.as_str(), times));
-    for (what, times) in all.chain([("image", &one.total)]) {
-        let (median, min, max) = summary(times.clone());
-        output::json(&Line {
-            job: "infer".to_owned(),
-            what: what.to_owned(),
-            engine: "tobari".to_owned(),
-            params: params.clone(),
-            backend: "fastest".to_owned(),
-            threads: 1,
-            unit: "ms".to_owned(),
-            median,
-            min,
-            max,
-            runs: times.len(),
-            labels: if one.name == "process-plain" { Vec::new() } else { vec![LABEL.to_owned()] },
-        })?;
+/// Table 6 as bars: how many times faster than the paper's.
+fn draw_times(measured: &[Measured]) -> Result<String, Failure> {
+    let mut bars = Bars::new("Times faster than the paper's table 6", "enclaves are simulated: processes");
+    for one in measured {
+        if let Some(paper) = one.paper() {
+            bars.push(one.name, &one.layout, paper / summary(one.total.clone()).0);
+        }
     }
-    Ok(())
+    plot::bars(&bars)
+}
+
+/// One figure a line.
+fn line(figure: Figure) -> Result<(), Failure> {
+    let (median, min, max) = summary(figure.times.clone());
+    output::json(&Line {
+        job: "infer".to_owned(),
+        what: figure.what,
+        engine: "tobari".to_owned(),
+        params: figure.params,
+        backend: "fastest".to_owned(),
+        threads: 1,
+        unit: "ms".to_owned(),
+        median,
+        min,
+        max,
+        runs: figure.times.len(),
+        labels: figure.labels,
+    })
 }

@@ -7,7 +7,8 @@
 //! * extents of whole 64 KiB, the smallest that is large enough first (best fit), neighbours joined when they are free: what a plan has in memory
 //!   comes and goes in few sizes, which leaves little between;
 //! * huge pages where the system gives them on advice: a fault for each 2 MiB, and fewer misses of address translation;
-//! * **at most [`IDLE`] bytes are kept that nobody uses**: beyond, pages go back, so that the process is as large as what it holds.
+//! * **bytes that nobody uses are kept up to [`IDLE`], or up to as many as are used** as long as the process is no larger than it has been by more than [`IDLE`]: a fault costs more than what is
+//!   done in the page, and a stage of a job that drops its input makes as much again. Beyond, pages go back, the largest extents first.
 //!
 //! Where there is no such range, as under a limit on addresses, everything is left to the system's allocator.
 
@@ -21,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// From this size on. Smaller than that the tables of the free extents themselves never are: they come from the system's allocator.
 pub const LARGE: usize = 128 << 10;
 
-/// Bytes that are kept for the next one who asks.
+/// Bytes that are kept in any case for the next one who asks.
 pub const IDLE: usize = 64 << 20;
 
 /// Extents are multiples of this.
@@ -192,16 +193,26 @@ impl State {
             end += length;
         }
         self.insert(start, end - start, true);
-        if self.idle > IDLE {
-            self.give_back(base, start, end);
+        while self.is_too_large() {
+            let largest =
+                self.sizes.iter().rev().find(|(_, start)| self.free.get(start).is_some_and(|(_, dirty)| *dirty));
+            let Some((bytes, start)) = largest.copied() else { return };
+            if !self.give_back(base, start, start + bytes) {
+                return;
+            }
         }
     }
 
-    /// Gives the pages of a free extent back, as far as they are whole huge pages.
-    fn give_back(&mut self, base: usize, start: usize, end: usize) {
+    /// Whether more is idle than may be kept.
+    fn is_too_large(&self) -> bool {
+        self.idle > IDLE && (self.idle > self.used || self.used + self.idle > self.peak + IDLE)
+    }
+
+    /// Gives the pages of a free extent back, as far as they are whole huge pages; answers whether there was one.
+    fn give_back(&mut self, base: usize, start: usize, end: usize) -> bool {
         let (first, last) = (start.next_multiple_of(HUGE), end / HUGE * HUGE);
         if first >= last || !discard(base + first, last - first) {
-            return;
+            return false;
         }
         self.remove(start);
         if start < first {
@@ -223,6 +234,7 @@ impl State {
             to += length;
         }
         self.insert(from, to - from, false);
+        true
     }
 }
 
@@ -380,6 +392,28 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    fn as_much_is_kept_as_is_used_but_the_process_does_not_grow_for_it() {
+        let large = Large::new();
+        let layout = Layout::from_size_align(4 << 20, 64).unwrap();
+        // SAFETY: the layout is not empty
+        let take = |count: usize| (0..count).map(|_| unsafe { large.alloc(layout) }).collect::<Vec<*mut u8>>();
+        // SAFETY: allocated there with this layout
+        let give = |all: &[*mut u8]| all.iter().for_each(|pointer| unsafe { large.dealloc(*pointer, layout) });
+        let (first, second) = (take(64), take(64));
+        give(&first);
+        assert_eq!(large.usage().idle, 256 << 20, "half of what there was at most");
+        let third = take(64);
+        assert_eq!(large.usage(), Usage { used: 512 << 20, peak: 512 << 20, idle: 0 }, "the same pages again");
+        give(&second);
+        give(&third[..1]);
+        let usage = large.usage();
+        assert!(usage.idle <= usage.used, "{usage:?}");
+        give(&third[1..]);
+        assert!(large.usage().idle <= IDLE, "{:?}", large.usage());
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     fn what_nobody_uses_goes_back() {
         let large = Large::new();
         let layout = Layout::from_size_align(16 << 20, 64).unwrap();
@@ -397,6 +431,7 @@ mod tests {
             }
             assert!(large.usage().idle <= IDLE + (4 << 20), "{:?}", large.usage());
         }
+        assert!(large.usage().idle <= IDLE, "all of it: {:?}", large.usage());
         // three times the same: no more addresses than once
         assert_eq!(large.usage().peak, 256 << 20);
         assert!(large.lock().top <= 272 << 20);

@@ -7,7 +7,8 @@
 //! An enclave's seconds are the process's, times a factor: 1 for an enclave that is a process, for it runs the same code.
 
 use super::compile::Compiled;
-use super::placement::{Inference, Layer, Mode, Moves, Way};
+use super::guarded::Combination;
+use super::placement::{ENCLAVE, Inference, Layer, Mode, Moves, PROCESS, Way};
 use crate::engine::{CkksEngine, EngineError};
 use tobari_plan::place::Data;
 use tobari_plan::segment::Form;
@@ -133,6 +134,28 @@ pub fn layers(
     Ok(all)
 }
 
+/// Whether a way of doing a layer at a site is the one that a combination has; all in plain numbers in the process where there is none.
+pub fn belongs(combination: Option<Combination>, layer: &Layer, way: &Way, site: usize) -> bool {
+    let flow = |wanted: &str| {
+        let named = |form: &Form| matches!(form, Form::Encrypted { layout, .. } if layout.contains(wanted));
+        named(&way.takes) && named(&way.gives)
+    };
+    let through = |mode: Mode, at: usize| way.mode == mode && site == at && flow("Through");
+    match combination {
+        None => way.mode == Mode::Plain && site == PROCESS,
+        Some(Combination::ProcessUserData) => through(Mode::UserData, PROCESS),
+        Some(Combination::ProcessBoth) => through(Mode::Both, PROCESS),
+        Some(Combination::EnclaveUserData) => through(Mode::UserData, ENCLAVE),
+        Some(Combination::EnclaveBoth) => through(Mode::Both, ENCLAVE),
+        Some(Combination::MixedPlainReset) if layer.weights => {
+            way.mode == Mode::UserData && site == PROCESS && flow("Reset")
+        }
+        // all of the first, and the squares of the second
+        Some(Combination::EnclavePlain | Combination::MixedPlainReset) => way.mode == Mode::Plain && site == ENCLAVE,
+        Some(Combination::MixedMaskedReset) => way.mode == Mode::UserData && site == PROCESS && flow("Masked"),
+    }
+}
+
 /// The network to be placed: a user sends plain numbers to an enclave, or ciphertexts in any form that the first layer takes. Masks take ciphertexts of `masked_level`.
 pub fn inference<'a>(layers: &'a [Layer], moves: &'a MeasuredMoves, masked_level: u16) -> Inference<'a> {
     let inputs = layers.first().into_iter().flat_map(|layer| &layer.ways).map(|way| (way.takes.clone(), way.bytes[0]));
@@ -146,7 +169,7 @@ mod tests {
     use super::*;
     use crate::infer::Model;
     use crate::infer::compile::{Flow, Options};
-    use crate::infer::placement::{ENCLAVE, PROCESS, Protect, Reset};
+    use crate::infer::placement::{Protect, Reset};
     use tobari_core::params::NamedSet;
     use tobari_plan::place::Conversion;
 

@@ -27,6 +27,7 @@
 //! one comparison for every slot, and a longest match is as many tests as it has sites; where that matters a table is served with labels instead of
 //! numbers ([`oprf`]). Neither stops membership inference by many honest questions.
 
+mod arithmetic;
 pub mod client;
 pub mod desk;
 pub mod fullness;

@@ -7,11 +7,12 @@
 //! with plaintexts, an encryption of zero, a flood and a change of modulus. What is done does not depend on the query, nor on the
 //! entries but for their number.
 
+use super::arithmetic::Arithmetic;
 use super::program::{Entry, Layout};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use rand_core::{CryptoRng, Rng};
-use tobari_core::bgv::{Ciphertext, EncodeError, Encoder, EvaluateError, Evaluator, SeededCiphertext};
-use tobari_core::params::{self, LatticeParameters};
+use tobari_core::bgv::{Ciphertext, EncodeError, EvaluateError, SeededCiphertext};
+use tobari_core::params::LatticeParameters;
 use tobari_core::ring::{Domain, Modulus, Seed};
 use tobari_core::rlwe::PublicKey;
 use zeroize::Zeroizing;
@@ -66,11 +67,7 @@ pub enum AnswerError {
 
 /// Compares entries with queries.
 pub struct Matcher {
-    parameters: LatticeParameters,
-    t: Modulus,
-    encoder: Encoder,
-    evaluator: Evaluator,
-    flood_bits: u32,
+    arithmetic: Arithmetic,
 }
 
 impl Matcher {
@@ -79,48 +76,37 @@ impl Matcher {
     /// # Errors
     /// [`AnswerError`] for those of another scheme, or a plaintext modulus without slots.
     pub fn new(parameters: &LatticeParameters) -> Result<Self, AnswerError> {
-        let params::Plaintext::Integers(t) = parameters.plaintext() else { return Err(AnswerError::Parameters) };
-        let ring = parameters.ring();
-        let log2 = |value: u64| (value as f64).log2();
-        let modulus: f64 = ring.data_primes().iter().map(|prime| log2(prime.modulus().value())).sum();
-        // it stays below a quarter of the modulus: half of what decryption can bear
-        let flood_bits = (modulus - 2.0 - log2(t.value())).max(0.0) as u32;
-        Ok(Self {
-            parameters: parameters.clone(),
-            t,
-            encoder: Encoder::new(parameters)?,
-            evaluator: Evaluator::new(parameters)?,
-            flood_bits,
-        })
+        let arithmetic = Arithmetic::new(parameters)?.ok_or(AnswerError::Parameters)?;
+        Ok(Self { arithmetic })
     }
 
     /// The parameters.
     pub fn parameters(&self) -> &LatticeParameters {
-        &self.parameters
+        &self.arithmetic.parameters
     }
 
     /// Slots of a block.
     pub fn slots(&self) -> usize {
-        self.encoder.slots()
+        self.arithmetic.encoder.slots()
     }
 
     /// The plaintext modulus.
     pub fn modulus(&self) -> &Modulus {
-        &self.t
+        &self.arithmetic.t
     }
 
     /// Bits of the uniform noise that hides what is left of a query's.
     pub fn flood_bits(&self) -> u32 {
-        self.flood_bits
+        self.arithmetic.flood_bits
     }
 
     /// `log2` of a bound on the statistical distance between the noise of two answers to a query that was honestly made, over all coefficients of
-    /// a block's outputs ([`Evaluator::flood`]): the flood over what products with any plaintexts make of the query's noise, one product a limb.
+    /// a block's outputs ([`Evaluator::flood`](tobari_core::bgv::Evaluator::flood)): the flood over what products with any plaintexts make of the query's noise, one product a limb.
     pub fn distance(&self, query: &SeededCiphertext, limbs: usize) -> f64 {
         let log2 = |value: u64| (value as f64).log2();
-        let (degree, t) = (log2(self.parameters.degree() as u64), log2(self.t.value()));
+        let (degree, t) = (log2(self.arithmetic.parameters.degree() as u64), log2(self.arithmetic.t.value()));
         let worst = query.expand().noise_bound() + degree + t - 1.0 + log2(limbs as u64);
-        worst - t - f64::from(self.flood_bits) - 1.0 + degree + log2(limbs as u64 + 1)
+        worst - t - f64::from(self.arithmetic.flood_bits) - 1.0 + degree + log2(limbs as u64 + 1)
     }
 
     /// Answers a query, whose ciphertexts are those of its limbs, block by block where the layout has several groups. As many blocks as the layout has are
@@ -144,8 +130,11 @@ impl Matcher {
             }
         }
         let query: Vec<Ciphertext> = query.iter().map(SeededCiphertext::expand).collect();
-        let fits = |query: &Ciphertext| *query.parameters() == self.parameters;
-        if layout.slots() != self.slots() || !query.iter().all(fits) || *public.parameters() != self.parameters {
+        let fits = |query: &Ciphertext| *query.parameters() == self.arithmetic.parameters;
+        if layout.slots() != self.slots()
+            || !query.iter().all(fits)
+            || *public.parameters() != self.arithmetic.parameters
+        {
             return Err(AnswerError::Parameters);
         }
         let mut seed = Zeroizing::new([0; 32]);
@@ -175,7 +164,7 @@ impl Matcher {
     /// what is not zero. By row and column, all slots.
     fn masks(&self, limbs: usize, rng: &mut impl CryptoRng) -> Vec<Vec<Zeroizing<Vec<u64>>>> {
         let mut masks: Vec<Vec<_>> = (0..limbs).map(|_| (0..limbs).map(|_| self.uniform(rng)).collect()).collect();
-        let t = &self.t;
+        let t = &self.arithmetic.t;
         for slot in 0..self.slots() {
             // a draw in `t` is another: how often says nothing of what is kept
             while t.reduce(determinant(t, &masks, slot)) == 0 {
@@ -200,7 +189,7 @@ impl Matcher {
         counts: bool,
         rng: &mut impl CryptoRng,
     ) -> Result<Ciphertext, AnswerError> {
-        let t = &self.t;
+        let t = &self.arithmetic.t;
         let constant = |(slot, entry): (usize, &Option<Entry>)| match entry {
             None => masks[0][slot],
             Some(entry) => {
@@ -208,28 +197,28 @@ impl Matcher {
                 masks.iter().zip(entry.key).fold(count, |sum, (mask, key)| t.sub(sum, t.mul(mask[slot], key)))
             }
         };
-        let encode = |values: Zeroizing<Vec<i64>>| self.encoder.encode(&values);
+        let encode = |values: Zeroizing<Vec<i64>>| self.arithmetic.encoder.encode(&values);
         let plus = encode(Zeroizing::new(entries.iter().enumerate().map(|slot| constant(slot) as i64).collect()))?;
         let mut sum: Option<Ciphertext> = None;
         for (query, mask) in query.iter().zip(masks) {
             let factor = |(mask, entry): (&u64, &Option<Entry>)| if entry.is_some() { *mask as i64 } else { 0 };
             let times = encode(Zeroizing::new(mask.iter().zip(entries).map(factor).collect()))?;
-            let product = self.evaluator.mul_plain(query, &times)?;
+            let product = self.arithmetic.evaluator.mul_plain(query, &times)?;
             sum = Some(match sum {
                 None => product,
-                Some(sum) => self.evaluator.add(&sum, &product)?,
+                Some(sum) => self.arithmetic.evaluator.add(&sum, &product)?,
             });
         }
         let Some(sum) = sum else { return Err(AnswerError::Query { expected: masks.len(), found: 0 }) };
-        let masked = self.evaluator.add_plain(&sum, &plus)?;
-        let flooded = self.evaluator.flood(&masked, public, self.flood_bits, rng)?;
-        Ok(self.evaluator.mod_switch_to(&flooded, 1)?)
+        let masked = self.arithmetic.evaluator.add_plain(&sum, &plus)?;
+        let flooded = self.arithmetic.evaluator.flood(&masked, public, self.arithmetic.flood_bits, rng)?;
+        Ok(self.arithmetic.evaluator.mod_switch_to(&flooded, 1)?)
     }
 
     /// As many uniform numbers as slots.
     fn uniform(&self, rng: &mut impl CryptoRng) -> Zeroizing<Vec<u64>> {
         let mut values = Zeroizing::new(vec![0; self.slots()]);
-        Seed::random(rng).stream(Domain::Uniform, 0).uniform(&self.t, &mut values);
+        Seed::random(rng).stream(Domain::Uniform, 0).uniform(&self.arithmetic.t, &mut values);
         values
     }
 }

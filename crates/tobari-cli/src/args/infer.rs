@@ -41,6 +41,9 @@ pub(crate) struct InferBench {
     /// Thousands of images at once, with weights in the clear, checked, and encrypted: takes 8 GB of memory and some minutes.
     #[arg(long)]
     pub(crate) batched: bool,
+    /// For every set of requirements, what the planner takes by costs measured here, and runs of all that they allow.
+    #[arg(long)]
+    pub(crate) plans: bool,
     /// Accuracy over MNIST's test images: a folder with its four files, as they are or by gzip.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) mnist: Option<std::path::PathBuf>,

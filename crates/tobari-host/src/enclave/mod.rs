@@ -9,7 +9,7 @@
 //! the host out: who is root there, or can load another kernel, reads its memory. `docs/threats.md` has both lists.
 //!
 //! ```no_run
-//! # use tobari_enclave::{Configuration, Enclave, EnclaveError, Handler, Message, Refused};
+//! # use tobari_enclave::{Configuration, Digest, Enclave, Handler, Message, OutputPolicy, Party, Refused, Script, Size, Step};
 //! # use tobari_host::enclave::{Options, ProcessEnclave, is_inside, run_inside};
 //! # struct Job;
 //! # impl Handler for Job {
@@ -17,12 +17,18 @@
 //! #     fn open(&mut self, _: &mut dyn tobari_host::enclave::CryptoRng) -> Result<(), Refused> { Ok(()) }
 //! #     fn handle(&mut self, _: &mut (), _: Message<'_>, _: &mut Vec<u8>, _: &mut dyn tobari_host::enclave::CryptoRng) -> Result<(), Refused> { Ok(()) }
 //! # }
-//! # fn configuration() -> Configuration { unimplemented!() }
+//! # fn configuration() -> Option<Configuration> {
+//! #     let step = Step { from: Party::Client, kind: 1, request: Size::Fixed(4), reply: Size::Fixed(4) };
+//! #     let [model, plan, parameters] = ["a model", "a plan", "parameters"].map(|what| Digest::of_bytes(what.as_bytes()));
+//! #     let (setup, script) = (Digest::of_bytes(b"what the job is built from"), Script::new(vec![step]).ok()?);
+//! #     Some(Configuration { model, plan, parameters, setup, output: OutputPolicy::Label, max_sessions: 1, rounds: 1, script })
+//! # }
 //! fn main() -> std::process::ExitCode {
 //!     if is_inside("enclave-inside") {
 //!         return run_inside(|_configuration, _setup, _rng| Ok(Job)); // first thing, before any thread
 //!     }
-//!     match ProcessEnclave::start(&configuration(), b"what the job is built from", &Options::new("enclave-inside")) {
+//!     let Some(configuration) = configuration() else { return std::process::ExitCode::FAILURE };
+//!     match ProcessEnclave::start(&configuration, b"what the job is built from", &Options::new("enclave-inside")) {
 //!         Ok(enclave) => enclave.protections().lacking().for_each(|(what, state)| println!("{what}: {state}")),
 //!         Err(error) => println!("{error}"),
 //!     }

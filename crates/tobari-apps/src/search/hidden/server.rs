@@ -23,14 +23,14 @@
 
 use super::index::{Block, Blocks};
 use super::program::Layout;
+use crate::search::arithmetic::Arithmetic;
 use crate::search::server::Granularity;
 use rand_core::CryptoRng;
 use std::ops::Range;
 use tobari_core::bgv::{
-    Ciphertext, EncodeError, Encoder, EvaluateError, EvaluationKeys, Evaluator, Expansion, Plaintext,
-    PreparedPlaintext, SeededCiphertext,
+    Ciphertext, EncodeError, EvaluateError, EvaluationKeys, Expansion, Plaintext, PreparedPlaintext, SeededCiphertext,
 };
-use tobari_core::params::{self, LatticeParameters};
+use tobari_core::params::LatticeParameters;
 use tobari_core::ring::{Domain, Modulus, Seed};
 use tobari_core::rlwe::PublicKey;
 use tobari_core::wire::{self, LatticeWireError};
@@ -136,11 +136,7 @@ impl Partial {
 
 /// Compares tables with queries.
 pub struct Matcher {
-    parameters: LatticeParameters,
-    t: Modulus,
-    encoder: Encoder,
-    evaluator: Evaluator,
-    flood_bits: u32,
+    arithmetic: Arithmetic,
 }
 
 impl Matcher {
@@ -149,51 +145,44 @@ impl Matcher {
     /// # Errors
     /// [`AnswerError`] for those of another scheme, or a plaintext modulus without slots.
     pub fn new(parameters: &LatticeParameters) -> Result<Self, AnswerError> {
-        let params::Plaintext::Integers(t) = parameters.plaintext() else { return Err(AnswerError::Parameters) };
-        let ring = parameters.ring();
-        let modulus: f64 = ring.data_primes().iter().map(|prime| log2(prime.modulus().value())).sum();
-        Ok(Self {
-            parameters: parameters.clone(),
-            t,
-            encoder: Encoder::new(parameters)?,
-            evaluator: Evaluator::new(parameters)?,
-            // it stays below a quarter of the modulus: half of what decryption can bear
-            flood_bits: (modulus - 2.0 - log2(t.value())).max(0.0) as u32,
-        })
+        let arithmetic = Arithmetic::new(parameters)?.ok_or(AnswerError::Parameters)?;
+        Ok(Self { arithmetic })
     }
 
     /// The parameters.
     pub fn parameters(&self) -> &LatticeParameters {
-        &self.parameters
+        &self.arithmetic.parameters
     }
 
     /// Slots of a page.
     pub fn slots(&self) -> usize {
-        self.encoder.slots()
+        self.arithmetic.encoder.slots()
     }
 
     /// The plaintext modulus.
     pub fn modulus(&self) -> &Modulus {
-        &self.t
+        &self.arithmetic.t
     }
 
     /// Bits of the uniform noise that hides what is left of a query's.
     pub fn flood_bits(&self) -> u32 {
-        self.flood_bits
+        self.arithmetic.flood_bits
     }
 
     /// `log2` of a bound on every coefficient of what is flooded, for a query and keys that were honestly made: see above.
     pub fn noise(&self, form: &Form) -> f64 {
-        let (degree, t) = (log2(self.parameters.degree() as u64), log2(self.t.value()));
+        let (degree, t) = (log2(self.arithmetic.parameters.degree() as u64), log2(self.arithmetic.t.value()));
         let difference = form.expansion.noise() + degree / 2.0 + t - 1.0;
         difference + t + HOEFFDING.log2() + log2(form.layout.limbs() as u64) / 2.0
     }
 
-    /// `log2` of a bound on the statistical distance between the noise of two answers to such queries, over all coefficients of all outputs ([`Evaluator::flood`]).
+    /// `log2` of a bound on the statistical distance between the noise of two answers to such queries, over all coefficients of all outputs ([`Evaluator::flood`](tobari_core::bgv::Evaluator::flood)).
     pub fn distance(&self, form: &Form, granularity: Granularity) -> f64 {
-        let degree = log2(self.parameters.degree() as u64);
+        let degree = log2(self.arithmetic.parameters.degree() as u64);
         let outputs = form.layout.pages() * outputs(&form.layout, granularity);
-        self.noise(form) - log2(self.t.value()) - f64::from(self.flood_bits) - 1.0 + degree + log2(outputs as u64)
+        self.noise(form) - log2(self.arithmetic.t.value()) - f64::from(self.arithmetic.flood_bits) - 1.0
+            + degree
+            + log2(outputs as u64)
     }
 
     /// The sums over a range of blocks: its own share of the key switches, of the products, and of the table.
@@ -209,14 +198,15 @@ impl Matcher {
         table: &impl Blocks,
         range: Range<usize>,
     ) -> Result<Partial, AnswerError> {
-        let (layout, level) = (&form.layout, self.parameters.data_primes());
+        let (layout, level) = (&form.layout, self.arithmetic.parameters.data_primes());
         let query = self.opened(query)?;
         let count = layout.pages() * outputs(layout, granularity);
-        let mut partial = Partial { sums: (0..count).map(|_| self.evaluator.zero(level)).collect(), granularity };
+        let mut partial =
+            Partial { sums: (0..count).map(|_| self.arithmetic.evaluator.zero(level)).collect(), granularity };
         let mut leaves: Vec<(usize, Ciphertext)> = Vec::with_capacity(BATCH);
         let limbs = layout.limbs();
         let range = range.start.min(layout.blocks())..range.end.min(layout.blocks());
-        self.evaluator.expand(
+        self.arithmetic.evaluator.expand(
             &query,
             &form.expansion,
             keys,
@@ -268,20 +258,21 @@ impl Matcher {
                 };
                 pairs.push((leaf, plaintext.ok_or(missing(*block))?));
             }
-            self.evaluator.add_products(sum, &pairs)?;
+            self.arithmetic.evaluator.add_products(sum, &pairs)?;
         }
         Ok(())
     }
 
     fn prepare(&self, bytes: &[u8]) -> Result<PreparedPlaintext, AnswerError> {
-        let plaintext = wire::unpack_plaintext(bytes, &self.parameters)?;
-        Ok(PreparedPlaintext::new(&self.parameters, &plaintext, self.parameters.data_primes())?)
+        let plaintext = wire::unpack_plaintext(bytes, &self.arithmetic.parameters)?;
+        Ok(PreparedPlaintext::new(&self.arithmetic.parameters, &plaintext, self.arithmetic.parameters.data_primes())?)
     }
 
     /// A query, expanded from its seed; only one over all data primes is one.
     fn opened(&self, query: &SeededCiphertext) -> Result<Ciphertext, AnswerError> {
         let query = query.expand();
-        let good = *query.parameters() == self.parameters && query.level() == self.parameters.data_primes();
+        let good = *query.parameters() == self.arithmetic.parameters
+            && query.level() == self.arithmetic.parameters.data_primes();
         good.then_some(query).ok_or(AnswerError::Parameters)
     }
 
@@ -294,7 +285,7 @@ impl Matcher {
             return Err(AnswerError::Partial);
         }
         for (sum, other) in sum.sums.iter_mut().zip(&other.sums) {
-            self.evaluator.add_assign(sum, other)?;
+            self.arithmetic.evaluator.add_assign(sum, other)?;
         }
         Ok(())
     }
@@ -316,20 +307,26 @@ impl Matcher {
         if partial.sums.len() != layout.pages() * per_page {
             return Err(AnswerError::Partial);
         }
-        if *registration.public.parameters() != self.parameters {
+        if *registration.public.parameters() != self.arithmetic.parameters {
             return Err(AnswerError::Parameters);
         }
         let mut wanted = Vec::with_capacity(layout.limbs());
         let query = self.opened(query)?;
-        self.evaluator.expand(&query, &form.expansion, &registration.keys, 0..layout.limbs(), |_, limb| {
-            wanted.push(limb);
-            Ok::<(), AnswerError>(())
-        })?;
+        self.arithmetic.evaluator.expand(
+            &query,
+            &form.expansion,
+            &registration.keys,
+            0..layout.limbs(),
+            |_, limb| {
+                wanted.push(limb);
+                Ok::<(), AnswerError>(())
+            },
+        )?;
         let page = |sums: &[Ciphertext]| {
             let differences = wanted
                 .iter()
                 .zip(sums)
-                .map(|(wanted, sum)| self.evaluator.sub(wanted, sum))
+                .map(|(wanted, sum)| self.arithmetic.evaluator.sub(wanted, sum))
                 .collect::<Result<Vec<_>, _>>()?;
             let equal = |_| self.masked(&registration.public, None, &differences, rng);
             let equal = (0..layout.limbs()).map(equal).collect::<Result<_, _>>()?;
@@ -371,26 +368,26 @@ impl Matcher {
         let mut sum = count.cloned();
         for difference in differences {
             let mask = if differences.len() == 1 && count.is_none() { self.nonzero(rng) } else { self.uniform(rng) };
-            let product = self.evaluator.mul_plain(difference, &mask?)?;
+            let product = self.arithmetic.evaluator.mul_plain(difference, &mask?)?;
             match &mut sum {
-                Some(sum) => self.evaluator.add_assign(sum, &product)?,
+                Some(sum) => self.arithmetic.evaluator.add_assign(sum, &product)?,
                 None => sum = Some(product),
             }
         }
         let sum = sum.ok_or(AnswerError::Partial)?;
-        let flooded = self.evaluator.flood(&sum, public, self.flood_bits, rng)?;
-        Ok(self.evaluator.mod_switch_to(&flooded, 1)?)
+        let flooded = self.arithmetic.evaluator.flood(&sum, public, self.arithmetic.flood_bits, rng)?;
+        Ok(self.arithmetic.evaluator.mod_switch_to(&flooded, 1)?)
     }
 
     /// Uniform in every slot: uniform coefficients are, because slots are a bijection of them.
     fn uniform(&self, rng: &mut impl CryptoRng) -> Result<Plaintext, EncodeError> {
-        Plaintext::from_coefficients(&self.parameters, &self.drawn(&self.t, 0, rng))
+        Plaintext::from_coefficients(&self.arithmetic.parameters, &self.drawn(&self.arithmetic.t, 0, rng))
     }
 
     /// Uniform in every slot, but not zero.
     fn nonzero(&self, rng: &mut impl CryptoRng) -> Result<Plaintext, EncodeError> {
-        let below = Modulus::new(self.t.value() - 1).unwrap_or(self.t);
-        self.encoder.encode(&self.drawn(&below, 1, rng))
+        let below = Modulus::new(self.arithmetic.t.value() - 1).unwrap_or(self.arithmetic.t);
+        self.arithmetic.encoder.encode(&self.drawn(&below, 1, rng))
     }
 
     /// As many uniform numbers below a modulus as slots, plus an offset.

@@ -1,7 +1,6 @@
 //! What `tobari plan infer --costs measured` plans with: a short measurement of this machine.
 
-use super::infer::{failed, open_idle, parameters, round_trip, session, tables_8_and_9};
-use super::line::summary;
+use super::infer::{failed, open_idle, parameters, round_trip, session};
 use crate::output::{self, Failure};
 use std::time::Instant;
 use tobari_apps::engine::CkksEngine;
@@ -15,9 +14,9 @@ use tobari_core::params::LatticeParameters;
 
 /// Images of each combination: the fastest counts.
 const RUNS: usize = 5;
-const SET: &str = "infer-f";
+pub(super) const SET: &str = "infer-f";
 /// The set of resets under masks.
-const MASKED_SET: &str = "infer-r";
+pub(super) const MASKED_SET: &str = "infer-r";
 
 /// What was measured.
 pub(crate) struct Costs {
@@ -35,6 +34,7 @@ pub(crate) fn costs() -> Result<Costs, Failure> {
     let fixed = model.fixed().map_err(failed)?;
     let (ring, masked_ring) = (parameters(SET)?, parameters(MASKED_SET)?);
     let (mut seconds, mut compiled, mut mask) = (plain(&model), Vec::new(), f64::INFINITY);
+    let (mut input, mut result) = (f64::INFINITY, f64::INFINITY);
     for (combination, parameters) in [
         (Combination::ProcessUserData, &ring),
         (Combination::ProcessBoth, &ring),
@@ -55,44 +55,49 @@ pub(crate) fn costs() -> Result<Costs, Failure> {
             }
         }
         mask = measured.least("mask").map_or(mask, |ms| ms / 1e3);
+        if combination == Combination::MixedPlainReset {
+            // as a ciphertext goes: encoded, encrypted, packed, through the ring, unpacked; and back
+            [input, result] = ["input", "result"].map(|step| measured.least(step).unwrap_or(f64::INFINITY) / 1e3);
+        }
         compiled.extend(setup.compile().map_err(failed)?);
     }
     let [through, both, reset, masked] = &compiled[..] else {
         return Err(Failure::Work("expected four compiled forms, found others".to_owned()));
     };
-    let moves = MeasuredMoves { mask: mask / masked_bytes(masked)?, ..moves(&model, &ring)? };
+    let moves = MeasuredMoves {
+        encrypt: input / bytes_of(reset, 0, true)?,
+        decrypt: result / bytes_of(reset, reset.len().saturating_sub(1), false)?,
+        mask: mask / masked_bytes(masked)?,
+        ..moves(&model, &ring)?
+    };
     let layers = layers([through, both, reset, masked], &seconds, &moves).map_err(failed)?;
     Ok(Costs { layers, moves, masked_level: masked.stage(0).manner.results().saturating_sub(1) as u16 })
 }
 
-/// Bytes of all ciphertexts of an image that get a mask.
-fn masked_bytes(masked: &Compiled) -> Result<f64, Failure> {
-    let engine = CkksEngine::new(masked.parameters()).map_err(failed)?;
-    let mut bytes = 0;
-    for stage in masked.stages().take(masked.len().saturating_sub(1)) {
-        let level = stage.manner.results().saturating_sub(1) as u16;
-        bytes += engine.ciphertext_shape(level).map_err(failed)?.packed * stage.linear.outputs.len() as u64;
-    }
-    Ok(bytes.max(1) as f64)
+/// Bytes of the ciphertexts that a stage takes, or gives.
+fn bytes_of(compiled: &Compiled, stage: usize, takes: bool) -> Result<f64, Failure> {
+    let engine = CkksEngine::new(compiled.parameters()).map_err(failed)?;
+    let stage = compiled.stage(stage);
+    let (primes, count) = match takes {
+        true => (stage.manner.primes, stage.linear.takes.len()),
+        false => (stage.manner.results(), stage.linear.outputs.len()),
+    };
+    let each = engine.ciphertext_shape(primes.saturating_sub(1) as u16).map_err(failed)?.packed;
+    Ok((each * count as u64).max(1) as f64)
 }
 
-/// Moves into the enclave, and encryption and decryption there; masks are left out.
+/// Bytes of all ciphertexts of an image that get a mask.
+fn masked_bytes(masked: &Compiled) -> Result<f64, Failure> {
+    (0..masked.len().saturating_sub(1)).try_fold(0.0, |sum, stage| Ok(sum + bytes_of(masked, stage, false)?))
+}
+
+/// Moves into the enclave; what is done to ciphertexts is left out.
 fn moves(model: &Model, parameters: &LatticeParameters) -> Result<MeasuredMoves, Failure> {
     let mut enclave = open_idle(model, parameters)?;
     let (call, megabyte) = (round_trip(&mut enclave, 0, RUNS).1 / 1e6, round_trip(&mut enclave, 1024, RUNS).1 / 1e6);
-    let bytes = |level: u16| -> Result<f64, Failure> {
-        let engine = CkksEngine::new(parameters).map_err(failed)?;
-        Ok(engine.ciphertext_shape(level).map_err(failed)?.packed as f64)
-    };
-    let [encode, encrypt, decrypt, decode] = tables_8_and_9(parameters, RUNS)?.map(|times| summary(times).1 / 1e3);
-    Ok(MeasuredMoves {
-        call,
-        byte: (megabyte - call).max(0.0) / f64::from(1 << 20),
-        encrypt: (encode + encrypt) / bytes(1)?,
-        decrypt: (decrypt + decode) / bytes(0)?,
-        mask: f64::INFINITY,
-        factor: 1.0,
-    })
+    let byte = (megabyte - call).max(0.0) / f64::from(1 << 20);
+    let unknown = f64::INFINITY;
+    Ok(MeasuredMoves { call, byte, encrypt: unknown, decrypt: unknown, mask: unknown, factor: 1.0 })
 }
 
 /// Seconds of the stages in doubles, the fastest of some.

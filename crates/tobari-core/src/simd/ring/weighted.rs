@@ -32,26 +32,38 @@ type Sums<V> = [[V; WIDTH]; BLOCK];
 impl<S: Simd> Residues<S> {
     #[inline(always)]
     pub(in crate::simd) fn weighted_sums(self, q: &Modulus, matrix: &WeightMatrix, inputs: &[u64], out: &mut [u64]) {
-        let out = out.chunks_exact_mut(BLOCK * TILE);
-        for (out, weights) in out.zip(matrix.blocks.chunks_exact(matrix.inputs())) {
-            for first in (0..TILE / 8).step_by(WIDTH) {
+        for first in (0..TILE / 8).step_by(WIDTH) {
+            let totals = self.totals(inputs, first);
+            let blocks = matrix.blocks.chunks_exact(matrix.inputs());
+            for (out, weights) in out.chunks_exact_mut(BLOCK * TILE).zip(blocks) {
                 if q.bits() <= NARROW_BITS {
-                    self.narrow(q, weights, inputs, first, out);
+                    self.narrow(q, weights, inputs, (first, totals), out);
                 } else {
-                    self.wide(q, weights, inputs, first, out);
+                    self.wide(q, weights, inputs, (first, totals), out);
                 }
             }
         }
     }
 
     #[inline(always)]
-    fn narrow(self, q: &Modulus, weights: &[[u64; BLOCK]], inputs: &[u64], first: usize, out: &mut [u64]) {
+    fn narrow(
+        self,
+        q: &Modulus,
+        weights: &[[u64; BLOCK]],
+        inputs: &[u64],
+        (first, totals): (usize, [S::V; WIDTH]),
+        out: &mut [u64],
+    ) {
         let (s, lanes) = (self.0, Lanes::new(self.0, q));
         let carry = lanes.carry(q);
-        let shifted = self.totals(inputs, first).map(|total| s.shl(total, SHIFT.trailing_zeros()));
-        // a multiple of q that is no less than any of these
+        // a multiple of q that is no less than any total
         let least = s.splat((weights.len() as u64 * q.value()) << SHIFT.trailing_zeros());
-        let mut sums: Sums<S::V> = [shifted.map(|shifted| s.sub(least, shifted)); BLOCK];
+        let mut sums: Sums<S::V> = [totals; BLOCK];
+        for sums in &mut sums {
+            for sum in sums {
+                *sum = s.sub(least, s.shl(*sum, SHIFT.trailing_zeros()));
+            }
+        }
         for (x, w) in inputs.chunks_exact(TILE).zip(weights) {
             let x = self.four(x, first);
             for (sums, w) in sums.iter_mut().zip(w) {
@@ -69,11 +81,21 @@ impl<S: Simd> Residues<S> {
     }
 
     #[inline(always)]
-    fn wide(self, q: &Modulus, weights: &[[u64; BLOCK]], inputs: &[u64], first: usize, out: &mut [u64]) {
+    fn wide(
+        self,
+        q: &Modulus,
+        weights: &[[u64; BLOCK]],
+        inputs: &[u64],
+        (first, totals): (usize, [S::V; WIDTH]),
+        out: &mut [u64],
+    ) {
         let (s, lanes) = (self.0, Lanes::new(self.0, q));
         let (carry, shift) = (lanes.carry(q), lanes.multiplier(q.factor(SHIFT as u64 % q.value())));
-        let shifted =
-            self.totals(inputs, first).map(|total| lanes.scale(lanes.reduce([total, lanes.zero], carry), shift));
+        // loops and no closures: the compiler leaves one of this size a call of its own, without vectors in registers
+        let mut shifted = totals;
+        for total in &mut shifted {
+            *total = lanes.scale(lanes.reduce([*total, lanes.zero], carry), shift);
+        }
         for half in 0..2 {
             let mut sums = [[[lanes.zero; 2]; WIDTH]; BLOCK / 2];
             for (x, w) in inputs.chunks_exact(TILE).zip(weights) {
@@ -142,7 +164,12 @@ impl<S: Simd> Residues<S> {
                     sums[2][i] = add(sums[2][i], x1, w1);
                 }
             }
-            sums.iter_mut().flatten().for_each(|sum| *sum = [lanes.reduce(*sum, carry), lanes.zero]);
+            // loops and no closure: the compiler leaves one of this size a call of its own, without vectors in registers
+            for part in &mut sums {
+                for sum in part {
+                    *sum = [lanes.reduce(*sum, carry), lanes.zero];
+                }
+            }
         }
         for (sums, out) in sums.into_iter().zip(out.chunks_exact_mut(TILE)) {
             for ([sum, _], out) in sums.into_iter().zip(&mut eights_mut(out)[first..]) {

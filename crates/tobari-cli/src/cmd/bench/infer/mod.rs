@@ -1,4 +1,4 @@
-//! `tobari bench infer`: an image under its user's key ([`layouts`]), thousands at once ([`batches`]), the test images of MNIST ([`accuracy`]); with `--paper` the paper's combinations of process, enclave and
+//! `tobari bench infer`: an image under its user's key ([`layouts`]), thousands at once ([`batches`]), the test images of MNIST ([`accuracy`]), the planner's choices against runs ([`plans`]); with `--paper` the paper's combinations of process, enclave and
 //! encryption on its network, ours beside its tables.
 //!
 //! There everything goes the way of a user's image: sealed to an enclave that is this executable in a process of its own, whose evidence was verified, and the label back. Before anything counts it is compared with the plain label.
@@ -6,9 +6,11 @@
 mod accuracy;
 mod batches;
 mod layouts;
+mod plans;
 mod tables;
 
 use super::line::{Line, summary};
+use super::placed::MASKED_SET;
 use super::plot::{self, Bars};
 use super::table::{Table, number};
 use super::{show, tell};
@@ -59,9 +61,6 @@ Gramine-SGX, one ciphertext a channel: the difference is in layout, code and mac
 
 /// Bytes of encoded weights that are kept.
 const MEMORY: u64 = 4 << 30;
-
-/// The set of masked resets, whatever the others have.
-const MASKED_SET: &str = "infer-r";
 
 #[derive(Clone, Serialize, Deserialize, PartialEq)]
 struct Params {
@@ -124,6 +123,9 @@ pub(super) fn run(arguments: &InferBench) -> Result<ExitCode, Failure> {
         let (table, name, found) = batches::run(&model, &fixed, arguments.runs.min(5))?;
         tables.push((table, name));
         figures.extend(found);
+    }
+    if arguments.plans {
+        tables.push(plans::run(&model, &fixed, arguments.runs)?);
     }
     if arguments.paper {
         let measured = all_combinations(&model, &fixed, arguments)?;
@@ -315,6 +317,11 @@ impl Measured {
         PAPER.iter().find(|(name, _)| *name == self.name).map(|(_, ms)| ms[3]).filter(|ms| ms.is_finite())
     }
 
+    /// The fastest image, in ms.
+    fn fastest(&self) -> f64 {
+        summary(self.total.clone()).1
+    }
+
     fn title(&self) -> String {
         match self.layout.as_str() {
             "" => self.name.to_owned(),
@@ -425,7 +432,7 @@ fn transfers(model: &Model, parameters: &LatticeParameters, runs: usize) -> Resu
 }
 
 /// Milliseconds of encoding and encryption at level 1, decryption and decoding at level 0, one a run: what an enclave does for a reset, in this process, which runs the same code.
-pub(super) fn tables_8_and_9(parameters: &LatticeParameters, runs: usize) -> Result<[Vec<f64>; 4], Failure> {
+fn tables_8_and_9(parameters: &LatticeParameters, runs: usize) -> Result<[Vec<f64>; 4], Failure> {
     let mut rng = randomness::generator()?;
     let encoder = Encoder::new(parameters).map_err(failed)?;
     let secret = SecretKey::generate(parameters, &mut rng);

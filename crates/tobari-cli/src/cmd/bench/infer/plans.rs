@@ -1,0 +1,160 @@
+//! What the planner chooses for every set of requirements, against runs of everything that they allow.
+
+use super::super::placed::{self, MASKED_SET, SET};
+use super::super::table::{Table, number};
+use super::{parameters, plain, session};
+use crate::output::{self, Failure};
+use std::collections::BTreeMap;
+use tobari_apps::infer::guarded::{Combination, Route, Setup};
+use tobari_apps::infer::placement::{Inference, Protect, Reset};
+use tobari_apps::infer::{FixedModel, Model, measured};
+use tobari_plan::place::Data;
+use tobari_plan::segment::Form;
+
+/// A way through the whole network; none is the plain process.
+type Way = Option<Combination>;
+
+/// By what a measured run may be faster than the one that was chosen: noise.
+const SLACK: f64 = 1.10;
+
+fn name(way: Way) -> &'static str {
+    way.map_or("process-plain", Combination::name)
+}
+
+/// Plans all, runs all, compares.
+pub(super) fn run(model: &Model, fixed: &FixedModel, runs: usize) -> Result<(Table, &'static str), Failure> {
+    let costs = placed::costs()?;
+    let inference = measured::inference(&costs.layers, &costs.moves, costs.masked_level);
+    let ways: Vec<Way> = std::iter::once(None).chain(Combination::ALL.map(Some)).collect();
+    let mut milliseconds = Vec::with_capacity(ways.len());
+    for way in &ways {
+        output::say(format!("running {}", name(*way)));
+        milliseconds.push(measure(model, fixed, *way, runs)?);
+    }
+    let mut rows: BTreeMap<Vec<usize>, Row> = BTreeMap::new();
+    for protect in all_requirements() {
+        let allowed: Vec<(usize, Foretold)> = ways
+            .iter()
+            .enumerate()
+            .filter_map(|(place, way)| Some((place, foretold(&inference, &protect, *way)?)))
+            .collect();
+        let row = judge(&inference, &protect, &allowed)?;
+        let places = allowed.iter().map(|(place, _)| *place).collect();
+        rows.entry(places).and_modify(|known| known.sets += 1).or_insert(row);
+    }
+    table(&ways, &milliseconds, &rows)
+}
+
+/// Seconds that the planner adds up, and those of the image's encryption, which it leaves out.
+#[derive(Clone, Copy)]
+struct Foretold {
+    placed: f64,
+    encryption: f64,
+}
+
+/// Sets of requirements that allow the same ways.
+struct Row {
+    /// How many sets.
+    sets: usize,
+    /// The first of them.
+    protect: Protect,
+    /// What the planner takes of the ways, and what it foretells; none where nothing is allowed.
+    chosen: Option<(usize, Foretold)>,
+}
+
+/// All requirements where the enclave has the key.
+fn all_requirements() -> Vec<Protect> {
+    let of = |bits: usize, reset: Reset| {
+        let set = |bit: usize| bits >> bit & 1 == 1;
+        Protect {
+            user_data: set(0),
+            model: set(1),
+            integrity: set(2),
+            side_channels: set(3),
+            active_host: set(4),
+            reset,
+            enclave: true,
+            key_in_enclave: true,
+        }
+    };
+    let resets = [Reset::None, Reset::Masked, Reset::Plain];
+    resets.into_iter().flat_map(|reset| (0..32).map(move |bits| of(bits, reset))).collect()
+}
+
+/// A way through the whole network; none if it is not admissible.
+fn foretold(inference: &Inference<'_>, protect: &Protect, way: Way) -> Option<Foretold> {
+    let placement = inference
+        .place_among(protect, &|layer, of, site| measured::belongs(way, &inference.layers[layer], of, site))
+        .ok()?;
+    let (form, bytes) = &inference.inputs[placement.input];
+    let encryption = match form {
+        Form::Encrypted { .. } => inference.moves.encrypt(Data { form, bytes: *bytes }, true),
+        _ => 0.0,
+    };
+    Some(Foretold { placed: placement.seconds, encryption })
+}
+
+/// The planner's choice, which has to be one of the ways that were run.
+fn judge(inference: &Inference<'_>, protect: &Protect, allowed: &[(usize, Foretold)]) -> Result<Row, Failure> {
+    let row = |chosen| Row { sets: 1, protect: *protect, chosen };
+    let cheapest = allowed.iter().min_by(|a, b| a.1.placed.total_cmp(&b.1.placed)).copied();
+    let wrong = |what: String| Err(Failure::Work(format!("{protect}: {what}")));
+    match (inference.place(protect), cheapest) {
+        (Err(_), None) => Ok(row(None)),
+        (Err(error), Some(_)) => wrong(format!("expected a plan, as there is a way, found none: {error}")),
+        (Ok(placement), Some((place, found))) if found.placed <= placement.seconds * (1.0 + 1e-9) => {
+            Ok(row(Some((place, found))))
+        }
+        (Ok(placement), _) => {
+            let mixed = 1e3 * placement.seconds;
+            wrong(format!("expected a plan that is one of the ways that were run, found a mixture of {mixed:.3} ms"))
+        }
+    }
+}
+
+/// Milliseconds of an image, the fastest of some.
+fn measure(model: &Model, fixed: &FixedModel, way: Way, runs: usize) -> Result<f64, Failure> {
+    let Some(combination) = way else { return Ok(plain(fixed, runs)?.fastest()) };
+    let set = if combination == Combination::MixedMaskedReset { MASKED_SET } else { SET };
+    let parameters = parameters(set)?;
+    let setup = Setup { route: Route::new(combination, &parameters), parameters, model: model.clone() };
+    Ok(session(&setup, fixed, runs)?.fastest())
+}
+
+fn table(
+    ways: &[Way],
+    milliseconds: &[f64],
+    rows: &BTreeMap<Vec<usize>, Row>,
+) -> Result<(Table, &'static str), Failure> {
+    let title =
+        "What the planner takes, and the fastest of all that the same requirements allow; ms of an image, fastest runs";
+    let columns = ["sets", "for one", "chosen", "foretold", "run", "off by %", "fastest", "run"];
+    let mut table = Table::new(title, &columns);
+    let mut slower = Vec::new();
+    for (allowed, row) in rows {
+        let first = vec![row.sets.to_string(), row.protect.to_string()];
+        let Some((chosen, found)) = row.chosen else {
+            table.push([first, vec!["nothing is admissible".to_owned()]].concat());
+            continue;
+        };
+        let fastest = allowed.iter().copied().min_by(|a, b| milliseconds[*a].total_cmp(&milliseconds[*b]));
+        let fastest = fastest.unwrap_or(chosen);
+        let foretold = 1e3 * (found.placed + found.encryption);
+        if milliseconds[chosen] > SLACK * milliseconds[fastest] {
+            slower.push(format!("{} before {}", name(ways[chosen]), name(ways[fastest])));
+        }
+        let cells = [
+            name(ways[chosen]).to_owned(),
+            number(Some(foretold), 3),
+            number(Some(milliseconds[chosen]), 3),
+            number(Some(100.0 * (foretold / milliseconds[chosen] - 1.0)), 1),
+            name(ways[fastest]).to_owned(),
+            number(Some(milliseconds[fastest]), 3),
+        ];
+        table.push([first, cells.to_vec()].concat());
+    }
+    match slower.is_empty() {
+        true => Ok((table, "plans.csv")),
+        false => Err(Failure::Work(format!("expected the fastest way of all, found {}", slower.join("; ")))),
+    }
+}

@@ -40,7 +40,7 @@ pub enum Flow {
         /// Whether sums are folded under encryption, or in the clear by whoever decrypts them.
         fold: bool,
     },
-    /// Each with its square, over so many primes that the results are over `1 + spare`; in between a mask hides them from whoever decrypts them and encrypts the same integers anew.
+    /// Each with its square, over so many primes that the results are over `1 + spare`; in between, but before the last, which takes one prime, a mask hides them from whoever decrypts them and encrypts the same integers anew.
     Masked {
         /// Primes beside the first one that make masks wider.
         spare: u8,
@@ -251,6 +251,16 @@ impl Compiled {
     /// All stages.
     pub fn stages(&self) -> impl Iterator<Item = Stage<'_>> {
         (0..self.len()).map(|number| self.stage(number))
+    }
+
+    /// Whether what a stage gives has to be encrypted anew before the next one takes it: under masks only where the next one takes more primes.
+    pub fn needs_reset(&self, stage: usize) -> bool {
+        let Some((next, _)) = self.stages.get(stage + 1) else { return false };
+        match self.options.flow {
+            Flow::Through => false,
+            Flow::Reset { .. } => true,
+            Flow::Masked { .. } => self.stages[stage].0.results() < next.primes,
+        }
     }
 
     /// What the stages do.

@@ -217,7 +217,10 @@ impl HostSession<'_> {
         for number in 0..compiled.len() {
             values = session.stage(number, values)?;
             note(&compiled.stage(number).linear.name);
-            if !self.host.combination.resets() || number + 1 == compiled.len() {
+            if !compiled.needs_reset(number) {
+                if number + 1 < compiled.len() {
+                    work.drop_to(compiled.stage(number + 1).manner.primes, &mut values)?;
+                }
                 continue;
             }
             let masks = self.mask(work, number, &mut values, rng)?;
@@ -280,6 +283,14 @@ impl Work {
         let parts = wire::split(bytes, count).ok_or(HostError::Message { expected: "ciphertexts" })?;
         let one = |bytes| Ok(objects::decode_ckks_seeded_ciphertext(bytes, compiled.parameters())?.expand());
         parts.into_iter().map(one).collect()
+    }
+
+    /// Leaves the primes away that the next stage does not take.
+    fn drop_to(&self, primes: usize, values: &mut [Ciphertext]) -> Result<(), HostError> {
+        for value in values.iter_mut().filter(|value| value.level() > primes) {
+            *value = self.evaluator.drop_to(value, primes)?;
+        }
+        Ok(())
     }
 
     /// Takes the masks off again, over the primes that there are now.

@@ -38,7 +38,7 @@
 //! # Resets
 //! *Plain*: inside, sums are decrypted, limited to ±16, squared, and encrypted in the places of the next stage's input: activations are in the clear in the enclave. *Masked*: the process squares, then adds a mask to the
 //! polynomial, uniform on `[-2^b, 2^b)` in every coefficient, as wide as the modulus leaves room for; inside, sum and mask are decrypted as integers and encrypted under the next stage's modulus; the process
-//! subtracts the mask there. A result `m` of slots below `M` at scale `Δ` over a ring of degree `N` is hidden from the inside (from who watches it, for the key itself is there) up to the statistical distance
+//! subtracts the mask there; before the last stage nothing is reset, as it takes no more primes than there are left. A result `m` of slots below `M` at scale `Δ` over a ring of degree `N` is hidden from the inside (from who watches it, for the key itself is there) up to the statistical distance
 //!
 //! ```text
 //! N Δ M / 2^(b + 1)      a reset, for each coefficient of the message is below Δ M,

@@ -193,12 +193,12 @@ impl Route {
 
     /// How well all resets of so many images are hidden: minus the logarithm of the statistical distance, to the base of two; infinite where nothing is masked.
     pub fn distance_bits(&self, compiled: &Compiled, model: &Model, images: u32) -> f64 {
-        if self.combination != Combination::MixedMaskedReset || compiled.len() < 2 {
+        if self.combination != Combination::MixedMaskedReset || !compiled.needs_reset(0) {
             return f64::INFINITY;
         }
         let (parameters, worst) = (compiled.parameters(), Ranges::worst(model));
         let mut distance = 0.0;
-        for number in 0..compiled.len() - 1 {
+        for number in (0..compiled.len()).filter(|number| compiled.needs_reset(*number)) {
             let stage = compiled.stage(number);
             let largest = if number == 0 { 1.0 } else { worst.0[number - 1].powi(2) };
             let sum = largest_slot(stage.linear, largest);
@@ -389,7 +389,7 @@ impl Setup {
         steps.push(host(INPUT, nothing, takes(0)?));
         let last = compiled.len() - 1;
         for number in 0..last {
-            if self.route.combination.resets() {
+            if compiled.needs_reset(number) {
                 let kind = u8::try_from(number).ok().and_then(|number| number.checked_add(RESETS));
                 steps.push(host(kind.ok_or(RouteError::TooLarge)?, gives(number)?, takes(number + 1)?));
             }

@@ -88,7 +88,8 @@ fn bytes_of(compiled: &Compiled, stage: usize, takes: bool) -> Result<f64, Failu
 
 /// Bytes of all ciphertexts of an image that get a mask.
 fn masked_bytes(masked: &Compiled) -> Result<f64, Failure> {
-    (0..masked.len().saturating_sub(1)).try_fold(0.0, |sum, stage| Ok(sum + bytes_of(masked, stage, false)?))
+    let mut stages = (0..masked.len()).filter(|stage| masked.needs_reset(*stage));
+    stages.try_fold(0.0, |sum, stage| Ok(sum + bytes_of(masked, stage, false)?))
 }
 
 /// Moves into the enclave; what is done to ciphertexts is left out.

@@ -148,7 +148,7 @@ fn features(run: &mut Run) -> Outcome {
     let mut clippy = cargo(&run.root);
     clippy.arg("clippy").args(WITH_FEATURES).args(["--all-features", "--all-targets", "--", "-D", "warnings"]);
     let mut tests = cargo(&run.root);
-    tests.arg("test").args(WITH_FEATURES).args(["--all-features", "--test", "snp"]);
+    tests.arg("test").args(WITH_FEATURES).args(["--all-features", "--test", "snp", "--test", "tdx"]);
     outcome(pass(&mut clippy).and_then(|()| run.count(&mut tests)))
 }
 

@@ -9,6 +9,8 @@
 
 use crate::digest::Digest;
 use crate::wire::{Reader, WrongLength};
+use std::fmt;
+use std::str::FromStr;
 
 /// Version of the bytes.
 const VERSION: u8 = 1;
@@ -49,6 +51,61 @@ pub enum OutputPolicy {
     Rounded(u8),
     /// Scores as they are. They tell of the model, and under an approximate scheme of the key.
     Scores,
+}
+
+/// Text that names no output policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected label, top:N (1 to 255), rounded:BITS (1 to 64) or scores")]
+pub struct NotAPolicy;
+
+impl OutputPolicy {
+    /// Whether all that this one tells follows from what `other` tells. Scores give labels, but rounded ones have ties: they give no more than the first.
+    pub fn tells_at_most(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Label, _) | (_, Self::Scores) => true,
+            (Self::Top(count), other) if count <= 1 => Self::Label.tells_at_most(other),
+            (Self::Top(count), Self::Top(most)) => count <= most,
+            (Self::Rounded(bits), Self::Rounded(most)) => bits <= most,
+            _ => false,
+        }
+    }
+
+    /// Its numbers are in their ranges.
+    fn check(self) -> Result<(), ConfigurationError> {
+        match self {
+            Self::Top(0) => Err(ConfigurationError::Range("at least one label")),
+            Self::Rounded(0 | 65..) => Err(ConfigurationError::Range("1 to 64 bits of a score")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for OutputPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Label => f.write_str("label"),
+            Self::Top(count) => write!(f, "top:{count}"),
+            Self::Rounded(bits) => write!(f, "rounded:{bits}"),
+            Self::Scores => f.write_str("scores"),
+        }
+    }
+}
+
+impl FromStr for OutputPolicy {
+    type Err = NotAPolicy;
+
+    /// Reads what [`Display`](fmt::Display) writes.
+    fn from_str(text: &str) -> Result<Self, NotAPolicy> {
+        let number = |text: &str| text.parse().map_err(|_| NotAPolicy);
+        let policy = match (text, text.split_once(':')) {
+            ("label", _) => Self::Label,
+            ("scores", _) => Self::Scores,
+            (_, Some(("top", count))) => Self::Top(number(count)?),
+            (_, Some(("rounded", bits))) => Self::Rounded(number(bits)?),
+            _ => return Err(NotAPolicy),
+        };
+        policy.check().map(|()| policy).map_err(|_| NotAPolicy)
+    }
 }
 
 /// Who sends a step's message.
@@ -217,11 +274,7 @@ impl Configuration {
         if self.rounds == 0 {
             return Err(ConfigurationError::Range("at least one round"));
         }
-        match self.output {
-            OutputPolicy::Top(0) => Err(ConfigurationError::Range("at least one label")),
-            OutputPolicy::Rounded(0 | 65..) => Err(ConfigurationError::Range("1 to 64 bits of a score")),
-            _ => Ok(()),
-        }
+        self.output.check()
     }
 
     /// The digest that evidence names.
@@ -243,4 +296,35 @@ fn decode_step(reader: &mut Reader<'_>) -> Result<Step, ConfigurationError> {
         _ => Err(ConfigurationError::Unknown("form of a size")),
     };
     Ok(Step { from, kind, request: size()?, reply: size()? })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+    use super::*;
+
+    #[test]
+    fn a_policy_comes_back_from_its_text_and_other_text_is_none() {
+        for policy in [OutputPolicy::Label, OutputPolicy::Top(3), OutputPolicy::Rounded(64), OutputPolicy::Scores] {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        for wrong in ["", "labels", "top", "top:", "top:0", "top:256", "rounded:0", "rounded:65", "rounded:-1", "Label"]
+        {
+            assert_eq!(wrong.parse::<OutputPolicy>(), Err(NotAPolicy), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_policy_tells_at_most_what_follows_from_the_other() {
+        use OutputPolicy::{Label, Rounded, Scores, Top};
+        let order = [(Label, Label), (Top(1), Label), (Top(2), Top(3)), (Rounded(2), Rounded(2)), (Label, Rounded(1))];
+        assert!(order.iter().all(|(less, more)| less.tells_at_most(*more)));
+        assert!([Label, Top(9), Rounded(64), Scores].iter().all(|policy| policy.tells_at_most(Scores)));
+        for (more, less) in [(Top(2), Label), (Top(4), Top(3)), (Rounded(3), Rounded(2)), (Top(2), Rounded(9))] {
+            assert!(!more.tells_at_most(less), "{more} {less}");
+        }
+        for less in [Label, Top(200), Rounded(64)] {
+            assert!(!Scores.tells_at_most(less), "{less}");
+        }
+    }
 }

@@ -231,7 +231,7 @@ fn signed_bytes(measurement: &Measurement, report_data: &[u8; 64]) -> Vec<u8> {
 }
 
 /// What vouches for measurement and report data: the platform, seen from inside.
-pub trait Attester {
+pub trait Attester: Send {
     /// The proof for these report data; the platform adds the measurement by itself.
     fn prove(&self, measurement: &Measurement, report_data: &[u8; 64]) -> Proof;
 }

@@ -16,6 +16,7 @@
 //! | [`inproc`] | an enclave without any isolation, for tests |
 //! | [`seal`] | state for the same enclave later |
 //! | `snp` | attestation reports of AMD SEV-SNP, with the feature of that name; untested on hardware |
+//! | `tdx` | quotes of Intel TDX, likewise |
 //!
 //! A session, from the client's first word to its result:
 //!
@@ -49,6 +50,8 @@ pub mod seal;
 pub mod session;
 #[cfg(feature = "snp")]
 pub mod snp;
+#[cfg(feature = "tdx")]
+pub mod tdx;
 pub mod verify;
 mod wire;
 

@@ -12,7 +12,7 @@
 //! | [`images`] | pictures of digits in: `idx` and PNG, brought into the form that a network was trained on |
 //! | [`memory`] | an allocator for large objects: huge pages, and nothing kept that nobody uses |
 //! | [`onnx`] | networks from ONNX files and back |
-//! | [`process`] | this executable started again as a server, and a search of a process's memory |
+//! | [`process`] | this executable: its digest, and itself started again as a server; a search of a process's memory |
 //! | [`run`] | a checked plan, carried out by threads and a tier |
 //! | [`store`] | a disk tier: objects that leave memory and come back |
 //! | [`tsv`] | keys and counts from a table of text |

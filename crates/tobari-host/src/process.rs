@@ -1,4 +1,4 @@
-//! This executable started again as a separate process, and a search of a process's memory.
+//! This executable started again as a separate process, its digest, and a search of a process's memory.
 //!
 //! Every separate process of Tobari (the blind server of a demonstration, say) is the same executable with other
 //! arguments, so that there is one thing to build, ship and measure.
@@ -11,6 +11,7 @@ pub use memory::{MIN_NEEDLE_BYTES, MemorySearch, process_memory_contains};
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -18,6 +19,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+use tobari_enclave::{Digest, Digester};
 
 /// How the line begins by which a server says where it listens, e.g. `{"listening":"http://127.0.0.1:43211"}`.
 pub const ANNOUNCEMENT_PREFIX: &str = "{\"listening\":\"";
@@ -28,6 +30,24 @@ const MAX_LINE_BYTES: u64 = 4096;
 const KEPT_STDERR_BYTES: usize = 1 << 16;
 /// How long a dead child's last words are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// SHA-256 of the file that this process runs: what an enclave of the same executable is measured by.
+///
+/// # Errors
+/// What the system says.
+pub fn executable_digest() -> io::Result<Digest> {
+    // the file may have been replaced since it was started; Linux still has the one that runs
+    let own = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
+    let (mut file, mut digester, mut piece) = (File::open(own)?, Digester::new(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(digester.finish()),
+            Ok(count) => digester.update(&piece[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
 
 /// Where a child's standard error goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

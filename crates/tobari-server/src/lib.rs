@@ -34,10 +34,12 @@ mod session;
 mod stop;
 pub mod sum;
 mod tls;
+mod tokens;
 
 pub use connect::connect;
 pub use fingerprint::{Fingerprint, NotAFingerprint};
-pub use infer::{InferError, InferOptions, ModelSource};
+pub use infer::{EnclaveOptions, EnclaveTold, InferError, InferOptions, ModelSource};
 pub use options::{ServerLimits, ServerOptions, Tls};
-pub use search::{HiddenOptions, SearchError, SearchOptions, token_hash};
+pub use search::{HiddenOptions, SearchError, SearchOptions};
 pub use serve::{BlindServer, ServerError, bind};
+pub use tokens::{TokensError, token_hash};

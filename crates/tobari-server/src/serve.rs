@@ -25,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     Fingerprint, ServerLimits, ServerOptions,
-    infer::{Infer, InferError},
+    infer::{EnclaveTold, Infer, InferError},
     rooms::Rooms,
     search::{Search, SearchError},
     session::{MAX_MESSAGE_BYTES, session},
@@ -107,6 +107,11 @@ impl BlindServer {
         self.tls.as_ref().map(|tls| tls.fingerprint)
     }
 
+    /// What is to be said of its enclaves, one for each model that has one.
+    pub fn enclaves(&self) -> Vec<EnclaveTold> {
+        self.infer.as_ref().map(Infer::enclaves).unwrap_or_default()
+    }
+
     /// Serves until `shutdown` is done; then every room ends and every member is told, within the limits' grace.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let limits = self.options.limits;
@@ -115,6 +120,9 @@ impl BlindServer {
         let rooms = Rooms::new(self.options.floor, limits, stopped.clone());
         if let Some(search) = self.search.clone() {
             tokio::spawn(search.keep_up(stopped.clone()));
+        }
+        if let Some(infer) = &self.infer {
+            tokio::spawn(infer.keep_up(stopped.clone()));
         }
         let door = Door {
             app: routes(rooms, self.search.as_ref(), self.infer.as_ref()),

@@ -38,7 +38,18 @@ const PURE_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("tobari-plan", &["serde", "thiserror"]),
     (
         "tobari-enclave",
-        &["chacha20poly1305", "ed25519-dalek", "hkdf", "hpke", "p384", "rand_core", "sha2", "thiserror", "zeroize"],
+        &[
+            "chacha20poly1305",
+            "ed25519-dalek",
+            "hkdf",
+            "hpke",
+            "p256",
+            "p384",
+            "rand_core",
+            "sha2",
+            "thiserror",
+            "zeroize",
+        ],
     ),
     (
         "tobari-apps",

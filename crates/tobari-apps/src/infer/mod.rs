@@ -60,7 +60,7 @@ pub mod simulate;
 pub mod train;
 
 pub use bytes::{ModelBytesError, fuzz_model};
-pub use guarded::fuzz_setup;
+pub use guarded::{fuzz_offer, fuzz_setup};
 pub use holder::fuzz_kept;
 pub use messages::fuzz_messages;
 pub use model::{Map, Model, ModelError, Stage, Volume};

@@ -14,10 +14,14 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {
     let version = env!("CARGO_PKG_VERSION");
     let (backend, lattices) = (Curve::Secp256k1.backend(), RingKernels::best().name);
     let threads = tobari_host::threads::available();
+    let executable = tobari_host::process::executable_digest()?.to_string();
     if arguments.json {
-        output::json(&json!({ "tobari": version, "backend": backend, "lattices": lattices, "threads": threads }))?;
+        output::json(&json!({
+            "tobari": version, "backend": backend, "lattices": lattices, "threads": threads, "executable": executable,
+        }))?;
     } else {
         output::result(format!("tobari {version}, arithmetic: {backend} for curves, {lattices} for lattices"));
+        output::result(format!("executable (SHA-256): {executable}"));
         output::result("curves of `tobari call` (security in bits, against Pollard's rho):");
     }
     for (name, curve) in Curve::PAPER_NAMES {

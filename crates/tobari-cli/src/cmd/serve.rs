@@ -5,8 +5,11 @@ use crate::cmd::search::ServeSearchArguments;
 use crate::output::{self, Failure};
 use serde_json::json;
 use std::process::ExitCode;
-use tobari_server::{BlindServer, InferOptions, SearchOptions, ServerOptions, Tls};
+use tobari_server::{BlindServer, EnclaveOptions, EnclaveTold, InferOptions, SearchOptions, ServerOptions, Tls};
 use tokio::io::AsyncReadExt;
+
+/// What is said of an enclave without hardware.
+const SIMULATED: &str = "warning: the enclave is SIMULATED: a process of this machine that no hardware protects; whoever runs this server can read the images, and clients take its evidence only with --accept-simulated";
 
 /// Serves until it is told to stop.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
@@ -73,26 +76,49 @@ fn infer_options(arguments: &ServeArguments) -> Option<InferOptions> {
         return None;
     }
     let mut options = InferOptions::new(infer.models.clone());
-    (options.layout, options.set) = (infer.infer_layout.clone(), infer.infer_set.clone());
+    options.layout.clone_from(&infer.infer_layout);
+    options.set = infer.infer_set.clone().unwrap_or(options.set);
     (options.tokens, options.open, options.data) = (search.tokens.clone(), search.open, search.data.clone());
     options.key_bytes = infer.infer_keys.unwrap_or(options.key_bytes);
     options.queue = infer.max_images.map_or(options.queue, |images| images as usize);
+    options.enclave = infer.infer_enclave.map(|combination| {
+        let mut enclave = EnclaveOptions::new(combination);
+        enclave.set.clone_from(&infer.infer_set);
+        enclave.sessions = infer.enclave_sessions.unwrap_or(enclave.sessions);
+        enclave.images = infer.enclave_images.unwrap_or(enclave.images);
+        enclave.tells = infer.tells.unwrap_or(enclave.tells);
+        enclave
+    });
     Some(options)
 }
 
 fn announce(server: &BlindServer, arguments: &ServeArguments) -> Result<(), Failure> {
     let fingerprint = server.certificate_fingerprint().map(|fingerprint| fingerprint.to_string());
+    let enclaves = server.enclaves();
+    if !enclaves.is_empty() {
+        output::say(SIMULATED);
+    }
     if arguments.json {
         // the first key is the one by which a parent process knows the line
-        let line = match &fingerprint {
-            Some(fingerprint) => json!({ "listening": server.url(), "tls_fingerprint": fingerprint }),
-            None => json!({ "listening": server.url() }),
-        };
+        let mut line = json!({ "listening": server.url() });
+        if let Some(fingerprint) = fingerprint {
+            line["tls_fingerprint"] = fingerprint.into();
+        }
+        if !enclaves.is_empty() {
+            line["simulated_enclaves"] = json!(enclaves); // whose name comes after it
+        }
         return output::json(&line);
     }
     output::result(format!("listening on {}", server.url()));
     if let Some(fingerprint) = fingerprint {
         output::result(format!("certificate fingerprint (SHA-256): {fingerprint}"));
+    }
+    for enclave in &enclaves {
+        let EnclaveTold { model, combination, set, sessions, images, tells, measurement, .. } = enclave;
+        let mebibytes = enclave.session_bytes.div_ceil(1 << 20);
+        output::result(format!(
+            "enclave of {model} (SIMULATED): {combination}, {set}, tells {tells}; {sessions} sessions of {images} images, {mebibytes} MiB each; measurement {measurement}"
+        ));
     }
     if arguments.search.open {
         output::say("warning: anybody may ask who reaches this address, and budgets hold nobody");

@@ -53,6 +53,8 @@ pub struct Server {
     pub url: String,
     /// The fingerprint of its certificate, if it has one.
     pub fingerprint: Option<String>,
+    /// All that it said when it began to listen.
+    pub announced: serde_json::Value,
 }
 
 impl Server {
@@ -65,7 +67,7 @@ impl Server {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let announced: serde_json::Value = serde_json::from_str(&line).unwrap();
         let text = |key: &str| announced[key].as_str().map(str::to_owned);
-        Self { child, url: text("listening").unwrap(), fingerprint: text("tls_fingerprint") }
+        Self { child, url: text("listening").unwrap(), fingerprint: text("tls_fingerprint"), announced }
     }
 
     /// The address without the scheme.

@@ -4,14 +4,13 @@ use super::memory::Shared;
 use super::protocol::{self, Frame};
 use super::ring::{Lane, Patience, Receiver, Sender};
 use super::sandbox::{self, NOT_STARTED, end_now};
+use crate::process::executable_digest;
 use rand_core::{CryptoRng, Rng, UnwrapErr};
-use std::io::{self, Read};
+use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use tobari_enclave::{
-    Configuration, Digest, Digester, Handler, Inside, Protection, Protections, Refused, SimulatedPlatform, State,
-};
+use tobari_enclave::{Configuration, Handler, Inside, Protection, Protections, Refused, SimulatedPlatform, State};
 
 /// Randomness of the system, and of nothing else.
 type SystemRandom = UnwrapErr<getrandom::SysRng>;
@@ -65,7 +64,7 @@ where
             return Err(malformed());
         }
     };
-    let executable = digest_of_this_executable()?;
+    let executable = executable_digest()?;
     let own_memory = sandbox::own_memory();
     if namespaces && sandbox::unshare(&mut protections) {
         let told = |process| shared.counter(protocol::INSIDE_PROCESS).store(process, SeqCst);
@@ -118,18 +117,4 @@ fn checked_randomness() -> Option<SystemRandom> {
     }
     let sound = draws[0] != draws[1] && draws.iter().all(|draw| *draw != [0; 32]);
     sound.then_some(rng)
-}
-
-/// SHA-256 of the file that this process runs.
-pub(super) fn digest_of_this_executable() -> io::Result<Digest> {
-    let mut file = std::fs::File::open("/proc/self/exe")?;
-    let (mut digester, mut piece) = (Digester::new(), vec![0; 1 << 20]);
-    loop {
-        match file.read(&mut piece) {
-            Ok(0) => return Ok(digester.finish()),
-            Ok(count) => digester.update(&piece[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }

@@ -1,10 +1,10 @@
 //! The host's half: starts the process, sends and receives, and notices its end.
 
-use super::inside::digest_of_this_executable;
 use super::memory::Shared;
 use super::protocol::{self, Frame};
 use super::ring::{Broken, Lane, Patience, Receiver, Sender};
 use super::sandbox::{BY_SIGNAL, NOT_STARTED, PANICKED};
+use crate::process::executable_digest;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -266,7 +266,7 @@ fn this_executable() -> io::Result<Digest> {
     if let Some(digest) = *known {
         return Ok(digest);
     }
-    let digest = digest_of_this_executable()?;
+    let digest = executable_digest()?;
     *known = Some(digest);
     Ok(digest)
 }

@@ -93,8 +93,21 @@ impl HttpConnection {
     /// # Errors
     /// [`ConnectError`] if there is no reply; it is not known then whether the server has read the request.
     pub async fn send(&mut self, request: HttpRequest) -> Result<HttpReply, ConnectError> {
+        let method = if request.body.is_some() { Method::POST } else { Method::GET };
+        self.ask(method, request).await
+    }
+
+    /// The same as a DELETE, whose body is left out.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn delete(&mut self, request: HttpRequest) -> Result<HttpReply, ConnectError> {
+        self.ask(Method::DELETE, HttpRequest { body: None, ..request }).await
+    }
+
+    async fn ask(&mut self, method: Method, request: HttpRequest) -> Result<HttpReply, ConnectError> {
         let waited = request.patience;
-        let reply = timeout(waited, self.reply(request)).await;
+        let reply = timeout(waited, self.reply(method, request)).await;
         let reply = reply.unwrap_or(Err(ConnectError::Timeout { what: "reply", waited }));
         if reply.is_err() {
             self.sender = None;
@@ -102,7 +115,7 @@ impl HttpConnection {
         reply
     }
 
-    async fn reply(&mut self, asked: HttpRequest) -> Result<HttpReply, ConnectError> {
+    async fn reply(&mut self, method: Method, asked: HttpRequest) -> Result<HttpReply, ConnectError> {
         let open = match self.sender.take() {
             Some(mut sender) => sender.ready().await.is_ok().then_some(sender),
             None => None,
@@ -113,7 +126,6 @@ impl HttpConnection {
         };
         let target = &self.client.target;
         self.sent += asked.body.as_ref().map_or(0, |body| body.len() as u64);
-        let method = if asked.body.is_some() { Method::POST } else { Method::GET };
         let mut request = Request::new(asked.body.map_or_else(Body::empty, Body::from));
         *request.method_mut() = method;
         let wrong = |what| ConnectError::Url { url: target.authority.clone(), what };

@@ -110,7 +110,7 @@ fn run(served: &Served, ring: &Keyring, bytes: &[u8]) -> Result<Vec<u8>, Reply> 
     Ok(messages::encode_answer(&answer))
 }
 
-fn octets(bytes: Bytes) -> Response {
+pub(super) fn octets(bytes: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response()
 }
 
@@ -133,7 +133,7 @@ fn refused(error: &ServeError) -> Reply {
 }
 
 /// What was found, or the refusal once a little of the body is read.
-async fn or_drain<A, B>(found: Result<(A, B), Reply>, body: Body) -> Result<(A, (B, Body)), Reply> {
+pub(super) async fn or_drain<A, B>(found: Result<(A, B), Reply>, body: Body) -> Result<(A, (B, Body)), Reply> {
     match found {
         Ok((a, b)) => Ok((a, (b, body))),
         Err(reply) => {
@@ -144,7 +144,7 @@ async fn or_drain<A, B>(found: Result<(A, B), Reply>, body: Body) -> Result<(A, 
 }
 
 /// A place among those who are in the house.
-async fn place(places: &Semaphore, body: Body) -> Result<(SemaphorePermit<'_>, Body), Reply> {
+pub(super) async fn place(places: &Semaphore, body: Body) -> Result<(SemaphorePermit<'_>, Body), Reply> {
     if let Ok(place) = places.try_acquire() {
         return Ok((place, body));
     }
@@ -155,22 +155,19 @@ async fn place(places: &Semaphore, body: Body) -> Result<(SemaphorePermit<'_>, B
 
 impl Shared {
     /// Whether who asks may.
-    fn enter(&self, headers: &HeaderMap) -> Result<(), Reply> {
+    pub(super) fn enter(&self, headers: &HeaderMap) -> Result<(), Reply> {
         let Some(tokens) = &self.tokens else { return Ok(()) };
-        let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let bearer = value.and_then(|value| value.split_once(' '));
-        let token = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
-        token.and_then(|token| tokens.client(token)).map(|_| ()).ok_or_else(Reply::unknown)
+        tokens.bearer(headers).map(|_| ()).ok_or_else(Reply::unknown)
     }
 
-    fn model(&self, digest: &str) -> Result<(Name, Arc<Served>), Reply> {
+    pub(super) fn model(&self, digest: &str) -> Result<(Name, Arc<Served>), Reply> {
         let found = unhex(digest).and_then(|name| Some((name, Arc::clone(self.models.get(&name)?))));
         let text = "expected the digest of a model that this server has, found another";
         found.ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "model", text))
     }
 
-    /// All of a body, which is to have so many bytes.
-    async fn read(&self, body: Body, expected: usize) -> Result<Bytes, Reply> {
+    /// All of a body, which is to have so many bytes and has no more.
+    pub(super) async fn read(&self, body: Body, expected: usize) -> Result<Bytes, Reply> {
         match timeout(self.options.patience, to_bytes(body, expected)).await {
             Ok(Ok(bytes)) => Ok(bytes),
             Ok(Err(_)) => {

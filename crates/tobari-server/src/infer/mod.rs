@@ -6,11 +6,12 @@
 //!   POST /infer/v1/models/{digest}/keys          a client's evaluation keys; they are called by their SHA-256 from then on
 //!   GET  /infer/v1/models/{digest}/keys/{hash}   204 where the server has these keys, 404 where it has not
 //!   POST /infer/v1/models/{digest}/answers       a question; the answer is the body. Tobari-Key: SHA-256 of the keys
+//!   …    /infer/v1/models/{digest}/enclave…      an enclave for clients that verify it (the module `enclave` has the routes)
 //! ```
 //!
 //! A refusal is a status, one line of text, and a word for programs in the header `Tobari-Refusal`, as the search has them.
 //!
-//! **What the server holds.** Models, and evaluation keys: public material that decrypts nothing. It has no option, file or message that could bring it a secret key. Who has a
+//! **What the server holds.** Models, and evaluation keys: public material that decrypts nothing. It has no option, file or message that could bring it a secret key; keys of enclaves are born in them, and a simulated one keeps nothing from whoever runs it. Who has a
 //! model's weights is who runs the server; a client sees the shape of a layout and what it decrypts ([`tobari_apps::infer::server`] says what that tells).
 //!
 //! **Who is who.** With a file of tokens, only who has one is served. Without, anybody on this machine, unless the options say otherwise. Keys belong to nobody: their name
@@ -22,13 +23,15 @@
 //! **What is kept.** Keys in memory, within a limit of bytes that is reserved before a body is decoded, and with a data folder on the disk, too ([`store`]), so that a new start knows them. Where the limit
 //! is reached, further keys are refused (507) until the operator gives more or removes files.
 
+mod enclave;
 mod handle;
 mod models;
 mod store;
 
 use crate::{
     cpu::Cpu,
-    search::{SearchError, tokens::Tokens},
+    stop::Stop,
+    tokens::{Tokens, TokensError},
 };
 use axum::{
     Router,
@@ -37,6 +40,7 @@ use axum::{
 use models::Served;
 use std::{
     collections::{BTreeMap, HashMap},
+    future::Future,
     net::IpAddr,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -46,6 +50,7 @@ use store::Store;
 use tobari_apps::infer::{ready::SET, server::Keyring};
 use tokio::sync::Semaphore;
 
+pub use enclave::{EnclaveOptions, EnclaveTold};
 pub use models::ModelSource;
 
 /// Uploads of keys that are read at once.
@@ -77,6 +82,8 @@ pub struct InferOptions {
     pub queue: usize,
     /// Time to send a request's body.
     pub patience: Duration,
+    /// An enclave for each model, if there is to be one.
+    pub enclave: Option<EnclaveOptions>,
 }
 
 impl InferOptions {
@@ -93,6 +100,7 @@ impl InferOptions {
             weight_bytes: 1 << 30,
             queue: 16,
             patience: Duration::from_secs(60),
+            enclave: None,
         }
     }
 }
@@ -127,7 +135,7 @@ pub enum InferError {
     Open(IpAddr),
     /// What is wrong with the file of tokens.
     #[error(transparent)]
-    Tokens(#[from] SearchError),
+    Tokens(#[from] TokensError),
 }
 
 impl InferError {
@@ -199,6 +207,21 @@ impl Infer {
             .route("/infer/v1/models/{digest}/keys", post(handle::register))
             .route("/infer/v1/models/{digest}/keys/{hash}", get(handle::known))
             .route("/infer/v1/models/{digest}/answers", post(handle::answer))
+            .merge(enclave::routes())
             .with_state(self.clone())
+    }
+
+    /// What is to be said of its enclaves.
+    pub(crate) fn enclaves(&self) -> Vec<EnclaveTold> {
+        self.houses().map(|house| house.told().clone()).collect()
+    }
+
+    /// Ends sessions of enclaves that nobody uses, until the server stops.
+    pub(crate) fn keep_up(&self, stopped: Stop) -> impl Future<Output = ()> + Send + use<> {
+        enclave::keep_up(self.houses().cloned().collect(), stopped)
+    }
+
+    fn houses(&self) -> impl Iterator<Item = &Arc<enclave::House>> {
+        self.shared.models.values().filter_map(|served| served.enclave.as_ref())
     }
 }

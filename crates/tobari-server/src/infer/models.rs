@@ -1,6 +1,6 @@
 //! Files of models, and what they become while they are served.
 
-use super::{InferError, InferOptions, Name};
+use super::{InferError, InferOptions, Name, enclave::House};
 use crate::search::hex;
 use axum::body::Bytes;
 use serde_json::{Value, json};
@@ -86,6 +86,8 @@ pub(super) struct Served {
     pub(super) card: Bytes,
     /// The same for people and for the list.
     pub(super) line: Value,
+    /// For clients without keys.
+    pub(super) enclave: Option<Arc<House>>,
 }
 
 /// All of them, by their digests.
@@ -119,7 +121,7 @@ fn serve(source: &ModelSource, model: &Model, set: &NamedSet, options: &InferOpt
     }
     let error = report.last().map_or(0.0, |stage| stage.error) * 2f64.powi(model.logit_bits());
     let layout = service.compiled().layout().name().to_owned();
-    let line = json!({
+    let mut line = json!({
         "name": source.name, "digest": hex(&model.digest()), "image": shape(model.input()), "classes": model.classes(),
         "stages": model.stages().iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>(),
         "layout": layout, "set": set.name, "logit_error": error,
@@ -132,7 +134,17 @@ fn serve(source: &ModelSource, model: &Model, set: &NamedSet, options: &InferOpt
         milliseconds = start.elapsed().as_millis() as u64,
         "a model is ready"
     );
-    Ok(Served { service, keys: (keys, memory), question, card: card.into(), line })
+    let enclave = options.enclave.as_ref().map(|enclave| {
+        House::open((&source.name, model), enclave, options.layout.as_deref(), options.weight_bytes).map(Arc::new)
+    });
+    let enclave = enclave.transpose()?;
+    if let Some(told) = enclave.as_ref().map(|house| house.told()) {
+        line["enclave"] = json!({
+            "evidence": told.evidence, "combination": told.combination, "set": told.set, "layout": told.layout,
+            "tells": told.tells, "sessions": told.sessions, "images": told.images,
+        });
+    }
+    Ok(Served { service, keys: (keys, memory), question, card: card.into(), line, enclave })
 }
 
 fn shape(volume: Volume) -> [usize; 3] {

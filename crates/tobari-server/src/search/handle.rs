@@ -157,9 +157,7 @@ impl Shared {
             let id = text(headers, "tobari-client").and_then(unhex);
             return Ok(id.map(|id| Client { id, name: hex(&id).into() }));
         };
-        let bearer = text(headers, "authorization").and_then(|value| value.split_once(' '));
-        let token = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
-        token.and_then(|token| tokens.client(token)).map(Some).ok_or_else(Reply::unknown)
+        tokens.bearer(headers).map(|name| Some(Client::named(name))).ok_or_else(Reply::unknown)
     }
 
     /// A place among those who are in the house, and the body as it was; whoever is nobody takes none.

@@ -33,9 +33,12 @@ mod handle;
 pub(crate) mod reply;
 mod store;
 mod tables;
-pub(crate) mod tokens;
 
-use crate::{cpu::Cpu, stop::Stop};
+use crate::{
+    cpu::Cpu,
+    stop::Stop,
+    tokens::{Tokens, TokensError},
+};
 use audit::Audit;
 use axum::{
     Router,
@@ -55,11 +58,9 @@ use tobari_apps::search::{
     hidden::numbers::Kind,
     messages::{CLIENT_BYTES, TABLE_BYTES},
 };
-use tokens::Tokens;
 use tokio::sync::Semaphore;
 
 pub use arrange::HiddenOptions;
-pub use tokens::token_hash;
 
 /// Registrations for questions with the place hidden that are read at once.
 const REGISTRATIONS: usize = 4;
@@ -136,6 +137,9 @@ pub enum SearchError {
         "expected a file of tokens to serve searches at {0}, which others reach, or the word that it is open to all; found neither"
     )]
     Open(IpAddr),
+    /// What is wrong with the file of tokens.
+    #[error(transparent)]
+    Tokens(#[from] TokensError),
     /// No key for labels can be drawn.
     #[error("expected random bytes from the system, found none")]
     Randomness,
@@ -158,6 +162,15 @@ impl SearchError {
 pub(crate) struct Client {
     id: [u8; CLIENT_BYTES],
     name: Arc<str>,
+}
+
+impl Client {
+    /// The client whose token has this name: its 16 bytes follow from it.
+    fn named(name: Arc<str>) -> Self {
+        let mut id = [0; CLIENT_BYTES];
+        id.copy_from_slice(&sha256(&[b"tobari search client ", name.as_bytes()].concat())[..CLIENT_BYTES]);
+        Self { id, name }
+    }
 }
 
 /// What is told of a table.
@@ -291,4 +304,16 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref());
     hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_known_by_its_name_alone() {
+        let [one, same, other] = ["alice", "alice", "bob"].map(|name| Client::named(name.into()));
+        assert_eq!(one.id, same.id);
+        assert_ne!(one.id, other.id);
+    }
 }

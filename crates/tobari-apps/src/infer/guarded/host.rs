@@ -4,7 +4,7 @@ use super::route::{ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, 
 use super::wire;
 use crate::engine::EngineError;
 use crate::infer::program::Input;
-use crate::infer::server::{self, Constants, ServeError, Service};
+use crate::infer::server::{self, Constants, Keyring, ServeError, Service};
 use rand_core::CryptoRng;
 use std::sync::Arc;
 use tobari_core::ckks::{Ciphertext, Evaluator, OperationError, Plaintext};
@@ -131,6 +131,27 @@ impl Host {
         self.work.as_ref().map(|work| &work.service)
     }
 
+    /// Bytes that the keys of a session, and weights under them, take in the process's memory, before there is one.
+    ///
+    /// # Errors
+    /// [`HostError::Serve`] or [`HostError::Engine`].
+    pub fn session_memory(&self) -> Result<u64, HostError> {
+        let Some(Work { service, .. }) = &self.work else { return Ok(0) };
+        let (compiled, mut bytes) = (service.compiled(), service.keyring_memory()?);
+        if compiled.options().encrypted {
+            for input in compiled.constants() {
+                bytes += compiled.shape(service.engine(), input)?.resident;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// A session that was kept by [`HostSession::keep`].
+    pub fn resume(&self, kept: Kept) -> HostSession<'_> {
+        let session = self.work.as_ref().zip(kept.ring).map(|(work, ring)| work.service.resume(&ring));
+        HostSession { host: self, id: kept.id, session, fresh: kept.fresh }
+    }
+
     /// A session that a client has opened: takes its keys from the enclave.
     ///
     /// # Errors
@@ -160,6 +181,13 @@ impl Host {
     }
 }
 
+/// A session without its host: what a server keeps of it between two messages.
+pub struct Kept {
+    id: SessionId,
+    ring: Option<Keyring>,
+    fresh: bool,
+}
+
 /// A session on the process's side: ciphertexts, keys without the secret, and weights.
 pub struct HostSession<'a> {
     host: &'a Host,
@@ -173,6 +201,11 @@ impl HostSession<'_> {
     /// Its number in the enclave.
     pub fn id(&self) -> SessionId {
         self.id
+    }
+
+    /// What is to be kept of it until its next message: [`Host::resume`] takes it up again.
+    pub fn keep(self) -> Kept {
+        Kept { id: self.id, ring: self.session.map(server::Session::into_keys), fresh: self.fresh }
     }
 
     /// Bytes of its keys and weights in the process's memory.

@@ -1,6 +1,6 @@
 //! What runs inside.
 
-use super::route::{ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, Setup, parts, told_bytes};
+use super::route::{ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, Setup, parts, rounding, told_bytes};
 use super::wire;
 use crate::infer::compile::Compiled;
 use crate::infer::layout::Linear;
@@ -103,10 +103,7 @@ impl Guarded {
             }
             OutputPolicy::Top(_) => return Err(Refused),
             OutputPolicy::Rounded(bits) => {
-                let shift = FRACTION_BITS as i32 - self.model.logit_bits() - i32::from(bits);
-                if !(-16..=62).contains(&shift) {
-                    return Err(Refused);
-                }
+                let shift = rounding(&self.model, bits).ok_or(Refused)?;
                 for number in numbers {
                     let rounded = if shift > 0 {
                         (number + ((1 << shift) >> 1)) >> shift

@@ -4,6 +4,7 @@ use crate::engine::{CkksEngine, EngineError};
 use crate::infer::compile::{CompileError, Compiled, Flow, Options};
 use crate::infer::layout::Linear;
 use crate::infer::model::{Map, Model};
+use crate::infer::plain::FRACTION_BITS;
 use crate::infer::precision::Ranges;
 use crate::infer::program::Input;
 use crate::infer::{FixedError, ModelBytesError, ModelError};
@@ -67,6 +68,16 @@ impl Combination {
             Self::MixedPlainReset => "mixed-plain-reset",
             Self::MixedMaskedReset => "mixed-masked-reset",
         }
+    }
+
+    /// The one of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    /// The set of parameters where nothing is said: the fastest, and under masks the one that has room for wide ones.
+    pub fn usual_set(self) -> &'static str {
+        if self == Self::MixedMaskedReset { "infer-r" } else { crate::infer::ready::SET }
     }
 
     /// Whether anything is encrypted.
@@ -176,7 +187,7 @@ impl Route {
     }
 
     /// Reads a route from the beginning; answers what comes after it.
-    fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let [version, place, spare, length, rest @ ..] = bytes else { return None };
         let combination = *Combination::ALL.get(usize::from(*place))?;
         let (name, rest) = rest.split_at_checked(usize::from(*length))?;
@@ -325,6 +336,12 @@ impl Setup {
         let combination = self.route.combination;
         let refused = |expected| Err(RouteError::Output { combination: combination.name(), expected });
         match output {
+            OutputPolicy::Top(count) if usize::from(count) > self.model.classes() => {
+                return refused("at most as many labels as there are classes");
+            }
+            OutputPolicy::Rounded(bits) if rounding(&self.model, bits).is_none() => {
+                return refused("scores rounded to bits that they have");
+            }
             OutputPolicy::Label | OutputPolicy::Top(_) => {}
             _ if combination == Combination::ProcessBoth => return refused("labels, as the host may hand in a weight"),
             OutputPolicy::Scores if combination.is_encrypted() => {
@@ -339,11 +356,10 @@ impl Setup {
             }
         }
         let setup = self.encode();
-        let parameters = Digest::of("tobari infer parameters 1", &[&wire::encode_parameters(&self.parameters)]);
         let configuration = Configuration {
             model: Digest::new(self.model.digest()),
             plan: self.route.digest(),
-            parameters,
+            parameters: parameters_digest(&self.parameters),
             setup: Digest::of_bytes(&setup),
             output,
             max_sessions: sessions,
@@ -427,6 +443,17 @@ pub(super) fn parts(compiled: &Compiled, engine: &CkksEngine) -> Result<Vec<Part
         }
     }
     Ok(parts)
+}
+
+/// The digest that a configuration names as its parameters.
+pub(super) fn parameters_digest(parameters: &LatticeParameters) -> Digest {
+    Digest::of("tobari infer parameters 1", &[&wire::encode_parameters(parameters)])
+}
+
+/// How many of the bits after the point of a last stage's integers are rounded away to leave so many of the logits'; none for more than 62, or for 17 or more that would have to be made up.
+pub(super) fn rounding(model: &Model, bits: u8) -> Option<i32> {
+    let shift = FRACTION_BITS as i32 - model.logit_bits() - i32::from(bits);
+    (-16..=62).contains(&shift).then_some(shift)
 }
 
 /// Bytes of what is told: a byte for each label, eight for each score.

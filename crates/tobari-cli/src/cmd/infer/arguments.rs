@@ -7,8 +7,10 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::str::FromStr;
 use tobari_apps::infer::client::Output;
+use tobari_apps::infer::guarded::Combination;
 use tobari_apps::infer::layout;
 use tobari_apps::infer::ready::SET;
+use tobari_enclave::{Digest, OutputPolicy};
 use tobari_host::files;
 use tobari_server::connect::ClientTls;
 use tobari_server::{Fingerprint, ModelSource};
@@ -25,6 +27,10 @@ pub(crate) enum InferVerb {
     Run(Box<RunArguments>),
     /// Open an answer.
     Decrypt(DecryptArguments),
+    /// Have images classified by a server's enclave, whose evidence is verified before anything is sent. There is no key to make.
+    Ask(Box<AskArguments>),
+    /// Tell what a server's enclave is said to be, and the measurement that its evidence has to show. Nothing is sent.
+    Enclave(EnclaveArguments),
     /// Make a model of an ONNX file.
     Compile(CompileArguments),
     /// Run a model slot by slot in the clear, and tell how precise it will be under encryption.
@@ -184,6 +190,59 @@ pub(crate) struct DecryptArguments {
     pub(crate) json: bool,
 }
 
+/// A combination of process, enclave and encryption, by its name.
+fn combination(name: &str) -> Result<Combination, String> {
+    let names = || Combination::ALL.map(Combination::name).join(", ");
+    Combination::from_name(name).ok_or_else(|| format!("expected one of {}", names()))
+}
+
+/// Which enclave is taken for the right one.
+#[derive(Args)]
+pub(crate) struct TrustedArguments {
+    /// The model by its name or the beginning of its digest, not needed where there is one. A whole digest says which model it must be.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// SHA-256 of a `tobari` file that may run in the enclave (`tobari info` prints it, as `sha256sum` does); may be given again. Without it, that of this very file.
+    #[arg(long = "executable", value_name = "SHA256")]
+    pub(crate) executables: Vec<Digest>,
+    /// What must be done where: enclave-plain, enclave-user-data, enclave-both, process-user-data, process-both, mixed-plain-reset or mixed-masked-reset. Without it, anything is taken, and said.
+    #[arg(long, value_parser = combination, value_name = "NAME")]
+    pub(crate) combination: Option<Combination>,
+    /// The most that may be told of an image: label, top:K, rounded:BITS or scores.
+    #[arg(long, default_value = "label", value_name = "HOW")]
+    pub(crate) tells: OutputPolicy,
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari infer ask`
+#[derive(Args)]
+pub(crate) struct AskArguments {
+    /// PNGs of digits, brought into the form of MNIST; with --index, a file of images (idx, gzip or not). `-` is a PNG on standard input.
+    #[arg(required = true, value_name = "IMAGE")]
+    pub(crate) images: Vec<PathBuf>,
+    /// Which images of one idx file, from 0, with commas between.
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    pub(crate) index: Vec<usize>,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
+    #[command(flatten)]
+    pub(crate) trusted: TrustedArguments,
+    /// Take simulated evidence, which no hardware stands behind: anybody can make it, and whoever runs the server can read the images.
+    #[arg(long)]
+    pub(crate) accept_simulated: bool,
+}
+
+/// `tobari infer enclave`
+#[derive(Args)]
+pub(crate) struct EnclaveArguments {
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
+    #[command(flatten)]
+    pub(crate) trusted: TrustedArguments,
+}
+
 /// `tobari infer compile`
 #[derive(Args)]
 pub(crate) struct CompileArguments {
@@ -238,13 +297,26 @@ pub(crate) struct ServeInferArguments {
     /// Where numbers stand in the slots: `wide` is the fastest, `balanced` takes fewer bytes. Without it, the fastest that takes a model.
     #[arg(long, requires = "models", value_parser = layout::NAMES, value_name = "NAME")]
     pub(crate) infer_layout: Option<String>,
-    /// The set of parameters.
-    #[arg(long, requires = "models", default_value = SET, value_name = "NAME")]
-    pub(crate) infer_set: String,
+    /// The set of parameters. [default: infer-f, and infer-r for an enclave in mixed-masked-reset]
+    #[arg(long, requires = "models", value_name = "NAME")]
+    pub(crate) infer_set: Option<String>,
     /// Bytes of memory for all clients' keys; further ones are refused. [default: 2GiB]
     #[arg(long, requires = "models", value_parser = parse_bytes, value_name = "BYTES")]
     pub(crate) infer_keys: Option<u64>,
     /// Images in the server at once; others are told to come again.
     #[arg(long, requires = "models", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_images: Option<u32>,
+    /// Start an enclave for each model, for clients that verify it (`tobari infer ask`): enclave-plain, enclave-user-data, enclave-both, process-user-data, process-both, mixed-plain-reset or mixed-masked-reset. It is SIMULATED: a process
+    /// of this machine, which whoever runs the server can read.
+    #[arg(long, requires = "models", value_parser = combination, value_name = "COMBINATION")]
+    pub(crate) infer_enclave: Option<Combination>,
+    /// Sessions of an enclave at once; further ones are refused. [default: 8]
+    #[arg(long, requires = "infer_enclave", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) enclave_sessions: Option<u16>,
+    /// Images of a session at most. [default: 100]
+    #[arg(long, requires = "infer_enclave", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) enclave_images: Option<u32>,
+    /// What an enclave tells of an image: label, top:K, rounded:BITS or scores (enclave-plain alone). [default: label]
+    #[arg(long, requires = "infer_enclave", value_name = "HOW")]
+    pub(crate) tells: Option<OutputPolicy>,
 }

@@ -1,6 +1,7 @@
 //! `tobari infer`: an image classified by a server that cannot see it.
 
 mod arguments;
+mod ask;
 mod compile;
 mod files;
 mod image;
@@ -28,6 +29,8 @@ pub(crate) fn run(verb: &InferVerb) -> Result<ExitCode, Failure> {
         InferVerb::Encrypt(arguments) => encrypt(arguments)?,
         InferVerb::Run(arguments) => answer(arguments)?,
         InferVerb::Decrypt(arguments) => decrypt(arguments)?,
+        InferVerb::Ask(arguments) => ask::run(arguments)?,
+        InferVerb::Enclave(arguments) => ask::tell(arguments)?,
         InferVerb::Compile(arguments) => compile::run(arguments)?,
         InferVerb::Simulate(arguments) => simulate::run(arguments)?,
     }

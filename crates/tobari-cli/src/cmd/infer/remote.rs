@@ -66,6 +66,14 @@ impl Remote {
 
     /// A model by its name or the beginning of its digest, or the only one: its digest, and what clients may know of it.
     pub(crate) async fn model(&mut self, wanted: Option<&str>) -> Result<([u8; NAME_BYTES], Card), Failure> {
+        let digest = self.find(wanted).await?;
+        let path = format!("/infer/v1/models/{}", super::hex(&digest));
+        let reply = good(self.send(&path, None, MAX_CARD_BYTES).await?)?;
+        Ok((digest, Card::decode(&reply.body)?))
+    }
+
+    /// The digest of such a model.
+    pub(super) async fn find(&mut self, wanted: Option<&str>) -> Result<[u8; NAME_BYTES], Failure> {
         let reply = good(self.send("/infer/v1", None, MAX_LIST_BYTES).await?)?;
         let list: List = serde_json::from_slice(&reply.body)?;
         let fits = |model: &&Listed| {
@@ -77,12 +85,22 @@ impl Remote {
             let names: Vec<String> = list.models.iter().map(|model| clean(&model.name)).collect();
             return Err(Failure::Work(format!("expected one model that --model names, among: {}", names.join(", "))));
         };
-        let digest = unhex(&model.digest).ok_or_else(|| {
+        unhex(&model.digest).ok_or_else(|| {
             Failure::Work("expected a digest of 64 hexadecimal digits in the server's list, found another".to_owned())
-        })?;
-        let path = format!("/infer/v1/models/{}", super::hex(&digest));
-        let reply = good(self.send(&path, None, MAX_CARD_BYTES).await?)?;
-        Ok((digest, Card::decode(&reply.body)?))
+        })
+    }
+
+    /// The body of a reply to a POST, or to a GET where there is nothing to post.
+    pub(super) async fn body(&mut self, path: &str, body: Option<Vec<u8>>, most: usize) -> Result<Vec<u8>, Failure> {
+        Ok(good(self.send(path, body, most).await?)?.body.to_vec())
+    }
+
+    /// Sends a DELETE; what comes of it is the server's affair.
+    pub(super) async fn delete(&mut self, path: &str) -> Result<(), Failure> {
+        let headers = self.headers.clone();
+        let request = HttpRequest { body: None, path: path.to_owned(), headers, most: 1 << 10, patience: PATIENCE };
+        self.connection.delete(request).await?;
+        Ok(())
     }
 
     /// The answer to a question; the keys are sent first where the server lacks them and the holder is there to make them.

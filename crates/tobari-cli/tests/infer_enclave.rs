@@ -1,0 +1,316 @@
+//! Inference with an enclave over the network: a server, a client that verifies it, and whoever stands in between.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+
+mod enclave_world;
+mod support;
+
+use chacha20::ChaCha20Rng;
+use chacha20::rand_core::SeedableRng;
+use enclave_world::{Between, Client, Place, Way, refused, said, send};
+use serde_json::Value;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use support::{Server, stderr, tobari};
+use tobari_apps::infer::digits::{STYLES, draw};
+use tobari_apps::infer::guarded::{Combination, Told};
+
+fn serve(arguments: &[&str]) -> Server {
+    Server::start(&[&["--infer", "digits", "--infer-enclave"], arguments].concat())
+}
+
+#[test]
+fn every_combination_gives_the_plain_label_and_says_what_was_verified() {
+    let place = Place::new();
+    let labels = place.labels(&[3, 14]);
+    let own: Value = serde_json::from_str(said(&["info", "--json"]).lines().next().unwrap()).unwrap();
+    for combination in Combination::ALL {
+        let name = combination.name();
+        let server = serve(&[name]);
+        let announced = server.announced["simulated_enclaves"][0].clone();
+        assert_eq!((&announced["evidence"], &announced["combination"]), (&"simulated".into(), &name.into()));
+        let words = ["--index", "3,14", "--combination", name, "--json"];
+        let lines = place.ask(&server.url, &words);
+        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.iter().map(|line| line["label"].as_u64().unwrap() as usize).collect::<Vec<_>>(), labels);
+        let verified = &lines[1]["verified"];
+        let set = if combination == Combination::MixedMaskedReset { "infer-r" } else { "infer-f" };
+        for (what, expected) in [
+            ("evidence", "simulated"),
+            ("combination", name),
+            ("set", set),
+            ("tells", "label"),
+            ("measurement", announced["measurement"].as_str().unwrap()),
+            ("executable", own["executable"].as_str().unwrap()),
+        ] {
+            assert_eq!(verified[what], expected, "{name}: {what}");
+        }
+        // what is expected can be known before
+        let told = said(&["infer", "enclave", "--server", &server.url, "--json"]);
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told["expected"][0]["measurement"], verified["measurement"], "{name}");
+        assert_eq!(told["configuration"], verified["configuration"], "{name}");
+        let log = server.stop();
+        assert!(log.contains("warning: the enclave is SIMULATED"), "{log}");
+    }
+}
+
+#[test]
+fn nothing_is_sent_to_an_enclave_that_is_not_what_was_asked_for() {
+    let place = Place::new();
+    // one session: whoever refuses the evidence gives its place back
+    let server = serve(&["enclave-plain", "--tells", "top:3", "--enclave-sessions", "1"]);
+    let paths = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&paths);
+    let between = Between::start(&server.address(), move |path, _, _| seen.lock().unwrap().push(path.to_owned()));
+    let other = "ab".repeat(32);
+    let cases: [(&[&str], &str); 6] = [
+        (&["--tells", "top:3"], "simulated evidence, which anybody can make: --accept-simulated takes it"),
+        (&["--accept-simulated"], "expected an enclave that tells at most label, found one that tells top:3"),
+        (&["--accept-simulated", "--tells", "top:2"], "at most top:2, found one that tells top:3"),
+        (&["--accept-simulated", "--tells", "rounded:9"], "at most rounded:9, found one that tells top:3"),
+        (
+            &["--accept-simulated", "--tells", "top:3", "--executable", &other],
+            "expected the measurement of an allowed executable",
+        ),
+        (
+            &["--accept-simulated", "--tells", "top:3", "--combination", "process-both"],
+            "expected an enclave in the combination process-both, found enclave-plain",
+        ),
+    ];
+    for (words, why) in cases {
+        let text =
+            refused(&[&["infer", "ask", &place.images, "--index", "0", "--server", &between.url], words].concat());
+        assert!(text.contains(why), "{words:?}: {text}");
+    }
+    let wrong = ["infer", "ask", &place.images, "--index", "0", "--server", &between.url, "--model", &other];
+    assert!(refused(&wrong).contains("expected one model that --model names"));
+    {
+        let paths = paths.lock().unwrap();
+        assert!(paths.iter().any(|path| path.ends_with("/report")), "evidence was asked for: {paths:?}");
+        let opened = |path: &&String| path.ends_with("/sessions") || path.ends_with("/images");
+        assert_eq!(paths.iter().find(opened), None, "nothing was sent: {paths:?}");
+    }
+    let told: Value = serde_json::from_str(&place.ask(
+        &between.url,
+        &["--index", "7", "--tells", "top:3", "--executable", &other, "--executable", &own_digest(), "--json"],
+    ))
+    .unwrap();
+    assert_eq!((&told["label"], told["labels"].as_array().unwrap().len()), (&place.labels(&[7])[0].into(), 3));
+    assert_eq!(told["verified"]["executable"], own_digest());
+    // what is told follows the server's policy, in its units
+    let server = serve(&["enclave-plain", "--tells", "rounded:2"]);
+    let told: Value =
+        serde_json::from_str(&place.ask(&server.url, &["--index", "7", "--tells", "rounded:4", "--json"])).unwrap();
+    let scores: Vec<f64> = told["scores"].as_array().unwrap().iter().map(|score| score.as_f64().unwrap()).collect();
+    let plain = tobari_apps::infer::Model::digits().unwrap().forward(&draw(7, &STYLES[0])).unwrap();
+    for (score, plain) in scores.iter().zip(&plain) {
+        assert!((score - plain).abs() < 0.13 && (4.0 * score).fract() == 0.0, "{score} {plain}");
+    }
+}
+
+fn own_digest() -> String {
+    let line = said(&["info", "--json"]);
+    let line: Value = serde_json::from_str(line.lines().next().unwrap()).unwrap();
+    line["executable"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn whoever_stands_in_between_can_break_a_session_and_nothing_else() {
+    let place = Place::new();
+    let server = serve(&["process-user-data", "--enclave-images", "5"]);
+    let kept: Mutex<Option<Vec<u8>>> = Mutex::default();
+    let flip = |body: &mut Vec<u8>, at: usize| {
+        if let Some(byte) = body.get_mut(at) {
+            *byte ^= 1;
+        }
+    };
+    type Rule = Box<dyn Fn(&str, Way, &mut Vec<u8>) + Send + Sync>;
+    let changed = |end: &'static str, way: Way, at: usize| -> Rule {
+        Box::new(move |path, found, body| {
+            if path.ends_with(end) && found == way {
+                flip(body, at);
+            }
+        })
+    };
+    let ended = "the session has ended";
+    let cases: [(Rule, &str); 11] = [
+        (changed("/enclave", Way::Down, 0), "expected the offer of an enclave, version 1"),
+        // in the configuration behind route and parameters: the model, the plan, the setup
+        (changed("/enclave", Way::Down, 80), "expected an enclave for the model"),
+        (changed("/enclave", Way::Down, 110), "of the route that stands beside it"),
+        (changed("/enclave", Way::Down, 180), "expected configuration"),
+        // a configuration with another number of sessions is one, but not the one that evidence names
+        (
+            Box::new(|path, way, body| {
+                if path.ends_with("/enclave") && way == Way::Down {
+                    let mut offer = tobari_apps::infer::guarded::Offer::decode(body).unwrap();
+                    offer.configuration.max_sessions += 1;
+                    *body = offer.encode();
+                }
+            }),
+            "expected configuration",
+        ),
+        (changed("/report", Way::Down, 2), "expected a signature over measurement and report data"),
+        (changed("/report", Way::Up, 0), "expected the nonce of this challenge"),
+        (
+            // the first evidence again and again
+            Box::new(move |path, way, body| {
+                if path.ends_with("/report") && way == Way::Down {
+                    let mut kept = kept.lock().unwrap();
+                    body.clone_from(kept.get_or_insert_with(|| body.clone()));
+                }
+            }),
+            "the evidence was made for somebody else or earlier",
+        ),
+        (changed("/images", Way::Up, 100), ended),
+        (changed("/images", Way::Down, 3), ended),
+        (changed("/answers", Way::Down, 5), ended),
+    ];
+    for (number, (rule, why)) in cases.into_iter().enumerate() {
+        let between = Between::start(&server.address(), rule);
+        let words = ["infer", "ask", &place.images, "--index", "1", "--server", &between.url, "--accept-simulated"];
+        if number == 7 {
+            assert_eq!(said(&words).trim(), place.labels(&[1])[0].to_string(), "the first is its own");
+        }
+        let text = refused(&words);
+        assert!(text.contains(why), "{number}: {text}");
+    }
+    assert_eq!(place.ask(&server.url, &["--index", "1"]).trim(), place.labels(&[1])[0].to_string(), "it still serves");
+}
+
+#[test]
+fn sessions_beyond_the_cap_are_refused_and_the_others_go_on() {
+    let place = Place::new();
+    let server = serve(&["mixed-plain-reset", "--enclave-sessions", "1", "--enclave-images", "2"]);
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let mut client = Client::open(&server, &mut rng).unwrap();
+    let words = ["infer", "ask", &place.images, "--index", "0", "--server", &server.url, "--accept-simulated"];
+    let text = refused(&words);
+    assert!(text.contains("(503)") && text.contains("as many as the enclave allows"), "{text}");
+    for digit in [2, 6] {
+        let pixels = draw(digit, &STYLES[0]);
+        assert_eq!(client.classify(&pixels), Ok(Told::Labels(place.labels(&[digit.into()]))), "it goes on");
+    }
+    // its images are used up, and its place is free
+    assert_eq!(client.classify(&draw(1, &STYLES[0])).unwrap_err().0, 404);
+    assert_eq!(said(&words).trim(), place.labels(&[0])[0].to_string());
+    let text = refused(&[&words[..3], &["--index", "0,1,2"], &words[5..]].concat());
+    assert!(text.contains("expected at most 2 images"), "{text}");
+}
+
+#[test]
+fn an_enclave_that_is_killed_ends_its_sessions_and_the_next_client_is_served() {
+    let place = Place::new();
+    let server = serve(&["process-user-data"]);
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let (mut finds, mut other) = (Client::open(&server, &mut rng).unwrap(), Client::open(&server, &mut rng).unwrap());
+    let pixels = draw(9, &STYLES[0]);
+    let told = Ok(Told::Labels(place.labels(&[9])));
+    assert_eq!((finds.classify(&pixels), other.classify(&pixels)), (told.clone(), told.clone()));
+    let process = server.announced["simulated_enclaves"][0]["process"].to_string();
+    assert!(Command::new("kill").args(["-9", &process]).status().unwrap().success());
+    let (status, text) = finds.classify(&pixels).unwrap_err();
+    assert_eq!(status, 503);
+    assert!(text.contains("killed by signal 9") && text.contains("open another session"), "{text}");
+    for client in [&mut finds, &mut other] {
+        let (status, text) = client.classify(&pixels).unwrap_err();
+        assert_eq!(status, 410);
+        assert!(text.contains("its sessions are lost: open another session"), "{text}");
+    }
+    assert_eq!(place.ask(&server.url, &["--index", "9"]).trim(), place.labels(&[9])[0].to_string());
+    let mut again = Client::open(&server, &mut rng).unwrap();
+    assert_eq!(again.classify(&pixels), told);
+    let log = server.stop();
+    assert!(log.contains("an enclave has ended") && log.contains("an enclave was started anew"), "{log}");
+}
+
+#[test]
+fn malformed_requests_are_refused_by_their_own_words() {
+    let server = serve(&["process-user-data"]);
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let mut good = Client::open(&server, &mut rng).unwrap();
+    let base = good.path.clone();
+    let unknown = format!("{base}/sessions/{}", "0".repeat(32));
+    let no_model = format!("/infer/v1/models/{}/enclave", "0".repeat(64));
+    for (method, path, body, status, word) in [
+        ("POST", format!("{base}/report"), &[0; 31][..], 422, "message"),
+        ("POST", format!("{base}/report"), &[0; 33], 413, "size"),
+        ("POST", format!("{base}/sessions"), &[0; 47], 422, "message"),
+        ("POST", format!("{base}/sessions"), &[0; 48], 404, "session"),
+        ("POST", format!("{base}/sessions"), &[0; 100_000], 413, "size"),
+        ("POST", format!("{unknown}/images"), &[0; 804], 404, "session"),
+        ("POST", format!("{unknown}/images"), &[0; 805], 413, "size"),
+        ("POST", format!("{unknown}/answers"), &[0; 20], 404, "session"),
+        ("POST", format!("{base}/sessions/xyz/images"), &[0; 804], 404, "session"),
+        ("DELETE", unknown.clone(), &[], 404, "session"),
+        ("GET", no_model.clone(), &[], 404, "model"),
+        ("POST", format!("{no_model}/report"), &[0; 32], 404, "model"),
+        ("GET", format!("{base}/report"), &[], 405, ""),
+    ] {
+        let reply = send(&server.address(), method, &path, body);
+        assert_eq!((reply.status, reply.word.as_str()), (status, word), "{method} {path}: {}", reply.text());
+    }
+    let pixels = draw(4, &STYLES[0]);
+    assert_eq!(good.classify(&pixels), Ok(Told::Labels(vec![4])), "it is still up");
+    // a frame that comes twice ends the session
+    let frame = good.asker.image(&pixels).unwrap();
+    assert_eq!(good.send("images", &frame).status, 200);
+    assert_eq!(good.send("images", &frame).status, 409);
+    assert_eq!(good.send("images", &frame).status, 404);
+
+    let plain = Server::start(&["--infer", "digits"]);
+    assert_eq!(send(&plain.address(), "GET", &base, &[]).word, "enclave");
+    for wrong in [
+        &["serve", "--infer-enclave", "enclave-plain"][..],
+        &["serve", "--infer", "digits", "--infer-enclave", "enclave"],
+        &["serve", "--infer", "digits", "--tells", "label"],
+        &["serve", "--infer", "digits", "--infer-enclave", "enclave-plain", "--enclave-sessions", "0"],
+        &["serve", "--infer", "digits", "--infer-enclave", "enclave-plain", "--tells", "top:0"],
+        &["infer", "ask", "image.png"],
+        &["infer", "ask", "--server", "http://127.0.0.1:1"],
+        &["infer", "ask", "image.png", "--server", "http://127.0.0.1:1", "--executable", "abc"],
+    ] {
+        assert_ne!(tobari(wrong).status.code(), Some(0), "{wrong:?}");
+    }
+    for (tells, why) in [("scores", "exact ones of ciphertexts tell the key"), ("top:11", "as there are classes")] {
+        let refused = tobari(&[
+            "serve",
+            "--addr",
+            "127.0.0.1:0",
+            "--infer",
+            "digits",
+            "--infer-enclave",
+            "process-user-data",
+            "--tells",
+            tells,
+        ]);
+        assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
+}
+
+#[test]
+fn no_pixel_is_in_the_servers_memory_or_log_and_an_enclave_asks_for_tokens_as_the_rest_does() {
+    let place = Place::new();
+    let token: Value = serde_json::from_str(&said(&["search", "token", "alice", "--json"])).unwrap();
+    let tokens = place.path("tokens");
+    std::fs::write(&tokens, token["line"].as_str().unwrap()).unwrap();
+    let server = serve(&["process-both", "--tokens", &tokens, "--log", "debug"]);
+    let words = ["infer", "ask", &place.images, "--index", "7", "--server", &server.url, "--accept-simulated"];
+    assert!(refused(&words).contains("(401)"));
+    let label = said(&[&words[..], &["--token", token["token"].as_str().unwrap()]].concat());
+    assert_eq!(label.trim(), place.labels(&[7])[0].to_string());
+    let image = draw(7, &STYLES[0]);
+    let ink = image.windows(48).find(|window| window.iter().filter(|pixel| **pixel > 0).count() > 12).unwrap();
+    let doubles: Vec<u8> = ink.iter().flat_map(|pixel| (f64::from(*pixel) / 256.0).to_le_bytes()).collect();
+    let shown = format!("{ink:?}");
+    let canaries = [ink, &doubles, shown.as_bytes()];
+    let present = server.address();
+    let search =
+        tobari_host::process::process_memory_contains(server.pid(), &[&canaries[..], &[present.as_bytes()]].concat())
+            .unwrap();
+    assert_eq!(search.found, [canaries.len()], "only what must be there, of {} bytes", search.searched_bytes);
+    let log = server.stop().into_bytes();
+    assert!(canaries.iter().all(|canary| !log.windows(canary.len()).any(|window| window == *canary)));
+}

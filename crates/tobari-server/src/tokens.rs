@@ -1,0 +1,112 @@
+//! Who may ask: names, and hashes of their tokens.
+//!
+//! One line a client: a name, white space, SHA-256 of the token as 64 hexadecimal digits; lines that are empty or begin with `#` are left out. A client may have several lines,
+//! as while its token changes. Tokens are long and random, so that a hash without salt gives nothing away; they are compared with all lines in a time that does not depend on
+//! which one is right.
+
+use crate::search::{hex, sha256, unhex};
+use axum::http::{HeaderMap, header};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+
+const LIMIT_BYTES: u64 = 1 << 20;
+const MAX_NAME_BYTES: usize = 64;
+
+/// Clients and their tokens' hashes.
+pub(crate) struct Tokens {
+    lines: Vec<([u8; 32], Arc<str>)>,
+}
+
+/// What is wrong with a file of tokens.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {what}", path.display())]
+pub struct TokensError {
+    /// Which.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// SHA-256 of a token, as the file has it.
+pub fn token_hash(token: &str) -> String {
+    hex(&sha256(token.as_bytes()))
+}
+
+impl Tokens {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`TokensError`] for a file that cannot be read, or has a line that is none.
+    pub(crate) fn read(path: &Path) -> Result<Self, TokensError> {
+        let fault = |what: String| TokensError { path: path.to_owned(), what };
+        let bytes = tobari_host::files::read_bounded(path, LIMIT_BYTES).map_err(|error| fault(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| fault("expected text".to_owned()))?;
+        let wrong = |line| format!("line {line}: expected a name and SHA-256 of a token as 64 hexadecimal digits");
+        Self::parse(&text).map_err(|line| fault(wrong(line)))
+    }
+
+    /// Of a file's text; otherwise the number of the line that is none.
+    fn parse(text: &str) -> Result<Self, usize> {
+        let mut lines = Vec::new();
+        for (line, number) in text.lines().zip(1..) {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let mut words = line.split_whitespace();
+            let (name, hash) = (words.next().ok_or(number)?, words.next().and_then(unhex).ok_or(number)?);
+            if words.next().is_some() || name.len() > MAX_NAME_BYTES {
+                return Err(number);
+            }
+            lines.push((hash, name.into()));
+        }
+        Ok(Self { lines })
+    }
+
+    /// Whose token stands in the headers of a request (`Authorization: Bearer`).
+    pub(crate) fn bearer(&self, headers: &HeaderMap) -> Option<Arc<str>> {
+        let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let bearer = value.and_then(|value| value.split_once(' '));
+        let token = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+        token.and_then(|token| self.client(token))
+    }
+
+    /// Whose token it is.
+    fn client(&self, token: &str) -> Option<Arc<str>> {
+        let hash = sha256(token.as_bytes());
+        let mut found = u32::MAX;
+        for (line, index) in self.lines.iter().zip(0u32..) {
+            let same: Choice = line.0.ct_eq(&hash);
+            found.conditional_assign(&index, same);
+        }
+        self.lines.get(found as usize).map(|(_, name)| Arc::clone(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+    use super::*;
+
+    #[test]
+    fn a_token_is_known_by_its_hash_and_gives_the_name_of_its_line() {
+        let text =
+            format!("# who\nalice {}\n\nbob\t{}\nalice {}\n", token_hash("a"), token_hash("b"), token_hash("new"));
+        let tokens = Tokens::parse(&text).unwrap();
+        let names = ["a", "new", "b"].map(|token| tokens.client(token).unwrap());
+        assert_eq!(names.each_ref().map(|name| &**name), ["alice", "alice", "bob"]);
+        let with =
+            |value: &str| tokens.bearer(&[(header::AUTHORIZATION, value.parse().unwrap())].into_iter().collect());
+        assert_eq!(with("bearer  b").as_deref(), Some("bob"));
+        assert!([with("Basic b"), with("b"), tokens.bearer(&HeaderMap::new())].iter().all(Option::is_none));
+        for unknown in ["", "c", "alice", &token_hash("a")] {
+            assert!(tokens.client(unknown).is_none(), "{unknown}");
+        }
+        for wrong in ["alice", "alice abc", &format!("a {} c", token_hash("a")), &format!("a {}0", token_hash("a"))] {
+            assert_eq!(Tokens::parse(&format!("#\n{wrong}")).err(), Some(2), "{wrong}");
+        }
+    }
+}

@@ -29,6 +29,8 @@ pub const TARGETS: &[Target] = &[
     ("search_kept", tobari_apps::search::fuzz_kept),
     ("search_messages", tobari_apps::search::fuzz_messages),
     ("search_table", tobari_apps::search::fuzz_table),
+    ("seal_manifest", tobari_apps::seal::fuzz_seal_manifest),
+    ("seal_stream", tobari_apps::seal::fuzz_seal_stream),
     ("variants", tobari_host::variants::fuzz_variants),
     ("wav", tobari_host::wav::fuzz_wav),
     ("wire", tobari_core::fuzz::wire),

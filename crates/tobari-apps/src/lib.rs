@@ -9,4 +9,5 @@ pub mod call;
 pub mod engine;
 pub mod infer;
 pub mod matrix;
+pub mod seal;
 pub mod search;

@@ -85,6 +85,12 @@ pub(crate) enum Verb {
         #[command(subcommand)]
         verb: InferVerb,
     },
+    /// Folders, files and streams sealed under a key, on all engines of this machine.
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    Seal(Box<crate::cmd::seal::SealArguments>),
+    /// What was sealed, opened.
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    Unseal(crate::cmd::seal::UnsealArguments),
 }
 
 /// What to do in a call.

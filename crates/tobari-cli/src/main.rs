@@ -32,6 +32,10 @@ fn main() -> ExitCode {
         };
         return tobari_host::enclave::run_inside(build);
     }
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    if tobari_host::enclave::is_inside(tobari_host::dispatch::MODULE_VERB) {
+        return tobari_host::dispatch::run_module();
+    }
     let arguments = Arguments::parse(); // exits with status 2 where the call is wrong
     output::start_log(&arguments);
     let done = match arguments.verb {
@@ -44,6 +48,10 @@ fn main() -> ExitCode {
         Verb::Call { verb: CallVerb::Mix(mix) } => cmd::call::mix(&mix),
         Verb::Search { verb } => cmd::search::run(&verb),
         Verb::Infer { verb } => cmd::infer::run(&verb),
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+        Verb::Seal(seal) => cmd::seal::run(&seal),
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+        Verb::Unseal(unseal) => cmd::seal::unseal(&unseal),
     };
     match done {
         Ok(code) => output::ended(code),

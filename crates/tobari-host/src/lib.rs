@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`wav`] | recordings in, recordings out; one rule of conversion to 16 kHz mono 16-bit |
 //! | [`cache`] | measurements, kept for the next run |
+//! | [`dispatch`] | chunks sealed and opened by all engines of this machine: threads, and modules beside them |
 //! | `enclave` | an enclave in a process of its own, without hardware (Linux) |
 //! | [`files`] | whole files, read within a limit and written whole or not at all |
 //! | [`images`] | pictures of digits in: `idx` and PNG, brought into the form that a network was trained on |
@@ -14,6 +15,7 @@
 //! | [`onnx`] | networks from ONNX files and back |
 //! | [`process`] | this executable: its digest, and itself started again as a server; a search of a process's memory |
 //! | [`run`] | a checked plan, carried out by threads and a tier |
+//! | `seal` | folders, files and streams, sealed and opened (Linux) |
 //! | [`store`] | a disk tier: objects that leave memory and come back |
 //! | [`tsv`] | keys and counts from a table of text |
 //! | [`threads`] | a parallel map that keeps order |
@@ -21,6 +23,7 @@
 #![deny(unsafe_code)] // the disk tier's memory and its ring allow it, and say why
 
 pub mod cache;
+pub mod dispatch;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub mod enclave;
 pub mod files;
@@ -29,6 +32,8 @@ pub mod memory;
 pub mod onnx;
 pub mod process;
 pub mod run;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+pub mod seal;
 pub mod store;
 pub mod threads;
 pub mod tsv;

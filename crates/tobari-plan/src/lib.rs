@@ -13,6 +13,7 @@
 pub mod check;
 pub mod clear;
 pub mod cost;
+pub mod dispatch;
 pub mod engine;
 pub mod page;
 pub mod place;

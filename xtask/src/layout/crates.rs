@@ -34,7 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
 /// What the product code of a pure room may depend on outside the workspace: arithmetic, hygiene, errors and text,
 /// nothing that can reach the machine.
 const PURE_DEPENDENCIES: &[(&str, &[&str])] = &[
-    ("tobari-core", &["chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
+    ("tobari-core", &["aes", "chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
     ("tobari-plan", &["serde", "thiserror"]),
     (
         "tobari-enclave",
@@ -53,7 +53,21 @@ const PURE_DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     (
         "tobari-apps",
-        &["chacha20", "curve25519-dalek", "rand_core", "serde", "serde_json", "sha2", "subtle", "thiserror", "zeroize"],
+        &[
+            "aes-gcm",
+            "argon2",
+            "chacha20",
+            "curve25519-dalek",
+            "hkdf",
+            "hmac",
+            "rand_core",
+            "serde",
+            "serde_json",
+            "sha2",
+            "subtle",
+            "thiserror",
+            "zeroize",
+        ],
     ),
     ("tobari-device", &["rand_core", "subtle", "zeroize"]),
 ];

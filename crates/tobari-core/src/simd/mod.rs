@@ -21,6 +21,7 @@
 //! secret goes through `opaque`. [`FixedBase`](crate::curve::FixedBase) says why secret scalars meet that case with negligible
 //! probability only.
 
+pub mod aes;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

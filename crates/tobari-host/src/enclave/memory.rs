@@ -17,7 +17,7 @@ const LINE: usize = 64;
 ///
 /// The other side may change any byte at any time, and is not trusted to keep to the protocol. So this memory is only ever seen as atomic integers,
 /// and everything read from it is checked before it is used. Its length is sealed: neither side can cut it short under the other.
-pub(super) struct Shared {
+pub(crate) struct Shared {
     address: NonNull<u8>,
     ring_bytes: usize,
 }
@@ -29,7 +29,7 @@ unsafe impl Sync for Shared {}
 
 impl Shared {
     /// New memory with two rings of `ring_bytes`, a power of two of at least a page, and the file that stands for it.
-    pub(super) fn create(ring_bytes: usize) -> io::Result<(Self, OwnedFd)> {
+    pub(crate) fn create(ring_bytes: usize) -> io::Result<(Self, OwnedFd)> {
         if !ring_bytes.is_power_of_two() || !(CONTROL_BYTES..=1 << 30).contains(&ring_bytes) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected rings of 2^12 to 2^30 bytes"));
         }
@@ -40,7 +40,7 @@ impl Shared {
     }
 
     /// The memory behind a file that another process made by [`Shared::create`].
-    pub(super) fn attach(file: impl AsFd) -> io::Result<Self> {
+    pub(crate) fn attach(file: impl AsFd) -> io::Result<Self> {
         let not_ours =
             || io::Error::new(io::ErrorKind::InvalidInput, "expected sealed shared memory on standard input");
         let seals = fcntl_get_seals(&file).map_err(|_| not_ours())?;
@@ -63,7 +63,7 @@ impl Shared {
     }
 
     /// Ring 0 or 1, as words.
-    pub(super) fn ring(&self, ring: usize) -> &[AtomicU64] {
+    pub(crate) fn ring(&self, ring: usize) -> &[AtomicU64] {
         let start = CONTROL_BYTES + (ring & 1) * self.ring_bytes;
         // SAFETY: `start` is inside the mapping: it has a control page and two rings.
         let start = unsafe { self.address.add(start) };
@@ -73,7 +73,7 @@ impl Shared {
     }
 
     /// Counter `index`, below 32, each on a cache line of its own.
-    pub(super) fn counter(&self, index: usize) -> &AtomicU64 {
+    pub(crate) fn counter(&self, index: usize) -> &AtomicU64 {
         // SAFETY: 32 lines of 64 bytes are the first half of the control page.
         let place = unsafe { self.address.add((index % (BELLS_AT / LINE)) * LINE) };
         // SAFETY: inside the mapping, aligned, any bits are a word, and atomics may be changed by others. Bells are elsewhere.
@@ -81,7 +81,7 @@ impl Shared {
     }
 
     /// Bell `index`, below 32: a word that a process can sleep on.
-    pub(super) fn bell(&self, index: usize) -> &AtomicU32 {
+    pub(crate) fn bell(&self, index: usize) -> &AtomicU32 {
         // SAFETY: 32 lines of 64 bytes are the second half of the control page.
         let place = unsafe { self.address.add(BELLS_AT + (index % (BELLS_AT / LINE)) * LINE) };
         // SAFETY: inside the mapping, aligned, any bits are a word, and atomics may be changed by others. Counters are elsewhere.

@@ -45,12 +45,12 @@
 //! | `protocol` | what the two say |
 
 #[allow(unsafe_code, reason = "maps memory that another process shares; its file says why each block is sound")]
-mod memory;
-mod process;
-mod protocol;
-mod ring;
+pub(crate) mod memory;
+pub(crate) mod process;
+pub(crate) mod protocol;
+pub(crate) mod ring;
 #[allow(unsafe_code, reason = "system calls that no safe interface has: each says why it is sound")]
-mod sandbox;
+pub(crate) mod sandbox;
 
 mod inside;
 

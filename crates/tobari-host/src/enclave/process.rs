@@ -56,13 +56,13 @@ impl Options {
 
 /// What is known of a process that has ended, or is still running.
 #[derive(Default)]
-struct Fate {
-    ended: AtomicBool,
+pub(crate) struct Fate {
+    pub(crate) ended: AtomicBool,
     how: Mutex<String>,
 }
 
 impl Fate {
-    fn how(&self) -> String {
+    pub(crate) fn how(&self) -> String {
         self.how.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -272,7 +272,7 @@ fn this_executable() -> io::Result<Digest> {
 }
 
 /// Starts the process from a thread that waits for its end: a process dies with the *thread* that started it, so that one must live as long.
-fn spawn(
+pub(crate) fn spawn(
     verb: &str,
     file: OwnedFd,
     shared: &Arc<Shared>,

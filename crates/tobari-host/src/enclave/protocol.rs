@@ -4,11 +4,11 @@ use tobari_enclave::configuration;
 use tobari_enclave::{Operation, Request, SessionId, Status};
 
 /// The direction, and ring, from host to inside.
-pub(super) const TO_INSIDE: usize = 0;
+pub(crate) const TO_INSIDE: usize = 0;
 /// The direction, and ring, from inside to host.
-pub(super) const TO_HOST: usize = 1;
+pub(crate) const TO_HOST: usize = 1;
 /// The counter that has the host's process number.
-pub(super) const HOST_PROCESS: usize = 0;
+pub(crate) const HOST_PROCESS: usize = 0;
 /// The counter that gets the process number inside, as the host sees it; 0 if it is that of the process that was started.
 pub(super) const INSIDE_PROCESS: usize = 1;
 

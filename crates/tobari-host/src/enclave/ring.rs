@@ -23,11 +23,11 @@ const LOOKS: u32 = 1_000;
 /// How long one sleeps at most before one looks whether the other side is still there.
 const NAP: Duration = Duration::from_millis(100);
 /// Words before a message's bytes.
-pub(super) const HEAD: usize = 4;
+pub(crate) const HEAD: usize = 4;
 
 /// Why a transfer did not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// The other side has ended.
     Gone,
     /// Not in time.
@@ -38,7 +38,7 @@ pub(super) enum Broken {
 
 /// How long to wait for the other side.
 #[derive(Clone, Copy)]
-pub(super) enum Patience<'a> {
+pub(crate) enum Patience<'a> {
     /// For ever: inside, where the end of the host is the end of the process.
     Endless,
     /// Until then, or until the flag says that the other side is gone.
@@ -47,7 +47,7 @@ pub(super) enum Patience<'a> {
 
 /// The places of one direction in the control page.
 #[derive(Clone, Copy)]
-pub(super) struct Lane(pub(super) usize);
+pub(crate) struct Lane(pub(crate) usize);
 
 impl Lane {
     /// Words written.
@@ -71,7 +71,7 @@ impl Lane {
     }
 
     /// Wakes whoever sleeps at either end of this direction, whatever the counters say.
-    pub(super) fn wake_all(self, shared: &Shared) {
+    pub(crate) fn wake_all(self, shared: &Shared) {
         for [bell, _] in [self.data(shared), self.space(shared)] {
             ring(bell);
         }
@@ -131,19 +131,19 @@ fn wait([bell, asleep]: [&AtomicU32; 2], patience: Patience<'_>, ready: impl Fn(
 }
 
 /// The writing end of one direction.
-pub(super) struct Sender {
+pub(crate) struct Sender {
     shared: Arc<Shared>,
     lane: Lane,
     head: u64,
 }
 
 impl Sender {
-    pub(super) fn new(shared: Arc<Shared>, lane: Lane) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, lane: Lane) -> Self {
         Self { shared, lane, head: 0 }
     }
 
     /// Writes one message: three words and bytes.
-    pub(super) fn send(&mut self, words: [u64; 3], bytes: &[u8], patience: Patience<'_>) -> Result<(), Broken> {
+    pub(crate) fn send(&mut self, words: [u64; 3], bytes: &[u8], patience: Patience<'_>) -> Result<(), Broken> {
         let mut head = [0; 8 * HEAD];
         for (place, word) in head.chunks_exact_mut(8).zip([bytes.len() as u64].into_iter().chain(words)) {
             place.copy_from_slice(&word.to_ne_bytes());
@@ -176,16 +176,16 @@ impl Sender {
 }
 
 /// The reading end of one direction.
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     shared: Arc<Shared>,
     lane: Lane,
     tail: u64,
     /// No message is longer, in bytes.
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
 }
 
 impl Receiver {
-    pub(super) fn new(shared: Arc<Shared>, lane: Lane, limit: usize) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, lane: Lane, limit: usize) -> Self {
         Self { shared, lane, tail: 0, limit }
     }
 
@@ -193,7 +193,7 @@ impl Receiver {
     ///
     /// The buffer is private memory: what is checked there stays as it was checked. It is not cleared first, as filling it with zeros would cost as
     /// much as the copy.
-    pub(super) fn receive(&mut self, buffer: &mut Vec<u8>, patience: Patience<'_>) -> Result<[u64; 3], Broken> {
+    pub(crate) fn receive(&mut self, buffer: &mut Vec<u8>, patience: Patience<'_>) -> Result<[u64; 3], Broken> {
         let mut head = [0; 8 * HEAD];
         self.get(&mut head, patience)?;
         let mut words = [0; HEAD];

@@ -23,12 +23,12 @@ use tobari_enclave::{Protection, Protections, State};
 /// How a process ends whose code panicked.
 pub(super) const PANICKED: i32 = 70;
 /// How a process ends that could not begin.
-pub(super) const NOT_STARTED: i32 = 71;
+pub(crate) const NOT_STARTED: i32 = 71;
 /// Added to a signal's number by a process that ends as its child did.
 pub(super) const BY_SIGNAL: i32 = 128;
 
 /// Ends at once, without anything that is done at an end.
-pub(super) fn end_now(code: i32) -> ! {
+pub(crate) fn end_now(code: i32) -> ! {
     // SAFETY: always sound; nothing runs afterwards.
     unsafe { libc::_exit(code) }
 }
@@ -41,7 +41,7 @@ fn noted(result: Result<(), Errno>) -> State {
 }
 
 /// Asks to die with the parent, and ends if that is not `parent` any more.
-pub(super) fn die_with(parent: u64, protections: &mut Protections) {
+pub(crate) fn die_with(parent: u64, protections: &mut Protections) {
     let asked = noted(set_parent_process_death_signal(Some(Signal::KILL)));
     protections.set(Protection::DiesWithParent, asked);
     let found = rustix::process::getppid().map_or(0, |pid| u64::from(pid.as_raw_nonzero().get().unsigned_abs()));

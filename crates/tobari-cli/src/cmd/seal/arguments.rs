@@ -1,0 +1,167 @@
+//! `tobari seal` and `tobari unseal`, as clap reads them.
+
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use tobari_apps::seal::Suite;
+use tobari_plan::dispatch::Policy;
+
+/// `tobari seal`
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct SealArguments {
+    #[command(subcommand)]
+    pub(super) verb: Option<SealVerb>,
+    /// A folder, a file, or `-` for standard input.
+    #[arg(value_name = "SOURCE", required = true)]
+    pub(super) source: Option<PathBuf>,
+    /// For a folder, the folder of sealed files: new, or unfinished, which is continued. For a file or standard input, the sealed file.
+    #[arg(short, long, value_name = "OUT", required = true)]
+    pub(super) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) keys: KeyArguments,
+    /// Make a key file of 32 random bytes, and seal with it.
+    #[arg(long, value_name = "FILE")]
+    pub(super) new_key: Option<PathBuf>,
+    /// AES-256-GCM, or AES-256-CBC with HMAC-SHA-256.
+    #[arg(long, value_enum, default_value_t = ModeName::Gcm)]
+    pub(super) mode: ModeName,
+    /// Replace a sealed file; bring a finished set up to date.
+    #[arg(long)]
+    pub(super) force: bool,
+    #[command(flatten)]
+    pub(super) engines: EngineArguments,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What else there is.
+#[derive(Subcommand)]
+pub(crate) enum SealVerb {
+    /// Open everything, write nothing, and say what is not as it was sealed.
+    Verify(LookArguments),
+    /// What is in a set.
+    Ls(LookArguments),
+}
+
+/// `tobari seal verify`, `tobari seal ls`
+#[derive(Args)]
+pub(crate) struct LookArguments {
+    /// A set, or (to verify) one sealed file.
+    #[arg(value_name = "SET")]
+    pub(super) set: PathBuf,
+    #[command(flatten)]
+    pub(super) keys: KeyArguments,
+    #[command(flatten)]
+    pub(super) engines: EngineArguments,
+    /// One JSON object on standard output; of `ls`, one a line for each entry.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// `tobari unseal`
+#[derive(Args)]
+pub(crate) struct UnsealArguments {
+    /// A set, a sealed file, or `-` for standard input.
+    #[arg(value_name = "SEALED")]
+    pub(super) sealed: PathBuf,
+    /// Where to: a new or empty folder for a set, a file for a sealed file; `-` is standard output, which gets each chunk as soon as it is verified.
+    #[arg(short, long, value_name = "OUT")]
+    pub(super) output: PathBuf,
+    #[command(flatten)]
+    pub(super) keys: KeyArguments,
+    /// Open what opens in a set without its list: what is missing or old is not seen then.
+    #[arg(long)]
+    pub(super) salvage: bool,
+    /// Replace files.
+    #[arg(long)]
+    pub(super) force: bool,
+    #[command(flatten)]
+    pub(super) engines: EngineArguments,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Whose keys.
+#[derive(Args, Default)]
+pub(crate) struct KeyArguments {
+    /// A key file: exactly 32 bytes. Several seal for each.
+    #[arg(long, value_name = "FILE")]
+    pub(super) key_file: Vec<PathBuf>,
+    /// A file whose first line is a passphrase.
+    #[arg(long, value_name = "FILE")]
+    pub(super) passphrase_file: Vec<PathBuf>,
+}
+
+/// Which engines.
+#[derive(Args)]
+pub(crate) struct EngineArguments {
+    /// Who does what.
+    #[arg(long, value_enum, default_value_t = PolicyName::Best)]
+    pub(super) policy: PolicyName,
+    /// CPU threads. [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=60))]
+    pub(super) threads: Option<u16>,
+    /// A module beside the CPU: `emulated` is a process on another core, which shows how modules are used and makes nothing faster.
+    #[arg(long, value_enum)]
+    pub(super) module: Option<ModuleName>,
+}
+
+/// A suite.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ModeName {
+    /// AES-256-GCM.
+    Gcm,
+    /// AES-256-CBC, then HMAC-SHA-256.
+    Cbc,
+}
+
+impl ModeName {
+    pub(super) fn suite(self) -> Suite {
+        match self {
+            Self::Gcm => Suite::Gcm,
+            Self::Cbc => Suite::CbcHmac,
+        }
+    }
+}
+
+/// A module.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ModuleName {
+    /// A process on another core.
+    Emulated,
+}
+
+/// A policy.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum PolicyName {
+    /// CPU threads only.
+    Cpu,
+    /// The module only.
+    Module,
+    /// Dealt in turn.
+    RoundRobin,
+    /// Dealt in proportion to speed.
+    Weighted,
+    /// One queue, asked without sleeping.
+    Polling,
+    /// One queue: the paper's.
+    Queue,
+    /// By costs that are measured.
+    Best,
+}
+
+impl PolicyName {
+    pub(super) fn policy(self) -> Policy {
+        match self {
+            Self::Cpu => Policy::Cpu,
+            Self::Module => Policy::Module,
+            Self::RoundRobin => Policy::RoundRobin,
+            Self::Weighted => Policy::Weighted,
+            Self::Polling => Policy::Polling,
+            Self::Queue => Policy::Queue,
+            Self::Best => Policy::Best,
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! `tobari seal`, `tobari seal verify`, `tobari seal ls`, `tobari unseal`.
+
+mod arguments;
+
+pub(crate) use arguments::{SealArguments, UnsealArguments};
+
+use crate::output::{self, Failure};
+use crate::randomness;
+use arguments::{EngineArguments, KeyArguments, LookArguments, ModuleName, SealVerb};
+use chacha20::ChaCha20Rng;
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+use tobari_apps::seal::{KeyFile, Kind, Layout, Meta};
+use tobari_host::dispatch::{Emulated, EmulatedOptions, Options, Pool};
+use tobari_host::files;
+use tobari_host::seal::{FileProblem, Keys, Opened, Reader, Sealed, Target, Writer};
+use zeroize::Zeroizing;
+
+/// Bytes of a file with a passphrase at most.
+const MAX_PASSPHRASE_BYTES: u64 = 4096;
+/// Problems that are told one by one to people.
+const SHOWN: usize = 20;
+
+fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Keys of the command line.
+fn keys(arguments: &KeyArguments, new: Option<KeyFile>) -> Result<Keys, Failure> {
+    let (mut key_files, mut passphrases) = (Vec::from_iter(new), Vec::new());
+    for path in &arguments.key_file {
+        let bytes = Zeroizing::new(files::read_bounded(path, 33)?);
+        let key = KeyFile::from_bytes(&bytes);
+        key_files.push(key.map_err(|error| Failure::Work(format!("{}: {error}", path.display())))?);
+    }
+    for path in &arguments.passphrase_file {
+        let bytes = Zeroizing::new(files::read_bounded(path, MAX_PASSPHRASE_BYTES)?);
+        let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            return Err(Failure::Work(format!(
+                "{}: expected a passphrase in the first line, found none",
+                path.display()
+            )));
+        }
+        passphrases.push(Zeroizing::new(line.to_vec()));
+    }
+    if key_files.is_empty() && passphrases.is_empty() {
+        return Err(Failure::Call(
+            "expected --key-file, --passphrase-file or (to seal) --new-key, found none".to_owned(),
+        ));
+    }
+    Ok(Keys::new(key_files, passphrases))
+}
+
+fn pool(arguments: &EngineArguments) -> Result<Pool, Failure> {
+    let mut options = Options { policy: arguments.policy.policy(), ..Options::new() };
+    if let Some(threads) = arguments.threads {
+        options.cpu_workers = threads.into();
+    }
+    if let Some(ModuleName::Emulated) = arguments.module {
+        let core = tobari_host::threads::available().checked_sub(1).filter(|core| *core > 0);
+        options.modules.push(Box::new(Emulated::start(&EmulatedOptions { core, ..EmulatedOptions::default() })?));
+    }
+    Ok(Pool::start(options)?)
+}
+
+/// What each kind of engine did.
+fn engines(pool: &Pool) -> Vec<Value> {
+    let engine = |engine: &tobari_host::dispatch::EngineReport| {
+        let labels: Vec<&String> = Some(&engine.label).into_iter().filter(|label| !label.is_empty()).collect();
+        json!({
+            "engine": engine.name, "labels": labels,
+            "chunks": engine.done.items, "bytes": engine.done.bytes, "batches": engine.done.batches, "lost": engine.lost,
+        })
+    };
+    pool.report().iter().map(engine).collect()
+}
+
+fn say_problems(problems: &[FileProblem]) {
+    for problem in problems.iter().take(SHOWN) {
+        output::say(format!("tobari: {problem}"));
+    }
+    if problems.len() > SHOWN {
+        output::say(format!("tobari: and {} more", problems.len() - SHOWN));
+    }
+}
+
+fn status_of(problems: &[FileProblem]) -> ExitCode {
+    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Rewrites a line on a terminal, ten times a second.
+struct Meter {
+    began: Instant,
+    shown: f64,
+}
+
+impl Meter {
+    fn new() -> Self {
+        Self { began: Instant::now(), shown: 0.0 }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    fn show(&mut self, what: &str, entries: u64, bytes: u64) {
+        let now = self.seconds();
+        if now - self.shown > 0.1 {
+            self.shown = now;
+            let rate = bytes as f64 / now / 1e6;
+            output::status(&format!("{what} {entries} files, {:.1} MB, {rate:.0} MB/s", bytes as f64 / 1e6));
+        }
+    }
+
+    fn end(&self) -> f64 {
+        output::status("");
+        self.seconds()
+    }
+}
+
+/// `tobari seal`
+pub(crate) fn run(arguments: &SealArguments) -> Result<ExitCode, Failure> {
+    match (&arguments.verb, &arguments.source, &arguments.output) {
+        (Some(SealVerb::Verify(look)), ..) => verify(look),
+        (Some(SealVerb::Ls(look)), ..) => list(look),
+        (None, Some(source), Some(target)) => seal(arguments, source, target),
+        _ => Err(Failure::Call("expected SOURCE and -o OUT".to_owned())),
+    }
+}
+
+fn seal(arguments: &SealArguments, source: &Path, target: &Path) -> Result<ExitCode, Failure> {
+    let mut rng = randomness::generator()?;
+    let new = match &arguments.new_key {
+        Some(path) => {
+            let key = KeyFile::random(&mut rng);
+            files::write_secret(path, key.expose_bytes())?;
+            Some(key)
+        }
+        None => None,
+    };
+    let (keys, pool, mut meter) = (keys(&arguments.keys, new)?, pool(&arguments.engines)?, Meter::new());
+    let mut writer = Writer::new(&pool, &keys, Layout::new(arguments.mode.suite()), &mut rng)?;
+    let sealed = if !is_standard(source) && fs::metadata(source)?.is_dir() {
+        let mut show = |sealed: &Sealed| meter.show("sealed", sealed.entries, sealed.bytes);
+        writer.folder(source, target, &keys, arguments.force, &mut show)?
+    } else {
+        let mut counted = Counted { inner: input(source)?, bytes: 0 };
+        writer.stream(&mut counted, &Meta::new(Kind::Stream, b"", 0), target, arguments.force)?;
+        Sealed { entries: 1, bytes: counted.bytes, ..Sealed::default() }
+    };
+    let seconds = meter.end();
+    say_problems(&sealed.problems);
+    let Sealed { entries, bytes, kept, removed, problems } = &sealed;
+    if arguments.json {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        output::json(&json!({
+            "sealed": target.display().to_string(), "entries": entries, "bytes": bytes, "kept": kept, "removed": removed, "problems": problems,
+            "seconds": seconds, "policy": arguments.engines.policy.policy().name(), "engines": engines(&pool),
+        }))?;
+    } else {
+        let already = if *kept > 0 { format!(", {kept} of them there already") } else { String::new() };
+        output::result(format!("sealed {entries} files, folders and links, {bytes} bytes, in {seconds:.2} s{already}"));
+    }
+    Ok(status_of(problems))
+}
+
+fn input(path: &Path) -> Result<Box<dyn Read>, Failure> {
+    if is_standard(path) {
+        return Ok(Box::new(std::io::stdin().lock()));
+    }
+    let opened = File::open(path).map_err(|error| Failure::Work(format!("{}: {error}", path.display())))?;
+    Ok(Box::new(opened))
+}
+
+struct Counted {
+    inner: Box<dyn Read>,
+    bytes: u64,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.bytes += count as u64;
+        Ok(count)
+    }
+}
+
+/// `tobari unseal`
+pub(crate) fn unseal(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
+    let (keys, pool, mut rng) = (keys(&arguments.keys, None)?, pool(&arguments.engines)?, randomness::generator()?);
+    let (reader, mut meter) = (Reader::new(&pool, &keys), Meter::new());
+    let (sealed, target) = (&arguments.sealed, &arguments.output);
+    let opened = if !is_standard(sealed) && fs::metadata(sealed)?.is_dir() {
+        let mut show = |opened: &Opened| meter.show("opened", opened.entries, opened.bytes);
+        if arguments.salvage {
+            reader.salvage(sealed, target, arguments.force, &mut rng)?
+        } else {
+            reader.set(sealed, Some(target), arguments.force, &mut rng, &mut show)?
+        }
+    } else {
+        one(&reader, sealed, target, arguments.force, &mut rng)?;
+        Opened { entries: 1, ..Opened::default() }
+    };
+    report("opened", &opened, meter.end(), &pool, arguments.json && !is_standard(target), is_standard(target))
+}
+
+fn one(reader: &Reader<'_>, sealed: &Path, target: &Path, force: bool, rng: &mut ChaCha20Rng) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let (input, streams) = (input(sealed)?, is_standard(target));
+    let target = if streams { Target::Stream(&mut out) } else { Target::File(target, force) };
+    match reader.one(input, sealed, target, rng) {
+        Ok(_) => Ok(()),
+        // A stream that was cut looks like one that was altered at its end.
+        Err(error @ FileProblem::Seal { .. }) if streams => {
+            let prefix = "standard output has a verified part from the start at most, and not the whole";
+            Err(Failure::Work(format!("{error}; {prefix}")))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn verify(arguments: &LookArguments) -> Result<ExitCode, Failure> {
+    let (keys, pool, mut rng) = (keys(&arguments.keys, None)?, pool(&arguments.engines)?, randomness::generator()?);
+    let (reader, mut meter) = (Reader::new(&pool, &keys), Meter::new());
+    let opened = if !is_standard(&arguments.set) && fs::metadata(&arguments.set)?.is_dir() {
+        let mut show = |opened: &Opened| meter.show("verified", opened.entries, opened.bytes);
+        reader.set(&arguments.set, None, false, &mut rng, &mut show)?
+    } else {
+        reader.one(input(&arguments.set)?, &arguments.set, Target::Nowhere, &mut rng)?;
+        Opened { entries: 1, ..Opened::default() }
+    };
+    report("verified", &opened, meter.end(), &pool, arguments.json, false)
+}
+
+fn report(
+    what: &str,
+    opened: &Opened,
+    seconds: f64,
+    pool: &Pool,
+    json: bool,
+    quiet: bool,
+) -> Result<ExitCode, Failure> {
+    say_problems(&opened.problems);
+    let Opened { entries, bytes, problems } = opened;
+    if json {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let engines = engines(pool);
+        output::json(
+            &json!({ "entries": entries, "bytes": bytes, "problems": problems, "seconds": seconds, "engines": engines }),
+        )?;
+    } else if !quiet {
+        output::result(format!("{what} {entries} files, folders and links, {bytes} bytes, in {seconds:.2} s"));
+    }
+    Ok(status_of(problems))
+}
+
+fn list(arguments: &LookArguments) -> Result<ExitCode, Failure> {
+    let (keys, pool) = (keys(&arguments.keys, None)?, pool(&arguments.engines)?);
+    let mut lines = Ok(());
+    Reader::new(&pool, &keys).list(&arguments.set, |found| {
+        let path = String::from_utf8_lossy(&found.path).into_owned();
+        let kind = match found.kind {
+            Kind::Directory => "folder",
+            Kind::Symlink => "link",
+            _ => "file",
+        };
+        if arguments.json {
+            let line = json!({ "path": path, "kind": kind, "bytes": found.bytes, "sealed": found.name });
+            if lines.is_ok() {
+                lines = output::json(&line);
+            }
+        } else {
+            // A name may have control characters, which a terminal must not get.
+            output::result(format!("{kind:6} {:>12}  {}", found.bytes, path.escape_debug()));
+        }
+    })?;
+    lines.map(|()| ExitCode::SUCCESS)
+}

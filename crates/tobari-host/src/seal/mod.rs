@@ -1,0 +1,103 @@
+//! Folders, files and streams, sealed and opened: the machine's half of [`tobari_apps::seal`].
+//!
+//! Files are read, cut into chunks, sealed by all engines of a [`Pool`](crate::dispatch::Pool), and written in order, many files at a time and within a bound on memory. Each goes to a temporary name
+//! and is renamed when its last byte is there, so that whatever has a final name is whole; a set's list is written last, after one `syncfs`. What was killed is begun anew file by file: a file that is
+//! there is left alone only if it opens and its content is that of the source, byte for byte.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `keys` | who may open: key files and passphrases |
+//! | `flow` | many files on their way through the engines at once, each in its order |
+//! | `source` | a walk through a folder; files with holes |
+//! | `write` | sealing a folder, a file, a stream |
+//! | `read` | opening, verifying and listing |
+
+mod flow;
+mod keys;
+mod read;
+mod source;
+mod write;
+
+pub use keys::Keys;
+pub use read::{Found, Opened, Reader, Target};
+pub use write::{Sealed, Writer};
+
+use std::path::Path;
+use tobari_apps::seal::SealError;
+
+/// The name of a set's list, and of the mark of an unfinished set.
+pub const MANIFEST: &str = "manifest.seal";
+/// From this file whoever continues has the set's key.
+pub const SET: &str = "set.seal";
+/// What temporary files begin with: never a finished file.
+const PART: &str = ".tobari-part-";
+
+/// Why something was not sealed or opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileProblem {
+    /// The system refused.
+    #[error("{name}: {source}")]
+    System {
+        /// The file, as the caller named it.
+        name: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Not a sealed file, or not as it was sealed.
+    #[error("{name}: {source}")]
+    Seal {
+        /// The file.
+        name: String,
+        /// What is wrong.
+        source: SealError,
+    },
+    /// Something is in the way.
+    #[error("{name}: expected nothing of this name (--force replaces), found something")]
+    Exists {
+        /// The file.
+        name: String,
+    },
+    /// No key opens it.
+    #[error("{name}: expected a key that opens it, found none")]
+    NoKey {
+        /// The file.
+        name: String,
+    },
+    /// The source changed again and again.
+    #[error("{name}: expected a file that stays as it is while it is read, found it changed each time")]
+    Changed {
+        /// The file.
+        name: String,
+    },
+    /// A pipe, a socket, a device.
+    #[error("{name}: expected a file, a folder or a symbolic link, found something else: left out")]
+    Kind {
+        /// The file.
+        name: String,
+    },
+    /// The list and the files do not agree.
+    #[error("{name}: expected {expected}")]
+    List {
+        /// The file.
+        name: String,
+        /// What the list says.
+        expected: &'static str,
+    },
+}
+
+impl FileProblem {
+    fn system(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
+        |source| Self::System { name: path.display().to_string(), source }
+    }
+
+    fn seal(path: &Path) -> impl FnOnce(SealError) -> Self + '_ {
+        |source| Self::Seal { name: path.display().to_string(), source }
+    }
+
+    /// Whether nothing else can succeed either: a full disk.
+    #[must_use]
+    pub fn is_fatal(&self) -> bool {
+        matches!(self, Self::System { source, .. } if matches!(source.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded | std::io::ErrorKind::ReadOnlyFilesystem))
+    }
+}

@@ -1,0 +1,286 @@
+//! A runner of tests that prints what libtest prints, the tests, and the list of them.
+
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+use tobari_apps::seal::{
+    Chunk, Gcm, Kind, Layout, Meta, PortableGcm, Sealing, SetKey, Stanza, Stanzas, Suite, process,
+};
+use tobari_host::dispatch::{
+    Emulated, EmulatedEngine, EmulatedOptions, MODULE_VERB, Module, ModuleError, Options, Pool, RingGcm, run_module,
+};
+use tobari_plan::dispatch::Policy;
+
+/// Chunks of these lengths, and what each must become. The two are of two states with one seed, so they are the same.
+fn chunks(suite: Suite, lengths: &[usize]) -> (Vec<Chunk>, Vec<Vec<u8>>) {
+    let chunk = |at: usize, bytes: usize| {
+        let mut rng = ChaCha20Rng::from_seed([at as u8; 32]);
+        let set = SetKey::from_bytes(&[3; 32]).unwrap();
+        let stanzas = Stanzas::new(vec![Stanza::for_age(vec![1]).unwrap()]).unwrap();
+        let meta = Meta::new(Kind::Stream, b"", 0);
+        let mut sealing = Sealing::begin(&set, &stanzas, Layout::new(suite), &meta, &mut rng).unwrap().0;
+        let text = (0..bytes).map(|i| (i * 7 + at) as u8).collect();
+        sealing.chunk(text, true, &mut rng).unwrap()
+    };
+    let all = |_| lengths.iter().enumerate().map(|(at, bytes)| chunk(at, *bytes)).collect::<Vec<_>>();
+    let expected = all(()).iter().map(|chunk| process(&[chunk], &PortableGcm).remove(0).unwrap()).collect();
+    (all(()), expected)
+}
+
+/// Puts all chunks through a pool; `at` is called before each is submitted. Answers what came out.
+fn run(pool: &Pool, chunks: Vec<Chunk>, mut at: impl FnMut(usize)) -> Vec<Vec<u8>> {
+    let mut results: Vec<Option<Vec<u8>>> = chunks.iter().map(|_| None).collect();
+    let mut keep = |(number, result): (u64, Result<Vec<u8>, _>)| {
+        let place = &mut results[number as usize];
+        assert!(place.is_none(), "{number} came twice");
+        *place = Some(result.unwrap());
+    };
+    for (number, mut chunk) in chunks.into_iter().enumerate() {
+        at(number);
+        while let Err(again) = pool.submit(number as u64, chunk) {
+            keep(pool.wait().unwrap());
+            chunk = again;
+        }
+    }
+    pool.close();
+    while let Some(finished) = pool.wait() {
+        keep(finished);
+    }
+    results.into_iter().map(Option::unwrap).collect()
+}
+
+fn options(policy: Policy, modules: Vec<Box<dyn Module>>) -> Options {
+    Options { policy, cpu_workers: 1, modules, ..Options::new() }
+}
+
+fn lengths() -> Vec<usize> {
+    (0..400).map(|at| [16_384, 1000, 0, 33, 65_536, 4096, 8][at % 7]).collect()
+}
+
+fn every_policy_gives_the_bytes_of_the_portable_engine_with_a_module_and_without() {
+    for suite in [Suite::Gcm, Suite::CbcHmac] {
+        let expected = chunks(suite, &lengths()).1;
+        for policy in Policy::ALL {
+            for modules in 0..3 {
+                let modules: Vec<Box<dyn Module>> = (0..modules)
+                    .map(|_| Box::new(Emulated::start(&EmulatedOptions::default()).unwrap()) as Box<dyn Module>)
+                    .collect();
+                let pool = Pool::start(options(policy, modules)).unwrap();
+                assert!(run(&pool, chunks(suite, &lengths()).0, |_| ()) == expected, "{}", policy.name());
+                let done: u64 = pool.report().iter().map(|engine| engine.done.items).sum();
+                assert_eq!(done, 400);
+                assert!(pool.report()[1..].iter().all(|engine| engine.label == "emulated-module"));
+            }
+        }
+    }
+}
+
+fn a_module_that_is_killed_loses_nothing() {
+    for (policy, when) in [(Policy::Module, 50), (Policy::Queue, 120), (Policy::RoundRobin, 200), (Policy::Best, 80)] {
+        let slow = EmulatedOptions { bytes_per_second: 40_000_000, ..EmulatedOptions::default() };
+        let module = Emulated::start(&slow).unwrap();
+        let process = module.process();
+        let pool = Pool::start(options(policy, vec![Box::new(module)])).unwrap();
+        let (chunks, expected) = chunks(Suite::Gcm, &vec![16_384; 1500]);
+        let results = run(&pool, chunks, |at| {
+            if at == when {
+                assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
+            }
+        });
+        assert!(results == expected, "{}", policy.name());
+        let report = pool.report();
+        let lost = report[1].lost.as_deref().unwrap_or_default();
+        assert!(lost.contains("killed by signal 9") || policy == Policy::Best, "{}: {lost}", policy.name());
+    }
+}
+
+fn a_module_that_stalls_loses_nothing_and_holds_nobody_up() {
+    let module = Emulated::start(&EmulatedOptions { timeout: Duration::from_secs(1), ..Default::default() }).unwrap();
+    let process = module.process().to_string();
+    let pool = Pool::start(options(Policy::Queue, vec![Box::new(module)])).unwrap();
+    let (chunks, expected) = chunks(Suite::Gcm, &vec![16_384; 1500]);
+    let began = Instant::now();
+    let results = run(&pool, chunks, |at| {
+        if at == 100 {
+            assert!(Command::new("kill").args(["-STOP", &process]).status().unwrap().success());
+        }
+    });
+    assert!(results == expected && began.elapsed() < Duration::from_secs(20));
+    drop(pool); // ends only when the driver has given the module up
+}
+
+/// Flips one bit in one answer of many.
+struct Liar {
+    answers: usize,
+}
+
+impl Module for Liar {
+    fn name(&self) -> &'static str {
+        "liar"
+    }
+
+    fn label(&self) -> &'static str {
+        "test"
+    }
+
+    fn takes(&self, _: &Chunk) -> bool {
+        true
+    }
+
+    fn seal(&mut self, chunks: &[&Chunk]) -> Result<Vec<Vec<u8>>, ModuleError> {
+        let answer = |chunk: &&Chunk| {
+            let parts = chunk.for_module().unwrap();
+            let mut text = parts.text.to_vec();
+            let tag = RingGcm.seal(parts.key, parts.nonce[..].try_into().unwrap(), parts.data, &mut text);
+            text.extend(tag);
+            self.answers += 1;
+            if self.answers % 1000 == 777 {
+                text[0] ^= 1;
+            }
+            text
+        };
+        Ok(chunks.iter().map(answer).collect())
+    }
+}
+
+fn a_module_that_lies_is_found_out_and_the_results_are_right() {
+    let pool = Pool::start(options(Policy::Module, vec![Box::new(Liar { answers: 0 })])).unwrap();
+    let (chunks, expected) = chunks(Suite::Gcm, &vec![300; 3000]);
+    assert!(run(&pool, chunks, |_| ()) == expected);
+    let report = pool.report();
+    assert!(report[1].lost.as_deref().unwrap().contains("a wrong one"), "{report:?}");
+    assert!(report[1].done.dead && report[1].done.items < 1000 && report[0].done.items > 2000);
+}
+
+fn four_thousand_files_of_16_kib_need_8_mib_in_flight() {
+    let module = Box::new(Emulated::start(&EmulatedOptions::default()).unwrap());
+    let pool = Pool::start(options(Policy::Best, vec![module])).unwrap();
+    let (chunks, expected) = chunks(Suite::CbcHmac, &vec![16_384; 4000]);
+    let mut most = 0;
+    let results = run(&pool, chunks, |_| most = most.max(pool.in_flight_bytes()));
+    // Chunks that are waited for, and results that nobody took yet: each is bounded.
+    assert!(results == expected && most <= 2 * (8 << 20) + (1 << 20), "{most}");
+}
+
+fn a_module_may_be_slower_than_its_core_and_is_when_told_so() {
+    let (chunks, _) = chunks(Suite::CbcHmac, &vec![65_536; 64]);
+    let chunks: Vec<&Chunk> = chunks.iter().collect();
+    let took = |options: &EmulatedOptions| {
+        let mut module = Emulated::start(options).unwrap();
+        let began = Instant::now();
+        for batch in chunks.chunks(8) {
+            module.seal(batch).unwrap();
+        }
+        began.elapsed()
+    };
+    let slow = EmulatedOptions { bytes_per_second: 20_000_000, engine: EmulatedEngine::OneChain, ..Default::default() };
+    assert!(took(&slow) >= Duration::from_millis(200), "4 MiB at 20 MB in a second");
+    let delayed = EmulatedOptions { delay: Duration::from_millis(5), ..Default::default() };
+    assert!(took(&delayed) >= Duration::from_millis(40));
+}
+
+fn both_engines_of_gcm_give_the_same_bytes_and_refuse_the_same() {
+    for bytes in [0, 1, 15, 16, 17, 1000, 65_536] {
+        let (key, nonce, data) = ([bytes as u8; 32], [9; 12], vec![4; bytes % 50]);
+        let mut texts = [vec![7; bytes], vec![7; bytes]];
+        let one = RingGcm.seal(&key, &nonce, &data, &mut texts[0]);
+        let other = PortableGcm.seal(&key, &nonce, &data, &mut texts[1]);
+        assert!(one == other && texts[0] == texts[1], "{bytes}");
+        assert!(RingGcm.open(&key, &nonce, &data, &mut texts[0], &one) && texts[0] == vec![7; bytes]);
+        let mut wrong = one;
+        wrong[3] ^= 4;
+        assert!(!RingGcm.open(&key, &nonce, &data, &mut texts[1].clone(), &wrong));
+        assert!(!PortableGcm.open(&key, &nonce, &data, &mut texts[1], &wrong));
+    }
+}
+
+/// AES-256-GCM, of the examples submitted with the mode to NIST (McGrew and Viega, test cases 13, 14 and 16): key, nonce, data, plaintext, ciphertext, tag.
+const KNOWN: [[&str; 6]; 3] = [
+    [
+        "0000000000000000000000000000000000000000000000000000000000000000",
+        "000000000000000000000000",
+        "",
+        "",
+        "",
+        "530f8afbc74536b9a963b4f1c4cb738b",
+    ],
+    [
+        "0000000000000000000000000000000000000000000000000000000000000000",
+        "000000000000000000000000",
+        "",
+        "00000000000000000000000000000000",
+        "cea7403d4d606b6e074ec5d3baf39d18",
+        "d0d1c8a799996bf0265b98b5d48ab919",
+    ],
+    [
+        "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308",
+        "cafebabefacedbaddecaf888",
+        "feedfacedeadbeeffeedfacedeadbeefabaddad2",
+        "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72\
+         1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
+        "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa\
+         8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662",
+        "76fc6ece0f4e1768cddf8853bb2d551b",
+    ],
+];
+
+fn both_engines_of_gcm_give_the_known_answers() {
+    let bytes = |hex: &str| -> Vec<u8> {
+        let digits = hex.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+        digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+    };
+    for known in KNOWN {
+        let [key, nonce, data, plaintext, ciphertext, tag] = known.map(bytes);
+        let (key, nonce): ([u8; 32], [u8; 12]) = (key.try_into().unwrap(), nonce.try_into().unwrap());
+        for engine in [&RingGcm as &dyn Gcm, &PortableGcm] {
+            let mut text = plaintext.clone();
+            let found = engine.seal(&key, &nonce, &data, &mut text);
+            assert!(found[..] == tag && text == ciphertext, "{plaintext:?}");
+            assert!(engine.open(&key, &nonce, &data, &mut text, &found) && text == plaintext);
+        }
+    }
+}
+
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => { const TESTS: &[(&str, fn())] = &[$((stringify!($name), $name)),*]; };
+}
+
+tests![
+    every_policy_gives_the_bytes_of_the_portable_engine_with_a_module_and_without,
+    a_module_that_is_killed_loses_nothing,
+    a_module_that_stalls_loses_nothing_and_holds_nobody_up,
+    a_module_that_lies_is_found_out_and_the_results_are_right,
+    four_thousand_files_of_16_kib_need_8_mib_in_flight,
+    a_module_may_be_slower_than_its_core_and_is_when_told_so,
+    both_engines_of_gcm_give_the_same_bytes_and_refuse_the_same,
+    both_engines_of_gcm_give_the_known_answers,
+];
+
+pub(crate) fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        Some(MODULE_VERB) => return run_module(),
+        Some("--list") => {
+            TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
+    }
+    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
+    let chosen: Vec<_> =
+        TESTS.iter().filter(|(name, _)| filter.is_none_or(|filter| name.contains(filter.as_str()))).collect();
+    println!("\nrunning {} tests", chosen.len());
+    let mut failed = 0;
+    for (name, test) in &chosen {
+        let passed = catch_unwind(AssertUnwindSafe(test)).is_ok();
+        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
+        failed += usize::from(!passed);
+    }
+    let (word, passed) = (if failed == 0 { "ok" } else { "FAILED" }, chosen.len() - failed);
+    let left_out = TESTS.len() - chosen.len();
+    println!(
+        "\ntest result: {word}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {left_out} filtered out\n"
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

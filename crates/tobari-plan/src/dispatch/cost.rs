@@ -1,0 +1,134 @@
+//! What work costs: measured at the start, and followed while it goes on.
+
+/// Nanoseconds of a batch: a part for each batch, and a part for each item that depends on its length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// For each batch.
+    pub batch_ns: f64,
+    /// For one item among many in a batch: lengths in bytes, rising, and nanoseconds. In between it is straight lines, and beyond the last
+    /// the line goes on.
+    pub items: Vec<(u32, f64)>,
+}
+
+impl Cost {
+    /// `batch_ns` for each batch, `item_ns` for each item, and `byte_ns` for each byte.
+    pub fn linear(batch_ns: f64, item_ns: f64, byte_ns: f64) -> Self {
+        Self { batch_ns, items: vec![(0, item_ns), (1 << 20, item_ns + byte_ns * f64::from(1 << 20))] }
+    }
+
+    /// Nanoseconds for an item of so many bytes, at least a hundredth of one.
+    pub fn item(&self, bytes: u32) -> f64 {
+        let at = self.items.partition_point(|point| point.0 < bytes);
+        let line = |a: (u32, f64), b: (u32, f64)| {
+            let part = (f64::from(bytes) - f64::from(a.0)) / (f64::from(b.0) - f64::from(a.0));
+            a.1 + (b.1 - a.1) * part
+        };
+        let ns = match (at, self.items.as_slice()) {
+            (_, []) => 0.0,
+            (_, [only]) => only.1,
+            (0, [first, ..]) => first.1,
+            (at, points) if at < points.len() => line(points[at - 1], points[at]),
+            (_, [.., a, b]) => line(*a, *b),
+        };
+        ns.max(0.01)
+    }
+}
+
+/// What is known of the engines before the first item: nanoseconds on this machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// Of a CPU worker.
+    pub cpu: Cost,
+    /// Of a module, from when it can begin to when it is done.
+    pub device: Cost,
+    /// Of the CPU, to hand items to a module and to take results back, checks included.
+    pub handing: Cost,
+    /// Whether that time is taken from CPU workers: there are no more cores than they need.
+    pub handing_takes_from_cpu: bool,
+    /// Part of the cores' time that nobody else took while this was measured, above 0 and up to 1.
+    pub available: f64,
+}
+
+impl Model {
+    /// For a machine without modules.
+    pub fn cpu_only(cpu: Cost) -> Self {
+        Self {
+            cpu,
+            device: Cost::linear(0.0, 0.0, 0.0),
+            handing: Cost::linear(0.0, 0.0, 0.0),
+            handing_takes_from_cpu: true,
+            available: 1.0,
+        }
+    }
+}
+
+/// Lengths fall into classes, four to a power of two.
+pub(super) const CLASSES: usize = 128;
+
+/// The class of a length: the longer, the higher.
+pub(super) fn class(bytes: u32) -> usize {
+    let exponent = bytes.max(4).ilog2();
+    (4 * exponent + (bytes.max(4) >> (exponent - 2) & 3)) as usize
+}
+
+/// How fast what is measured pulls what is believed: of the class that was measured, and of all others.
+const OWN_WEIGHT: f64 = 0.25;
+const OTHER_WEIGHT: f64 = 0.05;
+
+/// How much slower than the model something is, by class.
+#[derive(Clone, Debug)]
+pub(super) struct Drift([f64; CLASSES]);
+
+impl Drift {
+    pub(super) fn none() -> Self {
+        Self([1.0; CLASSES])
+    }
+
+    pub(super) fn factor(&self, bytes: u32) -> f64 {
+        self.0[class(bytes)]
+    }
+
+    /// A batch whose items were mostly of this length took `ratio` of what is believed now.
+    pub(super) fn measured(&mut self, bytes: u32, ratio: f64) {
+        // One wild measurement, as when the machine slept, must not be believed whole.
+        let (ratio, own) = (ratio.clamp(0.05, 20.0), class(bytes));
+        for (at, factor) in self.0.iter_mut().enumerate() {
+            let weight = if at == own { OWN_WEIGHT } else { OTHER_WEIGHT };
+            *factor = (*factor * (1.0 + weight * (ratio - 1.0))).clamp(1e-3, 1e6);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_rise_with_the_length() {
+        let mut last = 0;
+        for bytes in (0..5000).chain((5000..u32::MAX - 1_000_000).step_by(999_983)) {
+            let class = class(bytes);
+            assert!((last..CLASSES).contains(&class), "{bytes}");
+            last = class;
+        }
+    }
+
+    #[test]
+    fn a_cost_is_straight_between_its_points_and_beyond() {
+        let cost = Cost { batch_ns: 5.0, items: vec![(16, 10.0), (32, 20.0), (64, 80.0)] };
+        for (bytes, ns) in [(0, 10.0), (16, 10.0), (24, 15.0), (32, 20.0), (48, 50.0), (64, 80.0), (128, 200.0)] {
+            assert!((cost.item(bytes) - ns).abs() < 1e-9, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn what_is_measured_again_and_again_is_believed() {
+        let mut drift = Drift::none();
+        for _ in 0..60 {
+            let believed = drift.factor(1000);
+            drift.measured(1000, 3.0 / believed);
+        }
+        assert!((drift.factor(1000) - 3.0).abs() < 0.01);
+        assert!((1.2..2.0).contains(&drift.factor(64)), "others follow slowly: {}", drift.factor(64));
+    }
+}

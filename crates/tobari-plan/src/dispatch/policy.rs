@@ -1,0 +1,39 @@
+//! The policies by name.
+
+/// Who does what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// CPU workers only.
+    Cpu,
+    /// Modules only.
+    Module,
+    /// Dealt in turn.
+    RoundRobin,
+    /// Dealt in proportion to speed.
+    Weighted,
+    /// One queue, asked without sleeping.
+    Polling,
+    /// One queue: the paper's.
+    Queue,
+    /// By costs that are followed.
+    Best,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Cpu, Self::Module, Self::RoundRobin, Self::Weighted, Self::Polling, Self::Queue, Self::Best];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Module => "module",
+            Self::RoundRobin => "round-robin",
+            Self::Weighted => "weighted",
+            Self::Polling => "polling",
+            Self::Queue => "queue",
+            Self::Best => "best",
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Items that wait: by length, in order of arrival, or dealt out to workers.
+
+use super::Handle;
+use super::cost::{CLASSES, class};
+use super::slots::Slots;
+use std::collections::VecDeque;
+
+/// Where an item waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Among all of its class.
+    ByLength,
+    /// In the one queue.
+    InOrder,
+    /// In a worker's own.
+    Dealt(usize),
+}
+
+/// Which end is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Small,
+    Large,
+}
+
+/// Entries are removed late: one whose item waits no more is passed over. The counts are exact.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    by_length: Vec<VecDeque<Handle>>,
+    in_order: VecDeque<Handle>,
+    dealt: Vec<VecDeque<Handle>>,
+    counts: [u32; CLASSES],
+    count: usize,
+}
+
+impl Waiting {
+    pub(super) fn new(workers: usize) -> Self {
+        Self {
+            by_length: vec![VecDeque::new(); CLASSES],
+            in_order: VecDeque::new(),
+            dealt: vec![VecDeque::new(); workers],
+            counts: [0; CLASSES],
+            count: 0,
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Every class that has items: a length of it, and how many.
+    pub(super) fn classes(&self) -> impl Iterator<Item = (u32, u32)> {
+        let classes = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        classes.map(|(class, count)| (length_of(class), *count))
+    }
+
+    /// Adds an item that is marked as waiting.
+    pub(super) fn push(&mut self, place: Place, handle: Handle, bytes: u32) {
+        match place {
+            Place::ByLength => self.by_length[class(bytes)].push_back(handle),
+            Place::InOrder => self.in_order.push_back(handle),
+            Place::Dealt(worker) => self.dealt[worker].push_back(handle),
+        }
+        self.counts[class(bytes)] += 1;
+        self.count += 1;
+    }
+
+    /// An item waits no more, whoever has it now; the entry is passed over later.
+    pub(super) fn forget(&mut self, bytes: u32) {
+        self.counts[class(bytes)] -= 1;
+        self.count -= 1;
+    }
+
+    /// The next item that still waits, which stays where it is: from this end of the classes, or the front of a queue.
+    pub(super) fn peek(&mut self, place: Place, end: End, slots: &Slots) -> Option<(Handle, u32)> {
+        let queue = match place {
+            Place::InOrder => &mut self.in_order,
+            Place::Dealt(worker) => &mut self.dealt[worker],
+            Place::ByLength => {
+                let mut classes = 0..CLASSES;
+                let taken = |class: &usize| self.counts[*class] > 0;
+                let found = if end == End::Small { classes.find(taken) } else { classes.rfind(taken) };
+                &mut self.by_length[found?]
+            }
+        };
+        while let Some(handle) = queue.front() {
+            match slots.get(*handle).filter(|slot| slot.waiting) {
+                Some(slot) => return Some((*handle, slot.bytes)),
+                None => drop(queue.pop_front()),
+            }
+        }
+        None
+    }
+
+    /// Takes what [`Waiting::peek`] shows; the caller marks it.
+    pub(super) fn pop(&mut self, place: Place, end: End, slots: &Slots) -> Option<(Handle, u32)> {
+        let (handle, bytes) = self.peek(place, end, slots)?;
+        let queue = match place {
+            Place::InOrder => &mut self.in_order,
+            Place::Dealt(worker) => &mut self.dealt[worker],
+            Place::ByLength => &mut self.by_length[class(bytes)],
+        };
+        queue.pop_front();
+        self.forget(bytes);
+        Some((handle, bytes))
+    }
+
+    /// All that was dealt to a worker.
+    pub(super) fn take_dealt(&mut self, worker: usize, slots: &Slots) -> Vec<(Handle, u32)> {
+        std::iter::from_fn(|| self.pop(Place::Dealt(worker), End::Small, slots)).collect()
+    }
+}
+
+/// A length of this class: in the middle of it.
+fn length_of(class: usize) -> u32 {
+    let (exponent, quarter) = ((class / 4) as u32, (class % 4) as u32);
+    if exponent < 3 { 4 + quarter } else { (2 * (4 + quarter) + 1) << (exponent - 3) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_class_is_in_it() {
+        for bytes in (0..100_000).chain([1 << 20, 1 << 26, u32::MAX / 2]) {
+            assert_eq!(class(length_of(class(bytes))), class(bytes), "{bytes}");
+        }
+    }
+}

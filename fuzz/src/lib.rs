@@ -13,6 +13,7 @@ pub const TARGETS: &[Target] = &[
     ("batch_addition", tobari_core::fuzz::batch_addition),
     ("call_messages", tobari_apps::call::fuzz_messages),
     ("call_room", tobari_apps::call::fuzz_room),
+    ("device_frames", tobari_device::fuzz_frames),
     ("enclave_evidence", tobari_enclave::fuzz_evidence),
     ("enclave_tdx", tobari_enclave::tdx::fuzz_quote),
     ("infer_images", tobari_host::images::fuzz_images),

@@ -10,8 +10,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The crates that run at the client, in a browser too.
-const CLIENT_CRATES: &[&str] = &["tobari-core", "tobari-enclave", "tobari-apps"];
+const CLIENT_CRATES: &[&str] = &["tobari-core", "tobari-device", "tobari-enclave", "tobari-apps"];
 const WASM: &str = "wasm32-unknown-unknown";
+/// A microcontroller of the kind that sensors have: Cortex-M4, without the standard library.
+const SENSOR: &str = "thumbv7em-none-eabi";
 
 /// Names the file to which a test that found its data absent appends its line.
 const NOT_RUN_LOG: &str = "TOBARI_NOT_RUN_LOG";
@@ -39,6 +41,7 @@ static STEPS: &[Step] = &[
     Step { name: "features", tool: None, run: features },
     Step { name: "examples", tool: None, run: examples },
     Step { name: "docs", tool: None, run: docs },
+    Step { name: "device", tool: None, run: device },
     Step { name: "wasm", tool: None, run: wasm },
     Step { name: "wasm-bits", tool: None, run: wasm_bits },
     Step { name: "fuzz", tool: None, run: fuzz },
@@ -189,8 +192,17 @@ fn docs(run: &mut Run) -> Outcome {
     outcome(pass(command.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings")))
 }
 
+/// What a sensor runs builds where there is neither an allocator nor an operating system.
+fn device(run: &mut Run) -> Outcome {
+    if let Err(why) = ensure_target(&run.root, SENSOR) {
+        return Outcome::NotRun(why);
+    }
+    let arguments = ["build", "--release", "--lib", "--target", SENSOR, "--package", "tobari-device"];
+    outcome(pass(cargo(&run.root).args(arguments)))
+}
+
 fn wasm(run: &mut Run) -> Outcome {
-    if let Err(why) = ensure_wasm_target(&run.root) {
+    if let Err(why) = ensure_target(&run.root, WASM) {
         return Outcome::Failed(why);
     }
     let mut command = cargo(&run.root);
@@ -201,15 +213,15 @@ fn wasm(run: &mut Run) -> Outcome {
     outcome(pass(&mut command))
 }
 
-fn ensure_wasm_target(root: &Path) -> Result<(), String> {
+fn ensure_target(root: &Path, target: &str) -> Result<(), String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let query = ["--print", "target-libdir", "--target", WASM];
+    let query = ["--print", "target-libdir", "--target", target];
     let folder = Command::new(rustc).args(query).current_dir(root).output();
     let installed = folder.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir());
     match (installed, on_path("rustup")) {
         (true, _) => Ok(()),
-        (false, Some(rustup)) => pass(Command::new(rustup).args(["target", "add", WASM]).current_dir(root)),
-        (false, None) => Err(format!("the target {WASM} is missing, and so is rustup to add it")),
+        (false, Some(rustup)) => pass(Command::new(rustup).args(["target", "add", target]).current_dir(root)),
+        (false, None) => Err(format!("the target {target} is missing, and so is rustup to add it")),
     }
 }
 
@@ -219,7 +231,7 @@ fn wasm_bits(run: &mut Run) -> Outcome {
     let Some(node) = on_path("node") else {
         return Outcome::NotRun("node is not on PATH".to_owned());
     };
-    if let Err(why) = ensure_wasm_target(&run.root) {
+    if let Err(why) = ensure_target(&run.root, WASM) {
         return Outcome::NotRun(why);
     }
     let (folder, target) = (run.root.join("bench/wasm"), target_folder(&run.root).join("bench-wasm"));

@@ -11,3 +11,4 @@ pub mod infer;
 pub mod matrix;
 pub mod seal;
 pub mod search;
+pub mod sense;

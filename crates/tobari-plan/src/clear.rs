@@ -196,6 +196,13 @@ impl ClearEngine {
                 }
                 sum
             }
+            (Op::Polynomial(length), [a, c]) if usize::from(length) <= c.len() => {
+                let value = |a: &T| {
+                    let zero = T::constant(self, 0);
+                    c[..length.into()].iter().rev().fold(zero, |sum, c| sum.product(self, *a).sum(self, *c))
+                };
+                a.iter().map(value).collect()
+            }
             (Op::Swap, [a]) if self.rows == 2 => [&a[self.columns..], &a[..self.columns]].concat(),
             (Op::Hoist | Op::Rescale | Op::LowerTo(_) | Op::Flood(_), [a]) => a.to_vec(),
             _ => return Err(ClearError::Step(format!("expected {op} of vectors, found {} arguments", args.len()))),

@@ -69,6 +69,9 @@ pub enum Op {
         /// How many giant steps.
         giants: u16,
     },
+    /// `Σ_(i<n) c_i a^i`, the second argument having the `c_i` in its first slots: one step, because powers and sums share most of the work. A relinearisation key comes third; the result
+    /// is `⌈log2 n⌉` levels lower.
+    Polynomial(u16),
     /// The same value a level lower: divided by its last prime, and its scale with it, or switched.
     Rescale,
     /// The same value at a lower level, without a division.
@@ -93,6 +96,7 @@ impl Op {
             Op::Hoist => "hoist",
             Op::RotateHoisted(_) => "rotate_hoisted",
             Op::Transform { .. } => "transform",
+            Op::Polynomial(_) => "polynomial",
             Op::Rescale => "rescale",
             Op::LowerTo(_) => "lower_to",
             Op::Flood(_) => "flood",
@@ -146,6 +150,7 @@ impl Op {
                 key_fits(&args[1], args[0].level)?;
                 Some((Encrypted, args[0].level))
             }
+            (Op::Polynomial(length), [Encrypted, Plain, Key]) => Some((Encrypted, after_polynomial(args, length)?)),
             (Op::Hoist, [Encrypted]) => Some((Hoisted, args[0].level)),
             (Op::Rescale, [Encrypted]) if args[0].level > 0 => Some((Encrypted, args[0].level - 1)),
             (Op::LowerTo(level), [Encrypted]) if level <= args[0].level => Some((Encrypted, level)),
@@ -169,6 +174,7 @@ impl Op {
             Op::Add | Op::Dot | Op::Transform { .. } => (2, usize::MAX),
             Op::Sub | Op::RotateHoisted(_) => (2, 2),
             Op::Mul => (2, 3),
+            Op::Polynomial(_) => (3, 3),
             Op::Rotate(_) | Op::Swap => (1, 2),
             Op::Neg | Op::Scale(_) | Op::Offset(_) | Op::Hoist | Op::Rescale | Op::LowerTo(_) | Op::Flood(_) => (1, 1),
         }
@@ -184,6 +190,7 @@ impl fmt::Display for Op {
                 write!(f, "{} {babies} by {baby}, {giants} by {giant}", self.name())
             }
             Op::LowerTo(level) => write!(f, "{} {level}", self.name()),
+            Op::Polynomial(length) => write!(f, "{} of {length}", self.name()),
             Op::Flood(bits) => write!(f, "{} {bits}", self.name()),
             _ => f.write_str(self.name()),
         }
@@ -217,6 +224,14 @@ fn transform(args: &[Shape], babies: usize, giants: usize) -> Result<Option<(Kin
         && weights == inputs * babies * giants
         && keys == babies - 1 + usize::from(giants > 1);
     Ok(level.filter(|_| good).map(|level| (Kind::Encrypted, level)))
+}
+
+/// The level of the result of [`Op::Polynomial`].
+fn after_polynomial(args: &[Shape], length: u16) -> Result<u16, String> {
+    let (present, used) = (args[0].level, u32::from(length).next_power_of_two().trailing_zeros() as u16);
+    key_fits(&args[2], present)?;
+    let left = present.checked_sub(used).filter(|_| length >= 2);
+    left.ok_or_else(|| format!("expected two coefficients or more and {used} levels, found {length} and {present}"))
 }
 
 fn key_fits(key: &Shape, level: u16) -> Result<(), String> {

@@ -86,3 +86,20 @@ fn a_transform_takes_as_many_arguments_as_its_steps_say() {
     let recorded = EIGHT.shape(op(1, 2), &[a, w, w, key]).unwrap();
     assert_eq!((recorded.kind, recorded.level), (Kind::Encrypted, 3));
 }
+
+#[test]
+fn a_polynomial_is_its_value_in_every_slot_and_takes_a_level_for_each_doubling() {
+    let [x, c] = [&[1, 2, 3, -4][..], &[5, 0, 7, 1, 99]].map(|values| EIGHT.integers(values).unwrap());
+    let found = EIGHT.step(0, Op::Polynomial(4), &[&x, &c, &ClearValue::Key]).unwrap();
+    assert_eq!(found, EIGHT.integers(&[13, 41, 95, 53, 5, 5, 5, 5]).unwrap());
+    assert!(EIGHT.step(0, Op::Polynomial(9), &[&x, &c, &ClearValue::Key]).is_err(), "more than there are slots");
+    let [a, w, key] = [Kind::Encrypted, Kind::Plain, Kind::Key].map(|kind| shape(kind, 3));
+    for (length, level) in [(2, 2), (3, 1), (4, 1), (5, 0), (8, 0)] {
+        assert_eq!(Op::Polynomial(length).result(&[a, w, key]), Ok((Kind::Encrypted, level)));
+    }
+    for (length, wrong) in
+        [(9, [a, w, key]), (1, [a, w, key]), (4, [w, w, key]), (4, [a, a, key]), (4, [a, w, shape(Kind::Key, 2)])]
+    {
+        assert!(Op::Polynomial(length).result(&wrong).is_err());
+    }
+}

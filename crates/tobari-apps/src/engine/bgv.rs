@@ -1,5 +1,6 @@
 //! Steps on exact integers modulo `t`, in two rows of `N/2` slots.
 
+use super::compact::{Compact, width};
 use super::{EngineError, Sizes, check_length, check_shape, put};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use rand_core::CryptoRng;
@@ -66,54 +67,6 @@ enum Inner {
     Plaintext(PreparedPlaintext),
     Compact(Compact),
     Key(EvaluationKeys),
-}
-
-/// A plaintext as its coefficients modulo `t`, from 0 on, each in [`width`] bytes, the lowest first; each use prepares it anew.
-struct Compact {
-    parameters: LatticeParameters,
-    level: u16,
-    bytes: Vec<u8>,
-}
-
-/// Bytes of a coefficient in memory: a word would be twice as many as most need.
-fn width(t: u64) -> usize {
-    if t >> 32 == 0 { 4 } else { 8 }
-}
-
-impl Compact {
-    fn new(parameters: &LatticeParameters, level: u16, plaintext: &Plaintext) -> Self {
-        let t = parameters.error_factor();
-        let mut bytes = Vec::with_capacity(parameters.degree() * width(t));
-        for coefficient in plaintext.coefficients() {
-            let residue = coefficient.rem_euclid(t as i64).to_le_bytes();
-            bytes.extend_from_slice(&residue[..width(t)]);
-        }
-        Self { parameters: parameters.clone(), level, bytes }
-    }
-
-    /// Of such bytes, all of them below `t`.
-    fn read(parameters: &LatticeParameters, level: u16, bytes: &[u8]) -> Result<Self, EngineError> {
-        let compact = Self { parameters: parameters.clone(), level, bytes: bytes.to_vec() };
-        let t = parameters.error_factor() as i64;
-        let below = compact.residues().iter().fold(true, |all, residue| all & (0..t).contains(residue));
-        if below { Ok(compact) } else { Err(EngineError::Malformed("coefficient")) }
-    }
-
-    fn residues(&self) -> Vec<i64> {
-        match width(self.parameters.error_factor()) {
-            4 => self.bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes).into()).collect(),
-            _ => self.bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect(),
-        }
-    }
-
-    fn plaintext(&self) -> Result<Plaintext, EngineError> {
-        Ok(Plaintext::from_coefficients(&self.parameters, &self.residues())?)
-    }
-
-    /// Ready for ciphertexts over so many primes.
-    fn prepare(&self, primes: usize) -> Result<PreparedPlaintext, EngineError> {
-        Ok(PreparedPlaintext::new(&self.parameters, &self.plaintext()?, primes)?)
-    }
 }
 
 impl BgvValue {
@@ -383,6 +336,12 @@ impl BgvEngine {
             (Op::Swap, [Inner::Ciphertext(a), Inner::Key(keys)]) => evaluator.swap_rows(a, keys)?,
             (Op::RotateHoisted(steps), [Inner::Hoisted(a), Inner::Key(keys)]) => {
                 evaluator.rotate_cut(a, steps, keys)?
+            }
+            (Op::Polynomial(length), [Inner::Ciphertext(a), c, Inner::Key(keys)]) => {
+                let ClearValue::Integers(mut slots) = self.slots(op, c)? else { return Err(unexpected(op)) };
+                slots.truncate(length.into());
+                let mut found = evaluator.polynomials(a, &[slots], keys)?;
+                found.pop().ok_or_else(|| unexpected(op))?
             }
             (Op::Rescale | Op::LowerTo(_), [Inner::Ciphertext(a)]) => evaluator.mod_switch_to(a, level)?,
             (Op::Flood(bits), [Inner::Ciphertext(a)]) => self.flood(step, a, bits)?,

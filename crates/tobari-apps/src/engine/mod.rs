@@ -33,6 +33,7 @@
 
 mod bgv;
 mod ckks;
+mod compact;
 
 pub use bgv::{BgvEngine, BgvValue};
 pub use ckks::{CkksEngine, CkksValue};

@@ -6,7 +6,7 @@
 //!
 //! An enclave's seconds are the process's, times a factor: 1 for an enclave that is a process, for it runs the same code.
 
-use super::compile::Compiled;
+use super::compile::{Compiled, Flow};
 use super::guarded::Combination;
 use super::placement::{ENCLAVE, Inference, Layer, Mode, Moves, PROCESS, Way};
 use crate::engine::{CkksEngine, EngineError};
@@ -111,12 +111,14 @@ pub fn layers(
             let (takes, gives) = (stage.linear.takes.len(), stage.linear.outputs.len());
             let before = point(&engine, &named(number, "in"), stage.manner.primes, takes)?;
             let sums = point(&engine, &named(number, "sums"), stage.manner.sums(), gives)?;
+            // what is between resets is done in the process: no route does it inside
+            let factor = if compiled.options().flow == Flow::Through { moves.factor } else { f64::INFINITY };
             let way = |from: &(Form, u64), to: &(Form, u64), taken: f64| Way {
                 mode,
                 takes: from.0.clone(),
                 gives: to.0.clone(),
                 bytes: [from.1, to.1],
-                seconds: [taken, taken * moves.factor],
+                seconds: [taken, if factor.is_finite() { taken * factor } else { factor }],
                 checked: false,
             };
             ways.push(way(&before, &sums, taken));
@@ -168,7 +170,7 @@ mod tests {
 
     use super::*;
     use crate::infer::Model;
-    use crate::infer::compile::{Flow, Options};
+    use crate::infer::compile::Options;
     use crate::infer::placement::{Protect, Reset};
     use tobari_core::params::NamedSet;
     use tobari_plan::place::Conversion;

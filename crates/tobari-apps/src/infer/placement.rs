@@ -233,7 +233,7 @@ impl Inference<'_> {
         let (job, sites) = (self.job(protect), sites(protect));
         let placement = place(&job, &sites, PROCESS, &Priced { of: self, allowed: None })?;
         placement.check(&job, &sites)?;
-        Ok(placement)
+        finite(placement)
     }
 
     /// The cheapest placement among some ways at some sites: those for which a function of layer, way and site says yes.
@@ -248,10 +248,15 @@ impl Inference<'_> {
         let (job, sites) = (self.job(protect), sites(protect));
         let placement = place(&job, &sites, PROCESS, &Priced { of: self, allowed: Some(allowed) })?;
         placement.check(&job, &sites)?;
-        if !placement.seconds.is_finite() {
-            return Err(PlaceError::Output { wanted: "in one of the ways that are allowed".to_owned() });
-        }
-        Ok(placement)
+        finite(placement)
+    }
+}
+
+/// A placement that takes no way without an end.
+fn finite(placement: Placement) -> Result<Placement, PlaceError> {
+    match placement.seconds.is_finite() {
+        true => Ok(placement),
+        false => Err(PlaceError::Output { wanted: "in one of the ways that there are".to_owned() }),
     }
 }
 

@@ -145,6 +145,10 @@ impl Evaluator {
         if *ciphertext.parameters() == self.parameters { Ok(()) } else { Err(EvaluateError::Parameters) }
     }
 
+    pub(super) fn modulus(&self) -> &Modulus {
+        &self.t
+    }
+
     pub(super) fn parameters(&self) -> &LatticeParameters {
         &self.parameters
     }
@@ -403,13 +407,25 @@ impl Evaluator {
         b: &Ciphertext,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, EvaluateError> {
-        let product = self.mul_lazy(a, b)?;
+        self.relinearize_mod_switch(&self.mul_lazy(a, b)?, keys)
+    }
+
+    /// A product over the last prime, in two parts: [`Self::relinearize`] and [`Self::mod_switch_to`] one level down in less time, and rounded once.
+    ///
+    /// # Errors
+    /// As [`Self::relinearize`], or [`EvaluateError::Level`] if there is one prime only.
+    pub fn relinearize_mod_switch(
+        &self,
+        product: &Ciphertext,
+        keys: &EvaluationKeys,
+    ) -> Result<Ciphertext, EvaluateError> {
+        self.check(product)?;
         let level = product.level();
         if level < 2 {
             return Err(EvaluateError::Level { present: level, wanted: 0 });
         }
+        let [c0, c1, c2] = product.inner.parts() else { return Ok(self.mod_switch(product)) };
         let key = self.key(keys.inner().for_products(), level, || "relinearisation".to_owned())?;
-        let [c0, c1, c2] = product.inner.parts() else { unreachable!("a product") };
         let parts = self.switcher.relinearize_and_divide([c0, c1, c2], key);
         let norm = norms::sum([product.norm, norms::switch(&self.parameters, level)]);
         Ok(self.divided(parts.into(), product.factor, norm))

@@ -41,6 +41,7 @@ mod evaluate;
 mod expand;
 mod keys;
 mod polynomial;
+mod polynomials;
 mod sums;
 mod transform;
 

@@ -31,7 +31,7 @@ pub struct NamedSet {
 
 impl NamedSet {
     /// All of them.
-    pub const ALL: [NamedSet; 14] = [
+    pub const ALL: [NamedSet; 16] = [
         NamedSet {
             name: "ckks-a",
             purpose: "benchmark set A: CKKS, scale 2^30, five levels",
@@ -156,6 +156,25 @@ impl NamedSet {
             data: &[50; 15],
             special: &[50, 50],
             digits: 8,
+            plaintext_modulus: Some(65_537),
+        },
+        NamedSet {
+            name: "sense-linear",
+            purpose: "sums of devices' frames: BGV modulo 33,292,289",
+            degree: 1 << 13,
+            data: &[50, 50],
+            special: &[50],
+            digits: 2,
+            plaintext_modulus: Some(33_292_289),
+        },
+        NamedSet {
+            name: "sense",
+            purpose: "devices' readings, exact, and three products of them: BGV modulo 65,537",
+            degree: 1 << 15,
+            // what is left for products; the polynomial's, with more where its weights come in; the linear parts'
+            data: &[38, 37, 37, 37, 37, 37, 37, 44, 50, 37, 37, 37, 37, 37, 37, 36, 35, 27],
+            special: &[43, 43, 43, 43],
+            digits: 5,
             plaintext_modulus: Some(65_537),
         },
     ];

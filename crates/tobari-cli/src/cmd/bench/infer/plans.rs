@@ -14,8 +14,6 @@ use tobari_plan::segment::Form;
 /// A way through the whole network; none is the plain process.
 type Way = Option<Combination>;
 
-/// By what a plan may be cheaper than the nearest way that is run: one that stays inside after a reset saves a transfer where an enclave's work costs no more than a process's.
-const TRANSFERS: f64 = 1.05;
 /// By what a measured run may be faster than the one that was chosen: noise.
 const SLACK: f64 = 1.10;
 
@@ -96,7 +94,7 @@ fn foretold(inference: &Inference<'_>, protect: &Protect, way: Way) -> Option<Fo
     Some(Foretold { placed: placement.seconds, encryption })
 }
 
-/// The planner's choice, which has to be one of the ways that were run, but for transfers.
+/// The planner's choice, which has to be one of the ways that were run.
 fn judge(inference: &Inference<'_>, protect: &Protect, allowed: &[(usize, Foretold)]) -> Result<Row, Failure> {
     let row = |chosen| Row { sets: 1, protect: *protect, chosen };
     let cheapest = allowed.iter().min_by(|a, b| a.1.placed.total_cmp(&b.1.placed)).copied();
@@ -104,7 +102,7 @@ fn judge(inference: &Inference<'_>, protect: &Protect, allowed: &[(usize, Foreto
     match (inference.place(protect), cheapest) {
         (Err(_), None) => Ok(row(None)),
         (Err(error), Some(_)) => wrong(format!("expected a plan, as there is a way, found none: {error}")),
-        (Ok(placement), Some((place, found))) if found.placed <= placement.seconds * TRANSFERS => {
+        (Ok(placement), Some((place, found))) if found.placed <= placement.seconds * (1.0 + 1e-9) => {
             Ok(row(Some((place, found))))
         }
         (Ok(placement), _) => {

@@ -1,0 +1,146 @@
+//! Polynomials that take given values at the valid points: readings with any noise that a device may add.
+//!
+//! The points are `V = {Δ m + e : 0 ≤ m ≤ 255, |e| ≤ 3}`, 1,792 of them, shifted by their centre `255 Δ/2`, so that with `y` also `-y` is one. A function of a byte `g` gives a
+//! polynomial of degree 1,791 at most, the only one that is `g(m)` at all seven points of each `m`. If `g(m) + g(255 - m)` is the same `2c` for all `m`, as for the reading itself, then `g - c` is odd
+//! there, and so is its polynomial: half of the powers are not needed.
+//!
+//! By Lagrange: with `Z(y) = Π (y - v)`, the quotient `Z/(y - v)` by synthetic division, and `Z'(v)` its value at `v`. Time `O(|V|²)`.
+
+use super::bounds::{MOST_NOISE, Scheme};
+use tobari_core::ring::Modulus;
+
+/// Readings that there are.
+pub const BYTES: usize = 256;
+
+/// A polynomial in `y = x - centre`, and what is added to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ByteFunction {
+    /// Coefficients by powers of `y`, centred.
+    pub coefficients: Vec<i64>,
+    /// What comes on top.
+    pub constant: i64,
+}
+
+/// The valid points of a scheme.
+pub struct Points {
+    q: Modulus,
+    /// Shifted by the centre: for each reading seven.
+    points: Vec<u64>,
+    /// `1/Z'(v)`.
+    weights: Vec<u64>,
+    /// `Z`, from the constant on.
+    zeros: Vec<u64>,
+    centre: i64,
+}
+
+impl Points {
+    /// None if the modulus is no prime of the ring's kind, or two points are the same.
+    ///
+    /// ```
+    /// use tobari_apps::sense::{Scheme, interpolation::Points};
+    /// let points = Points::new(&Scheme::of::<tobari_device::P1>()).unwrap();
+    /// let reading = points.function(&std::array::from_fn(|m| m as i64));
+    /// assert_eq!(reading.coefficients.len(), 1_792);
+    /// assert!(reading.coefficients.iter().step_by(2).all(|c| *c == 0));
+    /// ```
+    pub fn new(scheme: &Scheme) -> Option<Self> {
+        let q = Modulus::new(u64::try_from(scheme.modulus).ok()?)?;
+        let centre = 255 * scheme.delta / 2;
+        if 255 * scheme.delta % 2 != 0 || 255 * scheme.delta + 2 * MOST_NOISE >= scheme.modulus {
+            return None;
+        }
+        let of = |m: usize| (-MOST_NOISE..=MOST_NOISE).map(move |e| scheme.delta * m as i64 + e - centre);
+        let points: Vec<u64> = (0..BYTES).flat_map(of).map(|point| q.reduce_signed(point)).collect();
+        let mut zeros = vec![1];
+        for point in &points {
+            // times (y - v)
+            let mut next = vec![0; zeros.len() + 1];
+            for (i, z) in zeros.iter().enumerate() {
+                next[i + 1] = q.add(next[i + 1], *z);
+                next[i] = q.sub(next[i], q.mul(*z, *point));
+            }
+            zeros = next;
+        }
+        let weights: Option<Vec<u64>> = points
+            .iter()
+            .map(|point| {
+                // Z'(v), by Horner's rule
+                let slope = quotient(&q, &zeros, *point).fold(0, |sum, c| q.add(q.mul(sum, *point), c));
+                q.inverse(slope)
+            })
+            .collect();
+        Some(Self { weights: weights?, q, points, zeros, centre })
+    }
+
+    /// What is taken off `x` before polynomials are evaluated.
+    pub fn centre(&self) -> i64 {
+        self.centre
+    }
+
+    /// The polynomial of a function, by its table.
+    pub fn function(&self, table: &[i64; BYTES]) -> ByteFunction {
+        let q = &self.q;
+        let residue = |value: i64| q.reduce_signed(value);
+        // half the sum of the ends: what makes an odd function of one that can be odd
+        let half = q.inverse(2).unwrap_or_else(|| unreachable!("odd moduli"));
+        let constant = q.mul(q.add(residue(table[0]), residue(table[255])), half);
+        let mut sums = vec![0; self.points.len()];
+        let seven = 2 * MOST_NOISE as usize + 1;
+        for (i, (point, weight)) in self.points.iter().zip(&self.weights).enumerate() {
+            let value = q.mul(q.sub(residue(table[i / seven]), constant), *weight);
+            for (sum, c) in sums.iter_mut().rev().zip(quotient(q, &self.zeros, *point)) {
+                *sum = q.add(*sum, q.mul(value, c));
+            }
+        }
+        let coefficients = sums.into_iter().map(|sum| q.centred(sum)).collect();
+        ByteFunction { coefficients, constant: q.centred(constant) }
+    }
+}
+
+/// `Z / (y - v)`, the highest coefficient first.
+fn quotient(q: &Modulus, zeros: &[u64], point: u64) -> impl Iterator<Item = u64> {
+    zeros.iter().skip(1).rev().scan(0, move |carry, z| {
+        *carry = q.add(*z, q.mul(*carry, point));
+        Some(*carry)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use tobari_device::{P1, U25};
+
+    #[test]
+    fn functions_have_their_values_at_every_valid_point() {
+        for scheme in [Scheme::of::<P1>(), Scheme::of::<U25>()] {
+            let (points, q) = (Points::new(&scheme).unwrap(), scheme.modulus);
+            let tables: [[i64; BYTES]; 3] = [
+                std::array::from_fn(|m| m as i64),
+                std::array::from_fn(|m| i64::from(m > 200)),
+                std::array::from_fn(|m| (m * m / 256) as i64),
+            ];
+            for (number, table) in tables.iter().enumerate() {
+                let function = points.function(table);
+                let odd = function.coefficients.iter().step_by(2).all(|c| *c == 0);
+                assert_eq!((odd, function.coefficients.len()), (number == 0, 1792));
+                for (m, expected) in (0..).zip(table) {
+                    for e in -MOST_NOISE..=MOST_NOISE {
+                        let y = scheme.delta * m + e - points.centre();
+                        let value = function.coefficients.iter().rev().fold(0, |sum, c| (sum * y + c) % q);
+                        assert_eq!((value + function.constant - expected) % q, 0, "{scheme}: {m} and {e}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn points_that_fall_together_are_none() {
+        let p1 = Scheme::of::<P1>();
+        assert!(Points::new(&Scheme { delta: 258, ..p1 }).is_none(), "beyond the modulus");
+        assert!(Points::new(&Scheme { delta: 4, ..p1 }).is_none(), "neighbours share points");
+        assert!(Points::new(&Scheme { delta: 255, ..p1 }).is_none(), "no centre");
+    }
+}

@@ -1,0 +1,150 @@
+//! Residues as bytes: one string for each polynomial, and nothing else is read.
+//!
+//! **Modulo 65,537**: the lower 16 bits of each residue, and a last byte that tells which of the first eight zero words stand for 65,536. A polynomial whose ninth zero word, or a later one, would have to
+//! be told has no bytes; that of uniform residues more than eight are 0 or 65,536 has a chance below `2^-81`, and the device then takes the next nonce. With more than eight such
+//! words none of the others may be 65,536, so bytes are still one for each polynomial that has any. 513 bytes are what base 65,537 would take too.
+//!
+//! **Of 25 bits**: one after another, the lowest bit first.
+
+use crate::frame::READINGS;
+
+/// Zero words that the last byte can tell of.
+const TOLD: usize = 8;
+
+pub(crate) fn pack_17(residues: &[u32; READINGS], body: &mut [u8]) -> bool {
+    let (mut zeros, mut last, mut fits) = (0, 0, true);
+    for (word, residue) in body.as_chunks_mut::<2>().0.iter_mut().zip(residues) {
+        *word = (*residue as u16).to_le_bytes();
+        if *residue as u16 == 0 {
+            if *residue != 0 {
+                fits &= zeros < TOLD;
+                last |= 1u8.checked_shl(zeros as u32).unwrap_or(0);
+            }
+            zeros += 1;
+        }
+    }
+    if let Some(byte) = body.get_mut(2 * READINGS) {
+        *byte = last;
+    }
+    fits
+}
+
+pub(crate) fn unpack_17(body: &[u8]) -> Option<[u32; READINGS]> {
+    let (words, [last]) = body.as_chunks::<2>() else { return None };
+    if words.len() != READINGS {
+        return None;
+    }
+    let (mut residues, mut zeros) = ([0; READINGS], 0);
+    for (residue, word) in residues.iter_mut().zip(words) {
+        *residue = u32::from(u16::from_le_bytes(*word));
+        if *residue == 0 {
+            if zeros < TOLD {
+                *residue = u32::from((last >> zeros) & 1) << 16;
+            }
+            zeros += 1;
+        }
+    }
+    // no bit of a word that is not there
+    (zeros >= TOLD || last >> zeros == 0).then_some(residues)
+}
+
+pub(crate) fn pack_25(residues: &[u32; READINGS], body: &mut [u8]) {
+    // eight residues are 25 bytes
+    for (bytes, residues) in body.as_chunks_mut::<25>().0.iter_mut().zip(residues.as_chunks::<8>().0) {
+        let (mut held, mut bits, mut bytes) = (0u64, 0, bytes.iter_mut());
+        for residue in residues {
+            held |= u64::from(*residue) << bits;
+            bits += 25;
+            while bits >= 8 {
+                if let Some(byte) = bytes.next() {
+                    *byte = held as u8;
+                }
+                held >>= 8;
+                bits -= 8;
+            }
+        }
+    }
+}
+
+pub(crate) fn unpack_25(body: &[u8], q: u32) -> Option<[u32; READINGS]> {
+    let (groups, []) = body.as_chunks::<25>() else { return None };
+    if groups.len() != READINGS / 8 {
+        return None;
+    }
+    let (mut residues, mut good) = ([0; READINGS], true);
+    for (bytes, residues) in groups.iter().zip(residues.as_chunks_mut::<8>().0) {
+        let (mut held, mut bits, mut bytes) = (0u64, 0, bytes.iter());
+        for residue in residues {
+            while bits < 25 {
+                held |= u64::from(*bytes.next()?) << bits;
+                bits += 8;
+            }
+            *residue = (held & ((1 << 25) - 1)) as u32;
+            held >>= 25;
+            bits -= 25;
+            good &= *residue < q;
+        }
+    }
+    good.then_some(residues)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn residues_of_17_bits_come_back_whatever_zeros_they_have() {
+        let mut body = [0; 513];
+        let (zero, most) = (0, 1 << 16);
+        for places in [&[][..], &[0], &[255], &[0, 1, 2, 3, 4, 5, 6, 7], &[9, 30, 31, 200]] {
+            for filler in [zero, 1, 65_535] {
+                let mut residues = [filler; READINGS];
+                places.iter().for_each(|place| residues[*place] = most);
+                let told = if filler == zero { places.iter().all(|place| *place < TOLD) } else { true };
+                assert_eq!(pack_17(&residues, &mut body), told, "{places:?} among {filler}");
+                assert_eq!(unpack_17(&body) == Some(residues), told);
+            }
+        }
+        assert!(!pack_17(&[most; READINGS], &mut body));
+        // zeros before the ones that are told
+        let mut residues = [5; READINGS];
+        (residues[3], residues[4], residues[6]) = (zero, most, zero);
+        assert!(pack_17(&residues, &mut body) && body[512] == 2 && unpack_17(&body) == Some(residues));
+    }
+
+    #[test]
+    fn a_polynomial_of_17_bits_has_one_string() {
+        let mut body = [1; 513];
+        for last in 0..=u8::MAX {
+            body[512] = last;
+            assert_eq!(unpack_17(&body).is_some(), last == 0, "no zero word");
+        }
+        body[20..24].fill(0);
+        for last in 0..=u8::MAX {
+            body[512] = last;
+            let found = unpack_17(&body);
+            assert_eq!(found.is_some(), last < 4, "two zero words");
+            let mut again = [0; 513];
+            assert!(found.is_none_or(|residues| pack_17(&residues, &mut again) && again == body));
+        }
+        assert!(unpack_17(&body[..512]).is_none() && unpack_17(&[0; 515]).is_none());
+    }
+
+    #[test]
+    fn residues_of_25_bits_come_back_and_larger_ones_are_refused() {
+        let (q, mut body) = (33_292_289, [0; 800]);
+        for scale in [0, 1, 130_051] {
+            let mut residues = [q - 1; READINGS];
+            residues.iter_mut().zip(0..).step_by(2).for_each(|(residue, i)| *residue = scale * i % q);
+            pack_25(&residues, &mut body);
+            assert_eq!(unpack_25(&body, q), Some(residues));
+        }
+        for place in [0, 7, 8, 255] {
+            let mut residues = [1; READINGS];
+            residues[place] = q;
+            pack_25(&residues, &mut body);
+            assert_eq!(unpack_25(&body, q), None);
+        }
+        assert!(unpack_25(&body[..799], q).is_none() && unpack_25(&[0; 825], q).is_none());
+    }
+}

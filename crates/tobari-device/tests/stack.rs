@@ -1,0 +1,111 @@
+//! How much stack a frame takes, measured: a thread with little of it goes down as far as it can and still seals.
+//!
+//! The test starts itself again as a child that tries one depth and dies if that was too deep; the difference between the deepest that does nothing and the deepest that seals is what sealing takes.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+
+use std::hint::black_box;
+use std::process::{Command, Stdio};
+use tobari_device::{CounterStore, Device, DeviceNumber, GCM_FRAME, GcmDevice, P1, Profile, READINGS, Root, U25};
+
+const PROBE: &str = "TOBARI_DEVICE_STACK_PROBE";
+const STACK: usize = 256 << 10;
+/// Bytes that a step down holds.
+const STEP: usize = 256;
+
+struct Flash(u32);
+
+impl CounterStore for Flash {
+    type Error = core::convert::Infallible;
+
+    fn load(&mut self) -> Result<u32, Self::Error> {
+        Ok(self.0)
+    }
+
+    fn store(&mut self, next: u32) -> Result<(), Self::Error> {
+        self.0 = next;
+        Ok(())
+    }
+}
+
+/// Goes down so many steps and does the work there. Answers the addresses of the first and of the last step, which say how long a step is.
+#[inline(never)]
+fn down(depth: usize, work: &mut dyn FnMut()) -> [usize; 2] {
+    let held = black_box([depth as u8; STEP]);
+    let here = core::ptr::from_ref(&held) as usize;
+    if depth == 0 {
+        work();
+        return [here, here];
+    }
+    let [_, last] = down(depth - 1, work);
+    black_box(&held);
+    [here, last]
+}
+
+fn seal<P: Profile>() -> Box<dyn FnMut() + Send> {
+    let (root, number) = (Root::from_bytes([1; 32]), DeviceNumber::new(1).unwrap());
+    let mut device = Box::new(Device::<P, _>::open(&root, number, Flash(0)).unwrap());
+    let (readings, mut frame) = (Box::new([7; READINGS]), Box::new(P::EMPTY));
+    Box::new(move || device.seal(&readings, &mut frame).unwrap())
+}
+
+fn seal_gcm() -> Box<dyn FnMut() + Send> {
+    let (root, number) = (Root::from_bytes([1; 32]), DeviceNumber::new(1).unwrap());
+    let mut device = Box::new(GcmDevice::open(&root, number, Flash(0)).unwrap());
+    let (readings, mut frame) = (Box::new([7; READINGS]), Box::new([0; GCM_FRAME]));
+    Box::new(move || device.seal(&readings, &mut frame).unwrap())
+}
+
+/// The child: nothing but for the variable, which names a work and a depth.
+#[test]
+fn probe() {
+    let Ok(asked) = std::env::var(PROBE) else { return };
+    let (name, depth) = asked.split_once(' ').unwrap();
+    let depth: usize = depth.parse().unwrap();
+    let mut work = match name {
+        "P1" => seal::<P1>(),
+        "U25" => seal::<U25>(),
+        "GCM" => seal_gcm(),
+        _ => Box::new(|| ()),
+    };
+    // whatever is done once is done before
+    work();
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    let [first, last] = thread.spawn(move || down(depth, &mut work)).unwrap().join().unwrap();
+    println!("step {}", (first - last) / depth.max(1));
+}
+
+/// The step of a child that lived.
+fn lived(name: &str, depth: usize) -> Option<usize> {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["probe", "--exact", "--nocapture"]).env(PROBE, format!("{name} {depth}"));
+    let output = child.stderr(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let step = text.lines().find_map(|line| line.split("step ").nth(1)?.trim().parse().ok());
+    step.filter(|_| output.status.success())
+}
+
+/// The deepest that lives, and bytes of a step.
+fn deepest(name: &str) -> (usize, usize) {
+    let (mut low, mut high) = (1, STACK / STEP);
+    let mut step = lived(name, low).unwrap();
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        match lived(name, middle) {
+            Some(found) => (low, step) = (middle, found),
+            None => high = middle,
+        }
+    }
+    (low, step)
+}
+
+#[test]
+fn a_frame_is_sealed_in_less_than_eight_kib_of_stack() {
+    let (idle, step) = deepest("nothing");
+    assert!(step >= STEP && idle * step > STACK / 2, "{idle} steps of {step} bytes");
+    for name in ["P1", "U25", "GCM"] {
+        let used = (idle - deepest(name).0) * step;
+        println!("{name}: {used} bytes of stack, within {step}");
+        assert!(used < 8 << 10, "{name} takes {used} bytes");
+    }
+}

@@ -4,9 +4,12 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "an example that reports")]
 
+#[path = "../../tobari-device/tests/flash/mod.rs"]
+mod flash;
+
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
-use std::convert::Infallible;
+use flash::Flash;
 use std::sync::Arc;
 use std::time::Instant;
 use tobari_apps::engine::{BgvEngine, BgvValue};
@@ -18,27 +21,10 @@ use tobari_apps::sense::server::{Batch, exact_slots, linear_slots};
 use tobari_apps::sense::{Arrangement, Layout, Scheme};
 use tobari_core::params::{LatticeParameters, NamedSet};
 use tobari_core::rlwe::SecretKey;
-use tobari_device::{
-    CounterStore, Device, DeviceNumber, Envelope, MacKey, Opener, P1, Profile, READINGS, Root, U25, transform_root,
-};
+use tobari_device::{Device, DeviceNumber, Envelope, MacKey, Opener, P1, Profile, READINGS, Root, U25, transform_root};
 use tobari_plan::engine::Direct;
 
 type Failure = Box<dyn std::error::Error>;
-
-struct Flash(u32);
-
-impl CounterStore for Flash {
-    type Error = Infallible;
-
-    fn load(&mut self) -> Result<u32, Infallible> {
-        Ok(self.0)
-    }
-
-    fn store(&mut self, next: u32) -> Result<(), Infallible> {
-        self.0 = next;
-        Ok(())
-    }
-}
 
 /// One frame each of a full cohort.
 struct Fleet<P: Profile> {

@@ -121,6 +121,27 @@ fn by_block(measure: Measure, blocks: usize) -> Output {
     Output { measure, terms: vec![(0, vec![1; blocks])], by_block: true }
 }
 
+/// The readings under encryption, and their squares three times over.
+fn three_products_follow(
+    run: &Run,
+    machine: &mut Direct<'_, BgvEngine>,
+    layout: &Layout,
+    plan: &ExactPlan,
+    sent: &[[u8; READINGS]],
+) {
+    let points = run.inputs.points(machine, plan, 0).unwrap();
+    let mut value = run.inputs.measure(machine, plan, 0, &points).unwrap();
+    for power in [1u32, 2, 4, 8] {
+        if power > 1 {
+            value = machine.mul(&value, &value, run.inputs.relinearization()).unwrap();
+        }
+        let expected =
+            readings(layout, |block, k| (0..power).fold(1, |product, _| product * i64::from(sent[block][k]) % 65_537));
+        let found: Vec<i64> = run.slots(&value).iter().map(|value| value.rem_euclid(65_537)).collect();
+        assert!(found == expected, "power {power}");
+    }
+}
+
 #[test]
 fn frames_come_out_as_their_readings_and_three_products_follow() {
     let parameters = toy();
@@ -136,17 +157,7 @@ fn frames_come_out_as_their_readings_and_three_products_follow() {
     let plan = ExactPlan::new(world.scheme, layout, vec![0], vec![by_block(Measure::Reading, 8)]).unwrap();
     let run = Run::new(&world, &plan, &parameters, &mut rng(3));
     let mut machine = Direct::new(&run.engine);
-    let points = run.inputs.points(&mut machine, &plan, 0).unwrap();
-    let mut value = run.inputs.measure(&mut machine, &plan, 0, &points).unwrap();
-    for power in [1u32, 2, 4, 8] {
-        if power > 1 {
-            value = machine.mul(&value, &value, run.inputs.relinearization()).unwrap();
-        }
-        let expected =
-            readings(&layout, |block, k| (0..power).fold(1, |product, _| product * i64::from(sent[block][k]) % 65_537));
-        let found: Vec<i64> = run.slots(&value).iter().map(|value| value.rem_euclid(65_537)).collect();
-        assert!(found == expected, "power {power}");
-    }
+    three_products_follow(&run, &mut machine, &layout, &plan, &sent);
     let results = exact::program(&mut machine, &plan, &run.inputs).unwrap();
     let sums = client::exact(&plan, 0, &run.secret, results[0].as_ciphertext().unwrap()).unwrap();
     assert_eq!(sums, sent.map(|sent| sent.map(i64::from)));
@@ -320,15 +331,5 @@ fn the_named_set_converts_a_full_batch_and_three_products_follow() {
     let plan = ExactPlan::new(world.scheme, layout, vec![0], vec![by_block(Measure::Reading, 128)]).unwrap();
     let run = Run::new(&world, &plan, &parameters, &mut rng(10));
     let mut machine = Direct::new(&run.engine);
-    let points = run.inputs.points(&mut machine, &plan, 0).unwrap();
-    let mut value = run.inputs.measure(&mut machine, &plan, 0, &points).unwrap();
-    for power in [1u32, 2, 4, 8] {
-        if power > 1 {
-            value = machine.mul(&value, &value, run.inputs.relinearization()).unwrap();
-        }
-        let expected =
-            readings(&layout, |block, k| (0..power).fold(1, |product, _| product * i64::from(sent[block][k]) % 65_537));
-        let found: Vec<i64> = run.slots(&value).iter().map(|value| value.rem_euclid(65_537)).collect();
-        assert!(found == expected, "power {power}");
-    }
+    three_products_follow(&run, &mut machine, &layout, &plan, &sent);
 }

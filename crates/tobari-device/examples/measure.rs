@@ -4,25 +4,13 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "an example that reports")]
 
-use std::convert::Infallible;
+#[path = "../tests/flash/mod.rs"]
+mod flash;
+
+use flash::Flash;
 use std::hint::black_box;
 use std::time::Instant;
-use tobari_device::{CounterStore, Device, DeviceNumber, GCM_FRAME, GcmDevice, MacKey, Opener, P1, Profile, Root, U25};
-
-struct Flash(u32);
-
-impl CounterStore for Flash {
-    type Error = Infallible;
-
-    fn load(&mut self) -> Result<u32, Infallible> {
-        Ok(self.0)
-    }
-
-    fn store(&mut self, next: u32) -> Result<(), Infallible> {
-        self.0 = next;
-        Ok(())
-    }
-}
+use tobari_device::{Device, DeviceNumber, GCM_FRAME, GcmDevice, MacKey, Opener, P1, Profile, Root, U25};
 
 /// Microseconds: the least, and the median, of runs of 64.
 fn measure(mut work: impl FnMut()) -> (f64, f64) {

@@ -2,26 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod flash;
+
+use flash::Flash;
 use tobari_device::{
-    CounterError, CounterStore, Device, DeviceNumber, FRAME_LIMIT, GCM_FRAME, GcmDevice, GcmOpener, Head, MacKey,
-    Opener, P1, Profile, READINGS, Refused, ReplayWindow, Root, U25, fuzz_frames, peek,
+    CounterError, Device, DeviceNumber, FRAME_LIMIT, GCM_FRAME, GcmDevice, GcmOpener, Head, MacKey, Opener, P1,
+    Profile, READINGS, Refused, ReplayWindow, Root, U25, fuzz_frames, peek,
 };
-
-/// Storage that lasts as long as the test, and may be put back.
-struct Flash(u32);
-
-impl CounterStore for &mut Flash {
-    type Error = core::convert::Infallible;
-
-    fn load(&mut self) -> Result<u32, Self::Error> {
-        Ok(self.0)
-    }
-
-    fn store(&mut self, next: u32) -> Result<(), Self::Error> {
-        self.0 = next;
-        Ok(())
-    }
-}
 
 fn root() -> Root {
     Root::from_bytes(core::array::from_fn(|i| i as u8 * 5 + 1))

@@ -4,29 +4,17 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
+mod flash;
+
+use flash::Flash;
 use std::hint::black_box;
 use std::process::{Command, Stdio};
-use tobari_device::{CounterStore, Device, DeviceNumber, GCM_FRAME, GcmDevice, P1, Profile, READINGS, Root, U25};
+use tobari_device::{Device, DeviceNumber, GCM_FRAME, GcmDevice, P1, Profile, READINGS, Root, U25};
 
 const PROBE: &str = "TOBARI_DEVICE_STACK_PROBE";
 const STACK: usize = 256 << 10;
 /// Bytes that a step down holds.
 const STEP: usize = 256;
-
-struct Flash(u32);
-
-impl CounterStore for Flash {
-    type Error = core::convert::Infallible;
-
-    fn load(&mut self) -> Result<u32, Self::Error> {
-        Ok(self.0)
-    }
-
-    fn store(&mut self, next: u32) -> Result<(), Self::Error> {
-        self.0 = next;
-        Ok(())
-    }
-}
 
 /// Goes down so many steps and does the work there. Answers the addresses of the first and of the last step, which say how long a step is.
 #[inline(never)]

@@ -1,7 +1,11 @@
 //! A fleet of devices, its ingest, and the key holder.
 
+#[path = "../../../tobari-device/tests/flash/mod.rs"]
+mod flash;
+
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
+use flash::Flash;
 use std::collections::BTreeMap;
 use tobari_apps::sense::analytics::Fleet;
 use tobari_apps::sense::client::{self, Cohort};
@@ -10,25 +14,10 @@ use tobari_apps::sense::server::{Batch, Ingest};
 use tobari_apps::sense::{Layout, Scheme};
 use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_core::rlwe::SecretKey;
-use tobari_device::{CounterStore, Device, DeviceNumber, Opener, Profile, READINGS, Root};
+use tobari_device::{Device, DeviceNumber, Opener, Profile, READINGS, Root};
 
 pub(crate) fn rng(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(seed)
-}
-
-pub(crate) struct Flash(u32);
-
-impl CounterStore for Flash {
-    type Error = core::convert::Infallible;
-
-    fn load(&mut self) -> Result<u32, Self::Error> {
-        Ok(self.0)
-    }
-
-    fn store(&mut self, next: u32) -> Result<(), Self::Error> {
-        self.0 = next;
-        Ok(())
-    }
 }
 
 /// Devices with their readings by time.

@@ -1,7 +1,7 @@
 //! A runner of tests that prints what libtest prints, the tests, and the list of them.
 
+use crate::harness;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use tobari_apps::seal::{
@@ -243,7 +243,7 @@ fn both_engines_of_gcm_give_the_known_answers() {
 }
 
 macro_rules! tests {
-    ($($name:ident),* $(,)?) => { const TESTS: &[(&str, fn())] = &[$((stringify!($name), $name)),*]; };
+    ($($name:ident),* $(,)?) => { const TESTS: &[harness::Test] = &[$((stringify!($name), $name)),*]; };
 }
 
 tests![
@@ -259,28 +259,8 @@ tests![
 
 pub(crate) fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.first().map(String::as_str) {
-        Some(MODULE_VERB) => return run_module(),
-        Some("--list") => {
-            TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
-            return ExitCode::SUCCESS;
-        }
-        _ => {}
+    if arguments.first().map(String::as_str) == Some(MODULE_VERB) {
+        return run_module();
     }
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
-    let chosen: Vec<_> =
-        TESTS.iter().filter(|(name, _)| filter.is_none_or(|filter| name.contains(filter.as_str()))).collect();
-    println!("\nrunning {} tests", chosen.len());
-    let mut failed = 0;
-    for (name, test) in &chosen {
-        let passed = catch_unwind(AssertUnwindSafe(test)).is_ok();
-        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
-        failed += usize::from(!passed);
-    }
-    let (word, passed) = (if failed == 0 { "ok" } else { "FAILED" }, chosen.len() - failed);
-    let left_out = TESTS.len() - chosen.len();
-    println!(
-        "\ntest result: {word}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {left_out} filtered out\n"
-    );
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    harness::run(TESTS, &arguments)
 }

@@ -5,6 +5,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[path = "../harness/mod.rs"]
+mod harness;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 mod linux;
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]

@@ -6,16 +6,14 @@ mod life;
 mod probe;
 mod secrecy;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::harness;
 use std::process::ExitCode;
 use tobari_apps::infer::guarded::Guarded;
 use tobari_host::enclave::{is_inside, run_inside};
 
-type Test = (&'static str, fn());
-
 macro_rules! tests {
     ($($module:ident :: $name:ident),* $(,)?) => {
-        const TESTS: &[Test] = &[$((concat!(stringify!($module), "::", stringify!($name)), $module::$name)),*];
+        const TESTS: &[harness::Test] = &[$((concat!(stringify!($module), "::", stringify!($name)), $module::$name)),*];
     };
 }
 
@@ -54,28 +52,9 @@ pub(crate) fn main() -> ExitCode {
         Some(secrecy::AS_NOBODY) => return secrecy::as_nobody(),
         Some(secrecy::HOST_OF_ANOTHER) => return secrecy::host_of_another_client(),
         Some(life::HOST_THAT_IS_KILLED) => return life::host_that_is_killed(),
-        Some("--list") => {
-            TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
-            return ExitCode::SUCCESS;
-        }
         _ => {}
     }
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
-    let chosen: Vec<&Test> =
-        TESTS.iter().filter(|(name, _)| filter.is_none_or(|filter| name.contains(filter.as_str()))).collect();
-    println!("\nrunning {} tests", chosen.len());
-    let mut failed = 0;
-    for (name, test) in &chosen {
-        let passed = catch_unwind(AssertUnwindSafe(test)).is_ok();
-        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
-        failed += usize::from(!passed);
-    }
-    let (word, passed) = (if failed == 0 { "ok" } else { "FAILED" }, chosen.len() - failed);
-    let left_out = TESTS.len() - chosen.len();
-    println!(
-        "\ntest result: {word}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {left_out} filtered out\n"
-    );
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    harness::run(TESTS, &arguments)
 }
 
 /// Says that a test could not be run, to whoever reads and to whoever counts.

@@ -52,7 +52,7 @@ pub(crate) enum Verb {
     /// Every finished job on built-in real inputs, done by a server without a key and checked against the plain answer.
     Demo(DemoArguments),
     /// The blind server: does the work, holds no key.
-    Serve(ServeArguments),
+    Serve(Box<ServeArguments>),
     /// Version, arithmetic in use, and each curve with its security.
     Info(InfoArguments),
     /// A job's numbers on this machine.

@@ -35,6 +35,8 @@ pub struct MeasuredMoves {
     pub call: f64,
     /// Of a byte of a message.
     pub byte: f64,
+    /// Of a client's message that is sealed, opened, and checked to come in its turn: the image in the clear, or what is told of it.
+    pub sealed: f64,
     /// Of encoding and encryption, by byte of ciphertext.
     pub encrypt: f64,
     /// Of decryption and decoding, by byte of ciphertext.
@@ -47,7 +49,8 @@ pub struct MeasuredMoves {
 
 impl Moves for MeasuredMoves {
     fn transfer(&self, data: Data<'_>, _: bool) -> f64 {
-        self.call + data.bytes as f64 * self.byte
+        let sealed = if *data.form == Form::Plain { self.sealed } else { 0.0 };
+        self.call + sealed + data.bytes as f64 * self.byte
     }
 
     fn encrypt(&self, to: Data<'_>, in_enclave: bool) -> f64 {
@@ -198,7 +201,15 @@ mod tests {
             reset,
             masked: 0.5 * user_data,
         };
-        let moves = MeasuredMoves { call: 1e-6, byte: 1e-10, encrypt: 1e-9, decrypt: 1e-9, mask: 1e-9, factor: 1.0 };
+        let moves = MeasuredMoves {
+            call: 1e-6,
+            byte: 1e-10,
+            sealed: 1e-5,
+            encrypt: 1e-9,
+            decrypt: 1e-9,
+            mask: 1e-9,
+            factor: 1.0,
+        };
         let through = vec![stage(0.01, 0.02); 3];
         let rows = layers(forms, &through, &moves).unwrap();
         assert_eq!(rows.len(), 5);

@@ -87,6 +87,8 @@ fn infer_options(arguments: &ServeArguments) -> Option<InferOptions> {
         enclave.sessions = infer.enclave_sessions.unwrap_or(enclave.sessions);
         enclave.images = infer.enclave_images.unwrap_or(enclave.images);
         enclave.tells = infer.tells.unwrap_or(enclave.tells);
+        enclave.launcher =
+            infer.enclave_launcher.iter().flat_map(|line| line.split_whitespace()).map(Into::into).collect();
         enclave
     });
     Some(options)

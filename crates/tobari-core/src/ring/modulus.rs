@@ -79,6 +79,7 @@ impl Modulus {
     }
 
     /// `⌊2^(53 + bits) / q⌋`.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(crate) const fn ratio(&self) -> u64 {
         self.ratio

@@ -1,9 +1,12 @@
 //! The process of an enclave, from its start to its end.
 
+use super::OVER_PIPES;
 use super::memory::Shared;
+use super::pipe::{Reader, Writer};
 use super::protocol::{self, Frame};
-use super::ring::{Lane, Patience, Receiver, Sender};
-use super::sandbox::{self, NOT_STARTED, end_now};
+use super::ring::{self, Lane, Patience};
+use super::sandbox::{self, NOT_STARTED, Open, end_now};
+use super::transport::{Receiver, Sender};
 use crate::process::executable_digest;
 use rand_core::{CryptoRng, Rng, UnwrapErr};
 use std::io;
@@ -15,10 +18,39 @@ use tobari_enclave::{Configuration, Handler, Inside, Protection, Protections, Re
 /// Randomness of the system, and of nothing else.
 type SystemRandom = UnwrapErr<getrandom::SysRng>;
 
-/// Whether this process was started to be an enclave: whether its one argument is the verb.
+/// Whether this process was started to be an enclave: whether its one argument is the verb, or that and [`OVER_PIPES`].
 pub fn is_inside(verb: &str) -> bool {
     let mut arguments = std::env::args_os().skip(1);
-    arguments.next().is_some_and(|argument| argument == verb) && arguments.next().is_none()
+    let first = arguments.next();
+    let first = first.as_deref().and_then(|argument| argument.to_str()).unwrap_or_default();
+    first.strip_prefix(verb).is_some_and(|rest| rest.is_empty() || rest == OVER_PIPES) && arguments.next().is_none()
+}
+
+/// What an enclave hears and says its messages over.
+struct Ends {
+    receiver: Receiver,
+    sender: Sender,
+    /// With rings.
+    shared: Option<Arc<Shared>>,
+}
+
+impl Ends {
+    /// As this process was started.
+    fn open(protections: &mut Protections) -> io::Result<Self> {
+        let limit = protocol::MAX_START_BYTES;
+        if std::env::args_os().nth(1).is_some_and(|verb| verb.as_encoded_bytes().ends_with(OVER_PIPES.as_bytes())) {
+            // the end of the host is the end of the input: found when it is next read
+            protections.set(Protection::DiesWithParent, State::Partly);
+            let receiver = Receiver::Pipe(Reader { end: Box::new(io::stdin()), limit });
+            let sender = Sender::Pipe(Writer(Box::new(io::stdout())));
+            return Ok(Self { receiver, sender, shared: None });
+        }
+        let shared = Arc::new(Shared::attach(io::stdin())?);
+        sandbox::die_with(shared.counter(protocol::HOST_PROCESS).load(SeqCst), protections);
+        let receiver = Receiver::Ring(ring::Receiver::new(shared.clone(), Lane(protocol::TO_INSIDE), limit));
+        let sender = Sender::Ring(ring::Sender::new(shared.clone(), Lane(protocol::TO_HOST)));
+        Ok(Self { receiver, sender, shared: Some(shared) })
+    }
 }
 
 /// Is an enclave: gives up every right, builds the handler, and answers its host until that says stop or ends.
@@ -45,10 +77,7 @@ where
     let malformed = || io::Error::from(io::ErrorKind::InvalidData);
     let mut protections = Protections::none();
     protections.set(Protection::OwnProcess, State::Applied);
-    let shared = Arc::new(Shared::attach(io::stdin())?);
-    sandbox::die_with(shared.counter(protocol::HOST_PROCESS).load(SeqCst), &mut protections);
-    let mut receiver = Receiver::new(shared.clone(), Lane(protocol::TO_INSIDE), protocol::MAX_START_BYTES);
-    let mut sender = Sender::new(shared.clone(), Lane(protocol::TO_HOST));
+    let Ends { mut receiver, mut sender, shared } = Ends::open(&mut protections)?;
     let mut buffer = Vec::new();
     let words = receiver.receive(&mut buffer, Patience::Endless).map_err(|_| malformed())?;
     let Some(Frame::Start { namespaces }) = Frame::from_words(words) else { return Err(malformed()) };
@@ -66,11 +95,17 @@ where
     };
     let executable = executable_digest()?;
     let own_memory = sandbox::own_memory();
-    if namespaces && sandbox::unshare(&mut protections) {
-        let told = |process| shared.counter(protocol::INSIDE_PROCESS).store(process, SeqCst);
-        sandbox::go_on_in_child(told, &mut protections)?;
-    }
-    sandbox::confine(own_memory, &mut protections);
+    let open = match &shared {
+        Some(shared) => {
+            if namespaces && sandbox::unshare(&mut protections) {
+                let told = |process| shared.counter(protocol::INSIDE_PROCESS).store(process, SeqCst);
+                sandbox::go_on_in_child(told, &mut protections)?;
+            }
+            Open::Nothing
+        }
+        None => Open::Pipes,
+    };
+    sandbox::confine(own_memory, open, &mut protections);
 
     // From here on this process can compute, sleep and draw randomness, and do nothing else.
     let mut rng = checked_randomness().ok_or_else(malformed)?;
@@ -82,7 +117,7 @@ where
     };
     let ready = [protections.to_bytes().as_slice(), executable.as_bytes()].concat();
     let inside = Inside::new(configuration, &executable, protections, attester, handler, rng);
-    receiver.limit = protocol::MAX_MESSAGE_BYTES;
+    receiver.set_limit(protocol::MAX_MESSAGE_BYTES);
     sender.send(Frame::Ready.to_words(), &ready, Patience::Endless).map_err(|_| malformed())?;
     answer(inside, &mut sender, &mut receiver, buffer).ok_or_else(malformed)
 }

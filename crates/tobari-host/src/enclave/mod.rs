@@ -42,6 +42,8 @@
 //! | `inside` | the process itself |
 //! | `sandbox` | what it gives up, step by step |
 //! | `memory`, `ring` | shared memory, and messages over it |
+//! | `pipe` | messages over pipes, where memory cannot be shared |
+//! | `transport` | either of them |
 //! | `protocol` | what the two say |
 
 #[allow(unsafe_code, reason = "maps memory that another process shares; its file says why each block is sound")]
@@ -53,6 +55,8 @@ pub(crate) mod ring;
 pub(crate) mod sandbox;
 
 mod inside;
+mod pipe;
+mod transport;
 
 pub use inside::{is_inside, run_inside};
 pub use process::{Options, ProcessEnclave};
@@ -60,3 +64,5 @@ pub use rand_core::CryptoRng;
 
 /// The hidden verb by which the `tobari` executable knows that it is to be an enclave.
 pub const VERB: &str = "enclave-inside";
+/// What follows the verb of an enclave that a launcher starts: its messages go over standard input and output.
+pub const OVER_PIPES: &str = "-over-pipes";

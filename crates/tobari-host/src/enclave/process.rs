@@ -1,15 +1,18 @@
 //! The host's half: starts the process, sends and receives, and notices its end.
 
 use super::memory::Shared;
+use super::pipe::{self, Reader, Writer};
 use super::protocol::{self, Frame};
-use super::ring::{Broken, Lane, Patience, Receiver, Sender};
+use super::ring::{self, Broken, Lane, Patience};
 use super::sandbox::{BY_SIGNAL, NOT_STARTED, PANICKED};
+use super::transport::{Receiver, Sender};
 use crate::process::executable_digest;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -28,6 +31,9 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Options {
     /// The hidden verb by which this executable knows that it is to be an enclave.
     pub verb: String,
+    /// A program and its arguments that start this executable with the verb and [`OVER_PIPES`](super::OVER_PIPES), and hand on standard input and
+    /// output; none for a process of this host.
+    pub launcher: Vec<OsString>,
     /// Bytes of each of the two rings, a power of two; longer messages pass in pieces.
     pub ring_bytes: usize,
     /// How long the start may take, its measurement included.
@@ -45,12 +51,19 @@ impl Options {
     pub fn new(verb: &str) -> Self {
         Self {
             verb: verb.to_owned(),
+            launcher: Vec::new(),
             ring_bytes: 1 << 20,
             start_timeout: Duration::from_secs(30),
             call_timeout: Duration::from_secs(60),
             namespaces: true,
             required: vec![Protection::SystemCallFilter, Protection::NotDumpable, Protection::NoNewPrivileges],
         }
+    }
+
+    /// By a launcher, which is trusted to confine what it starts: nothing is required of this system. Five minutes to start, as pages may be measured.
+    pub fn launched(verb: &str, launcher: Vec<OsString>) -> Self {
+        let start_timeout = Duration::from_secs(300);
+        Self { launcher, start_timeout, namespaces: false, required: Vec::new(), ..Self::new(verb) }
     }
 }
 
@@ -71,7 +84,8 @@ impl Fate {
 pub struct ProcessEnclave {
     sender: Sender,
     receiver: Receiver,
-    shared: Arc<Shared>,
+    /// With rings.
+    shared: Option<Arc<Shared>>,
     fate: Arc<Fate>,
     keeper: Option<JoinHandle<()>>,
     handle: OwnedFd,
@@ -86,7 +100,8 @@ pub struct ProcessEnclave {
 }
 
 impl ProcessEnclave {
-    /// Starts this executable again as an enclave, with nothing but the verb and shared memory, and waits until its handler is built.
+    /// Starts this executable again as an enclave, with nothing but the verb and shared memory, and waits until its handler is built. With a launcher it starts
+    /// that, with this process's environment, and two pipes.
     ///
     /// # Errors
     ///
@@ -98,15 +113,13 @@ impl ProcessEnclave {
             .filter(|body| body.len() <= protocol::MAX_START_BYTES)
             .ok_or(EnclaveError::TooLong { found: setup.len(), limit: protocol::MAX_START_BYTES })?;
         let executable = this_executable().map_err(start)?;
-        let (shared, file) = Shared::create(options.ring_bytes).map_err(start)?;
-        let shared = Arc::new(shared);
-        shared.counter(protocol::HOST_PROCESS).store(u64::from(std::process::id()), SeqCst);
         let fate = Arc::new(Fate::default());
-        let (keeper, process, handle) = spawn(&options.verb, file, &shared, &fate).map_err(start)?;
+        let Parts { sender, receiver, shared, keeper, handle, process } =
+            Parts::start(options, &fate).map_err(start)?;
         // Owned from here on, so that every early return kills it.
         let mut enclave = Self {
-            sender: Sender::new(shared.clone(), Lane(protocol::TO_INSIDE)),
-            receiver: Receiver::new(shared.clone(), Lane(protocol::TO_HOST), protocol::MAX_MESSAGE_BYTES),
+            sender,
+            receiver,
             shared,
             fate,
             keeper: Some(keeper),
@@ -185,9 +198,9 @@ impl ProcessEnclave {
         }
     }
 
-    /// The number of the process that computes, as this process sees it.
+    /// The number of the process that computes, as this process sees it; a launcher's where there is one.
     pub fn process(&self) -> u32 {
-        let inside = self.shared.counter(protocol::INSIDE_PROCESS).load(SeqCst);
+        let inside = self.shared.as_ref().map_or(0, |shared| shared.counter(protocol::INSIDE_PROCESS).load(SeqCst));
         u32::try_from(inside).ok().filter(|number| *number != 0).unwrap_or(self.process)
     }
 
@@ -271,39 +284,96 @@ fn this_executable() -> io::Result<Digest> {
     Ok(digest)
 }
 
-/// Starts the process from a thread that waits for its end: a process dies with the *thread* that started it, so that one must live as long.
+/// A process that was started, and the ends of what it speaks over.
+struct Parts {
+    sender: Sender,
+    receiver: Receiver,
+    shared: Option<Arc<Shared>>,
+    keeper: JoinHandle<()>,
+    handle: OwnedFd,
+    process: u32,
+}
+
+impl Parts {
+    fn start(options: &Options, fate: &Arc<Fate>) -> io::Result<Self> {
+        let limit = protocol::MAX_MESSAGE_BYTES;
+        if let Some((program, arguments)) = options.launcher.split_first() {
+            let mut command = Command::new(program);
+            command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let Started { keeper, process, handle, pipes } = start(command, fate, || ())?;
+            let (Some(to), Some(from)) = pipes else { return Err(io::Error::other("expected two pipes, found none")) };
+            let sender = Sender::Pipe(Writer(pipe::hosts(to)?));
+            let receiver = Receiver::Pipe(Reader { end: pipe::hosts(from)?, limit });
+            return Ok(Self { sender, receiver, shared: None, keeper, handle, process });
+        }
+        let (shared, file) = Shared::create(options.ring_bytes)?;
+        let shared = Arc::new(shared);
+        shared.counter(protocol::HOST_PROCESS).store(u64::from(std::process::id()), SeqCst);
+        let (keeper, process, handle) = spawn(&options.verb, file, &shared, fate)?;
+        let sender = Sender::Ring(ring::Sender::new(shared.clone(), Lane(protocol::TO_INSIDE)));
+        let receiver = Receiver::Ring(ring::Receiver::new(shared.clone(), Lane(protocol::TO_HOST), limit));
+        Ok(Self { sender, receiver, shared: Some(shared), keeper, handle, process })
+    }
+}
+
+/// Starts this executable with a verb, and shared memory for standard input.
 pub(crate) fn spawn(
     verb: &str,
     file: OwnedFd,
     shared: &Arc<Shared>,
     fate: &Arc<Fate>,
 ) -> io::Result<(JoinHandle<()>, u32, OwnedFd)> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(verb).env_clear().current_dir("/").stdin(Stdio::from(file)).stdout(Stdio::null());
+    let shared = shared.clone();
+    let started = start(command, fate, move || {
+        for lane in [protocol::TO_INSIDE, protocol::TO_HOST] {
+            Lane(lane).wake_all(&shared);
+        }
+    })?;
+    Ok((started.keeper, started.process, started.handle))
+}
+
+/// What a started process can be reached by.
+struct Started {
+    keeper: JoinHandle<()>,
+    process: u32,
+    handle: OwnedFd,
+    pipes: (Option<ChildStdin>, Option<ChildStdout>),
+}
+
+/// What the thread that starts a process tells of it.
+type Told = io::Result<(u32, OwnedFd, (Option<ChildStdin>, Option<ChildStdout>))>;
+
+/// Starts a process from a thread that waits for its end, and then says so: a process dies with the *thread* that started it, so that one must live as long.
+fn start(mut command: Command, fate: &Arc<Fate>, ended: impl FnOnce() + Send + 'static) -> io::Result<Started> {
     let (tell, told) = sync_channel(1);
-    let (verb, shared, fate) = (verb.to_owned(), shared.clone(), fate.clone());
-    let keeper =
-        thread::Builder::new().name("enclave".to_owned()).spawn(move || keep(&verb, file, &shared, &fate, &tell))?;
+    let fate = fate.clone();
+    command.stderr(Stdio::null());
+    // What a terminal sends to its group is for the host, which then ends its enclaves in order.
+    command.process_group(0);
+    let keeper = thread::Builder::new().name("enclave".to_owned()).spawn(move || {
+        keep(command, &fate, &tell);
+        ended();
+    })?;
     match told.recv() {
-        Ok(Ok((process, handle))) => Ok((keeper, process, handle)),
+        Ok(Ok((process, handle, pipes))) => Ok(Started { keeper, process, handle, pipes }),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(io::Error::other("expected a started process, found none")),
     }
 }
 
-fn keep(verb: &str, file: OwnedFd, shared: &Shared, fate: &Fate, tell: &SyncSender<io::Result<(u32, OwnedFd)>>) {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg(verb).env_clear().current_dir("/");
-    command.stdin(Stdio::from(file)).stdout(Stdio::null()).stderr(Stdio::null());
-    // What a terminal sends to its group is for the host, which then ends its enclaves in order.
-    command.process_group(0);
+fn keep(mut command: Command, fate: &Fate, tell: &SyncSender<Told>) {
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return drop(tell.send(Err(error))),
     };
     drop(command); // and with it this side's descriptor of the memory
+    let pipes = (child.stdin.take(), child.stdout.take());
     let handle = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData.into());
     let handle = handle.and_then(|process| Ok(pidfd_open(process, PidfdFlags::empty())?));
     let opened = handle.is_ok();
-    let heard = tell.send(handle.map(|handle| (child.id(), handle)));
+    let heard = tell.send(handle.map(|handle| (child.id(), handle, pipes)));
     if !opened || heard.is_err() {
         let _ = child.kill();
     }
@@ -313,9 +383,6 @@ fn keep(verb: &str, file: OwnedFd, shared: &Shared, fate: &Fate, tell: &SyncSend
     };
     *fate.how.lock().unwrap_or_else(PoisonError::into_inner) = how;
     fate.ended.store(true, SeqCst);
-    for lane in [protocol::TO_INSIDE, protocol::TO_HOST] {
-        Lane(lane).wake_all(shared);
-    }
 }
 
 /// How it ended, in words that have nothing of its data.

@@ -133,12 +133,21 @@ fn wait_and_end(child: c_int, open: io::PipeWriter) -> ! {
     }
 }
 
+/// What stays open for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Open {
+    /// Shared memory is mapped and needs no descriptor.
+    Nothing,
+    /// Standard input and output.
+    Pipes,
+}
+
 /// Everything that needs no right and is given up in this process itself. Afterwards hardly any system call is left.
-pub(super) fn confine(own: Vec<Range<usize>>, protections: &mut Protections) {
+pub(super) fn confine(own: Vec<Range<usize>>, open: Open, protections: &mut Protections) {
     protections.set(Protection::NoCapabilities, noted(give_up_capabilities()));
     protections.set(Protection::NoNewPrivileges, noted(set_no_new_privs(true)));
     protections.set(Protection::Landlock, landlock());
-    protections.set(Protection::NothingInherited, close_all());
+    protections.set(Protection::NothingInherited, close_all(open));
     protections.set(Protection::LockedMemory, lock_memory(own));
     // After the user namespace and the capabilities, whose change sets it anew.
     let mut not_dumpable = set_dumpable_behavior(DumpableBehavior::NotDumpable);
@@ -148,7 +157,7 @@ pub(super) fn confine(own: Vec<Range<usize>>, protections: &mut Protections) {
     protections.set(Protection::NotDumpable, noted(not_dumpable));
     // What a panic would say could hold anything: it says nothing.
     std::panic::set_hook(Box::new(|_| end_now(PANICKED)));
-    protections.set(Protection::SystemCallFilter, filter());
+    protections.set(Protection::SystemCallFilter, filter(open));
 }
 
 fn give_up_capabilities() -> Result<(), Errno> {
@@ -173,11 +182,15 @@ fn landlock() -> State {
     }
 }
 
-/// Closes every descriptor, the standard ones too: the shared memory stays mapped without one.
-fn close_all() -> State {
-    // SAFETY: no descriptor is used from here on, by this code or by any value that lives longer than this call.
-    let closed = unsafe { libc::syscall(libc::SYS_close_range, 0_u32, u32::MAX, 0_u32) };
-    if closed == 0 { State::Applied } else { State::Refused(last_error()) }
+/// Closes every descriptor, the standard ones too: shared memory stays mapped without one, pipes do not.
+fn close_all(open: Open) -> State {
+    let (first, all) = match open {
+        Open::Nothing => (0_u32, State::Applied),
+        Open::Pipes => (2, State::Partly),
+    };
+    // SAFETY: no descriptor but those below `first` is used from here on, by this code or by any value that lives longer than this call.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0_u32) };
+    if closed == 0 { all } else { State::Refused(last_error()) }
 }
 
 fn last_error() -> u16 {
@@ -223,9 +236,9 @@ fn lock_memory(mut own: Vec<Range<usize>>) -> State {
 }
 
 /// Kills for every system call but those that memory, randomness, sleep and the end need.
-fn filter() -> State {
+fn filter(open: Open) -> State {
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else { return State::Refused(0) };
-    let Ok(rules) = rules() else { return State::Refused(0) };
+    let Ok(rules) = rules(open) else { return State::Refused(0) };
     let filter = SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, architecture);
     let Ok(program) = filter.and_then(TryInto::<BpfProgram>::try_into) else { return State::Refused(0) };
     if seccompiler::apply_filter(&program).is_ok() { State::Applied } else { State::Refused(last_error()) }
@@ -233,7 +246,7 @@ fn filter() -> State {
 
 type Rules = std::collections::BTreeMap<i64, Vec<SeccompRule>>;
 
-fn rules() -> Result<Rules, seccompiler::BackendError> {
+fn rules(open: Open) -> Result<Rules, seccompiler::BackendError> {
     let always = [
         libc::SYS_futex,
         libc::SYS_getrandom,
@@ -257,7 +270,12 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_mmap, when(vec![no_code()?, masked(3, libc::MAP_ANONYMOUS, libc::MAP_ANONYMOUS)?])?);
     rules.insert(libc::SYS_mprotect, when(vec![no_code()?])?);
     // How a program aborts: a line on its standard error, which is closed, and the signal of that name to itself.
-    rules.insert(libc::SYS_write, when(vec![equal(0, 2)?])?);
+    let mut write = when(vec![equal(0, 2)?])?;
+    if open == Open::Pipes {
+        rules.insert(libc::SYS_read, when(vec![equal(0, 0)?])?);
+        write.extend(when(vec![equal(0, 1)?])?);
+    }
+    rules.insert(libc::SYS_write, write);
     let abort = u64::from(libc::SIGABRT.unsigned_abs());
     rules.insert(libc::SYS_tgkill, when(vec![equal(2, abort)?])?);
     Ok(rules)

@@ -61,6 +61,10 @@ pub(crate) fn costs() -> Result<Costs, Failure> {
         }
         compiled.extend(setup.compile().map_err(failed)?);
     }
+    output::say(format!("measuring {}", Combination::EnclavePlain.name()));
+    let route = Route::new(Combination::EnclavePlain, &ring);
+    let clear = session(&Setup { route, parameters: ring.clone(), model: model.clone() }, &fixed, 4 * RUNS)?;
+    let computed: f64 = seconds.iter().map(|stage| stage.plain).sum();
     let [through, both, reset, masked] = &compiled[..] else {
         return Err(Failure::Work("expected four compiled forms, found others".to_owned()));
     };
@@ -68,6 +72,8 @@ pub(crate) fn costs() -> Result<Costs, Failure> {
         encrypt: input / bytes_of(reset, 0, true)?,
         decrypt: result / bytes_of(reset, reset.len().saturating_sub(1), false)?,
         mask: mask / masked_bytes(masked)?,
+        // one in and one out
+        sealed: (clear.fastest() / 1e3 - computed).max(0.0) / 2.0,
         ..moves(&model, &ring)?
     };
     let layers = layers([through, both, reset, masked], &seconds, &moves).map_err(failed)?;
@@ -98,7 +104,7 @@ fn moves(model: &Model, parameters: &LatticeParameters) -> Result<MeasuredMoves,
     let (call, megabyte) = (round_trip(&mut enclave, 0, RUNS).1 / 1e6, round_trip(&mut enclave, 1024, RUNS).1 / 1e6);
     let byte = (megabyte - call).max(0.0) / f64::from(1 << 20);
     let unknown = f64::INFINITY;
-    Ok(MeasuredMoves { call, byte, encrypt: unknown, decrypt: unknown, mask: unknown, factor: 1.0 })
+    Ok(MeasuredMoves { call, byte, sealed: unknown, encrypt: unknown, decrypt: unknown, mask: unknown, factor: 1.0 })
 }
 
 /// Seconds of the stages in integers, the fastest of some: of the whole network, shared out as the stages take it in doubles.

@@ -316,6 +316,10 @@ pub(crate) struct ServeInferArguments {
     /// Images of a session at most. [default: 100]
     #[arg(long, requires = "infer_enclave", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) enclave_images: Option<u32>,
+    /// A program that starts the enclave in a confinement of its own, with its arguments, parted by spaces: it has to start this executable with the one argument enclave-inside-over-pipes and hand on standard input and output. See
+    /// deploy/gramine. Evidence stays of the type simulated.
+    #[arg(long, requires = "infer_enclave", value_name = "COMMAND")]
+    pub(crate) enclave_launcher: Option<String>,
     /// What an enclave tells of an image: label, top:K, rounded:BITS or scores (enclave-plain alone). [default: label]
     #[arg(long, requires = "infer_enclave", value_name = "HOW")]
     pub(crate) tells: Option<OutputPolicy>,

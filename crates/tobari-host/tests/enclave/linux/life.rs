@@ -4,8 +4,8 @@ use super::probe::{ATTEMPT, Attempt, ECHO, ask, configuration, eventually, open,
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
-use tobari_enclave::{Enclave, EnclaveError, Nonce, SessionId, Status};
-use tobari_host::enclave::ProcessEnclave;
+use tobari_enclave::{Enclave, EnclaveError, Nonce, Protection, SessionId, State, Status};
+use tobari_host::enclave::{OVER_PIPES, Options, ProcessEnclave};
 
 pub(crate) const HOST_THAT_IS_KILLED: &str = "host-that-is-killed";
 
@@ -60,6 +60,43 @@ pub(crate) fn messages_longer_than_the_ring_come_back_whole() {
     let (found, limit) = (65 << 20, (64 << 20) + 4096);
     let too_long = enclave.host(session, ECHO, &vec![0; found], &mut reply);
     assert_eq!(too_long, Err(EnclaveError::TooLong { found, limit }));
+}
+
+pub(crate) fn an_enclave_over_pipes_is_confined_as_one_over_shared_memory() {
+    let verb = format!("{}{OVER_PIPES}", super::probe::VERB);
+    let launched = || Options::launched(super::probe::VERB, ["/proc/self/exe", &verb].map(Into::into).to_vec());
+    let begin = |options: &Options| ProcessEnclave::start(&configuration(b"setup"), b"setup", options);
+    let mut enclave = begin(&launched()).unwrap();
+    let (session, mut channel) = open(&mut enclave, b"setup");
+    let message: Vec<u8> = (0..(2_u32 << 20) - 3).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let mut reply = Vec::new();
+    enclave.host(session, ECHO, &message, &mut reply).unwrap();
+    assert!(reply == message, "two megabytes through pipes");
+    enclave.host(session, ATTEMPT, &[Attempt::Memory as u8], &mut reply).unwrap();
+    enclave.client(session, ECHO, &channel.seal(ECHO, b"hello").unwrap(), &mut reply).unwrap();
+    assert_eq!(&channel.open(reply.clone()).unwrap()[37..], b"hello");
+    let states = [Protection::SystemCallFilter, Protection::NothingInherited, Protection::ProcessNamespace]
+        .map(|one| enclave.protections().state(one));
+    assert_eq!(states, [State::Applied, State::Partly, State::NotAsked], "what is read and written stays open");
+    let process = enclave.process();
+    enclave.stop();
+    assert!(eventually(|| !exists(process)), "it stopped");
+    let mut enclave = begin(&launched()).unwrap();
+    let killed = EnclaveError::Gone("killed for a system call outside its list".to_owned());
+    assert_eq!(ask(&mut enclave, Attempt::OpenFile), Err(killed));
+    let mut nowhere = launched();
+    nowhere.launcher = vec!["/nowhere/launcher".into()];
+    assert!(matches!(begin(&nowhere), Err(EnclaveError::Start(_))), "no such launcher");
+    nowhere.launcher = vec!["/bin/true".into()];
+    assert!(matches!(begin(&nowhere), Err(EnclaveError::Gone(_))), "one that says nothing");
+    nowhere.launcher = ["/bin/sh", "-c", "cat /dev/zero"].map(Into::into).to_vec();
+    assert_eq!(begin(&nowhere).err(), Some(EnclaveError::Malformed), "one that says what is no message");
+    nowhere.launcher = ["/bin/sleep", "60"].map(Into::into).to_vec();
+    nowhere.start_timeout = Duration::from_millis(300);
+    assert_eq!(begin(&nowhere).err(), Some(EnclaveError::TimedOut { limit_ms: 300 }), "one that is silent");
+    let mut strict = launched();
+    strict.required = vec![Protection::NothingInherited];
+    assert!(matches!(begin(&strict), Err(EnclaveError::Start(_))), "what is required is required of a launcher too");
 }
 
 pub(crate) fn a_handler_that_panics_ends_the_enclave_with_a_clear_error() {

@@ -27,6 +27,7 @@ tests![
     inference::an_enclave_killed_between_two_images_ends_the_session_with_a_clear_error,
     life::a_session_ends_with_its_script_and_gives_the_right_answers,
     life::messages_longer_than_the_ring_come_back_whole,
+    life::an_enclave_over_pipes_is_confined_as_one_over_shared_memory,
     life::a_handler_that_panics_ends_the_enclave_with_a_clear_error,
     life::an_enclave_killed_in_the_middle_of_a_call_is_noticed_at_once,
     life::an_enclave_that_hangs_is_killed_at_its_time_limit,

@@ -7,6 +7,7 @@ use axum::{body::Bytes, http::StatusCode};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::{
     collections::{HashMap, HashSet},
+    ffi::OsString,
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
     time::{Duration, Instant},
 };
@@ -25,7 +26,7 @@ use zeroize::Zeroizing;
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// How an enclave is started.
-pub(super) type Start = fn(&Configuration, &[u8]) -> Result<Started, EnclaveError>;
+pub(super) type Start = fn(&Configuration, &[u8], &[OsString]) -> Result<Started, EnclaveError>;
 
 /// See the head of this file.
 pub(crate) struct House {
@@ -157,7 +158,8 @@ impl House {
         let known = if combination.encrypts_weights() { setup.shape().map_err(text)? } else { setup.clone() };
         let host = Host::new(&known, weight_bytes).map_err(text)?;
         let setup = setup.encode();
-        let Started { enclave, executable, process } = start(&configuration, &setup).map_err(text)?;
+        let Started { enclave, executable, process } =
+            start(&configuration, &setup, &options.launcher).map_err(text)?;
         let lacking = enclave.protections().lacking().map(|(what, state)| format!("{what}: {state}"));
         let told = EnclaveTold {
             model: name.to_owned(),
@@ -256,7 +258,7 @@ impl House {
         if let Some((_, why)) = state.failed.as_ref().filter(|(at, _)| at.elapsed() < PAUSE) {
             return Err(refusal(why));
         }
-        match (self.start)(&self.configuration, &self.setup) {
+        match (self.start)(&self.configuration, &self.setup, &self.options.launcher) {
             Ok(started) => {
                 tracing::info!("an enclave was started anew");
                 state.failed = None;

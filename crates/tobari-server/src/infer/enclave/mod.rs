@@ -32,7 +32,7 @@ use axum::{
     Router,
     routing::{delete, get, post},
 };
-use std::{sync::Arc, time::Duration};
+use std::{ffi::OsString, sync::Arc, time::Duration};
 use tobari_apps::infer::guarded::Combination;
 use tobari_enclave::OutputPolicy;
 
@@ -52,6 +52,8 @@ pub struct EnclaveOptions {
     pub images: u32,
     /// What is told of an image.
     pub tells: OutputPolicy,
+    /// A program and its arguments that start this executable as an enclave (`tobari_host::enclave::Options::launcher`); none for a process of this machine.
+    pub launcher: Vec<OsString>,
     /// Time between two messages of a session, after which it ends.
     pub idle: Duration,
     /// Time between a session's evidence and its opening.
@@ -67,6 +69,7 @@ impl EnclaveOptions {
             sessions: 8,
             images: 100,
             tells: OutputPolicy::Label,
+            launcher: Vec::new(),
             idle: Duration::from_secs(120),
             opening: Duration::from_secs(20),
         }

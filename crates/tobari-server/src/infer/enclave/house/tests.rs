@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use super::*;
+use std::ffi::OsString;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tobari_apps::infer::digits::{STYLES, draw};
 use tobari_apps::infer::guarded::{Asker, Combination, Guarded, Told};
@@ -16,7 +17,7 @@ fn executable() -> Digest {
 static SEEDS: AtomicU32 = AtomicU32::new(0);
 
 /// In this process.
-fn start(configuration: &Configuration, setup: &[u8]) -> Result<Started, EnclaveError> {
+fn start(configuration: &Configuration, setup: &[u8], _: &[OsString]) -> Result<Started, EnclaveError> {
     let build = |configuration: &Configuration, setup: &[u8], _: &mut ChaCha20Rng| Guarded::build(configuration, setup);
     let rng = ChaCha20Rng::seed_from_u64(SEEDS.fetch_add(1, Ordering::Relaxed).into());
     let enclave = InProcess::start(configuration, setup, &executable(), build, rng)?;
@@ -148,7 +149,7 @@ fn whatever_is_out_of_order_or_does_not_open_ends_the_session_and_no_other() {
 static STARTS: AtomicU32 = AtomicU32::new(0);
 
 /// The second start fails.
-fn fails_once(configuration: &Configuration, setup: &[u8]) -> Result<Started, EnclaveError> {
+fn fails_once(configuration: &Configuration, setup: &[u8], _: &[OsString]) -> Result<Started, EnclaveError> {
     match STARTS.fetch_add(1, Ordering::Relaxed) {
         1 => Err(EnclaveError::Start("no room for another process".to_owned())),
         _ => start(configuration, setup),

@@ -1,0 +1,164 @@
+//! Messages over two pipes, for an enclave that cannot map its host's memory: under a library operating system such as Gramine.
+//!
+//! A message is what it is on a ring: four words (its length in bytes, and three of the protocol) and its bytes. The host's ends do not block, so
+//! that it can give up; inside they do, and the end of the host is the end of the input.
+
+use super::ring::{Broken, HEAD, Patience};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionbio, read, write};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+/// How long one waits at most before one looks whether the other side is still there.
+const NAP: Duration = Duration::from_millis(100);
+
+/// An end of a pipe: a host's own, or a process's standard input or output.
+pub(super) type End = Box<dyn AsFd + Send>;
+
+/// Makes a host's end one that does not block.
+pub(super) fn hosts(end: impl Into<OwnedFd>) -> io::Result<End> {
+    let end = end.into();
+    ioctl_fionbio(&end, true)?;
+    Ok(Box::new(end))
+}
+
+/// Waits until there is something to read, or room to write. Inside nobody waits: the call itself does.
+fn wait(end: &End, what: PollFlags, patience: Patience<'_>) -> Result<(), Broken> {
+    let Patience::Until(deadline, gone) = patience else { return Ok(()) };
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let nap = Timespec::try_from(left.min(NAP)).map_err(|_| Broken::Malformed)?;
+        match poll(&mut [PollFd::new(&end.as_fd(), what)], Some(&nap)) {
+            Ok(0) | Err(Errno::INTR) if gone.load(SeqCst) => return Err(Broken::Gone),
+            Ok(0) | Err(Errno::INTR) if left.is_zero() => return Err(Broken::TimedOut),
+            Ok(0) | Err(Errno::INTR) => {}
+            // a pipe without another end is ready too: the call will say so
+            Ok(_) => return Ok(()),
+            Err(_) => return Err(Broken::Malformed),
+        }
+    }
+}
+
+/// The writing end.
+pub(super) struct Writer(pub(super) End);
+
+impl Writer {
+    /// Writes one message: three words and bytes.
+    pub(super) fn send(&mut self, words: [u64; 3], bytes: &[u8], patience: Patience<'_>) -> Result<(), Broken> {
+        let mut head = [0; 8 * HEAD];
+        for (place, word) in head.chunks_exact_mut(8).zip([bytes.len() as u64].into_iter().chain(words)) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        self.put(&head, patience)?;
+        self.put(bytes, patience)
+    }
+
+    fn put(&mut self, mut bytes: &[u8], patience: Patience<'_>) -> Result<(), Broken> {
+        while !bytes.is_empty() {
+            wait(&self.0, PollFlags::OUT, patience)?;
+            match write(self.0.as_fd(), bytes) {
+                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(_) => return Err(Broken::Gone),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The reading end.
+pub(super) struct Reader {
+    pub(super) end: End,
+    /// No message is longer, in bytes.
+    pub(super) limit: usize,
+}
+
+impl Reader {
+    /// Reads one message: its three words, and its bytes into `buffer`, from the start.
+    pub(super) fn receive(&mut self, buffer: &mut Vec<u8>, patience: Patience<'_>) -> Result<[u64; 3], Broken> {
+        let mut head = [0; 8 * HEAD];
+        self.get(&mut head, patience)?;
+        let mut words = [0; HEAD];
+        for (word, place) in words.iter_mut().zip(head.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*place);
+        }
+        let [length, first, second, third] = words;
+        let length = usize::try_from(length).ok().filter(|length| *length <= self.limit).ok_or(Broken::Malformed)?;
+        if buffer.len() < length {
+            buffer.resize(length, 0);
+        }
+        buffer.truncate(length);
+        self.get(buffer, patience)?;
+        Ok([first, second, third])
+    }
+
+    fn get(&mut self, mut bytes: &mut [u8], patience: Patience<'_>) -> Result<(), Broken> {
+        while !bytes.is_empty() {
+            wait(&self.end, PollFlags::IN, patience)?;
+            match read(self.end.as_fd(), &mut *bytes) {
+                Ok(0) => return Err(Broken::Gone),
+                Ok(count) => bytes = bytes.get_mut(count..).unwrap_or_default(),
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(_) => return Err(Broken::Gone),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    fn pair(limit: usize) -> (Writer, Reader) {
+        let (end, writer) = io::pipe().unwrap();
+        (Writer(hosts(writer).unwrap()), Reader { end: hosts(end).unwrap(), limit })
+    }
+
+    #[test]
+    fn messages_of_all_lengths_pass_a_pipe_that_is_shorter_than_they_are() {
+        let (mut writer, mut reader) = pair(1 << 20);
+        let there = AtomicBool::new(false);
+        let soon = || Patience::Until(Instant::now() + Duration::from_secs(20), &there);
+        let lengths = [0, 1, 31, 32, 65_535, 65_536, 65_537, 1_000_003];
+        let message = |length: usize| (0..length).map(|at| (at * 31 + length) as u8).collect::<Vec<_>>();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for length in lengths {
+                    writer.send([length as u64, 2, 3], &message(length), soon()).unwrap();
+                }
+            });
+            let mut buffer = vec![9; 300];
+            for length in lengths {
+                assert_eq!(reader.receive(&mut buffer, soon()), Ok([length as u64, 2, 3]));
+                assert_eq!(buffer, message(length));
+            }
+        });
+    }
+
+    #[test]
+    fn whoever_waits_for_nobody_gives_up() {
+        let (gone, mut buffer) = (AtomicBool::new(false), Vec::new());
+        let soon = Patience::Until(Instant::now() + Duration::from_secs(20), &gone);
+        let now = Patience::Until(Instant::now(), &gone);
+        let (mut writer, mut reader) = pair(1 << 20);
+        assert_eq!(reader.receive(&mut buffer, now), Err(Broken::TimedOut));
+        assert_eq!(writer.send([0; 3], &vec![0; 1 << 20], now), Err(Broken::TimedOut), "nobody reads");
+        drop(writer);
+        let (mut writer, other) = pair(1 << 20);
+        assert_eq!(reader.receive(&mut buffer, soon).map(|_| ()), Err(Broken::Gone), "a message that ends early");
+        drop(other);
+        assert_eq!(writer.send([0; 3], b"x", soon), Err(Broken::Gone));
+        let (mut writer, mut reader) = pair(10);
+        writer.send([0; 3], &[0; 11], soon).unwrap();
+        assert_eq!(reader.receive(&mut buffer, soon), Err(Broken::Malformed));
+        gone.store(true, SeqCst);
+        let (_writer, mut reader) = pair(10);
+        assert_eq!(reader.receive(&mut buffer, Patience::Until(Instant::now() + NAP, &gone)), Err(Broken::Gone));
+    }
+}

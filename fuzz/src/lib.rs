@@ -11,6 +11,8 @@ pub type Target = (&'static str, fn(&[u8]));
 /// Every target.
 pub const TARGETS: &[Target] = &[
     ("batch_addition", tobari_core::fuzz::batch_addition),
+    ("call_live_messages", tobari_apps::call::live::fuzz_live_messages),
+    ("call_live_room", tobari_apps::call::live::fuzz_live_room),
     ("call_messages", tobari_apps::call::fuzz_messages),
     ("call_room", tobari_apps::call::fuzz_room),
     ("device_frames", tobari_device::fuzz_frames),
@@ -24,6 +26,7 @@ pub const TARGETS: &[Target] = &[
     ("infer_onnx", tobari_host::onnx::fuzz_onnx),
     ("infer_setup", tobari_apps::infer::fuzz_setup),
     ("lattice_wire", tobari_core::fuzz::lattice_wire),
+    ("live_wire", tobari_core::fuzz::live_wire),
     ("plan_check", tobari_plan::testing::fuzz_check),
     ("points", tobari_core::fuzz::points),
     ("seal_manifest", tobari_apps::seal::fuzz_seal_manifest),
@@ -32,6 +35,11 @@ pub const TARGETS: &[Target] = &[
     ("search_kept", tobari_apps::search::fuzz_kept),
     ("search_messages", tobari_apps::search::fuzz_messages),
     ("search_table", tobari_apps::search::fuzz_table),
+    ("sense_bundle", tobari_apps::sense::fuzz_bundle),
+    ("sense_enrolment", tobari_apps::sense::fuzz_enrolment),
+    ("sense_questions", tobari_apps::sense::fuzz_questions),
+    ("sense_registry", tobari_apps::sense::fuzz_registry),
+    ("sense_results", tobari_apps::sense::fuzz_window_results),
     ("variants", tobari_host::variants::fuzz_variants),
     ("wav", tobari_host::wav::fuzz_wav),
     ("wire", tobari_core::fuzz::wire),

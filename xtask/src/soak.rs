@@ -1,6 +1,6 @@
 //! `cargo xtask soak NAME`: runs too long for every change. Each writes a record, which is committed as the evidence.
 
-use crate::child::{echo, target_folder, tee};
+use crate::child::{cargo, echo, pass_reading, target_folder, tee};
 use crate::record;
 use crate::tools::on_path;
 use std::io;
@@ -22,6 +22,11 @@ static SOAKS: &[Soak] = &[
         name: "infer",
         about: "all 10,000 test images of MNIST under encryption, from the folder mnist in TOBARI_DATA",
         run: infer,
+    },
+    Soak {
+        name: "sense-aes",
+        about: "AES-128 under BGV at N = 2^17, sixteen blocks, every round against AES; 10 GiB of memory, 20 GB of disk",
+        run: sense_aes,
     },
     Soak { name: "noise", about: "10,000 random circuits of each lattice scheme against their bounds", run: noise },
 ];
@@ -150,6 +155,35 @@ fn markdown(table: &str) -> String {
     text
 }
 
+/// One frame of a device, decrypted by a server that has no key. However long it takes.
+fn sense_aes(root: &Path, _minutes: u64) -> Result<(), String> {
+    let mut command = cargo(root);
+    command.args(["run", "--release", "--package", "tobari-host", "--example", "sense_aes", "--", "--probes"]);
+    let mut lines = Vec::new();
+    pass_reading(&mut command, |line| lines.push(line.to_owned()))?;
+    if !is_right(&lines) {
+        return Err("expected every round and every byte to be right, found a run that does not say so".to_owned());
+    }
+    let today = record::today();
+    let body = format!(
+        "- command: `cargo xtask soak sense-aes`\n- revision: {}\n- processor: {}\n\n```text\n{}\n```\n",
+        record::revision(root),
+        record::cpu_model(),
+        lines.join("\n")
+    );
+    record::append(root, &format!("sense-aes-{today}.md"), &format!("AES under BGV on {today}"), &body)
+        .map_err(|error| format!("cannot write the record: {error}"))
+}
+
+/// Whether a run says that it compared ten rounds, all bytes of a frame and products of them.
+fn is_right(lines: &[String]) -> bool {
+    let secure = lines.iter().any(|line| line.ends_with(": 128 bits of security"));
+    let rounds = (0..10).all(|round| lines.contains(&format!("after {round} rounds: the states of AES")));
+    let said = |text: &str| lines.iter().any(|line| line == text);
+    let bytes = said("all 256 bytes are what the devices encrypted");
+    secure && rounds && bytes && said("3 products more are right in every slot")
+}
+
 /// However long it takes.
 fn noise(root: &Path, _minutes: u64) -> Result<(), String> {
     let mut rows = String::new();
@@ -270,6 +304,20 @@ mod tests {
         let text = markdown(&both);
         assert!(text.starts_with("| how | images |"), "{text}");
         assert!(text.contains("\n| encrypted: wide, infer-f | 10000 |  |  | 9997 |"), "{text}");
+    }
+
+    #[test]
+    fn a_run_of_aes_is_right_only_if_all_rounds_and_bytes_are_and_the_set_is_secure() {
+        let mut lines = vec!["N = 131072, 1 bits in 2 + 3 primes: 128 bits of security".to_owned()];
+        lines.extend((0..10).map(|round| format!("after {round} rounds: the states of AES")));
+        lines.push("all 256 bytes are what the devices encrypted".to_owned());
+        lines.push("3 products more are right in every slot".to_owned());
+        assert!(is_right(&lines));
+        for missing in 0..lines.len() {
+            let mut some = lines.clone();
+            some.remove(missing);
+            assert!(!is_right(&some), "without line {missing}");
+        }
     }
 
     #[test]

@@ -1,15 +1,21 @@
 //! The command line, as clap reads it. Its text is what `tobari help` prints.
 
+mod call_bench;
 mod infer;
 mod parse;
+mod sense;
 
+use crate::cmd::call::arguments::{JoinArguments, LinkArguments, OpenArguments};
 use crate::cmd::infer::{InferVerb, ServeInferArguments};
 use crate::cmd::search::{SearchVerb, ServeSearchArguments};
+use crate::cmd::sense::{SenseVerb, ServeSenseArguments};
+pub(crate) use call_bench::CallBench;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub(crate) use infer::InferBench;
 pub(crate) use infer::{InferPlan, Protected, ResetName, WhoseCosts, WhosePolicy};
 pub(crate) use parse::parse_bytes;
+pub(crate) use sense::SenseBench;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tobari_core::curve::{Curve, PointEncoding};
@@ -85,6 +91,12 @@ pub(crate) enum Verb {
         #[command(subcommand)]
         verb: InferVerb,
     },
+    /// Statistics and alarms over devices' readings that the server cannot see.
+    Sense {
+        /// What to do.
+        #[command(subcommand)]
+        verb: SenseVerb,
+    },
     /// Folders, files and streams sealed under a key, on all engines of this machine.
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
     Seal(Box<crate::cmd::seal::SealArguments>),
@@ -100,6 +112,12 @@ pub(crate) enum CallVerb {
     Keygen(KeygenArguments),
     /// Mix recordings: each is one speaker; the server adds them up under encryption.
     Mix(MixArguments),
+    /// Make the link of a live room: address, settings and secret.
+    Link(LinkArguments),
+    /// Join a live room by its link: speak, listen, record.
+    Join(Box<JoinArguments>),
+    /// Open a recording of a live room with its link.
+    Open(OpenArguments),
 }
 
 /// `tobari demo`
@@ -131,8 +149,13 @@ pub(crate) enum BenchJob {
     Infer(InferBench),
     /// The lattice core: transforms, encryption, products, rotations of BGV and CKKS, on one thread.
     Lattice(LatticeBench),
+    /// Bulk AES over a CPU and an emulated module: the paper's tables and figures, or real files against a copy of them.
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    Seal(crate::cmd::bench::SealBench),
     /// The search by the paper's algorithm: its table 6, ours beside its values.
     Search(SearchBench),
+    /// Devices' frames: sealing, conversion, bytes, and frames a second that a server takes durably; with --paper the paper's figure 4.
+    Sense(SenseBench),
     /// Jobs larger than memory: a reference job without a limit, with a limit and a tier, and with a limit and the kernel's swap.
     Memory(MemoryBench),
 }
@@ -319,22 +342,6 @@ pub(crate) struct Measuring {
     pub(crate) json: bool,
 }
 
-/// `tobari bench call`
-#[derive(Args)]
-pub(crate) struct CallBench {
-    /// Only these curves, separated by commas; all nine without it.
-    #[arg(long = "curve", value_parser = |name: &str| Curve::from_name(name), value_delimiter = ',', value_name = "NAME")]
-    pub(crate) curves: Vec<Curve>,
-    /// Only these modes, separated by commas; both without it.
-    #[arg(long = "mode", value_enum, value_delimiter = ',', value_name = "MODE")]
-    pub(crate) modes: Vec<ModeName>,
-    /// The paper's tables 4 to 6, its figures 5 and 6 and its real-time criteria too, ours beside its values.
-    #[arg(long, requires = "output")]
-    pub(crate) paper: bool,
-    #[command(flatten)]
-    pub(crate) common: Measuring,
-}
-
 /// `tobari bench lattice`
 #[derive(Args)]
 pub(crate) struct LatticeBench {
@@ -425,10 +432,15 @@ pub(crate) struct ServeArguments {
     /// Rooms at once.
     #[arg(long, value_name = "N")]
     pub(crate) max_rooms: Option<usize>,
+    /// When told to stop, let live rooms go on for so many seconds, and nobody in.
+    #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+    pub(crate) drain: u32,
     #[command(flatten)]
     pub(crate) search: ServeSearchArguments,
     #[command(flatten)]
     pub(crate) infer: ServeInferArguments,
+    #[command(flatten)]
+    pub(crate) sense: ServeSenseArguments,
     #[command(flatten)]
     pub(crate) floor: FloorArguments,
     /// One JSON object a line on standard output.

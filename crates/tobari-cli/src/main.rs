@@ -46,8 +46,12 @@ fn main() -> ExitCode {
         Verb::Plan { job } => cmd::plan::run(&job),
         Verb::Call { verb: CallVerb::Keygen(keygen) } => cmd::call::keygen(&keygen),
         Verb::Call { verb: CallVerb::Mix(mix) } => cmd::call::mix(&mix),
+        Verb::Call { verb: CallVerb::Link(link) } => cmd::call::link(&link),
+        Verb::Call { verb: CallVerb::Join(join) } => cmd::call::join(&join),
+        Verb::Call { verb: CallVerb::Open(open) } => cmd::call::open(&open),
         Verb::Search { verb } => cmd::search::run(&verb),
         Verb::Infer { verb } => cmd::infer::run(&verb),
+        Verb::Sense { verb } => cmd::sense::run(&verb),
         #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
         Verb::Seal(seal) => cmd::seal::run(&seal),
         #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]

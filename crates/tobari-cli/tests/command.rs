@@ -35,7 +35,7 @@ fn info_prints_every_curve_with_its_security() {
     }
     let lines = info(&["--json"]);
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let (curves, sets) = (10, 16);
+    let (curves, sets) = (10, 17);
     assert_eq!(lines.len(), 1 + curves + sets + 1);
     let (costs, all) = (&lines[1 + curves + sets], &lines[1..1 + curves + sets]);
     assert!(all.iter().all(|line| line["security_bits"].as_u64().is_some_and(|bits| bits >= 80)));
@@ -51,7 +51,15 @@ fn the_demo_is_right_and_says_so_in_one_line_a_job_and_mode() {
     assert!(shown.status.success(), "{}", stderr(&shown));
     let lines = String::from_utf8(shown.stdout).unwrap();
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 6);
+    assert_eq!(lines.len(), if cfg!(target_os = "linux") { 8 } else { 7 });
+    let sense = &lines[6];
+    assert_eq!((&sense["job"], &sense["right"], &sense["exact"]), (&"sense".into(), &true.into(), &true.into()));
+    assert!(sense["paper_seconds"].is_null() && sense["server_saw_bytes"].as_u64().unwrap() > 100 * 840);
+    // a folder of recordings there and back, though its module was killed
+    if let Some(seal) = lines.get(7) {
+        assert_eq!((&seal["job"], &seal["right"], &seal["exact"]), (&"seal".into(), &true.into(), &true.into()));
+        assert!(seal["server_saw_bytes"].as_u64().unwrap() > 1_000_000 && seal["paper_seconds"].is_null());
+    }
     // numbers are approximate there, and labels are not
     let infer = &lines[5];
     assert_eq!((&infer["job"], &infer["right"]), (&"infer".into(), &true.into()));
@@ -104,7 +112,7 @@ fn bench_prints_one_figure_a_line_and_writes_them() {
     let lines = String::from_utf8(portable.stdout).unwrap();
     assert_eq!(lines.lines().count(), 14);
     assert!(lines.lines().all(|line| line.contains(r#""backend":"portable""#)), "{lines}");
-    for wrong in [&["--runs", "0"][..], &["--mode", "mask"], &["--paper"]] {
+    for wrong in [&["--runs", "0"][..], &["--mode", "masks"], &["--paper"]] {
         assert_eq!(tobari(&[&["bench", "call"], wrong].concat()).status.code(), Some(2), "{wrong:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! `tobari seal` and `tobari unseal`: what people and scripts get, and a run that is killed.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 
 mod support;
@@ -174,4 +174,223 @@ fn a_run_that_is_killed_loses_nothing_and_is_continued() {
     assert!(same(source.path(), Path::new(&out)) && torsos > 0, "{torsos} runs were killed before their end");
     let left = Command::new("find").args([&set, "-name", ".tobari-part*"]).output().unwrap();
     assert!(left.stdout.is_empty());
+}
+
+/// Salts of sealed files, whole or not: bytes 14 to 46 of each.
+fn salts(set: &Path, part: bool) -> Vec<Vec<u8>> {
+    let found = Command::new("find").args([text(set), "-type", "f"]).output().unwrap();
+    let names = String::from_utf8(found.stdout).unwrap();
+    let chosen = names.lines().filter(|name| name.contains(".tobari-part-") == part);
+    chosen.filter_map(|name| fs::read(name).unwrap().get(14..46).map(<[u8]>::to_vec)).collect()
+}
+
+#[test]
+fn a_run_that_is_interrupted_at_any_moment_leaves_whole_files_and_no_key_of_a_torso_is_used_again() {
+    let (world, source) = (World::new(), folder(400, 70_000));
+    let (set, key, out) = (world.path("set"), world.path("key"), world.path("out"));
+    let arguments = ["seal", text(source.path()), "-o", &set, "--key-file", &key];
+    let (mut torsos, mut interrupted, mut state) = (Vec::new(), 0, 12_345_u64);
+    for round in 0..10 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tobari"))
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(9);
+        std::thread::sleep(Duration::from_millis(20 + (state >> 33) % 200));
+        let signal = if round % 2 == 0 { "-INT" } else { "-KILL" };
+        Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        interrupted += i32::from(!child.wait().unwrap().success());
+        torsos.extend(salts(Path::new(&set), true));
+        // A source that was half way changes.
+        fs::write(source.path().join(format!("{}/file {round}", round % 7)), format!("changed in round {round}"))
+            .unwrap();
+        let list = Path::new(&set).join("manifest.seal");
+        if list.exists() {
+            fs::remove_file(list).unwrap(); // it was faster: an unfinished set all the same
+        }
+        if Path::new(&set).join("set.seal").exists() {
+            let salvaged = world.path(&format!("salvaged {round}"));
+            assert_eq!(
+                lines(&["unseal", &set, "-o", &salvaged, "--key-file", &key, "--salvage"])[0]["problems"],
+                Value::Array(Vec::new())
+            );
+        }
+    }
+    assert!(interrupted > 0, "none was interrupted before its end");
+    assert_eq!(lines(&arguments).remove(0)["entries"], 408);
+    lines(&["unseal", &set, "-o", &out, "--key-file", &key]);
+    assert!(same(source.path(), Path::new(&out)));
+    assert!(salts(Path::new(&set), true).is_empty());
+    let whole = salts(Path::new(&set), false);
+    assert!(whole.len() == 410 && torsos.iter().all(|torso| !whole.contains(torso)), "{} torsos", torsos.len());
+}
+
+/// Runs a script of the shell, which has the program as `$1` and further words behind it.
+fn shell(script: &str, words: &[&str]) -> std::process::Output {
+    let program = env!("CARGO_BIN_EXE_tobari");
+    Command::new("sh").args(["-c", script, "sh", program]).args(words).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn a_full_disk_ends_the_run_with_an_error_and_room_lets_it_be_continued() {
+    let (world, source) = (World::new(), folder(300, 20_000));
+    let (key, out) = (world.path("key"), world.path("out"));
+    // A file system of 2 MB in a name space of its own, where that may be made.
+    let script = "mount -t tmpfs -o size=2m none \"$2\" || exit 77
+        \"$1\" seal \"$3\" -o \"$2/set\" --key-file \"$4\"; echo \"status $?\"
+        \"$1\" unseal \"$2/set\" -o \"$5/salvaged\" --key-file \"$4\" --salvage; echo \"salvaged $?\"
+        ls \"$2/set/manifest.seal\"
+        mount -o remount,size=40m \"$2\" && \"$1\" seal \"$3\" -o \"$2/set\" --key-file \"$4\"; echo \"status $?\"
+        \"$1\" unseal \"$2/set\" -o \"$5/whole\" --key-file \"$4\"; echo \"opened $?\"";
+    let mount = world.path("mount");
+    fs::create_dir_all(&mount).unwrap();
+    fs::create_dir_all(&out).unwrap();
+    let mut unshared = Command::new("unshare");
+    unshared.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+    unshared.args([env!("CARGO_BIN_EXE_tobari"), &mount, text(source.path()), &key, &out]);
+    let done = unshared.stdin(Stdio::null()).output();
+    let Some(done) = done.ok().filter(|done| done.status.code() != Some(77) && !done.stdout.is_empty()) else {
+        return println!("NOT RUN: this system makes no file system for who asks");
+    };
+    let (told, errors) = (String::from_utf8_lossy(&done.stdout).into_owned(), stderr(&done));
+    assert!(errors.contains("No space left on device") && errors.contains("manifest.seal"), "{told}{errors}");
+    let status: Vec<&str> = told.lines().filter(|line| line.starts_with("status")).collect();
+    assert_eq!(status, ["status 1", "status 0"], "{told}{errors}");
+    assert!(told.contains("salvaged 0") && told.contains("opened 0"), "{told}{errors}");
+    assert!(same(source.path(), &Path::new(&out).join("whole")));
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_an_error_and_nothing_has_its_name() {
+    let world = World::new();
+    let (big, sealed, key) = (world.path("big"), world.path("big.seal"), world.path("key"));
+    fs::write(&big, vec![5; 3 << 20]).unwrap();
+    // No file of more than 1 MiB, and no signal that says so.
+    let limited = "trap '' XFSZ; ulimit -f 2048; exec \"$1\" seal \"$2\" -o \"$3\" --key-file \"$4\"";
+    let done = shell(limited, &[&big, &sealed, &key]);
+    assert_eq!(done.status.code(), Some(1), "{}", stderr(&done));
+    assert!(stderr(&done).contains("File too large"), "{}", stderr(&done));
+    assert!(!Path::new(&sealed).exists() && salts(world.folder.path(), true).is_empty());
+    lines(&["seal", &big, "-o", &sealed, "--key-file", &key]);
+    lines(&["unseal", &sealed, "-o", &world.path("back"), "--key-file", &key]);
+    assert!(fs::read(&big).unwrap() == fs::read(world.at("back")).unwrap());
+}
+
+#[test]
+fn files_that_may_not_be_read_are_named_and_all_others_are_sealed() {
+    let (world, source) = (World::new(), folder(20, 1000));
+    let key = world.path("key");
+    for name in ["0/file 0", "1/file 1"] {
+        fs::set_permissions(source.path().join(name), fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    fs::set_permissions(source.path().join("2"), fs::Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(source.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(world.folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let set = world.path("set");
+    // Whoever may read everything becomes somebody who may not.
+    let script = "if [ \"$(id -u)\" = 0 ]; then drop='setpriv --reuid=65534 --regid=65534 --clear-groups'; fi
+        exec $drop \"$1\" seal \"$2\" -o \"$3\" --key-file \"$4\" --json";
+    let done = shell(script, &[text(source.path()), &set, &key]);
+    for name in ["0/file 0", "1/file 1"] {
+        fs::set_permissions(source.path().join(name), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    fs::set_permissions(source.path().join("2"), fs::Permissions::from_mode(0o755)).unwrap();
+    if done.stdout.is_empty() {
+        return println!("NOT RUN: nobody else can be had here: {}", stderr(&done));
+    }
+    assert_eq!(done.status.code(), Some(1), "{}", stderr(&done));
+    let told: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let problems: Vec<&str> = told["problems"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    for (problem, name) in problems.iter().zip(["0/file 0", "1/file 1", "/2"]) {
+        assert!(problem.contains(name) && problem.contains("Permission denied"), "{problem}");
+    }
+    let verified = lines(&["seal", "verify", &set, "--key-file", &key]).remove(0);
+    // 20 files and 8 folders, without two files and one folder with its three files.
+    assert_eq!(verified["entries"], 22);
+}
+
+#[cfg(feature = "age")]
+#[test]
+fn what_is_sealed_for_recipients_opens_with_an_identity_file() {
+    let (world, source) = (World::new(), folder(10, 5000));
+    let (set, out, identity, file) =
+        (world.path("set"), world.path("out"), world.path("identity"), world.path("recipients"));
+    let people: Vec<_> = (0..3).map(|_| tobari_host::seal::new_identity()).collect();
+    fs::write(&file, format!("# two people\n{}\n\n{}\n", people[1].1, people[2].1)).unwrap();
+    fs::write(&identity, format!("# mine\n{}", people[2].0.as_str())).unwrap();
+    lines(&["seal", text(source.path()), "-o", &set, "--recipient", &people[0].1, "--recipients-file", &file]);
+    assert_eq!(lines(&["seal", "verify", &set, "--identity", &identity])[0]["problems"], Value::Array(Vec::new()));
+    assert_eq!(lines(&["seal", "ls", &set, "-i", &identity]).len(), 18);
+    lines(&["unseal", &set, "-o", &out, "--identity", &identity]);
+    assert!(same(source.path(), Path::new(&out)));
+    let secret = refused(&["seal", text(source.path()), "-o", &world.path("other"), "-r", people[0].0.trim()], 1);
+    assert!(secret.contains("an identity, which is secret") && !secret.contains(&people[0].0[20..50]), "{secret}");
+    let unknown = "age1yubikey1qg8zk0y4u8gnwekyfhazadlh9yvwzsdu4c7a4mqfnknrmyftqe8gkpme8c9";
+    let plugin = refused(&["seal", text(source.path()), "-o", &world.path("other"), "-r", unknown], 1);
+    assert!(plugin.contains("recipient"), "{plugin}");
+    assert!(!world.at("other").exists());
+}
+
+#[test]
+fn a_passphrase_is_asked_for_at_the_terminal_twice_to_seal_and_once_to_open() {
+    let (world, source) = (World::new(), folder(3, 100));
+    let (set, out) = (world.path("set"), world.path("out"));
+    let typed = |command: &str, words: &[&str]| {
+        // `script` gives the program a terminal of its own. What is typed before it asks would be shown.
+        let words: String = words.iter().map(|word| format!("sleep 1; echo {word};")).collect();
+        let line = format!("({words}) | script -qec '{} {command}' /dev/null", env!("CARGO_BIN_EXE_tobari"));
+        Command::new("sh").args(["-c", &line]).stdin(Stdio::null()).output().unwrap()
+    };
+    if Command::new("script").arg("--version").output().is_err() {
+        return println!("NOT RUN: there is no `script` here, which makes a terminal");
+    }
+    let seal = format!("seal {} -o {set} --passphrase", text(source.path()));
+    let done = typed(&seal, &["one", "two"]);
+    assert_eq!(done.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(told.contains("expected the same passphrase twice") && !told.contains("one"), "{told}");
+    let done = typed(&seal, &["horsestaple", "horsestaple"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    let done = typed(&format!("unseal {set} -o {out} --passphrase"), &["horsestaple"]);
+    assert!(done.status.success() && same(source.path(), Path::new(&out)), "{}", String::from_utf8_lossy(&done.stdout));
+    let nobody = refused(&["seal", "verify", &set, "--passphrase"], 1);
+    assert!(nobody.contains("expected a terminal") || nobody.contains("expected a key that opens it"), "{nobody}");
+}
+
+#[test]
+fn the_papers_tables_and_figures_come_out_of_one_command_with_their_labels() {
+    let place = tempdir().unwrap();
+    let out = text(place.path());
+    let figures = lines(&["bench", "seal", "--paper", "--quick", "--files", "40", "--runs", "1", "-o", out]);
+    if figures.is_empty() {
+        return println!("NOT RUN: one core, and the emulated module needs another");
+    }
+    for figure in &figures {
+        assert_eq!((&figure["job"], &figure["labels"][0]), (&"seal".into(), &"emulated-module".into()));
+        assert!(figure["params"]["one_chain_mb_s"].as_f64() > Some(1.0) && figure["median"].as_f64() > Some(0.0));
+    }
+    let of = |what: &str, policy: &str| {
+        figures.iter().filter(|figure| figure["what"] == what && figure["params"]["policy"] == policy).count()
+    };
+    assert_eq!((of("encrypt", "best"), of("encrypt", "module"), of("decrypt", "best")), (6, 3, 1));
+    let module = figures.iter().find(|figure| figure["params"]["policy"] == "module").unwrap();
+    assert_eq!(module["params"]["by_module"], 40);
+    for name in ["table2.csv", "table3.csv", "grid.csv", "targets.csv"] {
+        let table = fs::read_to_string(place.path().join(name)).unwrap();
+        assert!(table.lines().count() >= 4, "{name}: {table}");
+    }
+    let grid = fs::read_to_string(place.path().join("grid.csv")).unwrap();
+    for column in ["doorbell_ns", "added_delay_ns", "copy", "pinning", "cpu_ms", "engine_speed"] {
+        assert!(grid.lines().next().unwrap().contains(column), "{column}");
+    }
+    for name in ["figure9.svg", "figure10.svg"] {
+        let figure = fs::read_to_string(place.path().join(name)).unwrap();
+        assert!(figure.contains("emulated module") && figure.contains("best"), "{name}");
+    }
+    let source = folder(30, 2000);
+    let tree = lines(&["bench", "seal", "--tree", text(source.path()), "--runs", "1", "-o", out]);
+    assert_eq!((tree.len(), &tree[1]["engine"], &tree[1]["unit"]), (2, &"tobari".into(), &"s".into()));
 }

@@ -2,9 +2,10 @@
 
 use crate::curve::{Curve, PointEncoding, Points};
 use crate::elgamal::{Ciphertexts, Mode, SharedCiphertexts};
+use crate::mask::{Form, Width};
 use crate::params::{LatticeParameters, Parameters, Plaintext, SecurityFloor};
 use crate::ring::Modulus;
-use crate::wire::{self, words};
+use crate::wire::{self, LiveLayout, words};
 
 /// Curve by the first byte.
 fn curve_and_rest(data: &[u8]) -> Option<(Curve, &[u8])> {
@@ -46,6 +47,31 @@ pub fn wire(data: &[u8]) {
     }
     if let Ok(key) = wire::decode_public_key(data, floor) {
         assert_eq!(wire::encode_public_key(&key), data);
+    }
+}
+
+/// Whatever decodes as a packet or a sum of a live room encodes to the same bytes.
+pub fn live_wire(data: &[u8]) {
+    let Ok(parameters) = Parameters::new(Curve::Secp256k1, SecurityFloor::Standard) else { return };
+    let masks = [Form::Packed, Form::Aligned].into_iter().flat_map(|form| {
+        (Width::MIN..=Width::MAX).filter_map(Width::new).map(move |width| LiveLayout::Mask { width, form })
+    });
+    let points = [PointEncoding::Compressed, PointEncoding::Uncompressed]
+        .map(|encoding| LiveLayout::ElgamalShared { parameters, encoding });
+    for layout in masks.chain(points) {
+        let header = wire::decode_live_header(layout, data);
+        match wire::decode_live_packet(layout, data) {
+            Ok(packet) => {
+                assert_eq!(header, Ok((packet.header, packet.payload.samples() as u16)));
+                assert_eq!(wire::encode_live_packet(layout, &packet), data);
+                assert_eq!(layout.packet_len(packet.payload.samples()), data.len());
+            }
+            Err(error) => assert!(header.is_ok() || header == Err(error)),
+        }
+        if let Ok(sum) = wire::decode_live_sum(layout, data) {
+            assert_eq!(wire::encode_live_sum(layout, &sum), data);
+            assert!(data.len() <= layout.longest_sum(sum.payload.samples()));
+        }
     }
 }
 
@@ -182,6 +208,7 @@ mod tests {
             points(&data);
             wire(&data);
             lattice_wire(&data);
+            live_wire(&data);
         }
         for seed in 0..30 {
             batch_addition(&noise(seed, 40));

@@ -13,7 +13,8 @@
 //! | 06 | sum, shared randomness | as 04 |
 //! | 07 | epoch secret, of which the keys of shared randomness are the expansion | 32 bytes, then `s_1 G` in SEC 1 form, against damage |
 //!
-//! Kinds from 10 (hexadecimal) on are those of the lattice schemes: `wire/lattice.rs`.
+//! Kinds 08 to 0b are packets and sums of live rooms: `wire/live.rs`. 0c to 0e are what members of a live room say to one another, and
+//! recordings, which `tobari-apps` reads and writes. Kinds from 10 (hexadecimal) on are those of the lattice schemes: `wire/lattice.rs`.
 //!
 //! Key files put `TOBARI` before the version. Points are `S_0 … S_(k-1), R_0 … R_(k-1)`, or with shared randomness `C_1 … C_k, R`,
 //! as [`Points::encode`] writes them. A
@@ -23,6 +24,7 @@
 
 mod keys;
 mod lattice;
+mod live;
 mod payload;
 
 pub use keys::{
@@ -35,6 +37,10 @@ pub use lattice::{
     decode_ring_secret_key, decode_seeded_ciphertext, encode_ciphertext, encode_ckks_ciphertext,
     encode_ckks_evaluation_keys, encode_ckks_seeded_ciphertext, encode_evaluation_keys, encode_parameters,
     encode_ring_public_key, encode_ring_secret_key, encode_seeded_ciphertext, pack_plaintext, unpack_plaintext, words,
+};
+pub use live::{
+    LiveHeader, LiveLayout, LivePacket, LivePayload, LiveSum, decode_live_header, decode_live_packet, decode_live_sum,
+    encode_live_packet, encode_live_sum,
 };
 pub use payload::Payload;
 
@@ -66,6 +72,14 @@ pub enum Kind {
     SharedSum = 6,
     /// A key file of mode `elgamal-shared`.
     EpochSecret = 7,
+    /// A packet of a live room in mode `mask`.
+    MaskPacket = 8,
+    /// The sum of a live room in mode `mask`.
+    MaskSum = 9,
+    /// A packet of a live room in mode `elgamal-shared`.
+    LiveSharedPacket = 10,
+    /// The sum of a live room in mode `elgamal-shared`.
+    LiveSharedSum = 11,
 }
 
 /// Bytes that are not the object expected.

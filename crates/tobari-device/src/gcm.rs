@@ -18,9 +18,14 @@ const GCM_NONCE: usize = 12;
 pub const GCM_FRAME: usize = GCM_NONCE + READINGS + MAC;
 
 fn cipher(root: &Root) -> Aes128Gcm {
+    Aes128Gcm::new(&(*gcm_key(root)).into())
+}
+
+/// The AES key of a device's frames, for the key holder, who encrypts it for a server that evaluates AES. It goes nowhere else.
+pub fn gcm_key(root: &Root) -> Zeroizing<[u8; 16]> {
     let mut key = Zeroizing::new([0; 16]);
     key.copy_from_slice(&root.key(CODE, Purpose::Cipher)[..16]);
-    Aes128Gcm::new(&(*key).into())
+    key
 }
 
 /// Makes such frames.

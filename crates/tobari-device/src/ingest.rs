@@ -118,6 +118,39 @@ pub struct ReplayWindow {
 }
 
 impl ReplayWindow {
+    /// For storage: one above the newest counter, then a bit for each of the 64 below it.
+    pub fn to_bytes(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.next.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.seen.to_le_bytes());
+        bytes
+    }
+
+    /// From storage; none for bytes that no window has.
+    ///
+    /// ```
+    /// use tobari_device::ReplayWindow;
+    /// let mut window = ReplayWindow::default();
+    /// window.admit(7)?;
+    /// assert_eq!(ReplayWindow::from_bytes(window.to_bytes()), Some(window));
+    /// assert!(ReplayWindow::from_bytes([1; 16]).is_none());
+    /// # Ok::<(), tobari_device::Refused>(())
+    /// ```
+    pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
+        let [next, seen] =
+            [0, 8].map(|at| bytes[at..].iter().take(8).rev().fold(0, |n, byte| n << 8 | u64::from(*byte)));
+        // the newest was seen, and none below 0
+        let room = u32::try_from(64 - next.min(64)).unwrap_or(0);
+        let below = seen.checked_shl(room).map_or(seen == 0, |kept| kept >> room == seen);
+        let good = next <= 1 << 32 && (seen & 1 == 1) == (next > 0) && below;
+        good.then_some(Self { next, seen })
+    }
+
+    /// Whether a counter is older than all that is known of: it can't be told whether it came before.
+    pub fn is_behind(&self, counter: u32) -> bool {
+        u64::from(counter) + 64 < self.next
+    }
+
     /// Takes a counter once. Only of a frame whose MAC was right: anybody can write counters.
     ///
     /// # Errors

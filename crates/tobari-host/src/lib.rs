@@ -16,6 +16,7 @@
 //! | [`process`] | this executable: its digest, and itself started again as a server; a search of a process's memory |
 //! | [`run`] | a checked plan, carried out by threads and a tier |
 //! | `seal` | folders, files and streams, sealed and opened (Linux) |
+//! | [`sense`] | a device's counter, and the frames of devices that a server keeps |
 //! | [`store`] | a disk tier: objects that leave memory and come back |
 //! | [`tsv`] | keys and counts from a table of text |
 //! | [`threads`] | a parallel map that keeps order |
@@ -34,6 +35,7 @@ pub mod process;
 pub mod run;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub mod seal;
+pub mod sense;
 pub mod store;
 pub mod threads;
 pub mod tsv;

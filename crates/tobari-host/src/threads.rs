@@ -14,6 +14,35 @@ pub fn available() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// Keeps the calling thread on a core, where the system lets it choose.
+pub fn stay_on(core: usize) {
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    if core < rustix::thread::CpuSet::MAX_CPU {
+        let mut cores = rustix::thread::CpuSet::new();
+        cores.set(core);
+        let _ = rustix::thread::sched_setaffinity(None, &cores);
+    }
+    #[cfg(not(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+    )))]
+    let _ = core;
+}
+
+/// Nanoseconds that all threads of this process have computed, if the system tells.
+pub fn process_cpu_ns() -> Option<u64> {
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Some(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
+    }
+    #[cfg(not(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+    )))]
+    None
+}
+
 /// Applies `f` to every item on up to `threads` threads and returns the results in the order of the items.
 ///
 /// `threads` is capped by the number of items; 0 counts as 1. With one thread everything runs on the caller's.

@@ -4,17 +4,20 @@
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Cursor;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tempfile::{TempDir, tempdir};
-use tobari_apps::seal::{KeyFile, Kind, Layout, Meta, PassphraseCost, Suite};
-use tobari_host::dispatch::{Options, Pool};
+use tobari_apps::seal::{Chunk, Gcm, KeyFile, Kind, Layout, Meta, PassphraseCost, Suite};
+use tobari_host::dispatch::{Module, ModuleError, Options, Pool, RingGcm};
 use tobari_host::seal::{FileProblem, Keys, MANIFEST, Opened, Reader, SET, Sealed, Target, Writer};
-use tobari_plan::dispatch::{Cost, Model};
+use tobari_plan::dispatch::{Cost, Limits, Model, Policy};
 use zeroize::Zeroizing;
 
 fn pool() -> Pool {
@@ -255,8 +258,8 @@ fn a_stream_of_any_length_comes_back_and_a_cut_one_gives_a_verified_beginning_an
         let content: Vec<u8> = (0..bytes).map(|at| (at / 11) as u8).collect();
         let meta = Meta::new(Kind::Stream, b"", 0);
         let mut writer = Writer::new(&pool, &keys, layout(), &mut rng).unwrap();
-        writer.stream(&mut content.as_slice(), &meta, &target, false).unwrap();
-        let again = writer.stream(&mut content.as_slice(), &meta, &target, false);
+        writer.stream(&mut content.as_slice(), &meta, &target, false, &mut |_| ()).unwrap();
+        let again = writer.stream(&mut content.as_slice(), &meta, &target, false, &mut |_| ());
         assert!(matches!(again, Err(FileProblem::Exists { .. })));
         let (sealed, mut out) = (fs::read(&target).unwrap(), Vec::new());
         let reader = Reader::new(&pool, &keys);
@@ -273,5 +276,212 @@ fn a_stream_of_any_length_comes_back_and_a_cut_one_gives_a_verified_beginning_an
         let whole = Box::new(Cursor::new(sealed));
         reader.one(whole, &target, Target::File(&file, false), &mut rng).unwrap();
         assert!(fs::read(&file).unwrap() == content);
+    }
+}
+
+/// What was handed to it, by key and nonce.
+type Seen = Arc<Mutex<HashMap<(Vec<u8>, Vec<u8>), Vec<Vec<u8>>>>>;
+
+/// A module that writes down what it is handed, and dies with a batch in its hands, when the source changes.
+struct Recorder {
+    seen: Seen,
+    /// It dies with this one; 0: never, and it begins when another has died.
+    batches: usize,
+    died: Arc<AtomicBool>,
+    source: PathBuf,
+}
+
+impl Module for Recorder {
+    fn name(&self) -> &'static str {
+        "recorder"
+    }
+
+    fn label(&self) -> &'static str {
+        "test"
+    }
+
+    fn takes(&self, _: &Chunk) -> bool {
+        true
+    }
+
+    fn seal(&mut self, chunks: &[&Chunk]) -> Result<Vec<Vec<u8>>, ModuleError> {
+        while self.batches == 0 && !self.died.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut seen = self.seen.lock().unwrap();
+        let mut rooms = Vec::new();
+        for chunk in chunks {
+            let (parts, mut room) = (chunk.for_module().unwrap(), chunk.room().unwrap().buffer);
+            let texts = seen.entry((parts.key.to_vec(), parts.nonce().to_vec())).or_default();
+            texts.push(parts.text.to_vec());
+            let (text, end) = room.split_at_mut(parts.text.len());
+            text.copy_from_slice(parts.text);
+            let (key, nonce) = (parts.key.try_into().unwrap(), parts.nonce().try_into().unwrap());
+            end.copy_from_slice(&RingGcm.seal(key, nonce, parts.data, text));
+            rooms.push(room);
+        }
+        self.batches = self.batches.saturating_sub(1);
+        if self.batches > 0 || self.died.swap(true, SeqCst) {
+            return Ok(rooms);
+        }
+        let length = fs::metadata(&self.source).unwrap().len() as usize;
+        // At once: half of a new file is a state of the source, too.
+        let new = self.source.parent().unwrap().with_extension("new");
+        fs::write(&new, vec![0xee; length]).unwrap();
+        fs::rename(new, &self.source).unwrap();
+        Err(ModuleError::Gone("in a test".to_owned()))
+    }
+}
+
+#[test]
+fn a_source_that_changes_when_a_module_dies_never_has_two_plaintexts_under_one_nonce() {
+    for batches in [1, 2, 5] {
+        let (source, set, out) = (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
+        let place = source.path().join("changes");
+        fs::write(&place, (0..3_000_000).map(|at| (at / 7) as u8).collect::<Vec<_>>()).unwrap();
+        let (seen, died, before) = (Seen::default(), Arc::new(AtomicBool::new(false)), fs::read(&place).unwrap());
+        let recorder = |batches| Recorder { seen: seen.clone(), batches, died: died.clone(), source: place.clone() };
+        // The second one never dies, and sees what the first one had, again.
+        let modules = [recorder(batches), recorder(0)];
+        let modules = modules.map(|module| Box::new(module) as Box<dyn Module>).into();
+        let model = Some(Model::cpu_only(Cost::linear(100.0, 100.0, 0.1)));
+        // Never late, however busy the machine is: else the CPU does some, unseen.
+        let limits = Limits { patience_ns: u64::MAX / 4, ..Limits::default() };
+        let options = Options { policy: Policy::Module, cpu_workers: 1, modules, model, limits, ..Options::new() };
+        let (pool, keys, mut rng) = (Pool::start(options).unwrap(), keys(), ChaCha20Rng::from_seed([77; 32]));
+        let mut writer = Writer::new(&pool, &keys, layout(), &mut rng).unwrap();
+        let sealed = writer.folder(source.path(), set.path(), &keys, false, &mut |_| ()).unwrap();
+        assert_eq!(words(&sealed.problems), "");
+        assert!(pool.report()[1].lost.is_some());
+        let (seen, mut again) = (seen.lock().unwrap(), 0);
+        for texts in seen.values() {
+            assert!(texts.iter().all(|text| *text == texts[0]), "two plaintexts under one key and nonce");
+            again += texts.len() - 1;
+        }
+        assert!(seen.len() > 700 && again > 0, "{} chunks, {again} of them twice", seen.len());
+        // What was published is one state of the source, what was read before it changed or what it is now, and not a mixture.
+        assert_eq!(words(&open(set.path(), Some(out.path())).unwrap().problems), "");
+        let found = fs::read(out.path().join("changes")).unwrap();
+        assert!(found == before || found == fs::read(source.path().join("changes")).unwrap());
+    }
+}
+
+#[cfg(feature = "age")]
+mod age {
+    use super::*;
+    use tobari_host::seal::{Ask, Identities, Nobody, Recipients, new_identity};
+
+    fn nobody() -> Arc<dyn Ask> {
+        Arc::new(Nobody)
+    }
+
+    fn for_recipients(recipients: &[&str]) -> Keys {
+        let recipients = Recipients::parse(recipients.iter().copied(), &nobody()).unwrap();
+        Keys::new(Vec::new(), Vec::new()).with_recipients(recipients)
+    }
+
+    fn with_identity(identity: &str) -> Keys {
+        let mut identities = Identities::default();
+        identities.add("identity", identity.as_bytes(), &nobody()).unwrap();
+        Keys::new(Vec::new(), Vec::new()).with_identities(identities)
+    }
+
+    fn seal_for(keys: &Keys, source: &Path, set: &Path, replace: bool) -> Result<Sealed, FileProblem> {
+        let (pool, mut rng) = (pool(), ChaCha20Rng::from_seed([88; 32]));
+        Writer::new(&pool, keys, layout(), &mut rng)?.folder(source, set, keys, replace, &mut |_| ())
+    }
+
+    fn open_with(keys: &Keys, set: &Path, target: Option<&Path>) -> Result<Opened, FileProblem> {
+        let mut rng = ChaCha20Rng::from_seed([98; 32]);
+        Reader::new(&pool(), keys).set(set, target, false, &mut rng, &mut |_| ())
+    }
+
+    #[test]
+    fn every_recipient_opens_what_was_sealed_for_all_and_nobody_else_does() {
+        let (source, set) = (folder(), tempdir().unwrap());
+        let people: Vec<_> = (0..60).map(|_| new_identity()).collect();
+        let all: Vec<&str> = people.iter().map(|(_, recipient)| recipient.as_str()).collect();
+        // More than one age file has room for.
+        let sealed = seal_for(&for_recipients(&all), source.path(), set.path(), false).unwrap();
+        assert_eq!((sealed.entries, words(&sealed.problems)), (11, String::new()));
+        for at in [0, 30, 59] {
+            let out = tempdir().unwrap();
+            let opened = open_with(&with_identity(&people[at].0), set.path(), Some(out.path())).unwrap();
+            assert_eq!(words(&opened.problems), "");
+            assert_eq!(described(out.path()), described(source.path()));
+        }
+        let stranger = open_with(&with_identity(&new_identity().0), set.path(), None);
+        assert!(matches!(stranger, Err(FileProblem::NoKey { .. })));
+    }
+
+    #[test]
+    fn files_of_version_1_for_a_recipient_open_for_ever() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/seal/age");
+        let keys = with_identity(&fs::read_to_string(folder.join("identity.txt")).unwrap());
+        let (pool, mut rng) = (pool(), ChaCha20Rng::from_seed([1; 32]));
+        for name in ["gcm.seal", "cbc.seal"] {
+            let (place, mut out) = (folder.join(name), Vec::new());
+            let reader = Reader::new(&pool, &keys);
+            reader.one(Box::new(File::open(&place).unwrap()), &place, Target::Stream(&mut out), &mut rng).unwrap();
+            assert!(out == (0..700).map(|at| (at * 31 + at / 251) as u8).collect::<Vec<_>>(), "{name}");
+            // A changed bit of the age file is no key of anybody's.
+            let mut bytes = fs::read(&place).unwrap();
+            bytes[200] ^= 1;
+            let refused = reader.one(Box::new(Cursor::new(bytes)), &place, Target::Nowhere, &mut rng);
+            assert!(matches!(refused, Err(FileProblem::NoKey { .. })), "{name}: {:?}", refused.err());
+        }
+    }
+
+    #[test]
+    fn a_set_of_a_key_file_and_a_recipient_is_continued_by_the_key_file_alone() {
+        let (source, set) = (folder(), tempdir().unwrap());
+        let (identity, recipient) = new_identity();
+        let ours = || keys().with_recipients(Recipients::parse([recipient.as_str()], &nobody()).unwrap());
+        seal_for(&ours(), source.path(), set.path(), false).unwrap();
+        fs::remove_file(set.path().join(MANIFEST)).unwrap();
+        let refused = seal_for(
+            &with_identity(&identity).with_recipients(Recipients::parse([recipient.as_str()], &nobody()).unwrap()),
+            source.path(),
+            set.path(),
+            false,
+        );
+        assert!(matches!(refused, Err(FileProblem::NotOurs { .. })), "{:?}", refused.err());
+        let again = seal_for(&ours(), source.path(), set.path(), false).unwrap();
+        assert_eq!((again.kept, again.continued), (11, true));
+        assert_eq!(words(&open_with(&with_identity(&identity), set.path(), None).unwrap().problems), "");
+    }
+
+    #[test]
+    fn a_mark_that_the_storage_planted_does_not_make_anybody_seal_under_its_key() {
+        let (source, set, theirs) = (folder(), tempdir().unwrap(), tempdir().unwrap());
+        let (identity, recipient) = new_identity();
+        // The storage knows the recipient, so it can begin a set for it, whose key it knows.
+        seal_for(&for_recipients(&[&recipient]), tempdir().unwrap().path(), theirs.path(), false).unwrap();
+        fs::copy(theirs.path().join(SET), set.path().join(SET)).unwrap();
+        for keys in [
+            for_recipients(&[&recipient]),
+            with_identity(&identity).with_recipients(Recipients::parse([recipient.as_str()], &nobody()).unwrap()),
+            keys(),
+        ] {
+            let refused = seal_for(&keys, source.path(), set.path(), true);
+            assert!(matches!(refused, Err(FileProblem::NotOurs { .. })), "{:?}", refused.err());
+            assert_eq!(sealed_files(set.path()).len(), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_no_recipient_or_identity_is_refused_and_no_secret_is_repeated() {
+        let (secret, recipient) = new_identity();
+        let refused = |text: &str| Recipients::parse([text], &nobody()).err().unwrap().to_string();
+        assert!(refused("alice").contains("expected a recipient of age"));
+        assert!(refused("age1notaplugin-that-is-there1qqqq").contains("expected a recipient of age"));
+        let told = refused(secret.trim());
+        assert!(told.contains("found an identity, which is secret") && !told.contains(&secret[20..40]), "{told}");
+        let mut identities = Identities::default();
+        for wrong in [recipient.as_bytes(), b"", b"# nothing", b"AGE-SECRET-KEY-1QQQ"] {
+            let told = identities.add("file", wrong, &nobody()).err().unwrap().to_string();
+            assert!(told.starts_with("file: "), "{told}");
+        }
+        assert!(Recipients::parse([], &nobody()).is_err());
     }
 }

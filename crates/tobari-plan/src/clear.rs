@@ -31,6 +31,8 @@ pub enum ClearValue {
     Integers(Vec<i64>),
     /// Real.
     Reals(Vec<f64>),
+    /// Of one step, together.
+    Several(Vec<ClearValue>),
     /// Stands where an encrypted run has a key.
     Key,
 }
@@ -79,6 +81,8 @@ trait Slot: Copy {
     fn constant(engine: &ClearEngine, c: i64) -> Self;
     fn sum(self, engine: &ClearEngine, other: Self) -> Self;
     fn product(self, engine: &ClearEngine, other: Self) -> Self;
+    /// `1/c`; none if there is none.
+    fn reciprocal(engine: &ClearEngine, c: i64) -> Option<Self>;
 }
 
 impl Slot for f64 {
@@ -93,6 +97,10 @@ impl Slot for f64 {
     fn product(self, _: &ClearEngine, other: Self) -> Self {
         self * other
     }
+
+    fn reciprocal(_: &ClearEngine, c: i64) -> Option<Self> {
+        (c != 0).then(|| (c as f64).recip())
+    }
 }
 
 impl Slot for i64 {
@@ -106,6 +114,20 @@ impl Slot for i64 {
 
     fn product(self, engine: &ClearEngine, other: Self) -> Self {
         engine.centred(i128::from(self) * i128::from(other))
+    }
+
+    /// By Euclid's algorithm.
+    fn reciprocal(engine: &ClearEngine, c: i64) -> Option<Self> {
+        let Arithmetic::Modulo(t) = engine.arithmetic else { return None };
+        let t = i128::from(t);
+        let (mut r, mut next_r) = (t, i128::from(c).rem_euclid(t));
+        let (mut v, mut next_v) = (0i128, 1i128);
+        while next_r != 0 {
+            let quotient = r / next_r;
+            (r, next_r) = (next_r, r - quotient * next_r);
+            (v, next_v) = (next_v, v - quotient * next_v);
+        }
+        (r == 1).then(|| engine.centred(v))
     }
 }
 
@@ -162,6 +184,21 @@ impl ClearEngine {
         (0..a.len()).map(|i| a[i - i % self.columns + source(i)]).collect()
     }
 
+    /// `Σ w_(i,j) a_i b_j` in one slot.
+    fn bilinear<T: Slot>(&self, a: &[&[T]], b: &[&[T]], w: &[T], slot: usize) -> T {
+        let at = |values: &[&[T]], i: usize| match i {
+            0 => T::constant(self, 1),
+            i => values[i - 1][slot],
+        };
+        let mut sum = T::constant(self, 0);
+        for i in 0..=a.len() {
+            let row = (0..=b.len())
+                .fold(T::constant(self, 0), |row, j| row.sum(self, w[i * (b.len() + 1) + j].product(self, at(b, j))));
+            sum = sum.sum(self, at(a, i).product(self, row));
+        }
+        sum
+    }
+
     fn compute<T: Slot>(&self, op: Op, args: &[&[T]]) -> Result<Vec<T>, ClearError> {
         let zip = |a: &[T], b: &[T], work: &dyn Fn(T, T) -> T| -> Vec<T> {
             a.iter().zip(b).map(|(a, b)| work(*a, *b)).collect()
@@ -203,6 +240,30 @@ impl ClearEngine {
                 };
                 a.iter().map(value).collect()
             }
+            (Op::Bilinear { left, right, divisor, .. }, [values @ .., w])
+                if values.len() == usize::from(left) + usize::from(right)
+                    && w.len() >= (usize::from(left) + 1) * (usize::from(right) + 1) =>
+            {
+                let missing = || ClearError::Step(format!("expected a divisor with an inverse, found {divisor}"));
+                let scale = T::reciprocal(self, divisor).ok_or_else(missing)?;
+                let (a, b) = values.split_at(left.into());
+                (0..self.slots()).map(|slot| self.bilinear(a, b, w, slot).product(self, scale)).collect()
+            }
+            (Op::RotateSum { steps, counts }, _) => {
+                let hoisted = counts.iter().copied().map(usize::from).sum::<usize>();
+                let plain = args.len().checked_sub(hoisted).ok_or_else(|| {
+                    ClearError::Step(format!("expected {op} of vectors, found {} arguments", args.len()))
+                })?;
+                let (values, mut rest) = args.split_at(plain);
+                let mut sum = vec![T::constant(self, 0); self.slots()];
+                values.iter().for_each(|a| sum = zip(&sum, a, &add));
+                for (steps, count) in steps.into_iter().zip(counts) {
+                    let (turned, others) = rest.split_at(count.into());
+                    turned.iter().for_each(|a| sum = zip(&sum, &self.turned(a, steps), &add));
+                    rest = others;
+                }
+                sum
+            }
             (Op::Swap, [a]) if self.rows == 2 => [&a[self.columns..], &a[..self.columns]].concat(),
             (Op::Hoist | Op::Rescale | Op::LowerTo(_) | Op::Flood(_), [a]) => a.to_vec(),
             _ => return Err(ClearError::Step(format!("expected {op} of vectors, found {} arguments", args.len()))),
@@ -213,7 +274,11 @@ impl ClearEngine {
 impl Shapes for ClearEngine {
     fn shape(&self, op: Op, args: &[Shape]) -> Result<Shape, String> {
         let (kind, level) = op.result(args)?;
-        let bytes = 8 * self.slots() as u64;
+        let count = match op {
+            Op::Bilinear { forms, .. } => u64::from(forms),
+            _ => 1,
+        };
+        let bytes = 8 * count * self.slots() as u64;
         Ok(Shape { kind, level, resident: bytes, packed: bytes, raw: bytes })
     }
 }
@@ -223,6 +288,18 @@ impl Engine for ClearEngine {
     type Error = ClearError;
 
     fn step(&self, _: usize, op: Op, args: &[&ClearValue]) -> Result<ClearValue, ClearError> {
+        match (op, args) {
+            (Op::Bilinear { left, right, forms, .. }, _) if forms > 1 && args.len() > usize::from(forms) => {
+                let args: Vec<&ClearValue> = args.iter().copied().filter(|arg| **arg != ClearValue::Key).collect();
+                let (values, weights) = args.split_at(args.len().min(usize::from(left) + usize::from(right)));
+                let form = |w: &&ClearValue| self.step(0, op.once(), &[values, &[*w]].concat());
+                return Ok(ClearValue::Several(weights.iter().map(form).collect::<Result<_, _>>()?));
+            }
+            (Op::Part(which), [ClearValue::Several(all)]) => {
+                return all.get(usize::from(which)).cloned().ok_or_else(|| self.expected());
+            }
+            _ => {}
+        }
         let vectors = args.iter().copied().filter(|arg| **arg != ClearValue::Key);
         match self.arithmetic {
             Arithmetic::Modulo(_) => {
@@ -238,6 +315,17 @@ impl Engine for ClearEngine {
 
     fn export(&self, value: &ClearValue, shape: &Shape, _: Encoding, bytes: &mut [u8]) -> Result<(), ClearError> {
         let words: Vec<u64> = match value {
+            ClearValue::Several(all) => {
+                let part = Shape { kind: Kind::Encrypted, raw: 8 * self.slots() as u64, ..*shape };
+                let parts = bytes.chunks_exact_mut(8 * self.slots());
+                if all.len() != parts.len() {
+                    return Err(ClearError::Bytes { expected: 8 * self.slots() * all.len(), found: bytes.len() });
+                }
+                return all
+                    .iter()
+                    .zip(parts)
+                    .try_for_each(|(one, bytes)| self.export(one, &part, Encoding::Raw, bytes));
+            }
             ClearValue::Integers(values) => values.iter().map(|x| *x as u64).collect(),
             ClearValue::Reals(values) => values.iter().map(|x| x.to_bits()).collect(),
             ClearValue::Key => vec![0; shape.packed as usize / 8],
@@ -254,6 +342,11 @@ impl Engine for ClearEngine {
     fn import(&self, shape: &Shape, _: Encoding, bytes: &[u8]) -> Result<ClearValue, ClearError> {
         if shape.kind == Kind::Key {
             return Ok(ClearValue::Key);
+        }
+        if shape.kind == Kind::Several && bytes.len().is_multiple_of(8 * self.slots()) {
+            let part = Shape { kind: Kind::Encrypted, ..*shape };
+            let parts = bytes.chunks_exact(8 * self.slots()).map(|bytes| self.import(&part, Encoding::Raw, bytes));
+            return Ok(ClearValue::Several(parts.collect::<Result<_, _>>()?));
         }
         if bytes.len() != 8 * self.slots() {
             return Err(ClearError::Bytes { expected: 8 * self.slots(), found: bytes.len() });

@@ -7,8 +7,11 @@
 //! A job is written once, as ordinary code over a [`Machine`]: recorded ([`Recorder`]) it is a program; on
 //! [`Direct`](crate::engine::Direct) it runs at once.
 
+mod results;
+
 use crate::engine::{Machine, Shapes};
 use crate::site::Secrecy;
+use results::{after_polynomial, bilinear, key_fits, rotate_sum, transform};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -72,6 +75,28 @@ pub enum Op {
     /// `Σ_(i<n) c_i a^i`, the second argument having the `c_i` in its first slots: one step, because powers and sums share most of the work. A relinearisation key comes third; the result
     /// is `⌈log2 n⌉` levels lower.
     Polynomial(u16),
+    /// `1/divisor Σ_(i,j) w_(i,j) a_i b_j` with `a_0 = b_0 = 1`, for several lists `w`: arguments are the encrypted `a_1, …`, the encrypted `b_1, …`, for each form a plain vector with the `w`, row
+    /// by row, in its first slots, and a relinearisation key, which is used once for each. Results are a level lower, rescaled; more than one are [`Kind::Several`].
+    Bilinear {
+        /// How many `a`.
+        left: u8,
+        /// How many `b`.
+        right: u8,
+        /// How many forms.
+        forms: u8,
+        /// What sums are divided by: an integer that has an inverse.
+        divisor: i64,
+    },
+    /// One of several.
+    Part(u8),
+    /// `Σ a + Σ_g ρ_(steps_g)(Σ h_g)`: arguments are the encrypted `a`, as many as there are, then what was hoisted for each of three rotations, `counts` of each, and a key for each that has any. One step,
+    /// because the sum is switched to its level once.
+    RotateSum {
+        /// Of the three rotations.
+        steps: [i64; 3],
+        /// How many are rotated by each; the first ones have some.
+        counts: [u8; 3],
+    },
     /// The same value a level lower: divided by its last prime, and its scale with it, or switched.
     Rescale,
     /// The same value at a lower level, without a division.
@@ -97,9 +122,20 @@ impl Op {
             Op::RotateHoisted(_) => "rotate_hoisted",
             Op::Transform { .. } => "transform",
             Op::Polynomial(_) => "polynomial",
+            Op::Bilinear { .. } => "bilinear",
+            Op::Part(_) => "part",
+            Op::RotateSum { .. } => "rotate_sum",
             Op::Rescale => "rescale",
             Op::LowerTo(_) => "lower_to",
             Op::Flood(_) => "flood",
+        }
+    }
+
+    /// The same with one form in place of several.
+    pub(crate) fn once(self) -> Self {
+        match self {
+            Op::Bilinear { left, right, divisor, .. } => Op::Bilinear { left, right, forms: 1, divisor },
+            other => other,
         }
     }
 
@@ -114,7 +150,7 @@ impl Op {
     /// # Errors
     /// Why it makes none.
     pub fn result(self, args: &[Shape]) -> Result<(Kind, u16), String> {
-        use Kind::{Encrypted, Hoisted, Key, Plain};
+        use Kind::{Encrypted, Hoisted, Key, Plain, Several};
         let kinds: Vec<Kind> = args.iter().map(|arg| arg.kind).collect();
         let vectors = |args: &[Shape]| {
             let encrypted = || args.iter().filter(|arg| arg.kind == Encrypted);
@@ -151,10 +187,12 @@ impl Op {
                 Some((Encrypted, args[0].level))
             }
             (Op::Polynomial(length), [Encrypted, Plain, Key]) => Some((Encrypted, after_polynomial(args, length)?)),
+            (Op::Bilinear { left, right, forms, .. }, _) => bilinear(args, [left, right, forms].map(usize::from))?,
+            (Op::RotateSum { counts, .. }, _) => rotate_sum(args, counts)?,
             (Op::Hoist, [Encrypted]) => Some((Hoisted, args[0].level)),
             (Op::Rescale, [Encrypted]) if args[0].level > 0 => Some((Encrypted, args[0].level - 1)),
             (Op::LowerTo(level), [Encrypted]) if level <= args[0].level => Some((Encrypted, level)),
-            (Op::Flood(_), [Encrypted]) => Some((Encrypted, args[0].level)),
+            (Op::Flood(_), [Encrypted]) | (Op::Part(_), [Several]) => Some((Encrypted, args[0].level)),
             _ => None,
         };
         if let Some((_, level)) = made
@@ -171,12 +209,20 @@ impl Op {
     /// How many arguments it takes, at least and at most.
     pub(crate) fn arity(self) -> (usize, usize) {
         match self {
-            Op::Add | Op::Dot | Op::Transform { .. } => (2, usize::MAX),
+            Op::Add | Op::Dot | Op::Transform { .. } | Op::RotateSum { .. } => (2, usize::MAX),
             Op::Sub | Op::RotateHoisted(_) => (2, 2),
             Op::Mul => (2, 3),
             Op::Polynomial(_) => (3, 3),
+            Op::Bilinear { .. } => (3, usize::MAX),
             Op::Rotate(_) | Op::Swap => (1, 2),
-            Op::Neg | Op::Scale(_) | Op::Offset(_) | Op::Hoist | Op::Rescale | Op::LowerTo(_) | Op::Flood(_) => (1, 1),
+            Op::Part(_)
+            | Op::Neg
+            | Op::Scale(_)
+            | Op::Offset(_)
+            | Op::Hoist
+            | Op::Rescale
+            | Op::LowerTo(_)
+            | Op::Flood(_) => (1, 1),
         }
     }
 }
@@ -189,6 +235,11 @@ impl fmt::Display for Op {
             Op::Transform { baby, babies, giant, giants } => {
                 write!(f, "{} {babies} by {baby}, {giants} by {giant}", self.name())
             }
+            Op::Part(which) => write!(f, "{} {which}", self.name()),
+            Op::Bilinear { left, right, forms, divisor } => {
+                write!(f, "{} {left} by {right}, {forms} times, over {divisor}", self.name())
+            }
+            Op::RotateSum { steps, counts } => write!(f, "{} {counts:?} by {steps:?}", self.name()),
             Op::LowerTo(level) => write!(f, "{} {level}", self.name()),
             Op::Polynomial(length) => write!(f, "{} of {length}", self.name()),
             Op::Flood(bits) => write!(f, "{} {bits}", self.name()),
@@ -207,36 +258,10 @@ pub enum Kind {
     Encrypted,
     /// What [`Op::Hoist`] makes.
     Hoisted,
+    /// Encrypted vectors that one step made together.
+    Several,
     /// A key that a server computes with, public.
     Key,
-}
-
-/// The result of [`Op::Transform`]; none for arguments of other kinds or of another number.
-fn transform(args: &[Shape], babies: usize, giants: usize) -> Result<Option<(Kind, u16)>, String> {
-    let count = |from: usize, kind| args[from..].iter().take_while(|arg| arg.kind == kind).count();
-    let inputs = count(0, Kind::Encrypted);
-    let weights = count(inputs, Kind::Plain);
-    let keys = count(inputs + weights, Kind::Key);
-    let level = args[..inputs].iter().map(|arg| arg.level).min();
-    args[inputs + weights..][..keys].iter().try_for_each(|key| key_fits(key, level.unwrap_or(0)))?;
-    let good = inputs + weights + keys == args.len()
-        && babies.min(giants) > 0
-        && weights == inputs * babies * giants
-        && keys == babies - 1 + usize::from(giants > 1);
-    Ok(level.filter(|_| good).map(|level| (Kind::Encrypted, level)))
-}
-
-/// The level of the result of [`Op::Polynomial`].
-fn after_polynomial(args: &[Shape], length: u16) -> Result<u16, String> {
-    let (present, used) = (args[0].level, u32::from(length).next_power_of_two().trailing_zeros() as u16);
-    key_fits(&args[2], present)?;
-    let left = present.checked_sub(used).filter(|_| length >= 2);
-    left.ok_or_else(|| format!("expected two coefficients or more and {used} levels, found {length} and {present}"))
-}
-
-fn key_fits(key: &Shape, level: u16) -> Result<(), String> {
-    let fits = key.level >= level;
-    fits.then_some(()).ok_or_else(|| format!("expected a key for level {level}, found one up to {}", key.level))
 }
 
 /// What is known of a value before there is one.

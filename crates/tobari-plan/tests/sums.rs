@@ -4,7 +4,7 @@
 
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::engine::{Engine, Machine, Shapes};
-use tobari_plan::program::{Kind, Op, ProgramError, Recorder, Shape};
+use tobari_plan::program::{Encoding, Kind, Op, ProgramError, Recorder, Shape};
 use tobari_plan::site::Secrecy;
 
 const EIGHT: ClearEngine = ClearEngine { arithmetic: Arithmetic::Modulo(97), rows: 1, columns: 8 };
@@ -102,4 +102,83 @@ fn a_polynomial_is_its_value_in_every_slot_and_takes_a_level_for_each_doubling()
     {
         assert!(Op::Polynomial(length).result(&wrong).is_err());
     }
+}
+
+fn w_shape() -> Shape {
+    shape(Kind::Plain, 3)
+}
+
+#[test]
+fn a_bilinear_form_takes_two_lists_their_weights_and_a_key_and_costs_a_level() {
+    let [a, w, key] = [Kind::Encrypted, Kind::Plain, Kind::Key].map(|kind| shape(kind, 3));
+    let op = Op::Bilinear { left: 1, right: 2, forms: 1, divisor: 5 };
+    assert_eq!(op.result(&[a, shape(Kind::Encrypted, 2), a, w, key]), Ok((Kind::Encrypted, 1)));
+    for wrong in [
+        &[a, a, w, key][..],
+        &[a, a, a, a, w, key],
+        &[a, a, a, key, w],
+        &[a, a, w, w, key],
+        &[a, a, a, w],
+        &[shape(Kind::Encrypted, 0), a, a, w, key],
+        &[a, a, a, w, shape(Kind::Key, 2)],
+        &[a, a, a, shape(Kind::Plain, 1), key],
+    ] {
+        assert!(op.result(wrong).is_err(), "{wrong:?}");
+    }
+    assert!(Op::Bilinear { left: 0, right: 2, forms: 1, divisor: 1 }.result(&[a, a, w, key]).is_err());
+    // (1 + 2 b + 3 c + a (4 + 5 b + 6 c)) / 5
+    let [x, y, z] = [[1, 2, 3], [7, -4, 0], [2, 9, 11]].map(|x| EIGHT.integers(&x).unwrap());
+    let w = EIGHT.integers(&[1, 2, 3, 4, 5, 6]).unwrap();
+    let form = |op| EIGHT.step(0, op, &[&x, &y, &z, &w, &ClearValue::Key]);
+    let five = EIGHT.step(0, Op::Scale(5), &[&form(op).unwrap()]).unwrap();
+    let plain = |i: usize| {
+        let (a, b, c) = ([1, 2, 3, 0, 0, 0, 0, 0][i], [7, -4, 0, 0, 0, 0, 0, 0][i], [2, 9, 11, 0, 0, 0, 0, 0][i]);
+        1 + 2 * b + 3 * c + a * (4 + 5 * b + 6 * c)
+    };
+    assert_eq!(five, EIGHT.integers(&std::array::from_fn::<i64, 8, _>(plain)).unwrap());
+    assert!(form(Op::Bilinear { left: 1, right: 2, forms: 1, divisor: 97 }).is_err(), "97 has no inverse modulo 97");
+    assert!(form(Op::Bilinear { left: 2, right: 2, forms: 1, divisor: 1 }).is_err());
+    assert!(form(Op::Bilinear { left: 1, right: 2, forms: 1, divisor: -1 }).is_ok());
+    // several forms of one step are told apart, and survive bytes
+    let two = Op::Bilinear { left: 1, right: 2, forms: 2, divisor: 5 };
+    let shape = EIGHT.shape(two, &[a, a, a, w_shape(), w_shape(), key]).unwrap();
+    assert_eq!((shape.kind, shape.level, shape.raw), (Kind::Several, 2, 128));
+    assert!(two.result(&[a, a, a, w_shape(), key]).is_err());
+    let other = EIGHT.integers(&[0, 0, 0, 0, 0, 5]).unwrap();
+    let both = EIGHT.step(0, two, &[&x, &y, &z, &w, &other, &ClearValue::Key]).unwrap();
+    let mut bytes = [0; 128];
+    EIGHT.export(&both, &shape, Encoding::Raw, &mut bytes).unwrap();
+    assert_eq!(EIGHT.import(&shape, Encoding::Raw, &bytes).unwrap(), both);
+    let part = |which| EIGHT.step(0, Op::Part(which), &[&both]);
+    assert_eq!(part(0).unwrap(), form(op).unwrap());
+    assert_eq!(part(1).unwrap(), EIGHT.step(0, Op::Mul, &[&x, &z]).unwrap());
+    assert!(part(2).is_err() && EIGHT.step(0, Op::Part(0), &[&x]).is_err());
+    assert_eq!(Op::Part(1).result(&[shape]), Ok((Kind::Encrypted, 2)));
+}
+
+#[test]
+fn a_sum_of_rotations_takes_as_many_hoisted_vectors_as_it_says_and_a_key_for_each_rotation() {
+    let [a, h, key] = [Kind::Encrypted, Kind::Hoisted, Kind::Key].map(|kind| shape(kind, 3));
+    let op = |counts| Op::RotateSum { steps: [1, -2, 3], counts };
+    assert_eq!(op([2, 1, 0]).result(&[a, h, h, shape(Kind::Hoisted, 1), key, key]), Ok((Kind::Encrypted, 1)));
+    assert_eq!(op([1, 0, 0]).result(&[h, key]), Ok((Kind::Encrypted, 3)));
+    for (op, wrong) in [
+        (op([2, 1, 0]), &[a, h, h, h, key][..]),
+        (op([2, 1, 0]), &[h, h, key, key]),
+        (op([1, 0, 1]), &[a, h, h, key, key]),
+        (op([0, 0, 0]), &[a, a]),
+        (op([1, 0, 0]), &[a, key]),
+        (op([1, 0, 0]), &[h, a]),
+        (op([1, 0, 0]), &[h, shape(Kind::Key, 2)]),
+        (op([255; 3]), &[h, key]),
+    ] {
+        assert!(op.result(wrong).is_err(), "{op} {wrong:?}");
+    }
+    let [x, y, z] = [[1, 2, 3], [7, -4, 0], [2, 9, 11]].map(|x| EIGHT.integers(&x).unwrap());
+    let step = |op, args: &[&ClearValue]| EIGHT.step(0, op, args).unwrap();
+    let key = &ClearValue::Key;
+    let found = step(op([2, 1, 0]), &[&x, &y, &z, &y, key, key]);
+    let [first, second] = [(1, step(Op::Add, &[&y, &z])), (-2, y)].map(|(by, a)| step(Op::Rotate(by), &[&a]));
+    assert_eq!(found, step(Op::Add, &[&x, &first, &second]));
+    assert!(EIGHT.step(0, op([2, 1, 0]), &[&x, key]).is_err());
 }

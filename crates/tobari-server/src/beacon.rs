@@ -93,7 +93,7 @@ impl Beacon {
 }
 
 /// Names that other machines' names may be made to point to are no name of this one.
-async fn from_this_machine(request: Request, next: Next) -> Response {
+pub(crate) async fn from_this_machine(request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });
     if ["localhost", "127.0.0.1", "[::1]"].contains(&name) {

@@ -25,6 +25,7 @@
 //! ```
 
 mod http;
+mod live;
 mod trust;
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
@@ -51,6 +52,7 @@ use tokio_tungstenite::{
 use crate::{Fingerprint, session::MAX_MESSAGE_BYTES};
 
 pub use http::{HttpClient, HttpConnection, HttpReply, HttpRequest};
+pub use live::{LiveInbound, LiveIncoming, LiveOutbound, connect_live};
 
 /// The longest message from the server: a sum has the points of a packet, and two sets of members.
 const MAX_SUM_BYTES: usize = MAX_MESSAGE_BYTES + MAX_MEMBERS / 4;

@@ -5,7 +5,10 @@
 //!   GET /health              ok
 //!   /search/v1…              searches in tables (the module `search` has the routes)
 //!   /infer/v1…               images through models, encrypted (the module `infer` has the routes)
+//!   /sense/v1…               devices' frames, and questions about them (the module `sense` has the routes)
 //!   GET /call/v1/{room}      a WebSocket: one member of a call (tobari_apps::call::messages has the protocol)
+//!   GET /call/v2/{room}      a WebSocket: one member of a live room (tobari_apps::call::live::messages)
+//!   GET /metrics             counters of live rooms, without names
 //! ```
 //!
 //! **What the server holds.** Points of a curve, room names and member numbers, and its own TLS key. It has no option, file
@@ -20,15 +23,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod analyst;
 pub mod beacon;
 pub mod connect;
 mod cpu;
 mod fingerprint;
 mod infer;
+mod live;
 mod options;
 mod room_task;
 mod rooms;
 mod search;
+mod sense;
 mod serve;
 mod session;
 mod stop;
@@ -41,5 +47,6 @@ pub use fingerprint::{Fingerprint, NotAFingerprint};
 pub use infer::{EnclaveOptions, EnclaveTold, InferError, InferOptions, ModelSource};
 pub use options::{ServerLimits, ServerOptions, Tls};
 pub use search::{HiddenOptions, SearchError, SearchOptions};
+pub use sense::{MqttBroker, MqttError, SenseError, SenseOptions, publish};
 pub use serve::{BlindServer, ServerError, bind};
 pub use tokens::{TokensError, token_hash};

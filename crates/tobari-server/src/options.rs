@@ -2,10 +2,10 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use tobari_apps::call::server::Limits;
+use tobari_apps::call::{live::LiveLimits, server::Limits};
 use tobari_core::params::SecurityFloor;
 
-use crate::{infer::InferOptions, search::SearchOptions};
+use crate::{infer::InferOptions, search::SearchOptions, sense::SenseOptions};
 
 /// What [`crate::bind`] needs to know. There is no field for a key of a call: the server has no use for one.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct ServerOptions {
     pub search: Option<SearchOptions>,
     /// Models to run, if there are any.
     pub infer: Option<InferOptions>,
+    /// Devices' frames, if they are taken.
+    pub sense: Option<SenseOptions>,
 }
 
 impl ServerOptions {
@@ -35,6 +37,7 @@ impl ServerOptions {
             limits: ServerLimits::default(),
             search: None,
             infer: None,
+            sense: None,
         }
     }
 }
@@ -64,6 +67,8 @@ pub struct ServerLimits {
     pub rooms: usize,
     /// What each room puts up with.
     pub room: Limits,
+    /// What each live room puts up with.
+    pub live: LiveLimits,
     /// Time for a TLS handshake, and for the head of a request.
     pub handshake: Duration,
     /// Time from the start of a WebSocket to its join.
@@ -75,6 +80,8 @@ pub struct ServerLimits {
     pub silence: Duration,
     /// Time for members to leave when the server closes, and for a removed member to read why.
     pub grace: Duration,
+    /// Time for which live rooms go on when the server closes, with everybody told; nobody is let in meanwhile.
+    pub drain: Duration,
 }
 
 impl Default for ServerLimits {
@@ -83,11 +90,13 @@ impl Default for ServerLimits {
             connections: 4096,
             rooms: 64,
             room: Limits::default(),
+            live: LiveLimits::default(),
             handshake: Duration::from_secs(10),
             join: Duration::from_secs(10),
             write: Duration::from_secs(10),
             silence: Duration::from_secs(60),
             grace: Duration::from_secs(2),
+            drain: Duration::ZERO,
         }
     }
 }

@@ -26,8 +26,10 @@ use tokio_rustls::TlsAcceptor;
 use crate::{
     Fingerprint, ServerLimits, ServerOptions,
     infer::{EnclaveTold, Infer, InferError},
+    live,
     rooms::Rooms,
     search::{Search, SearchError},
+    sense::{Sense, SenseError},
     session::{MAX_MESSAGE_BYTES, session},
     stop::{Stop, stop},
     tls::{ServerTls, server_tls},
@@ -55,6 +57,7 @@ pub struct BlindServer {
     tls: Option<ServerTls>,
     search: Option<Search>,
     infer: Option<Infer>,
+    sense: Option<Sense>,
     options: ServerOptions,
 }
 
@@ -83,7 +86,15 @@ pub async fn bind(options: ServerOptions) -> Result<BlindServer, ServerError> {
                 .map_err(|error| fault(io::Error::other(error)))??,
         ),
     };
-    Ok(BlindServer { listener, addr, tls, search, infer, options })
+    let sense = match options.sense.clone() {
+        None => None,
+        Some(sense) => Some(
+            tokio::task::spawn_blocking(move || Sense::open(&sense, addr.ip()))
+                .await
+                .map_err(|error| fault(io::Error::other(error)))??,
+        ),
+    };
+    Ok(BlindServer { listener, addr, tls, search, infer, sense, options })
 }
 
 impl BlindServer {
@@ -124,8 +135,12 @@ impl BlindServer {
         if let Some(infer) = &self.infer {
             tokio::spawn(infer.keep_up(stopped.clone()));
         }
+        if let Some(sense) = self.sense.clone() {
+            tokio::spawn(sense.keep_up(stopped.clone()));
+        }
         let door = Door {
-            app: routes(rooms, self.search.as_ref(), self.infer.as_ref()),
+            app: routes(rooms, self.search.as_ref(), self.infer.as_ref(), self.sense.as_ref())
+                .merge(live::routes(limits, stopped.clone())),
             tls: self.tls.map(|tls| tls.acceptor),
             limits,
             stopped,
@@ -137,14 +152,14 @@ impl BlindServer {
         }
         drop(self.listener);
         stop.send();
-        if timeout(limits.grace, door.places.acquire_many(places)).await.is_err() {
+        if timeout(limits.grace + limits.drain, door.places.acquire_many(places)).await.is_err() {
             tracing::info!("closed with connections still open");
         }
     }
 }
 
 /// One place among the connections: held by the connection, and by the session that it may turn into.
-type Place = Arc<OwnedSemaphorePermit>;
+pub(crate) type Place = Arc<OwnedSemaphorePermit>;
 
 /// What every new connection passes.
 struct Door {
@@ -211,14 +226,15 @@ where
     }
 }
 
-fn routes(rooms: Rooms, search: Option<&Search>, infer: Option<&Infer>) -> Router {
+fn routes(rooms: Rooms, search: Option<&Search>, infer: Option<&Infer>, sense: Option<&Sense>) -> Router {
     let own = Router::new()
         .route("/", get(|| async { GREETING }))
         .route("/health", get(|| async { "ok" }))
         .route("/call/v1/{room}", get(call))
         .with_state(rooms);
     let own = search.map_or(own.clone(), |search| own.merge(search.routes()));
-    infer.map_or(own.clone(), |infer| own.merge(infer.routes()))
+    let own = infer.map_or(own.clone(), |infer| own.merge(infer.routes()));
+    sense.map_or(own.clone(), |sense| own.merge(sense.routes()))
 }
 
 async fn call(
@@ -267,6 +283,9 @@ pub enum ServerError {
     /// The models cannot be served.
     #[error(transparent)]
     Infer(#[from] InferError),
+    /// Devices' frames cannot be served.
+    #[error(transparent)]
+    Sense(#[from] SenseError),
     /// No certificate could be made.
     #[error("self-signed certificate: {0}")]
     SelfSigned(#[from] rcgen::Error),

@@ -27,14 +27,14 @@ use crate::{
     rooms::Rooms,
 };
 
-type Sink = SplitSink<WebSocket, Message>;
-type Stream = SplitStream<WebSocket>;
+pub(crate) type Sink = SplitSink<WebSocket, Message>;
+pub(crate) type Stream = SplitStream<WebSocket>;
 
 /// The longest message from a member: a packet on the largest curve in mode `elgamal`, two uncompressed points of 96 bytes
 /// for each sample.
 pub(crate) const MAX_MESSAGE_BYTES: usize = PACKET_SAMPLES * 2 * 96 + MAX_CONTROL_BYTES;
 /// How often a member is pinged within the silence that is put up with.
-const PINGS: u32 = 3;
+pub(crate) const PINGS: u32 = 3;
 
 /// From the WebSocket's first message to its end.
 pub(crate) async fn session(socket: WebSocket, name: RoomName, rooms: Rooms) {
@@ -134,9 +134,9 @@ async fn attend(mut seat: Seat, room: mpsc::Sender<Happening>, sink: &mut Sink, 
 }
 
 /// A member is to be disconnected without another word: it does not take what is sent.
-struct Gone;
+pub(crate) struct Gone;
 
-async fn send(sink: &mut Sink, message: Message, limit: Duration) -> Result<(), Gone> {
+pub(crate) async fn send(sink: &mut Sink, message: Message, limit: Duration) -> Result<(), Gone> {
     match timeout(limit, sink.send(message)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) | Err(_) => Err(Gone),
@@ -144,7 +144,7 @@ async fn send(sink: &mut Sink, message: Message, limit: Duration) -> Result<(), 
 }
 
 /// Sends what the room puts into the queue, until the room closes it; pings in between.
-async fn deliver(
+pub(crate) async fn deliver(
     sink: &mut Sink,
     queue: &mut mpsc::Receiver<Message>,
     limit: Duration,
@@ -178,7 +178,7 @@ async fn part(sink: &mut Sink, last: &ServerMessage, limit: Duration) -> Result<
 
 /// Reads on for a while and forgets what it reads: a socket closed over unread bytes is reset, and the member might
 /// never see why it was put out.
-async fn linger(stream: &mut Stream, limit: Duration) {
+pub(crate) async fn linger(stream: &mut Stream, limit: Duration) {
     let _ = timeout(limit, async { while let Some(Ok(_)) = stream.next().await {} }).await;
 }
 

@@ -60,6 +60,7 @@ const PURE_DEPENDENCIES: &[(&str, &[&str])] = &[
             "curve25519-dalek",
             "hkdf",
             "hmac",
+            "ml-kem",
             "rand_core",
             "serde",
             "serde_json",

@@ -189,6 +189,14 @@ pub enum Code {
     Slow,
     /// The server is closing.
     Shutdown,
+    /// A live room with other settings than the link's.
+    Settings,
+    /// Something that only the host may do, or a token that is not the host's.
+    Host,
+    /// The host has put the member out.
+    Ejected,
+    /// A note that is none, or more of them than a room puts up with.
+    Note,
     /// A fault of the server.
     Internal,
     /// A code of a later server.
@@ -235,7 +243,7 @@ impl ServerMessage {
     }
 }
 
-fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, MessageError> {
+pub(super) fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, MessageError> {
     if text.len() > MAX_CONTROL_BYTES {
         return Err(MessageError::TooLong);
     }
@@ -247,7 +255,7 @@ fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, MessageError
 }
 
 /// The version in `text`, whatever else stands there: so that a later client is told the right reason.
-fn version_of(text: &str) -> Option<u64> {
+pub(super) fn version_of(text: &str) -> Option<u64> {
     #[derive(Deserialize)]
     struct Versioned {
         version: u64,
@@ -255,7 +263,7 @@ fn version_of(text: &str) -> Option<u64> {
     parse_object::<Versioned>(text).ok().map(|join| join.version)
 }
 
-fn to_text(message: &impl Serialize) -> String {
+pub(super) fn to_text(message: &impl Serialize) -> String {
     // Strings, numbers and named fields: nothing here that JSON cannot hold.
     serde_json::to_string(message).unwrap_or_default()
 }
@@ -403,16 +411,16 @@ mod encoding_name {
 }
 
 /// A room's number as 16 hexadecimal digits.
-mod room_hex {
+pub(super) mod room_hex {
     use super::{Deserialize, RoomId};
     use serde::{Deserializer, Serializer, de::Error};
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-    pub(super) fn serialize<S: Serializer>(room: &RoomId, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::call) fn serialize<S: Serializer>(room: &RoomId, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(room)
     }
 
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<RoomId, D::Error> {
+    pub(in crate::call) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<RoomId, D::Error> {
         let text = String::deserialize(deserializer)?;
         let hexadecimal = text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         match u64::from_str_radix(&text, 16) {

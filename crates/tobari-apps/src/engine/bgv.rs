@@ -1,5 +1,7 @@
 //! Steps on exact integers modulo `t`, in two rows of `N/2` slots.
 
+mod forms;
+
 use super::compact::{Compact, width};
 use super::{EngineError, Sizes, check_length, check_shape, put};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -64,6 +66,8 @@ pub struct BgvValue(Inner);
 enum Inner {
     Ciphertext(Ciphertext),
     Hoisted(Hoisted<'static>),
+    /// Of one level.
+    Several(Vec<Ciphertext>),
     Plaintext(PreparedPlaintext),
     Compact(Compact),
     Key(EvaluationKeys),
@@ -82,6 +86,7 @@ impl BgvValue {
         match &self.0 {
             Inner::Ciphertext(ciphertext) => Some(ciphertext.parameters()),
             Inner::Hoisted(hoisted) => Some(hoisted.ciphertext().parameters()),
+            Inner::Several(all) => all.first().map(Ciphertext::parameters),
             Inner::Plaintext(plaintext) => Some(plaintext.parameters()),
             Inner::Compact(compact) => Some(&compact.parameters),
             Inner::Key(keys) => keys.only().map(EvaluationKey::parameters),
@@ -93,6 +98,7 @@ impl BgvValue {
         let memory = match &self.0 {
             Inner::Ciphertext(ciphertext) => ciphertext.memory(),
             Inner::Hoisted(hoisted) => hoisted.memory(),
+            Inner::Several(all) => all.iter().map(Ciphertext::memory).sum(),
             Inner::Plaintext(plaintext) => plaintext.memory(),
             Inner::Compact(compact) => compact.bytes.len(),
             Inner::Key(keys) => keys.memory(),
@@ -257,11 +263,19 @@ impl BgvEngine {
         let shape = match &value.0 {
             Inner::Ciphertext(ciphertext) => self.ciphertext_shape(level(ciphertext.level())),
             Inner::Hoisted(hoisted) => self.sizes().hoisted(level(hoisted.ciphertext().level()), OWN),
+            Inner::Several(all) => {
+                self.several_shape(level(all.first().map_or(0, Ciphertext::level)), all.len() as u64)
+            }
             Inner::Plaintext(plaintext) => self.plaintext_shape(level(plaintext.level())),
             Inner::Compact(compact) => self.compact_shape(compact.level),
             Inner::Key(keys) => self.relinearization_key_shape(level(keys.only().map_or(0, EvaluationKey::level))),
         };
         Ok(Shape { resident: value.memory(), ..shape? })
+    }
+
+    /// What ciphertexts are computed with, for whoever makes them ready before they are values.
+    pub fn evaluator(&self) -> &Evaluator {
+        &self.tables.evaluator
     }
 
     fn sizes(&self) -> Sizes<'_> {
@@ -303,7 +317,7 @@ impl BgvEngine {
     /// A ciphertext from arguments of which at least one is encrypted.
     fn encrypted(&self, step: usize, op: Op, args: &[&BgvValue], level: usize) -> Result<Ciphertext, EngineError> {
         let args: Vec<&Inner> = args.iter().map(|arg| &arg.0).collect();
-        if op != Op::Dot && args.iter().any(|arg| matches!(arg, Inner::Compact(_))) {
+        if !matches!(op, Op::Dot | Op::Bilinear { .. }) && args.iter().any(|arg| matches!(arg, Inner::Compact(_))) {
             let ready = args.iter().map(|arg| prepared(arg, level)).collect::<Result<Vec<_>, _>>()?;
             let both = args.iter().zip(&ready).map(|(arg, ready)| ready.as_ref().unwrap_or(arg));
             return self.unpacked(step, op, &both.collect::<Vec<_>>(), level);
@@ -343,6 +357,14 @@ impl BgvEngine {
                 let mut found = evaluator.polynomials(a, &[slots], keys)?;
                 found.pop().ok_or_else(|| unexpected(op))?
             }
+            (Op::Bilinear { left, right, forms: 1, divisor }, _) => {
+                let mut made = self.bilinear(op, args, [left, right].map(usize::from), divisor)?;
+                made.pop().ok_or_else(|| unexpected(op))?
+            }
+            (Op::Part(which), [Inner::Several(all)]) => {
+                all.get(usize::from(which)).cloned().ok_or_else(|| unexpected(op))?
+            }
+            (Op::RotateSum { steps, counts }, _) => self.rotate_sum(op, args, (steps, counts))?,
             (Op::Rescale | Op::LowerTo(_), [Inner::Ciphertext(a)]) => evaluator.mod_switch_to(a, level)?,
             (Op::Flood(bits), [Inner::Ciphertext(a)]) => self.flood(step, a, bits)?,
             _ => return Err(unexpected(op)),
@@ -456,7 +478,11 @@ impl Shapes for BgvEngine {
         if matches!(op, Op::Flood(_)) && self.tables.public.is_none() {
             return Err(NO_PUBLIC_KEY.to_owned());
         }
-        self.ready(kind, level).map_err(|error| error.to_string())
+        let shape = match op {
+            Op::Bilinear { forms, .. } if forms > 1 => self.several_shape(level, forms.into()),
+            _ => self.ready(kind, level),
+        };
+        shape.map_err(|error| error.to_string())
     }
 }
 
@@ -469,6 +495,7 @@ impl Engine for BgvEngine {
         let shape = self.shape(op, &shapes).map_err(EngineError::Step)?;
         match (shape.kind, args) {
             (Kind::Plain, _) => self.plain(step, op, args, shape.level),
+            (Kind::Several, _) => self.several(op, args),
             (Kind::Hoisted, [BgvValue(Inner::Ciphertext(a))]) => {
                 Ok(BgvValue(Inner::Hoisted(self.tables.evaluator.hoist(a)?.into_owned())))
             }
@@ -510,6 +537,10 @@ impl Engine for BgvEngine {
         match &value.0 {
             Inner::Ciphertext(ciphertext) => of_ciphertext(ciphertext, bytes),
             Inner::Hoisted(hoisted) => of_ciphertext(hoisted.ciphertext(), bytes),
+            Inner::Several(all) => {
+                let each = bytes.len() / all.len().max(1);
+                all.iter().zip(bytes.chunks_exact_mut(each)).try_for_each(|(one, bytes)| of_ciphertext(one, bytes))
+            }
             Inner::Compact(compact) => match encoding {
                 Encoding::Packed => put(&wire::pack_plaintext(&compact.plaintext()?, parameters)?, bytes),
                 Encoding::Raw => put(&compact.bytes, bytes),
@@ -525,12 +556,17 @@ impl Engine for BgvEngine {
     fn import(&self, shape: &Shape, encoding: Encoding, bytes: &[u8]) -> Result<BgvValue, EngineError> {
         check_length(shape, encoding, bytes.len())?;
         let parameters = &self.tables.parameters;
-        let of_ciphertext = || match encoding {
+        let one = |bytes: &[u8]| match encoding {
             Encoding::Packed => wire::decode_ciphertext(bytes, parameters),
             Encoding::Raw => words::read_ciphertext(bytes, parameters),
         };
+        let of_ciphertext = || one(bytes);
         let value = match shape.kind {
             Kind::Encrypted => self.ciphertext(of_ciphertext()?)?,
+            Kind::Several => {
+                let each = usize::try_from(self.ciphertext_shape(shape.level)?.stored(encoding)).unwrap_or(usize::MAX);
+                self.together(bytes.chunks(each).map(one).collect::<Result<_, _>>()?)?
+            }
             Kind::Hoisted => {
                 let ciphertext = into_ciphertext(self.ciphertext(of_ciphertext()?)?)?;
                 BgvValue(Inner::Hoisted(self.tables.evaluator.hoist(&ciphertext)?.into_owned()))

@@ -6,6 +6,8 @@
 //! | 2, AES-256-CBC and HMAC-SHA-256 | IV (16), padded ciphertext, `HMAC(k_mac, context ‖ number (4) ‖ last (1) ‖ IV ‖ ciphertext)` (32), which is checked before anything is decrypted |
 //!
 //! The context is 32 bytes that stand for all that precedes: the digest of the header, and for content that of the sealed record about the source too.
+//!
+//! Beside them there is CBC alone ([`BareCbc`]), which no file has: it says nothing of who altered a message, and is here to be compared with what others encrypt so.
 
 use super::SealError;
 use super::keys::{RecordKeys, mac};
@@ -13,8 +15,10 @@ use aes_gcm::aead::inout::InOutBuf;
 use aes_gcm::aead::{AeadInOut, KeyInit};
 use aes_gcm::{Aes256Gcm, Nonce, Tag};
 use hmac::Mac;
+use rand_core::CryptoRng;
+use std::ops::Range;
 use std::sync::Arc;
-use tobari_core::simd::aes::{AesKey, CbcMessage, decrypt_padded, encrypt_cbc, padded_bytes};
+use tobari_core::simd::aes::{AesKey, CbcMessage, decrypt_padded, encrypt_cbc_in_lanes, padded_bytes, strip_padding};
 use zeroize::Zeroize;
 
 /// How chunks are encrypted and authenticated.
@@ -96,6 +100,8 @@ pub(super) struct Secret {
     context: [u8; 32],
     /// Bytes of content in every chunk but the last.
     full: usize,
+    /// Bytes of the key that counts.
+    key_bytes: usize,
 }
 
 impl Secret {
@@ -104,7 +110,7 @@ impl Secret {
             Suite::Gcm => None,
             Suite::CbcHmac => Some(AesKey::new(&keys.encrypt).map_err(|_| SealError::OutOfTurn("a key of 32 bytes"))?),
         };
-        Ok(Self { suite, keys: keys.clone(), aes, context, full })
+        Ok(Self { suite, keys: keys.clone(), aes, context, full, key_bytes: 32 })
     }
 
     fn nonce(&self, number: u32, last: bool) -> [u8; 12] {
@@ -134,8 +140,15 @@ impl Secret {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
-    Seal { iv: [u8; 16] },
+    Seal {
+        iv: [u8; 16],
+    },
     Open,
+    /// CBC alone, in either direction.
+    Bare {
+        iv: [u8; 16],
+        encrypts: bool,
+    },
 }
 
 /// A chunk that is to be sealed or opened: by any engine, any number of times, with one result.
@@ -169,76 +182,210 @@ impl Chunk {
         &self.input
     }
 
-    /// Whether it is to be sealed; else it is to be opened.
-    pub fn seals(&self) -> bool {
+    /// Whether a module can do a part of it: all but what is to be opened.
+    pub fn is_for_modules(&self) -> bool {
         self.task != Task::Open
     }
 
-    /// What a module needs to do the AES part of sealing: suite, key, nonce or IV, associated data, plaintext. `None` for one that is to be opened.
+    /// What a module needs to do the AES part: `None` for one that is to be opened, of which the check is most.
     pub fn for_module(&self) -> Option<ForModule<'_>> {
-        let Task::Seal { iv } = self.task else { return None };
-        let secret = &self.secret;
-        let (nonce, data): (_, &[u8]) = match secret.suite {
-            Suite::Gcm => (secret.nonce(self.number, self.last).to_vec(), &secret.context),
-            Suite::CbcHmac => (iv.to_vec(), &[]),
+        let (secret, text) = (&self.secret, self.input.as_slice());
+        let mut nonce = [0; 16];
+        let (operation, nonce_bytes) = match (self.task, secret.suite) {
+            (Task::Open, _) => return None,
+            (Task::Seal { .. }, Suite::Gcm) => {
+                nonce[..12].copy_from_slice(&secret.nonce(self.number, self.last));
+                (Operation::Gcm, 12)
+            }
+            (Task::Seal { iv }, Suite::CbcHmac) | (Task::Bare { iv, encrypts: true }, _) => {
+                nonce = iv;
+                (Operation::CbcEncrypt, 16)
+            }
+            (Task::Bare { iv, encrypts: false }, _) => {
+                nonce = iv;
+                (Operation::CbcDecrypt, 16)
+            }
         };
-        Some(ForModule { suite: secret.suite, key: &secret.keys.encrypt, nonce, data, text: &self.input })
+        let data: &[u8] = if operation == Operation::Gcm { &secret.context } else { &[] };
+        Some(ForModule { operation, key: &secret.keys.encrypt[..secret.key_bytes], nonce, nonce_bytes, data, text })
     }
 
-    /// The sealed chunk from what a module answered: ciphertext and tag for GCM; padded ciphertext for CBC, to which this adds IV and MAC.
+    /// A buffer for what a module answers. `None` for one that is to be opened.
+    pub fn room(&self) -> Option<Room> {
+        let answer = self.for_module()?.answer_bytes();
+        let (before, after) = match (self.task, self.secret.suite) {
+            (Task::Seal { .. }, Suite::CbcHmac) => (IV_BYTES, MAC_BYTES),
+            _ => (0, 0),
+        };
+        Some(Room { buffer: vec![0; before + answer + after], answer: before..before + answer })
+    }
+
+    /// The result from a room in which a module has answered: ciphertext and tag of GCM as they are; padded ciphertext of CBC, to which this adds IV and
+    /// MAC; of bare CBC the ciphertext, or the plaintext without its padding.
     ///
     /// # Errors
-    /// [`SealError::Malformed`] for another length. Whether the bytes are right is not looked at: see [`Chunk::check`].
-    pub fn from_module(&self, answer: &[u8]) -> Result<Vec<u8>, SealError> {
+    /// [`SealError::Malformed`] for a buffer of another length, or padding that is none. Whether the bytes are right is not looked at: see [`Chunk::check`].
+    pub fn from_module(&self, mut room: Vec<u8>) -> Result<Vec<u8>, SealError> {
         let (secret, wrong) = (&self.secret, SealError::Malformed("an answer of the chunk's length"));
-        let Task::Seal { iv } = self.task else { return Err(wrong) };
-        match secret.suite {
-            Suite::Gcm if answer.len() == self.input.len() + TAG_BYTES => Ok(answer.to_vec()),
-            Suite::CbcHmac if answer.len() == padded_bytes(self.input.len()) => {
-                let mut out = Vec::with_capacity(secret.suite.sealed_bytes(self.input.len()));
-                out.extend_from_slice(&iv);
-                out.extend_from_slice(answer);
-                let mac = secret.mac(self.number, self.last, &out)?.finalize().into_bytes();
-                out.extend_from_slice(&mac);
-                Ok(out)
-            }
-            _ => Err(wrong),
+        let expected = match (self.task, secret.suite) {
+            (Task::Open, _) => return Err(wrong),
+            (Task::Seal { .. }, suite) => suite.sealed_bytes(self.input.len()),
+            (Task::Bare { encrypts: true, .. }, _) => padded_bytes(self.input.len()),
+            (Task::Bare { encrypts: false, .. }, _) => self.input.len(),
+        };
+        if room.len() != expected {
+            return Err(wrong);
         }
+        match (self.task, secret.suite) {
+            (Task::Seal { iv }, Suite::CbcHmac) => {
+                let (body, end) = room.split_at_mut(expected - MAC_BYTES);
+                body[..IV_BYTES].copy_from_slice(&iv);
+                end.copy_from_slice(&secret.mac(self.number, self.last, body)?.finalize().into_bytes());
+            }
+            (Task::Bare { encrypts: false, .. }, _) => {
+                let length = strip_padding(&room).map_err(|_| SealError::Malformed("padding"))?.len();
+                room.truncate(length);
+            }
+            _ => {}
+        }
+        Ok(room)
     }
 
-    /// Whether `sealed` opens to exactly this chunk's bytes: what a result of somebody else is asked before it is believed.
-    pub fn check(&self, sealed: &[u8], gcm: &dyn Gcm) -> bool {
-        let back = Chunk::new(self.secret.clone(), Task::Open, self.number, self.last, sealed.to_vec());
+    /// Whether a result is that of this chunk: what one of somebody else is asked before it is believed. What was sealed is opened and compared.
+    pub fn check(&self, result: &[u8], gcm: &dyn Gcm) -> bool {
+        let (task, input) = match self.task {
+            Task::Seal { .. } | Task::Open => (Task::Open, result),
+            Task::Bare { iv, encrypts: true } => (Task::Bare { iv, encrypts: false }, result),
+            Task::Bare { .. } => return open(self, gcm).is_ok_and(|text| text == result),
+        };
+        let back = Chunk::new(self.secret.clone(), task, self.number, self.last, input.to_vec());
         open(&back, gcm).is_ok_and(|text| text == self.input)
     }
 }
 
-/// The AES part of sealing a chunk.
+/// What a module is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Operation {
+    /// AES-256-GCM: ciphertext, then the tag.
+    Gcm = 1,
+    /// AES-CBC of the plaintext, padded by PKCS#7.
+    CbcEncrypt = 2,
+    /// AES-CBC backwards; the padding stays.
+    CbcDecrypt = 3,
+}
+
+impl Operation {
+    /// The operation of a number.
+    pub const fn of_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Gcm),
+            2 => Some(Self::CbcEncrypt),
+            3 => Some(Self::CbcDecrypt),
+            _ => None,
+        }
+    }
+
+    /// Bytes of the answer to a text of so many.
+    pub const fn answer_bytes(self, text: usize) -> usize {
+        match self {
+            Self::Gcm => text + TAG_BYTES,
+            Self::CbcEncrypt => padded_bytes(text),
+            Self::CbcDecrypt => text,
+        }
+    }
+}
+
+/// The AES part of a chunk.
 pub struct ForModule<'a> {
-    /// The suite.
-    pub suite: Suite,
-    /// The key.
-    pub key: &'a [u8; 32],
-    /// The nonce of GCM (12 bytes), or the IV of CBC (16).
-    pub nonce: Vec<u8>,
+    /// What is to be done.
+    pub operation: Operation,
+    /// The key: 16, 24 or 32 bytes.
+    pub key: &'a [u8],
+    nonce: [u8; 16],
+    nonce_bytes: usize,
     /// The associated data of GCM; empty for CBC.
     pub data: &'a [u8],
-    /// The plaintext.
+    /// What goes in.
     pub text: &'a [u8],
+}
+
+impl ForModule<'_> {
+    /// The nonce of GCM (12 bytes), or the IV of CBC (16).
+    pub fn nonce(&self) -> &[u8] {
+        &self.nonce[..self.nonce_bytes]
+    }
+
+    /// Bytes of the answer.
+    pub fn answer_bytes(&self) -> usize {
+        self.operation.answer_bytes(self.text.len())
+    }
+}
+
+/// A buffer of a chunk's result, and the part of it that a module fills.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Zeros, as long as the result; for bare decryption, as long as the ciphertext.
+    pub buffer: Vec<u8>,
+    /// Where the answer goes.
+    pub answer: Range<usize>,
+}
+
+/// AES-CBC without a MAC, under one key: **for comparisons only**. Each message has a random IV.
+#[derive(Clone)]
+pub struct BareCbc(Arc<Secret>);
+
+impl BareCbc {
+    /// AES-128, 192 or 256 by the key's length.
+    ///
+    /// # Errors
+    /// [`SealError::Malformed`] for another length.
+    pub fn new(key: &[u8]) -> Result<Self, SealError> {
+        let wrong = |_| SealError::Malformed("a key of 16, 24 or 32 bytes");
+        let aes = AesKey::new(key).map_err(wrong)?;
+        let mut keys = RecordKeys { encrypt: [0; 32], mac: [0; 32], prefix: [0; 7] };
+        keys.encrypt[..key.len()].copy_from_slice(key);
+        let (suite, context, full, key_bytes) = (Suite::CbcHmac, [0; 32], usize::MAX, key.len());
+        Ok(Self(Arc::new(Secret { suite, keys, aes: Some(aes), context, full, key_bytes })))
+    }
+
+    /// A message to be encrypted: its result is the ciphertext, without the IV.
+    pub fn encrypt(&self, plaintext: Vec<u8>, rng: &mut (impl CryptoRng + ?Sized)) -> Chunk {
+        let mut iv = [0; 16];
+        rng.fill_bytes(&mut iv);
+        Chunk::new(self.0.clone(), Task::Bare { iv, encrypts: true }, 0, true, plaintext)
+    }
+
+    /// A message to be decrypted.
+    pub fn decrypt(&self, iv: [u8; 16], ciphertext: Vec<u8>) -> Chunk {
+        Chunk::new(self.0.clone(), Task::Bare { iv, encrypts: false }, 0, true, ciphertext)
+    }
 }
 
 /// Seals or opens every chunk. Those of the suite with CBC are encrypted side by side, so give many at a time.
 ///
 /// The results are in the order of the chunks. Only opening can fail.
 pub fn process(chunks: &[&Chunk], gcm: &dyn Gcm) -> Vec<Result<Vec<u8>, SealError>> {
+    process_in_lanes(chunks, gcm, None)
+}
+
+/// The same with so many chains of CBC side by side, 1 to 32: to compare with engines that do one after another.
+pub fn process_in_lanes(chunks: &[&Chunk], gcm: &dyn Gcm, lanes: Option<usize>) -> Vec<Result<Vec<u8>, SealError>> {
     let mut results: Vec<_> = chunks.iter().map(|chunk| prepare(chunk, gcm)).collect();
-    let mut messages = Vec::new();
+    let mut messages = Vec::with_capacity(chunks.len());
+    let mut longest = 0;
     for (chunk, result) in chunks.iter().zip(&mut results) {
-        let (Task::Seal { iv }, Some(key), Ok(out)) = (&chunk.task, &chunk.secret.aes, result) else { continue };
-        let Some(ciphertext) = out.get_mut(IV_BYTES..IV_BYTES + padded_bytes(chunk.input.len())) else { continue };
+        let (Some(key), Ok(out)) = (&chunk.secret.aes, result) else { continue };
+        let (iv, ciphertext) = match &chunk.task {
+            Task::Seal { iv } => (iv, out.get_mut(IV_BYTES..IV_BYTES + padded_bytes(chunk.input.len()))),
+            Task::Bare { iv, encrypts: true } => (iv, Some(out.as_mut_slice())),
+            _ => continue,
+        };
+        let Some(ciphertext) = ciphertext else { continue };
+        longest = longest.max(chunk.input.len());
         messages.extend(CbcMessage::new(key, iv, &chunk.input, ciphertext));
     }
-    encrypt_cbc(&mut messages);
+    encrypt_cbc_in_lanes(&mut messages, |kernels| lanes.unwrap_or_else(|| kernels.lanes(longest)));
     for (chunk, result) in chunks.iter().zip(&mut results) {
         if let (Task::Seal { .. }, Suite::CbcHmac, Ok(out)) = (&chunk.task, chunk.secret.suite, &mut *result) {
             let end = out.len() - MAC_BYTES;
@@ -253,7 +400,12 @@ pub fn process(chunks: &[&Chunk], gcm: &dyn Gcm) -> Vec<Result<Vec<u8>, SealErro
 
 /// The result, but for what CBC does of many chunks at once.
 fn prepare(chunk: &Chunk, gcm: &dyn Gcm) -> Result<Vec<u8>, SealError> {
-    let (secret, Task::Seal { iv }) = (&chunk.secret, &chunk.task) else { return open(chunk, gcm) };
+    let secret = &chunk.secret;
+    let iv = match &chunk.task {
+        Task::Open | Task::Bare { encrypts: false, .. } => return open(chunk, gcm),
+        Task::Bare { .. } => return Ok(vec![0; padded_bytes(chunk.input.len())]),
+        Task::Seal { iv } => iv,
+    };
     let mut out = Vec::with_capacity(secret.suite.sealed_bytes(chunk.input.len()));
     match secret.suite {
         Suite::Gcm => {
@@ -273,6 +425,10 @@ fn prepare(chunk: &Chunk, gcm: &dyn Gcm) -> Result<Vec<u8>, SealError> {
 /// Checks, then decrypts. All chunks but the last must be full, and only the first may be empty.
 fn open(chunk: &Chunk, gcm: &dyn Gcm) -> Result<Vec<u8>, SealError> {
     let (secret, wrong) = (&chunk.secret, SealError::NotAuthentic("a chunk"));
+    if let (Task::Bare { iv, .. }, Some(key)) = (&chunk.task, &secret.aes) {
+        let mut text = Vec::new();
+        return decrypt_padded(key, iv, &chunk.input, &mut text).map(|()| text).map_err(|_| wrong);
+    }
     let text = match secret.suite {
         Suite::Gcm => {
             let (text, tag) = chunk.input.split_last_chunk::<TAG_BYTES>().ok_or_else(|| wrong.clone())?;

@@ -25,16 +25,41 @@
 //!
 //! **What is not protected.** A device can send any reading, and points between the valid ones, which the polynomial maps anywhere. Ingest tells forged, malformed and replayed frames, and nothing else.
 
+pub mod aes;
 pub mod analytics;
 pub mod bounds;
+pub mod bundle;
 pub mod client;
+pub mod cloud;
+pub mod desk;
 pub mod direct;
+pub mod enrol;
 pub mod exact;
+pub mod holder;
+pub mod ingest;
 pub mod interpolation;
 pub mod layout;
 pub mod linear;
+pub mod message;
+pub mod order;
 pub mod program;
+pub mod question;
+pub mod registry;
+pub mod release;
+pub mod schema;
 pub mod server;
+pub mod setting;
 
 pub use bounds::{Overflow, Scheme};
+#[doc(hidden)]
+pub use bundle::fuzz_bundle;
+#[doc(hidden)]
+pub use enrol::fuzz_enrolment;
 pub use layout::{Arrangement, Layout};
+#[doc(hidden)]
+pub use message::fuzz_window_results;
+#[doc(hidden)]
+pub use question::fuzz_questions;
+#[doc(hidden)]
+pub use registry::fuzz_registry;
+pub use schema::{ProfileName, Schema};

@@ -177,18 +177,41 @@ fn what_a_module_computes_is_completed_and_a_lie_is_seen() {
         let mut sealing = Sealing::begin(&fixture.set, &fixture.stanzas, layout, &meta, &mut fixture.rng).unwrap().0;
         let chunk = sealing.chunk(content(1000), true, &mut fixture.rng).unwrap();
         let sealed = process(&[&chunk], &PortableGcm).remove(0).unwrap();
-        let answer = match layout.suite() {
-            Suite::Gcm => sealed.clone(),
-            Suite::CbcHmac => sealed[16..sealed.len() - 32].to_vec(),
-        };
-        assert_eq!(chunk.from_module(&answer).unwrap(), sealed);
-        for at in [0, 500, answer.len() - 1] {
-            let mut lie = answer.clone();
+        let room = chunk.room().unwrap();
+        let mut answered = room.buffer.clone();
+        answered[room.answer.clone()].copy_from_slice(&sealed[room.answer.clone()]);
+        assert_eq!(chunk.from_module(answered.clone()).unwrap(), sealed);
+        for at in [room.answer.start, 500, room.answer.end - 1] {
+            let mut lie = answered.clone();
             lie[at] ^= 1;
-            assert!(!chunk.check(&chunk.from_module(&lie).unwrap(), &PortableGcm), "{at}");
+            assert!(!chunk.check(&chunk.from_module(lie).unwrap(), &PortableGcm), "{at}");
         }
-        assert!(chunk.from_module(&answer[1..]).is_err());
+        assert!(chunk.from_module(answered[1..].to_vec()).is_err());
     }
+}
+
+#[test]
+fn bare_cbc_comes_back_with_every_length_of_key_and_a_wrong_answer_is_seen() {
+    let mut fixture = Fixture::new(12);
+    for key in [&[1; 16][..], &[2; 24], &[3; 32]] {
+        let bare = BareCbc::new(key).unwrap();
+        let chunk = bare.encrypt(content(1000), &mut fixture.rng);
+        let parts = chunk.for_module().unwrap();
+        assert_eq!((parts.operation, parts.key, parts.answer_bytes()), (Operation::CbcEncrypt, key, 1008));
+        let iv: [u8; 16] = parts.nonce().try_into().unwrap();
+        let ciphertext = process(&[&chunk], &PortableGcm).remove(0).unwrap();
+        assert_eq!(process_in_lanes(&[&chunk], &PortableGcm, Some(1)).remove(0).unwrap(), ciphertext);
+        assert!(chunk.check(&ciphertext, &PortableGcm) && !chunk.check(&ciphertext[..992], &PortableGcm));
+        let back = bare.decrypt(iv, ciphertext.clone());
+        let text = process(&[&back], &PortableGcm).remove(0).unwrap();
+        assert!(text == content(1000) && back.check(&text, &PortableGcm));
+        // As a module would answer: the padding is still there.
+        assert_eq!(back.room().unwrap().answer, 0..1008);
+        let padded = [&text[..], &[8; 8]].concat();
+        assert_eq!(back.from_module(padded).unwrap(), text);
+        assert!(back.from_module([&text[..], &[9; 8]].concat()).is_err());
+    }
+    assert!(BareCbc::new(&[0; 20]).is_err());
 }
 
 #[test]

@@ -1,5 +1,16 @@
 //! `tobari call`.
 
+pub(crate) mod arguments;
+mod join;
+mod link;
+mod open;
+mod sound;
+mod told;
+
+pub(crate) use join::join;
+pub(crate) use link::link;
+pub(crate) use open::open;
+
 use crate::args::{KeygenArguments, MixArguments, PointsForm};
 use crate::blind_server::BlindProcess;
 use crate::call_key::{CallKey, insecure};

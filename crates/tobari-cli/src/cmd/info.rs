@@ -5,6 +5,7 @@ use crate::output::{self, Failure};
 use crate::reference::{self, Kept};
 use serde_json::json;
 use std::process::ExitCode;
+use tobari_apps::sense::aes::chain;
 use tobari_core::curve::Curve;
 use tobari_core::params::{FLOOR_BITS, NamedSet, RECOMMENDED_BITS, Security};
 use tobari_core::simd::RingKernels;
@@ -38,8 +39,20 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {
         output::result("sets of lattice parameters (security in bits, by the guidelines of 2024, classical attacks):");
     }
     for set in NamedSet::ALL {
-        lattice(&set, arguments.json)?;
+        let parameters = set.parameters()?;
+        let row = Row {
+            name: set.name,
+            purpose: set.purpose,
+            degree: set.degree,
+            primes: [set.data.len(), set.special.len()],
+            digits: set.digits,
+            plaintext_modulus: set.plaintext_modulus,
+            log_qp: parameters.log_qp(),
+            bits: parameters.security().map(Security::bits),
+        };
+        lattice(&row, arguments.json)?;
     }
+    lattice(&aes()?, arguments.json)?;
     costs(arguments.json)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -108,11 +121,37 @@ fn date(seconds: u64) -> String {
     format!("{:04}-{month:02}-{day:02}", year_of_era + 400 * era + u64::from(month <= 2))
 }
 
-fn lattice(set: &NamedSet, json: bool) -> Result<(), Failure> {
-    let parameters = set.parameters()?;
-    let bits = parameters.security().map(Security::bits);
-    let (degree, log_qp, primes) = (set.degree, parameters.log_qp(), [set.data.len(), set.special.len()]);
-    let NamedSet { name, purpose, digits, plaintext_modulus, .. } = set;
+/// A set of lattice parameters.
+struct Row {
+    name: &'static str,
+    purpose: &'static str,
+    degree: usize,
+    primes: [usize; 2],
+    digits: usize,
+    plaintext_modulus: Option<u64>,
+    log_qp: u32,
+    bits: Option<u32>,
+}
+
+/// The chain whose primes a circuit chooses.
+fn aes() -> Result<Row, Failure> {
+    let chain = chain::Chain::new()?;
+    let log_qp = chain.log_qp();
+    let fits = |security: &Security| security.max_log_qp(chain::DEGREE).is_some_and(|most| log_qp <= most);
+    Ok(Row {
+        name: "sense-aes",
+        purpose: "AES-128 under encryption, and three products: BGV modulo 786,433",
+        degree: chain::DEGREE,
+        primes: [chain.data_primes(), chain.special_primes()],
+        digits: chain.digits(),
+        plaintext_modulus: Some(chain::MODULUS),
+        log_qp,
+        bits: Security::ALL.into_iter().rev().find(fits).map(Security::bits),
+    })
+}
+
+fn lattice(row: &Row, json: bool) -> Result<(), Failure> {
+    let Row { name, purpose, degree, primes, digits, plaintext_modulus, log_qp, bits } = row;
     if json {
         return output::json(&json!({
             "set": name, "purpose": purpose, "degree": degree, "data_primes": primes[0], "special_primes": primes[1],

@@ -9,4 +9,5 @@ pub(crate) mod plan;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub(crate) mod seal;
 pub(crate) mod search;
+pub(crate) mod sense;
 pub(crate) mod serve;

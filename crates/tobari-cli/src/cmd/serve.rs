@@ -5,7 +5,10 @@ use crate::cmd::search::ServeSearchArguments;
 use crate::output::{self, Failure};
 use serde_json::json;
 use std::process::ExitCode;
-use tobari_server::{BlindServer, EnclaveOptions, EnclaveTold, InferOptions, SearchOptions, ServerOptions, Tls};
+use std::time::Duration;
+use tobari_server::{
+    BlindServer, EnclaveOptions, EnclaveTold, InferOptions, SearchOptions, SenseOptions, ServerOptions, Tls,
+};
 use tokio::io::AsyncReadExt;
 
 /// What is said of an enclave without hardware.
@@ -25,8 +28,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
 fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
     let search = &arguments.search;
     let more = search.tokens.is_some() || search.open || search.data.is_some();
-    if more && search.tables.is_empty() && arguments.infer.models.is_empty() {
-        let text = "expected --search or --infer beside --tokens, --open or --data, found neither";
+    if more && search.tables.is_empty() && arguments.infer.models.is_empty() && arguments.sense.sense.is_none() {
+        let text = "expected --search, --infer or --sense beside --tokens, --open or --data, found none";
         return Err(Failure::Call(text.to_owned()));
     }
     let mut options = ServerOptions::new(arguments.addr);
@@ -42,9 +45,26 @@ fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
     if let Some(rooms) = arguments.max_rooms {
         options.limits.rooms = rooms;
     }
+    options.limits.drain = Duration::from_secs(arguments.drain.into());
     options.search = search_options(search);
     options.infer = infer_options(arguments);
+    options.sense = sense_options(arguments)?;
     Ok(options)
+}
+
+/// What of devices was asked for.
+fn sense_options(arguments: &ServeArguments) -> Result<Option<SenseOptions>, Failure> {
+    let (sense, search) = (&arguments.sense, &arguments.search);
+    let Some(folder) = sense.sense.clone() else { return Ok(None) };
+    let mut options = SenseOptions::new(folder);
+    (options.tokens, options.open) = (search.tokens.clone(), search.open);
+    options.keep = sense.sense_days.map(|days| Duration::from_secs(86_400 * u64::from(days)));
+    options.batch_bytes = sense.sense_batch.map_or(options.batch_bytes, |bytes| bytes as usize);
+    options.mqtt.clone_from(&sense.sense_mqtt);
+    if let (Some(broker), Some(path)) = (&mut options.mqtt, &sense.sense_mqtt_login) {
+        broker.login = Some(crate::cmd::sense::login(path)?);
+    }
+    Ok(Some(options))
 }
 
 /// What of the search was asked for.

@@ -82,6 +82,10 @@ impl Hoisted<'_> {
         Hoisted { ciphertext: Cow::Owned(self.ciphertext.into_owned()), digits: self.digits }
     }
 
+    pub(super) fn digits(&self) -> &Digits {
+        &self.digits
+    }
+
     /// Bytes in memory, those of the ciphertext among them.
     pub fn memory(&self) -> usize {
         self.ciphertext.memory() + self.digits.memory()
@@ -120,6 +124,12 @@ pub enum EvaluateError {
     /// A value of other parameters.
     #[error("expected a value of this evaluator's parameters, found one of others")]
     Parameters,
+    /// A number without an inverse modulo `t`.
+    #[error("expected a number that has an inverse modulo t, found {found}")]
+    NotUnit {
+        /// The number.
+        found: i64,
+    },
     /// More bits than flooding is made for.
     #[error("expected at most {most} bits of flooding, found {found}")]
     Flooding {
@@ -149,7 +159,8 @@ impl Evaluator {
         &self.t
     }
 
-    pub(super) fn parameters(&self) -> &LatticeParameters {
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
         &self.parameters
     }
 

@@ -18,6 +18,7 @@ use super::conversion::Conversion;
 use super::modulus::{Factor, Modulus};
 use super::poly::{Automorphism, Basis, Coeff, Eval, Poly};
 use crate::simd::{Buffer, Combination, RingKernels, Term};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// How a quotient is rounded.
@@ -127,17 +128,27 @@ impl Division {
     ) -> Poly<Eval> {
         let corrections =
             Corrections::new(self, dividend, |row, values| self.ring.table(self.from, row).inverse(values));
-        let mut scratch = self.ring.scratch(usize::from(automorphism.is_some()));
+        let (rows, degree) = (self.to.rows(), self.ring.degree());
+        let mut scratch = self.ring.scratch(if automorphism.is_some() { GROUP } else { 0 });
         let mut quotient = Poly::any(&self.ring, self.to);
-        for row in 0..self.to.rows() {
-            let out = quotient.row_mut(row);
-            let values = if automorphism.is_some() { &mut scratch[..] } else { &mut *out };
-            corrections.write(row, values);
-            self.ring.table(self.to, row).forward(values);
-            self.finish_row(row, dividend.row(row), values);
-            finish(row, self.ring.table(self.to, row).modulus(), values);
-            if let Some(automorphism) = automorphism {
-                automorphism.permute(&scratch, out);
+        let fill = |group: Range<usize>, values: &mut [u64]| {
+            corrections.write(group.clone(), values);
+            for (row, values) in group.zip(values.chunks_exact_mut(degree)) {
+                self.ring.table(self.to, row).forward(values);
+                self.finish_row(row, dividend.row(row), values);
+                finish(row, self.ring.table(self.to, row).modulus(), values);
+            }
+        };
+        for first in (0..rows).step_by(GROUP) {
+            let group = first..rows.min(first + GROUP);
+            let own = &mut quotient.values_mut()[first * degree..group.end * degree];
+            let Some(automorphism) = automorphism else {
+                fill(group, own);
+                continue;
+            };
+            fill(group, &mut scratch[..own.len()]);
+            for (values, out) in scratch.chunks_exact(degree).zip(own.chunks_exact_mut(degree)) {
+                automorphism.permute(values, out);
             }
         }
         quotient
@@ -150,8 +161,8 @@ impl Division {
     pub fn divide_coefficients(&self, dividend: &Poly<Coeff>) -> Poly<Coeff> {
         let corrections = Corrections::new(self, dividend, |_, _| {});
         let mut quotient = Poly::any(&self.ring, self.to);
+        corrections.write(0..self.to.rows(), quotient.values_mut());
         for row in 0..self.to.rows() {
-            corrections.write(row, quotient.row_mut(row));
             self.finish_row(row, dividend.row(row), quotient.row_mut(row));
         }
         quotient
@@ -196,10 +207,30 @@ impl<'a> Corrections<'a> {
         Self { division, terms }
     }
 
-    /// Coefficients of `δ` modulo prime `row` of those that stay.
-    fn write(&self, row: usize, out: &mut [u64]) {
-        let terms: Vec<&[u64]> = self.terms.chunks_exact(out.len()).collect();
-        (RingKernels::best().combine)(&self.division.corrections[row], &terms, out);
+    /// Coefficients of `δ` modulo some of the primes that stay, one row after another.
+    fn write(&self, rows: Range<usize>, out: &mut [u64]) {
+        let degree = self.division.ring.degree();
+        let terms: Vec<&[u64]> = self.terms.chunks_exact(degree).collect();
+        combine_blocks(&self.division.corrections[rows], &terms, out.chunks_exact_mut(degree).collect());
+    }
+}
+
+/// Rows that are made together: what they are made of is read once for all of them.
+pub(crate) const GROUP: usize = 8;
+
+/// Sums of the same rows, of some coefficients at a time: of many rows no more stays near.
+pub(crate) fn combine_blocks(sums: &[Combination], rows: &[&[u64]], mut out: Vec<&mut [u64]>) {
+    /// Coefficients, so that twenty rows of them fit the nearest cache.
+    const BLOCK: usize = 256;
+    let degree = rows.first().map_or(0, |row| row.len());
+    let mut near: Vec<&[u64]> = Vec::with_capacity(rows.len());
+    for start in (0..degree).step_by(BLOCK) {
+        let block = start..degree.min(start + BLOCK);
+        near.clear();
+        near.extend(rows.iter().map(|row| &row[block.clone()]));
+        for (sum, out) in sums.iter().zip(&mut out) {
+            (RingKernels::best().combine)(sum, &near, &mut out[block.clone()]);
+        }
     }
 }
 

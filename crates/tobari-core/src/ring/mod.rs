@@ -22,6 +22,7 @@
 
 mod conversion;
 mod division;
+mod forms;
 mod modulus;
 mod ntt;
 mod poly;
@@ -32,6 +33,8 @@ mod weighted;
 
 pub use conversion::Conversion;
 pub use division::{Division, Rounding};
+pub(crate) use division::{GROUP, combine_blocks};
+pub(crate) use forms::FormWeights;
 pub use modulus::{Factor, MAX_BITS, Modulus};
 pub use ntt::Ntt;
 pub(crate) use ntt::reverse;
@@ -39,7 +42,7 @@ pub use poly::{Automorphism, Basis, Coeff, Eval, Form, Poly};
 pub use prime::{is_prime, primes_below};
 pub use reconstruction::{Reconstruction, Signed};
 pub use sample::{Domain, SEED_BYTES, Seed, Stream};
-pub(crate) use weighted::{BLOCK, SHIFT, TILE};
+pub(crate) use weighted::{BLOCK, SHIFT, SIGNED, TILE};
 pub use weighted::{MAX_INPUTS, ProductSums, WeightMatrix};
 
 use crate::simd::{Buffer, Pool};

@@ -22,6 +22,8 @@ use std::sync::Arc;
 pub(crate) const TILE: usize = 64;
 /// Outputs that are summed together.
 pub(crate) const BLOCK: usize = 4;
+/// Tiles of a sum with signs.
+pub(crate) const SIGNED: usize = 16;
 /// Most inputs of a matrix.
 pub const MAX_INPUTS: usize = 1024;
 /// What weights are shifted by.

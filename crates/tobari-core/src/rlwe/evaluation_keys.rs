@@ -64,6 +64,21 @@ impl EvaluationKeys {
         Some(Self { automorphisms, ..Self::default() })
     }
 
+    /// What of them serves `level` and below.
+    ///
+    /// # Panics
+    /// If there is no such level.
+    pub(crate) fn cut(&self, level: usize) -> Self {
+        let cut = |key: &EvaluationKey| key.cut(level.min(key.level()));
+        let galois = |(element, galois): (&usize, &GaloisKey)| {
+            (*element, GaloisKey { automorphism: galois.automorphism.clone(), key: cut(&galois.key) })
+        };
+        Self {
+            products: self.products.as_ref().map(cut),
+            automorphisms: self.automorphisms.iter().map(galois).collect(),
+        }
+    }
+
     /// The only key.
     pub(crate) fn only(&self) -> Option<&EvaluationKey> {
         let mut keys = self.products.iter().chain(self.automorphisms.values().map(|galois| &galois.key));

@@ -32,6 +32,7 @@ mod keys;
 mod linear;
 mod noise;
 pub(crate) mod norms;
+mod rotated;
 mod switch;
 
 pub use ciphertext::{Ciphertext, SeededCiphertext};
@@ -39,6 +40,7 @@ pub(crate) use evaluation_keys::{EvaluationKeys, GaloisKey, conjugation, rotatio
 pub use keys::{PublicKey, SecretKey};
 pub(crate) use linear::{Diagonals, LinearMap};
 pub use noise::Noise;
+pub(crate) use rotated::Turned;
 pub use switch::{Digits, EvaluationKey, KeySwitcher};
 
 #[cfg(test)]

@@ -50,8 +50,13 @@ pub(crate) fn rounding(parameters: &LatticeParameters, parts: usize) -> f64 {
     (1..parts).fold(one, |total, power| sum([total, one + power as f64 * secret]))
 }
 
-/// Of what a key switch adds at a level: `Σ f e_d [c]_(Q_d) / P`, and a rounding.
+/// Of what a key switch adds at a level: that of its digits, and a rounding.
 pub(crate) fn switch(parameters: &LatticeParameters, level: usize) -> f64 {
+    sum([rounding(parameters, 2), digits(parameters, level)])
+}
+
+/// Of `Σ f e_d [c]_(Q_d) / P` at a level.
+pub(crate) fn digits(parameters: &LatticeParameters, level: usize) -> f64 {
     let ring = parameters.ring();
     let log2 = |q: &Modulus| (q.value() as f64).log2();
     let special: f64 = ring.special_primes().iter().map(|prime| log2(prime.modulus())).sum();
@@ -60,5 +65,5 @@ pub(crate) fn switch(parameters: &LatticeParameters, level: usize) -> f64 {
         let bits: f64 = group.iter().map(|prime| log2(prime.modulus())).sum();
         random(parameters, 2.0 * bits - 12f64.log2()) + secret_error(parameters) - special
     });
-    digits.fold(rounding(parameters, 2), |total, digit| sum([total, digit]))
+    digits.fold(f64::NEG_INFINITY, |total, digit| sum([total, digit]))
 }

@@ -25,7 +25,7 @@
 //! and two elements over `Q` are moved, not the digits over `Q P`. So digits are the same for all automorphisms: an element is cut
 //! once ([`KeySwitcher::digits`]) and rotated many times (hoisting: Halevi, Shoup, CRYPTO 2018).
 //!
-//! **One row after another.** The digits of an element that is used once are made row by row, multiplied with that row of the key, and
+//! **A few rows after others.** The digits of an element that is used once are made a few rows at a time, so that what they are made of is read once for all of these, multiplied with those rows of the key, and
 //! forgotten; a key is stored in the order of that reading.
 //!
 //! Cost at `l` rows, `d` digits, `k` special primes: `l` transforms back, `d (l + k) - l` forward, `2 d (l + k) N` products, then
@@ -34,9 +34,10 @@
 use super::evaluation_keys::GaloisKey;
 use super::keys::{mask, uniform, uniform_row};
 use crate::params::{LatticeParameters, Plaintext};
-use crate::ring::{Basis, Conversion, Division, Eval, Modulus, Poly, Ring, Rounding, Seed};
+use crate::ring::{Basis, Conversion, Division, Eval, GROUP, Modulus, Poly, Ring, Rounding, Seed, combine_blocks};
 use crate::simd::{Buffer, LANES, RingKernels};
 use rand_core::CryptoRng;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use zeroize::Zeroizing;
 
@@ -122,6 +123,23 @@ impl EvaluationKey {
         })
     }
 
+    /// What of it serves `level` and below: the key that would have been made for that level, from the same randomness.
+    ///
+    /// # Panics
+    /// If it serves no such level.
+    pub(crate) fn cut(&self, level: usize) -> Self {
+        assert!((1..=self.level).contains(&level), "a key for level {} cut to {level}", self.level);
+        let count = groups(&self.parameters, level);
+        let key = Self::from_rows(&self.parameters, level, self.seed.clone(), |row, _, out| {
+            let (values, stored) = self.row(level, row);
+            let places = values.as_chunks::<LANES>().0.chunks_exact(2 * stored);
+            let cut = out.as_chunks_mut::<LANES>().0.chunks_exact_mut(2 * count);
+            cut.zip(places).for_each(|(cut, place)| cut.copy_from_slice(&place[..2 * count]));
+            true
+        });
+        key.unwrap_or_else(|| unreachable!("no row was refused"))
+    }
+
     /// Words of a key for `level` data primes.
     pub(crate) fn words_at(parameters: &LatticeParameters, level: usize) -> usize {
         let ring = parameters.ring();
@@ -188,7 +206,7 @@ fn interleave(rows: &[&[u64]], out: &mut [u64]) {
 }
 
 /// The data primes of a digit at a level.
-fn group(parameters: &LatticeParameters, digit: usize, level: usize) -> std::ops::Range<usize> {
+fn group(parameters: &LatticeParameters, digit: usize, level: usize) -> Range<usize> {
     let size = parameters.digit_size();
     digit * size..((digit + 1) * size).min(level)
 }
@@ -271,14 +289,15 @@ impl KeySwitcher {
     pub fn digits(&self, element: &Poly<Eval>) -> Digits {
         let cut = Cut::new(self, element);
         let (ring, rows) = (self.parameters.ring(), cut.basis.rows());
-        let count = cut.level.lifts.len();
-        let mut digits: Vec<_> = (0..count).map(|_| Poly::any(ring, cut.basis)).collect();
-        for row in 0..rows {
-            for (digit, lifted) in digits.iter_mut().enumerate() {
-                match cut.own(digit, row) {
-                    Some(own) => lifted.row_mut(row).copy_from_slice(own),
-                    None => cut.lift(digit, row, lifted.row_mut(row)),
-                }
+        let mut digits: Vec<_> = cut.level.lifts.iter().map(|_| Poly::any(ring, cut.basis)).collect();
+        for (digit, lifted) in digits.iter_mut().enumerate() {
+            for first in (0..rows).step_by(GROUP) {
+                let group = first..rows.min(first + GROUP);
+                let values = &mut lifted.values_mut()[first * ring.degree()..group.end * ring.degree()];
+                cut.lift(digit, group, values);
+            }
+            for row in 0..rows {
+                cut.own(digit, row).into_iter().for_each(|own| lifted.row_mut(row).copy_from_slice(own));
             }
         }
         Digits(digits)
@@ -298,11 +317,19 @@ impl KeySwitcher {
     pub(crate) fn product_once(&self, element: &Poly<Eval>, key: &EvaluationKey) -> [Poly<Eval>; 2] {
         let (ring, cut) = (self.parameters.ring(), Cut::new(self, element));
         let mut out = [(); 2].map(|()| Poly::any(ring, cut.basis));
-        let mut scratch = ring.scratch(cut.level.lifts.len());
-        for row in 0..cut.basis.rows() {
-            let lifted = scratch.chunks_exact_mut(ring.degree()).enumerate();
-            let rows: Vec<&[u64]> = lifted.map(|(digit, lifted)| cut.row(digit, row, lifted)).collect();
-            self.product_row(row, &rows, cut.basis, key, out.each_mut().map(|part| part.row_mut(row)));
+        let (rows, degree, count) = (cut.basis.rows(), ring.degree(), cut.level.lifts.len());
+        let mut scratch = ring.scratch(count * GROUP);
+        for first in (0..rows).step_by(GROUP) {
+            let group = first..rows.min(first + GROUP);
+            for (digit, lifted) in scratch.chunks_exact_mut(GROUP * degree).enumerate() {
+                cut.lift(digit, group.clone(), &mut lifted[..group.len() * degree]);
+            }
+            for (place, row) in group.enumerate() {
+                let lifted = |digit: usize| &scratch[(digit * GROUP + place) * degree..][..degree];
+                let digits: Vec<&[u64]> =
+                    (0..count).map(|digit| cut.own(digit, row).unwrap_or_else(|| lifted(digit))).collect();
+                self.product_row(row, &digits, cut.basis, key, out.each_mut().map(|part| part.row_mut(row)));
+            }
         }
         out
     }
@@ -329,6 +356,11 @@ impl KeySwitcher {
     /// Divides by `P`.
     pub(super) fn divide(&self, product: &Poly<Eval>) -> Poly<Eval> {
         self.level(product.basis().data()).division.divide(product)
+    }
+
+    /// The same, and then what `finish` makes of each row while it is near.
+    pub(super) fn divide_and(&self, product: &Poly<Eval>, finish: impl Fn(usize, &Modulus, &mut [u64])) -> Poly<Eval> {
+        self.level(product.basis().data()).division.divide_and(product, None, finish)
     }
 
     /// `(u_0, u_1)` with the phase of the element times the key's source.
@@ -442,31 +474,31 @@ impl<'a> Cut<'a> {
         Self { ring, basis: ring.key_basis(data), digit_size, level, element, terms }
     }
 
-    /// Values of a digit: the element's own where the row is of the digit, otherwise made in `out`.
-    fn row<'b>(&'b self, digit: usize, row: usize, out: &'b mut [u64]) -> &'b [u64] {
-        match self.own(digit, row) {
-            Some(own) => own,
-            None => {
-                self.lift(digit, row, out);
-                out
-            }
-        }
-    }
-
     fn own(&self, digit: usize, row: usize) -> Option<&[u64]> {
         (row < self.basis.data() && row / self.digit_size == digit).then(|| self.element.row(row))
     }
 
-    fn lift(&self, digit: usize, row: usize, out: &mut [u64]) {
+    /// Values of a digit in some rows, one after another, but for those of the digit itself.
+    fn lift(&self, digit: usize, rows: Range<usize>, out: &mut [u64]) {
         let (data, degree) = (self.basis.data(), self.ring.degree());
         let first = digit * self.digit_size;
         let last = (first + self.digit_size).min(data);
-        let rows = (first..last).chain([data + digit]);
-        let rows: Vec<&[u64]> = rows.map(|row| &self.terms[row * degree..(row + 1) * degree]).collect();
-        // a lift has no sums for rows of its own
-        let sum = if row < first { row } else { row - (last - first) };
-        (RingKernels::best().combine)(&self.level.lifts[digit].sums()[sum], &rows, out);
-        self.ring.table(self.basis, row).forward(out);
+        let terms = (first..last).chain([data + digit]);
+        let terms: Vec<&[u64]> = terms.map(|row| &self.terms[row * degree..(row + 1) * degree]).collect();
+        // a lift has no sums for rows of its own: what lies before them, and what after
+        let sums = self.level.lifts[digit].sums();
+        let (before, after) = (rows.start..rows.end.min(first), rows.start.max(last)..rows.end);
+        for (part, skipped) in [(before, 0), (after, last - first)] {
+            if part.is_empty() {
+                continue;
+            }
+            let out = &mut out[(part.start - rows.start) * degree..(part.end - rows.start) * degree];
+            let sums = &sums[part.start - skipped..part.end - skipped];
+            combine_blocks(sums, &terms, out.chunks_exact_mut(degree).collect());
+            for (row, values) in part.zip(out.chunks_exact_mut(degree)) {
+                self.ring.table(self.basis, row).forward(values);
+            }
+        }
     }
 }
 

@@ -4,13 +4,18 @@
 #![allow(unsafe_code, reason = "vectors are read from memory and written to it")]
 
 use super::quads::Quads;
-use super::ring::{Estimates, QuadTransform, RingKernels, quad_keystream, ring_kernels};
+use super::ring::{Estimates, QuadTransform, RingKernels, quad_keystream, ring_kernels, stream_sums};
 use core::arch::wasm32::*;
 
-static KERNELS: RingKernels =
-    ring_kernels!("wasm128", QuadTransform(Wasm128), Estimates(Wasm128), |key, nonce, first, out| {
+static KERNELS: RingKernels = ring_kernels!(
+    "wasm128",
+    QuadTransform(Wasm128),
+    Estimates(Wasm128),
+    |key, nonce, first, out| {
         quad_keystream(Wasm128, key, nonce, first, out);
-    });
+    },
+    stream_sums::<4>
+);
 
 /// The loops.
 pub(super) fn ring_kernels() -> Option<&'static RingKernels> {

@@ -1,18 +1,20 @@
 //! What everything costs on this machine, measured before the first item.
 
 use super::worker::{Watch, hand_over};
-use super::{Module, RingGcm};
+use super::{Options, RingGcm};
 use rand_core::{TryCryptoRng, TryRng};
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
-use tobari_apps::seal::{Chunk, Kind, Layout, Meta, SealError, Sealing, SetKey, Stanza, Stanzas, Suite, process};
+use tobari_apps::seal::{
+    Chunk, Kind, Layout, Meta, SealError, Sealing, SetKey, Stanza, Stanzas, Suite, process_in_lanes,
+};
 use tobari_plan::dispatch::{Cost, Model};
 
 /// Lengths that are measured; in between costs are straight lines.
-const LENGTHS: [usize; 5] = [16, 256, 2048, 16_384, 65_536];
+const LENGTHS: [usize; 6] = [16, 256, 1024, 4096, 16_384, 65_536];
 /// Items of the larger batch.
 const MANY: usize = 16;
-/// All measurements together take no longer, but for one round of each.
+/// All measurements together take about as long.
 const TIME: Duration = Duration::from_millis(20);
 
 /// Keys of chunks that are only measured need not be random.
@@ -41,22 +43,19 @@ impl TryRng for Counter {
 
 impl TryCryptoRng for Counter {}
 
-fn chunks(bytes: usize) -> Result<Vec<Chunk>, SealError> {
+fn sealing(suite: Suite, bytes: usize) -> Result<Chunk, SealError> {
     let mut rng = Counter(bytes as u64);
     let set = SetKey::from_bytes(&[1; 32])?;
     let stanzas = Stanzas::new(vec![Stanza::for_age(vec![1])?])?;
-    let layout = Layout::new(Suite::Gcm);
-    let chunk = |_| {
-        let meta = Meta::new(Kind::Stream, b"", 0);
-        Sealing::begin(&set, &stanzas, layout, &meta, &mut rng)?.0.chunk(vec![0; bytes], true, &mut rng)
-    };
-    (0..MANY).map(chunk).collect()
+    let meta = Meta::new(Kind::Stream, b"", 0);
+    Sealing::begin(&set, &stanzas, Layout::new(suite), &meta, &mut rng)?.0.chunk(vec![0; bytes], true, &mut rng)
 }
 
 /// The least wall and CPU time of a few tries.
-fn least(until: Instant, mut work: impl FnMut() -> bool) -> Option<(f64, f64)> {
+fn least(mut work: impl FnMut() -> bool) -> Option<(f64, f64)> {
+    let until = Instant::now() + TIME / (4 * LENGTHS.len() as u32);
     let mut best: Option<(f64, f64)> = None;
-    for _ in 0..8 {
+    for tried in 1..=16 {
         let watch = Watch::start();
         if !work() {
             return None;
@@ -64,7 +63,8 @@ fn least(until: Instant, mut work: impl FnMut() -> bool) -> Option<(f64, f64)> {
         let (wall, cpu) = watch.stop();
         let (wall, cpu) = (wall as f64, cpu as f64);
         best = Some(best.map_or((wall, cpu), |best| (best.0.min(wall), best.1.min(cpu))));
-        if Instant::now() > until {
+        // Three at least: one may be disturbed.
+        if tried >= 3 && Instant::now() > until {
             break;
         }
     }
@@ -80,25 +80,49 @@ fn fit(points: &[(u32, f64, f64)]) -> Cost {
     Cost { batch_ns, items: items.collect() }
 }
 
-/// Measures CPU workers and modules with chunks of the usual suite. A module that fails here costs as much as can be, and is found out when it is used.
-pub fn calibrate(cpus: usize, modules: &mut [Box<dyn Module>], check: bool) -> Model {
-    let until = Instant::now() + TIME;
+/// Measures CPU workers and modules with chunks that are sealed.
+pub(super) fn calibrate_sealing(options: &mut Options) -> Model {
+    let suite = options.suite;
+    calibrate(options, &|bytes| sealing(suite, bytes).ok())
+}
+
+/// Measures CPU workers and modules with chunks of so many bytes. A module that fails here costs as much as can be, and is found out when it is used.
+pub fn calibrate(options: &mut Options, chunk: &(dyn Fn(usize) -> Option<Chunk> + Sync)) -> Model {
+    let core = options.core;
+    // On a thread of its own, which may have to stay on a core.
+    std::thread::scope(|scope| {
+        let measured = scope.spawn(move || {
+            core.into_iter().for_each(crate::threads::stay_on);
+            measured(options, chunk)
+        });
+        measured.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn measured(options: &mut Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> Model {
     let (mut cpu, mut device, mut handing) = (Vec::new(), Vec::new(), Vec::new());
     for bytes in LENGTHS {
-        let Ok(chunks) = chunks(bytes) else { continue };
-        let chunks: Vec<&Chunk> = chunks.iter().collect();
-        let times = |count: usize| least(until, || process(&chunks[..count], &RingGcm).len() == count);
+        let Some(chunks) = (0..MANY).map(|_| chunk(bytes)).collect::<Option<Vec<Chunk>>>() else { continue };
+        let (chunks, lanes): (Vec<&Chunk>, _) = (chunks.iter().collect(), options.lanes);
+        let times = |count: usize| least(|| process_in_lanes(&chunks[..count], &RingGcm, lanes).len() == count);
         if let (Some(one), Some(all)) = (times(1), times(MANY)) {
             cpu.push((bytes as u32, one.1, all.1));
         }
-        let Some(module) = modules.first_mut() else { continue };
-        let mut times = |count: usize| least(until, || hand_over(module.as_mut(), &chunks[..count], check).is_ok());
-        let (one, all) = (times(1).unwrap_or((1e9, 1e9)), times(MANY).unwrap_or((1e9, 1e9)));
-        device.push((bytes as u32, one.0, all.0));
+        let (check, Some(module)) = (options.check, options.modules.first_mut()) else { continue };
+        let mut times = |count: usize| least(|| hand_over(module.as_mut(), &chunks[..count], check).is_ok());
+        let (one, all) = (times(1).unwrap_or((1e9, 0.0)), times(MANY).unwrap_or((1e9, 0.0)));
+        // What the driver did not compute, it waited.
+        device.push((bytes as u32, one.0 - one.1, all.0 - all.1));
         handing.push((bytes as u32, one.1, all.1));
     }
-    // A worker each, and for each module a driver and what it computes on.
-    let cores = cpus + modules.iter().map(|module| 1 + module.cores()).sum::<usize>();
-    let handing_takes_from_cpu = cores > crate::threads::available();
-    Model { cpu: fit(&cpu), device: fit(&device), handing: fit(&handing), handing_takes_from_cpu, available: 1.0 }
+    let takes = options.core.is_none() && options.modules.first().is_some_and(|module| module.cores() > 0);
+    let cores = options.core.map_or_else(crate::threads::available, |_| 1);
+    Model {
+        cpu: fit(&cpu),
+        device: fit(&device),
+        handing: fit(&handing),
+        cores: cores as f64,
+        device_takes: f64::from(u8::from(takes)),
+        available: 1.0,
+    }
 }

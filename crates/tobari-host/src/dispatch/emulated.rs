@@ -1,38 +1,47 @@
-//! A module that is none: this executable again, in a process of its own on another core, which seals what is copied to it over a ring in shared memory.
+//! A module that is none: this executable again, in a process of its own on another core, which computes what is handed to it over a ring in shared memory.
 //!
-//! It has what makes a real one cost: a doorbell (a futex), a copy there and a copy back, a process that has to be woken. Its engine is a CPU core, so its absolute speed says
-//! nothing about hardware, and every report that it is part of carries the label `emulated-module`. A rate that it may not exceed makes it slower than it is.
+//! It has what makes a real one cost: a doorbell (a futex), a process that has to be woken, copies there and back. Its engine is a CPU core, so its absolute speed says
+//! nothing about hardware, and every report that it is part of carries the label `emulated-module`. A rate that it may not exceed makes it slower than it is. It can have two
+//! batches, one that waits while it does the other.
+//!
+//! With [`EmulatedOptions::direct`] there are no copies by the host: the process reads texts from the host's memory and writes answers there itself, as a device with direct memory
+//! access does. It can then do whatever a debugger could, so that is for measurements, and off.
 //!
 //! | message | words | bytes |
 //! |---|---|---|
-//! | to the module | 1, number of chunks, 0 | of each chunk: suite (1), key (32), bytes of the nonce (1) and nonce, bytes of associated data (1) and data, bytes of text (4), text |
-//! | back | 2, number of chunks, 0 | of each chunk: bytes (4), ciphertext, and the tag for GCM |
+//! | to the module | 1, number of chunks, 0 | of each chunk: operation (1), bytes of the key (1) and key, bytes of the nonce (1) and nonce, bytes of associated data (1) and data, bytes of text (4), and the text, or where it is (8) and where the answer goes (8) |
+//! | back | 2, number of chunks, nanoseconds that it worked | the answers one after another, or nothing where they were written |
 
 use super::gcm::RingGcm;
-use super::module::{Module, ModuleError};
+use super::module::{Answers, Module, ModuleError, Pipelined};
+use super::reach::{self, Stretch};
 use crate::enclave::memory::Shared;
 use crate::enclave::process::{Fate, spawn};
 use crate::enclave::protocol::{HOST_PROCESS, TO_HOST, TO_INSIDE};
 use crate::enclave::ring::{Broken, Lane, Patience, Receiver, Sender};
 use crate::enclave::sandbox;
 use rustix::process::{Signal, pidfd_send_signal};
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tobari_apps::seal::{Chunk, Gcm, Suite};
-use tobari_core::simd::aes::{AesKey, CbcMessage, encrypt_cbc_in_lanes, padded_bytes};
+use tobari_apps::seal::{Chunk, Gcm, Operation};
+use tobari_core::simd::aes::{AesKey, CbcMessage, encrypt_cbc_in_lanes};
 use zeroize::Zeroize;
 
 /// The hidden verb by which this executable knows that it is to be a module.
 pub const MODULE_VERB: &str = "module-emulated";
 
-/// Bytes of each ring: a batch and its answer, usually.
+/// Bytes of each ring: two batches, usually.
 const RING_BYTES: usize = 1 << 20;
 /// No message is longer.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
+/// Bytes of a chunk in a message beside its text, at most.
+const ABOUT_BYTES: usize = 4 + 32 + 16 + 64 + 24;
 const SEAL: u64 = 1;
 const SEALED: u64 = 2;
 /// Counters of the control page that carry its settings.
@@ -40,6 +49,7 @@ const ENGINE: usize = 2;
 const RATE: usize = 3;
 const DELAY: usize = 4;
 const CORE: usize = 5;
+const DIRECT: usize = 6;
 
 /// How the process computes CBC; GCM is always `ring`'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +73,10 @@ pub struct EmulatedOptions {
     pub core: Option<usize>,
     /// How long an answer may take.
     pub timeout: Duration,
+    /// Whether it reads and writes the host's memory itself.
+    pub direct: bool,
+    /// Whether its driver looks for an answer for some microseconds before it sleeps: not where a CPU worker wants that core.
+    pub driver_looks: bool,
 }
 
 impl Default for EmulatedOptions {
@@ -73,8 +87,28 @@ impl Default for EmulatedOptions {
             delay: Duration::ZERO,
             core: None,
             timeout: Duration::from_secs(2),
+            direct: false,
+            driver_looks: true,
         }
     }
+}
+
+/// Ends a module's process: for tests and demonstrations of what happens then.
+pub struct Killer(OwnedFd);
+
+impl Killer {
+    /// Now, whatever it is doing.
+    pub fn kill(&self) {
+        // Fails only where it has ended already.
+        let _ = pidfd_send_signal(&self.0, Signal::KILL);
+    }
+}
+
+/// A batch that the process has.
+struct Pending {
+    rooms: Vec<Vec<u8>>,
+    answers: Vec<Range<usize>>,
+    bytes: usize,
 }
 
 /// The host's half.
@@ -86,7 +120,10 @@ pub struct Emulated {
     handle: OwnedFd,
     process: u32,
     timeout: Duration,
+    direct: bool,
     buffer: Vec<u8>,
+    /// Fetched in this order. With direct access the process writes into these rooms, so they stay until it has answered or ended.
+    pending: VecDeque<Pending>,
     dead: Option<ModuleError>,
 }
 
@@ -102,21 +139,37 @@ impl Emulated {
         let core = options.core.map_or(0, |core| core as u64 + 1);
         let delay = u64::try_from(options.delay.as_nanos()).unwrap_or(u64::MAX);
         let side_by_side = u64::from(options.engine == EmulatedEngine::SideBySide);
-        let settings = [(ENGINE, side_by_side), (RATE, options.bytes_per_second), (DELAY, delay), (CORE, core)];
-        for (place, value) in settings.into_iter().chain([(HOST_PROCESS, u64::from(std::process::id()))]) {
+        let settings = [
+            (ENGINE, side_by_side),
+            (RATE, options.bytes_per_second),
+            (DELAY, delay),
+            (CORE, core),
+            (DIRECT, u64::from(options.direct)),
+            (HOST_PROCESS, u64::from(std::process::id())),
+        ];
+        for (place, value) in settings {
             shared.counter(place).store(value, SeqCst);
         }
         let fate = Arc::new(Fate::default());
         let (keeper, process, handle) = spawn(MODULE_VERB, file, &shared, &fate).map_err(start)?;
+        if options.direct {
+            reach::let_in(process);
+        }
+        let mut receiver = Receiver::new(shared.clone(), Lane(TO_HOST), MAX_MESSAGE_BYTES);
+        if !options.driver_looks {
+            receiver.looks = 0;
+        }
         Ok(Self {
-            sender: Sender::new(shared.clone(), Lane(TO_INSIDE)),
-            receiver: Receiver::new(shared, Lane(TO_HOST), MAX_MESSAGE_BYTES),
+            sender: Sender::new(shared, Lane(TO_INSIDE)),
+            receiver,
             fate,
             keeper: Some(keeper),
             handle,
             process,
             timeout: options.timeout,
+            direct: options.direct,
             buffer: Vec::new(),
+            pending: VecDeque::new(),
             dead: None,
         })
     }
@@ -124,6 +177,14 @@ impl Emulated {
     /// The number of its process.
     pub fn process(&self) -> u32 {
         self.process
+    }
+
+    /// What ends the process from elsewhere, as an accident would.
+    ///
+    /// # Errors
+    /// The system's, if it has no more descriptors.
+    pub fn killer(&self) -> std::io::Result<Killer> {
+        self.handle.try_clone().map(Killer)
     }
 
     fn kill(&mut self) {
@@ -134,12 +195,99 @@ impl Emulated {
         }
     }
 
-    fn exchange(&mut self, count: usize) -> Result<(), Broken> {
+    fn fail(&mut self, broken: Broken) -> ModuleError {
+        self.kill();
+        let error = match broken {
+            Broken::Gone => ModuleError::Gone(self.fate.how()),
+            Broken::TimedOut => ModuleError::TimedOut(self.timeout.as_millis()),
+            Broken::Malformed => ModuleError::Malformed,
+        };
+        self.dead = Some(error.clone());
+        self.pending.clear();
+        error
+    }
+
+    fn send(&mut self, count: usize) -> Result<(), Broken> {
         let fate = self.fate.clone();
         let patience = Patience::Until(Instant::now() + self.timeout, &fate.ended);
-        self.sender.send([SEAL, count as u64, 0], &self.buffer, patience)?;
+        self.sender.send([SEAL, count as u64, u64::from(self.direct)], &self.buffer, patience)
+    }
+
+    fn receive(&mut self, pending: &mut Pending) -> Result<u64, Broken> {
+        let fate = self.fate.clone();
+        let patience = Patience::Until(Instant::now() + self.timeout, &fate.ended);
         let words = self.receiver.receive(&mut self.buffer, patience)?;
-        if words == [SEALED, count as u64, 0] { Ok(()) } else { Err(Broken::Malformed) }
+        let [SEALED, count, device_ns] = words else { return Err(Broken::Malformed) };
+        if count != pending.rooms.len() as u64 {
+            return Err(Broken::Malformed);
+        }
+        let mut rest = self.buffer.as_slice();
+        if !self.direct {
+            for (room, answer) in pending.rooms.iter_mut().zip(&pending.answers) {
+                let (mine, after) = rest.split_at_checked(answer.len()).ok_or(Broken::Malformed)?;
+                room.get_mut(answer.clone()).ok_or(Broken::Malformed)?.copy_from_slice(mine);
+                rest = after;
+            }
+        }
+        if rest.is_empty() { Ok(device_ns) } else { Err(Broken::Malformed) }
+    }
+
+    /// The request, and room for its answers.
+    fn prepare(&mut self, chunks: &[&Chunk]) -> Option<Pending> {
+        self.buffer.clear();
+        let (mut rooms, mut answers) = (Vec::with_capacity(chunks.len()), Vec::with_capacity(chunks.len()));
+        for chunk in chunks {
+            let mut room = chunk.room()?;
+            let to = room.buffer.get_mut(room.answer.clone())?.as_mut_ptr().expose_provenance() as u64;
+            encode(chunk, self.direct.then_some(to), &mut self.buffer)?;
+            rooms.push(room.buffer);
+            answers.push(room.answer);
+        }
+        Some(Pending { rooms, answers, bytes: message_bytes(chunks) })
+    }
+}
+
+fn message_bytes(chunks: &[&Chunk]) -> usize {
+    chunks.iter().map(|chunk| chunk.bytes() + ABOUT_BYTES).sum()
+}
+
+impl Pipelined for Emulated {
+    /// Both messages fit into the ring, and so do their answers: neither side ever waits for the other to read.
+    fn fits(&self, chunks: &[&Chunk]) -> bool {
+        let pending: usize = self.pending.iter().map(|pending| pending.bytes).sum();
+        pending + message_bytes(chunks) <= RING_BYTES - RING_BYTES / 8
+    }
+
+    fn begin(&mut self, chunks: &[&Chunk]) -> Result<(), ModuleError> {
+        if let Some(error) = &self.dead {
+            return Err(error.clone());
+        }
+        let pending = self.prepare(chunks).ok_or(ModuleError::Malformed)?;
+        self.pending.push_back(pending);
+        self.send(chunks.len()).map_err(|broken| self.fail(broken))
+    }
+
+    fn is_done(&self, within: Duration) -> bool {
+        let ended = self.dead.is_some() || self.fate.ended.load(SeqCst) || self.receiver.has_begun();
+        let wait = || self.receiver.wait(Patience::Until(Instant::now() + within, &self.fate.ended));
+        // Whoever is gone is done: the end says so.
+        ended || !within.is_zero() && !matches!(wait(), Err(Broken::TimedOut))
+    }
+
+    fn end(&mut self) -> Result<Answers, ModuleError> {
+        if let Some(error) = &self.dead {
+            return Err(error.clone());
+        }
+        let mut pending = self.pending.pop_front().ok_or(ModuleError::Malformed)?;
+        match self.receive(&mut pending) {
+            // Of copies there and back only the host knows how long they took.
+            Ok(ns) => Ok(Answers { rooms: pending.rooms, device_ns: self.direct.then_some(ns) }),
+            Err(broken) => {
+                // Back, so that the process has ended before they go.
+                self.pending.push_front(pending);
+                Err(self.fail(broken))
+            }
+        }
     }
 }
 
@@ -161,28 +309,12 @@ impl Module for Emulated {
     }
 
     fn seal(&mut self, chunks: &[&Chunk]) -> Result<Vec<Vec<u8>>, ModuleError> {
-        if let Some(error) = &self.dead {
-            return Err(error.clone());
-        }
-        self.buffer.clear();
-        for chunk in chunks {
-            encode(chunk, &mut self.buffer).ok_or(ModuleError::Malformed)?;
-        }
-        let answers = self.exchange(chunks.len()).and_then(|()| {
-            let mut rest = self.buffer.as_slice();
-            let answers: Option<Vec<Vec<u8>>> = chunks.iter().map(|_| field(&mut rest).map(<[u8]>::to_vec)).collect();
-            answers.filter(|_| rest.is_empty()).ok_or(Broken::Malformed)
-        });
-        answers.map_err(|broken| {
-            self.kill();
-            let error = match broken {
-                Broken::Gone => ModuleError::Gone(self.fate.how()),
-                Broken::TimedOut => ModuleError::TimedOut(self.timeout.as_millis()),
-                Broken::Malformed => ModuleError::Malformed,
-            };
-            self.dead = Some(error.clone());
-            error
-        })
+        self.begin(chunks)?;
+        Ok(self.end()?.rooms)
+    }
+
+    fn pipelined(&mut self) -> Option<&mut dyn Pipelined> {
+        Some(self)
     }
 }
 
@@ -193,49 +325,62 @@ impl Drop for Emulated {
     }
 }
 
-fn encode(chunk: &Chunk, out: &mut Vec<u8>) -> Option<()> {
+fn encode(chunk: &Chunk, answer_at: Option<u64>, out: &mut Vec<u8>) -> Option<()> {
     let parts = chunk.for_module()?;
-    out.push(parts.suite as u8);
-    out.extend_from_slice(parts.key);
-    for short in [&parts.nonce[..], parts.data] {
+    out.push(parts.operation as u8);
+    for short in [parts.key, parts.nonce(), parts.data] {
         out.push(u8::try_from(short.len()).ok()?);
         out.extend_from_slice(short);
     }
     out.extend_from_slice(&u32::try_from(parts.text.len()).ok()?.to_be_bytes());
-    out.extend_from_slice(parts.text);
+    match answer_at {
+        None => out.extend_from_slice(parts.text),
+        Some(answer_at) => {
+            out.extend_from_slice(&(parts.text.as_ptr().expose_provenance() as u64).to_be_bytes());
+            out.extend_from_slice(&answer_at.to_be_bytes());
+        }
+    }
     Some(())
 }
 
-/// Bytes after their length in four.
-fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, after) = rest.split_first_chunk::<4>()?;
-    let (field, after) = after.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+fn split<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+    let (field, after) = rest.split_at_checked(bytes)?;
     *rest = after;
     Some(field)
 }
 
 /// Bytes after their length in one.
 fn short<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, after) = rest.split_first()?;
-    let (field, after) = after.split_at_checked(usize::from(*length))?;
-    *rest = after;
-    Some(field)
+    let bytes = split(rest, 1)?[0];
+    split(rest, usize::from(bytes))
+}
+
+fn number(rest: &mut &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(split(rest, 8)?.try_into().ok()?))
 }
 
 /// One chunk, as the process reads it.
 struct Job<'a> {
-    suite: u8,
-    key: &'a [u8; 32],
+    operation: Operation,
+    key: &'a [u8],
     nonce: &'a [u8],
     data: &'a [u8],
-    text: &'a [u8],
+    text_bytes: usize,
+    text: Text<'a>,
 }
 
-fn decode<'a>(rest: &mut &'a [u8]) -> Option<Job<'a>> {
-    let (suite, after) = rest.split_first()?;
-    let (key, after) = after.split_first_chunk::<32>()?;
-    *rest = after;
-    Some(Job { suite: *suite, key, nonce: short(rest)?, data: short(rest)?, text: field(rest)? })
+enum Text<'a> {
+    Here(&'a [u8]),
+    /// Where in the host's memory, and where its answer goes.
+    There(u64, u64),
+}
+
+fn decode<'a>(rest: &mut &'a [u8], direct: bool) -> Option<Job<'a>> {
+    let operation = Operation::of_number(split(rest, 1)?[0])?;
+    let (key, nonce, data) = (short(rest)?, short(rest)?, short(rest)?);
+    let text_bytes = u32::from_be_bytes(split(rest, 4)?.try_into().ok()?) as usize;
+    let text = if direct { Text::There(number(rest)?, number(rest)?) } else { Text::Here(split(rest, text_bytes)?) };
+    Some(Job { operation, key, nonce, data, text_bytes, text })
 }
 
 /// Is a module: answers its host until that ends.
@@ -251,62 +396,109 @@ pub fn run_module() -> ExitCode {
 fn serve() -> Option<()> {
     let shared = Arc::new(Shared::attach(std::io::stdin()).ok()?);
     let setting = |place| shared.counter(place).load(SeqCst);
-    sandbox::die_with(setting(HOST_PROCESS), &mut tobari_enclave::Protections::none());
+    let host = setting(HOST_PROCESS);
+    sandbox::die_with(host, &mut tobari_enclave::Protections::none());
     if let Some(core) = setting(CORE).checked_sub(1) {
         let mut cores = rustix::thread::CpuSet::new();
         cores.set(usize::try_from(core).ok().filter(|core| *core < rustix::thread::CpuSet::MAX_CPU)?);
         // Where it may not choose, it runs anywhere.
         let _ = rustix::thread::sched_setaffinity(None, &cores);
     }
-    let (lanes, rate) = (if setting(ENGINE) == 1 { None } else { Some(1) }, setting(RATE));
-    let delay = Duration::from_nanos(setting(DELAY));
+    let host = (setting(DIRECT) == 1).then_some(i32::try_from(host).ok()?);
+    let mut engine = Engine { lanes: if setting(ENGINE) == 1 { None } else { Some(1) }, host, ..Engine::default() };
+    let (rate, delay) = (setting(RATE), Duration::from_nanos(setting(DELAY)));
     let mut receiver = Receiver::new(shared.clone(), Lane(TO_INSIDE), MAX_MESSAGE_BYTES);
     let mut sender = Sender::new(shared, Lane(TO_HOST));
-    let (mut request, mut reply) = (Vec::new(), Vec::new());
+    let mut request = Vec::new();
     loop {
-        let words = receiver.receive(&mut request, Patience::Endless).ok()?;
+        receiver.wait(Patience::Endless).ok()?;
         let began = Instant::now();
-        let [SEAL, count, 0] = words else { return None };
-        reply.clear();
-        seal(&request, count, lanes, &mut reply)?;
-        let least = if rate == 0 { 0.0 } else { request.len() as f64 / rate as f64 };
+        let [SEAL, count, _] = receiver.receive(&mut request, Patience::Endless).ok()? else { return None };
+        let bytes = engine.work(&request, count)?;
+        let least = if rate == 0 { 0.0 } else { bytes as f64 / rate as f64 };
         // It computes, as far as anybody can see: a module does not sleep while it has work.
         while began.elapsed() < delay + Duration::from_secs_f64(least) {
             std::hint::spin_loop();
         }
-        sender.send([SEALED, count, 0], &reply, Patience::Endless).ok()?;
+        let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let reply: &[u8] = if engine.host.is_some() { &[] } else { &engine.answers };
+        sender.send([SEALED, count, took], reply, Patience::Endless).ok()?;
     }
 }
 
-/// Seals all chunks of a request.
-fn seal(mut request: &[u8], count: u64, lanes: Option<usize>, reply: &mut Vec<u8>) -> Option<()> {
-    let jobs: Vec<Job<'_>> = (0..count).map(|_| decode(&mut request)).collect::<Option<_>>()?;
-    let keys: Vec<Option<AesKey>> = jobs
-        .iter()
-        .map(|job| if job.suite == Suite::CbcHmac as u8 { AesKey::new(job.key).ok() } else { None })
-        .collect();
-    let mut answers: Vec<Vec<u8>> = Vec::with_capacity(jobs.len());
-    for (job, key) in jobs.iter().zip(&keys) {
-        answers.push(match key {
-            Some(_) => vec![0; padded_bytes(job.text.len())],
-            None => {
-                let mut text = job.text.to_vec();
-                let tag = RingGcm.seal(job.key, job.nonce.try_into().ok()?, job.data, &mut text);
-                text.extend_from_slice(&tag);
-                text
+/// What the process computes with.
+#[derive(Default)]
+struct Engine {
+    lanes: Option<usize>,
+    /// Whose memory it reads and writes.
+    host: Option<i32>,
+    texts: Vec<u8>,
+    /// Of the last request, one after another.
+    answers: Vec<u8>,
+}
+
+impl Engine {
+    /// Does all chunks of a request; answers how many bytes of text they had.
+    fn work(&mut self, mut request: &[u8], count: u64) -> Option<usize> {
+        let direct = self.host.is_some();
+        let jobs: Vec<Job<'_>> = (0..count).map(|_| decode(&mut request, direct)).collect::<Option<_>>()?;
+        let bytes: usize = jobs.iter().map(|job| job.text_bytes).sum();
+        if !request.is_empty() || bytes > MAX_MESSAGE_BYTES {
+            return None;
+        }
+        self.answers.resize(jobs.iter().map(|job| job.operation.answer_bytes(job.text_bytes)).sum(), 0);
+        let Some(host) = self.host else {
+            let texts: Vec<&[u8]> =
+                jobs.iter().map(|job| if let Text::Here(text) = job.text { text } else { &[] }).collect();
+            compute(&jobs, &texts, self.lanes, &mut self.answers)?;
+            return Some(bytes);
+        };
+        let (mut from, mut to): (Vec<Stretch>, Vec<Stretch>) = (Vec::new(), Vec::new());
+        for job in &jobs {
+            let Text::There(text, answer) = job.text else { return None };
+            from.push((text, job.text_bytes));
+            to.push((answer, job.operation.answer_bytes(job.text_bytes)));
+        }
+        self.texts.resize(bytes, 0);
+        reach::fetch(host, &from, &mut self.texts).ok()?;
+        let mut rest = self.texts.as_slice();
+        let texts = jobs.iter().map(|job| split(&mut rest, job.text_bytes)).collect::<Option<Vec<_>>>()?;
+        compute(&jobs, &texts, self.lanes, &mut self.answers)?;
+        reach::deliver(host, &self.answers, &to).ok()?;
+        Some(bytes)
+    }
+}
+
+/// Each job's answer, one after another. Jobs of one key that follow one another share its expansion.
+fn compute(jobs: &[Job<'_>], texts: &[&[u8]], lanes: Option<usize>, mut answers: &mut [u8]) -> Option<()> {
+    let mut keys: Vec<(&[u8], AesKey)> = Vec::new();
+    let mut key_of = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        if job.operation != Operation::Gcm && keys.last().is_none_or(|(bytes, _)| *bytes != job.key) {
+            keys.push((job.key, AesKey::new(job.key).ok()?));
+        }
+        key_of.push(keys.len().checked_sub(1));
+    }
+    let (mut messages, mut longest) = (Vec::with_capacity(jobs.len()), 0);
+    for ((job, text), key) in jobs.iter().zip(texts).zip(key_of) {
+        let (answer, rest) =
+            std::mem::take(&mut answers).split_at_mut_checked(job.operation.answer_bytes(text.len()))?;
+        answers = rest;
+        let key = || Some(&keys.get(key?)?.1);
+        match job.operation {
+            Operation::CbcEncrypt => {
+                longest = longest.max(text.len());
+                messages.push(CbcMessage::new(key()?, job.nonce.try_into().ok()?, text, answer).ok()?);
             }
-        });
+            Operation::CbcDecrypt => key()?.decrypt_cbc(job.nonce.try_into().ok()?, text, answer).ok()?,
+            Operation::Gcm => {
+                let (out, tag) = answer.split_at_mut_checked(text.len())?;
+                out.copy_from_slice(text);
+                let found = RingGcm.seal(job.key.try_into().ok()?, job.nonce.try_into().ok()?, job.data, out);
+                tag.copy_from_slice(&found);
+            }
+        }
     }
-    let mut messages = Vec::new();
-    for ((job, key), answer) in jobs.iter().zip(&keys).zip(&mut answers) {
-        let Some(key) = key else { continue };
-        messages.push(CbcMessage::new(key, job.nonce.try_into().ok()?, job.text, answer).ok()?);
-    }
-    let longest = jobs.iter().map(|job| job.text.len()).max().unwrap_or(0);
     encrypt_cbc_in_lanes(&mut messages, |kernels| lanes.unwrap_or_else(|| kernels.lanes(longest)));
-    for answer in &answers {
-        reply.extend_from_slice(&u32::try_from(answer.len()).ok()?.to_be_bytes());
-        reply.extend_from_slice(answer);
-    }
-    request.is_empty().then_some(())
+    Some(())
 }

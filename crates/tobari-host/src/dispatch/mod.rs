@@ -11,6 +11,8 @@
 //! |---|---|
 //! | `module` | what a module is: a new one is a file of its own beside `emulated` |
 //! | `emulated` | a process on another core that plays a module, labelled so |
+//! | `reach` | another process's memory, for one that has direct access |
+//! | `openssl` | OpenSSL's EVP, one message after another, to compare with (feature `openssl`) |
 //! | `calibrate` | what everything costs, measured before the first item |
 //! | `gcm` | AES-256-GCM by `ring` |
 
@@ -19,19 +21,28 @@ mod calibrate;
 mod emulated;
 mod gcm;
 mod module;
+#[cfg(feature = "openssl")]
+#[allow(unsafe_code, reason = "a call that trusts its caller with the room for what it writes")]
+mod openssl;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[allow(unsafe_code, reason = "system calls that read and write another process's memory")]
+mod reach;
 mod worker;
 
 pub use calibrate::calibrate;
+use calibrate::calibrate_sealing;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-pub use emulated::{Emulated, EmulatedEngine, EmulatedOptions, MODULE_VERB, run_module};
+pub use emulated::{Emulated, EmulatedEngine, EmulatedOptions, Killer, MODULE_VERB, run_module};
 pub use gcm::RingGcm;
-pub use module::{Module, ModuleError};
+pub use module::{Answers, Module, ModuleError, Pipelined};
+#[cfg(feature = "openssl")]
+pub use openssl::{Openssl, OpensslCbc, OpensslGcm};
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tobari_apps::seal::{Chunk, SealError};
+use tobari_apps::seal::{Chunk, SealError, Suite};
 use tobari_plan::dispatch::{Batch, Dispatcher, Done, Handle, Limits, Model, Policy, Report, Take, Unit};
 
 /// How a pool works.
@@ -48,6 +59,12 @@ pub struct Options {
     pub check: bool,
     /// What everything costs; measured at the start where it is not known.
     pub model: Option<Model>,
+    /// Chains of CBC that a CPU worker does side by side; the fastest number if none is given. One, to compare with libraries that do one message after another.
+    pub lanes: Option<usize>,
+    /// The core on which CPU workers and drivers stay, all of them: a machine with one processor.
+    pub core: Option<usize>,
+    /// What is measured at the start: chunks of this suite that are sealed.
+    pub suite: Suite,
 }
 
 impl Options {
@@ -57,10 +74,12 @@ impl Options {
             policy: Policy::Best,
             cpu_workers: crate::threads::available(),
             modules: Vec::new(),
-            // A driver waits for its module, so it has one batch at a time.
-            limits: Limits { module_batches: 1, ..Limits::default() },
+            limits: Limits::default(),
             check: true,
             model: None,
+            lanes: None,
+            core: None,
+            suite: Suite::Gcm,
         }
     }
 }
@@ -102,6 +121,10 @@ struct Shared {
     began: Instant,
     spins: bool,
     check: bool,
+    lanes: Option<usize>,
+    core: Option<usize>,
+    /// Batches that a module may have.
+    module_batches: usize,
 }
 
 struct State {
@@ -110,10 +133,64 @@ struct State {
     items: Vec<Option<(u64, Arc<Chunk>)>>,
     finished: VecDeque<Finished>,
     finished_bytes: u64,
+    /// Whoever waits for results is woken when there are so many bytes of them; nobody waits where it is `None`.
+    wanted_bytes: Option<u64>,
+    /// Workers that sleep.
+    asleep: usize,
     limits: Limits,
     stopped: bool,
     lost: Vec<Option<String>>,
     names: Vec<(String, String)>,
+}
+
+/// What a worker gets.
+enum Next {
+    Batch(Batch, Vec<Arc<Chunk>>),
+    /// Nothing now, and it did not want to wait.
+    Nothing,
+    End,
+}
+
+/// Whether a worker without work waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    Never,
+    /// Until anything happens.
+    Once,
+    /// Until there is a batch.
+    Always,
+}
+
+impl State {
+    fn has_room(&self, chunk: &Chunk) -> bool {
+        let fits = self.dispatcher.in_flight_bytes() == 0 || chunk.bytes() as u64 <= self.dispatcher.room();
+        fits && self.finished_bytes < self.limits.in_flight_bytes
+    }
+
+    fn submit(&mut self, number: u64, chunk: Chunk) -> Result<(), Chunk> {
+        let Ok(bytes) = u32::try_from(chunk.bytes()) else { return Err(chunk) };
+        if !self.has_room(&chunk) {
+            return Err(chunk);
+        }
+        let Ok(handle) = self.dispatcher.submit(bytes) else { return Err(chunk) };
+        let slot = handle.slot();
+        if self.items.len() <= slot {
+            self.items.resize_with(slot + 1, || None);
+        }
+        self.items[slot] = Some((number, Arc::new(chunk)));
+        Ok(())
+    }
+
+    fn take(&mut self) -> Option<Finished> {
+        let finished = self.finished.pop_front()?;
+        self.finished_bytes -= held_bytes(&finished.1);
+        Some(finished)
+    }
+}
+
+/// What a result holds: its bytes, and something for itself.
+fn held_bytes(result: &Result<Vec<u8>, SealError>) -> u64 {
+    result.as_ref().map_or(0, |bytes| bytes.len() as u64) + 64
 }
 
 impl Pool {
@@ -123,8 +200,11 @@ impl Pool {
     /// The system's, if a thread cannot be started.
     pub fn start(mut options: Options) -> std::io::Result<Self> {
         // There is always a thread that can finish what a module leaves undone.
-        let cpus = options.cpu_workers.max(1);
-        let model = options.model.take().unwrap_or_else(|| calibrate(cpus, &mut options.modules, options.check));
+        options.cpu_workers = options.cpu_workers.max(1);
+        let cpus = options.cpu_workers;
+        let model = options.model.take().unwrap_or_else(|| calibrate_sealing(&mut options));
+        let threads: usize = cpus + options.modules.iter().map(|module| 1 + module.cores()).sum::<usize>();
+        let crowded = options.core.is_some() || threads > crate::threads::available();
         let units: Vec<Unit> =
             std::iter::repeat_n(Unit::Cpu, cpus).chain(options.modules.iter().map(|_| Unit::Module)).collect();
         let cpu = ("cpu".to_owned(), String::new());
@@ -135,6 +215,8 @@ impl Pool {
             items: Vec::new(),
             finished: VecDeque::new(),
             finished_bytes: 0,
+            wanted_bytes: None,
+            asleep: 0,
             limits: options.limits,
             stopped: false,
             lost: vec![None; units.len()],
@@ -147,17 +229,28 @@ impl Pool {
             began: Instant::now(),
             spins: options.policy == Policy::Polling,
             check: options.check,
+            lanes: options.lanes,
+            core: options.core,
+            module_batches: options.limits.module_batches.max(1) as usize,
         });
         let mut pool = Self { shared, threads: Vec::new() };
+        let mut modules: Vec<(usize, Box<dyn Module>)> = (cpus..).zip(options.modules).collect();
+        // Where there is no core for drivers, the first CPU worker is one; other policies are the paper's, with a thread for each.
+        let ahead = modules.iter_mut().all(|(_, module)| module.pipelined().is_some());
+        let together = options.policy == Policy::Best && crowded && ahead && options.limits.module_batches > 1;
+        let mut driven = if together { std::mem::take(&mut modules) } else { Vec::new() };
         for worker in 0..cpus {
-            let shared = pool.shared.clone();
+            let (shared, driven) = (pool.shared.clone(), std::mem::take(&mut driven));
             let thread = std::thread::Builder::new().name("seal".to_owned());
-            pool.threads.push(thread.spawn(move || worker::cpu(&shared, worker))?);
+            pool.threads.push(thread.spawn(move || match driven.is_empty() {
+                true => worker::cpu(&shared, worker),
+                false => worker::cpu_and_modules(&shared, worker, driven),
+            })?);
         }
-        for (at, module) in options.modules.into_iter().enumerate() {
+        for (worker, module) in modules {
             let shared = pool.shared.clone();
             let thread = std::thread::Builder::new().name("module".to_owned());
-            pool.threads.push(thread.spawn(move || worker::module(&shared, cpus + at, module))?);
+            pool.threads.push(thread.spawn(move || worker::module(&shared, worker, module))?);
         }
         Ok(pool)
     }
@@ -167,20 +260,21 @@ impl Pool {
     /// # Errors
     /// The chunk again, if there is no room until a result was taken with [`Pool::wait`], or after [`Pool::close`].
     pub fn submit(&self, number: u64, chunk: Chunk) -> Result<(), Chunk> {
-        let Ok(bytes) = u32::try_from(chunk.bytes()) else { return Err(chunk) };
         let mut state = self.shared.lock();
-        if state.finished_bytes >= state.limits.in_flight_bytes {
-            return Err(chunk);
+        let submitted = state.submit(number, chunk);
+        self.shared.wake(state);
+        submitted
+    }
+
+    /// Takes in as many as there is room for, and leaves the rest.
+    pub fn submit_all(&self, chunks: &mut std::iter::Peekable<impl Iterator<Item = (u64, Chunk)>>) {
+        let mut state = self.shared.lock();
+        while let Some((number, chunk)) = chunks.next_if(|(_, chunk)| state.has_room(chunk)) {
+            if state.submit(number, chunk).is_err() {
+                break; // closed, or longer than any item may be
+            }
         }
-        let Ok(handle) = state.dispatcher.submit(bytes) else { return Err(chunk) };
-        let slot = handle.slot();
-        if state.items.len() <= slot {
-            state.items.resize_with(slot + 1, || None);
-        }
-        state.items[slot] = Some((number, Arc::new(chunk)));
-        drop(state);
-        self.shared.work.notify_all();
-        Ok(())
+        self.shared.wake(state);
     }
 
     /// Nothing more comes.
@@ -192,29 +286,35 @@ impl Pool {
 
     /// The next result; waits for one if chunks are on their way, and gives `None` if there are none.
     pub fn wait(&self) -> Option<Finished> {
+        self.wait_until(0).take()
+    }
+
+    /// Waits until there are so many bytes of results, or all that is on its way, and adds all that are there. False if there are none, and nothing is on its way.
+    pub fn wait_for(&self, bytes: u64, results: &mut Vec<Finished>) -> bool {
+        let mut state = self.wait_until(bytes);
+        let before = results.len();
+        results.extend(state.finished.drain(..));
+        state.finished_bytes = 0;
+        results.len() > before
+    }
+
+    fn wait_until(&self, bytes: u64) -> MutexGuard<'_, State> {
         let mut state = self.shared.lock();
         loop {
-            if let Some(finished) = state.finished.pop_front() {
-                state.finished_bytes -= finished.1.as_ref().map_or(0, |bytes| bytes.len() as u64);
-                return Some(finished);
+            let there = state.finished_bytes >= bytes && !state.finished.is_empty();
+            if there || state.dispatcher.open_items() == 0 {
+                state.wanted_bytes = None;
+                return state;
             }
-            if state.dispatcher.open_items() == 0 {
-                return None;
-            }
-            state = self
-                .shared
-                .done
-                .wait_timeout(state, Duration::from_millis(50))
-                .map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state);
+            state.wanted_bytes = Some(bytes);
+            let waited = self.shared.done.wait_timeout(state, Duration::from_millis(50));
+            state = waited.map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state);
         }
     }
 
     /// A result that is there already.
     pub fn take(&self) -> Option<Finished> {
-        let mut state = self.shared.lock();
-        let finished = state.finished.pop_front()?;
-        state.finished_bytes -= finished.1.as_ref().map_or(0, |bytes| bytes.len() as u64);
-        Some(finished)
+        self.shared.lock().take()
     }
 
     /// Bytes of chunks that somebody has or that wait, and of results that nobody took.
@@ -257,35 +357,44 @@ impl Shared {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Waits until there is a batch for this worker. `None` at the end.
-    fn next_batch(&self, worker: usize, items: &mut Vec<Handle>) -> Option<(Batch, Vec<Arc<Chunk>>)> {
-        let mut state = self.lock();
+    /// Wakes workers that sleep, if there are any.
+    fn wake(&self, state: MutexGuard<'_, State>) {
+        let asleep = state.asleep;
+        drop(state);
+        if asleep > 0 {
+            self.work.notify_all();
+        }
+    }
+
+    /// A batch for this worker: waits for one if it is to.
+    fn next_batch(&self, worker: usize, wait: Wait, items: &mut Vec<Handle>) -> Next {
+        let (mut state, mut waited) = (self.lock(), false);
         loop {
             if state.stopped || state.lost[worker].is_some() {
-                return None;
+                return Next::End;
             }
             let now = self.now();
             if state.dispatcher.tick(now) {
                 self.work.notify_all();
             }
-            match state.dispatcher.take(worker, now, items) {
+            let long = match state.dispatcher.take(worker, now, items) {
                 Take::Batch(batch) => {
                     let chunk = |handle: &Handle| state.items.get(handle.slot())?.as_ref().map(|item| item.1.clone());
-                    return Some((batch, items.iter().filter_map(chunk).collect()));
+                    return Next::Batch(batch, items.iter().filter_map(chunk).collect());
                 }
+                _ if wait == Wait::Never || waited && wait == Wait::Once => return Next::Nothing,
                 // The pool may be used again until it is dropped: only that ends a worker.
-                Take::End => state = self.sleep(state, Duration::from_millis(50)),
-                Take::Wait { until_ns } => {
-                    let long = until_ns.map_or(Duration::from_millis(50), |at| {
-                        Duration::from_nanos(at.saturating_sub(now).clamp(20_000, 50_000_000))
-                    });
-                    state = self.sleep(state, long);
-                }
-            }
+                Take::End => Duration::from_millis(50),
+                Take::Wait { until_ns } => until_ns.map_or(Duration::from_millis(50), |at| {
+                    Duration::from_nanos(at.saturating_sub(now).clamp(20_000, 50_000_000))
+                }),
+            };
+            state = self.sleep(state, long);
+            waited = true;
         }
     }
 
-    fn sleep<'a>(&self, state: MutexGuard<'a, State>, long: Duration) -> MutexGuard<'a, State>
+    fn sleep<'a>(&self, mut state: MutexGuard<'a, State>, long: Duration) -> MutexGuard<'a, State>
     where
         Self: 'a,
     {
@@ -293,7 +402,11 @@ impl Shared {
             std::hint::spin_loop();
         }
         let long = if self.spins { Duration::ZERO } else { long };
-        self.work.wait_timeout(state, long).map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state)
+        state.asleep += 1;
+        let slept = self.work.wait_timeout(state, long);
+        let mut state = slept.map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state);
+        state.asleep -= 1;
+        state
     }
 
     /// Publishes the results of a batch, in the order of its items.
@@ -314,13 +427,16 @@ impl Shared {
                 continue; // somebody else was first
             }
             if let Some((number, _)) = state.items.get_mut(handle.slot()).and_then(Option::take) {
-                state.finished_bytes += result.as_ref().map_or(0, |bytes| bytes.len() as u64);
+                state.finished_bytes += held_bytes(&result);
                 state.finished.push_back((number, result));
             }
         }
-        drop(state);
-        self.work.notify_all();
-        self.done.notify_all();
+        let wanted = state.wanted_bytes.is_some_and(|bytes| state.finished_bytes >= bytes);
+        if wanted || state.wanted_bytes.is_some() && state.dispatcher.open_items() == 0 {
+            state.wanted_bytes = None;
+            self.done.notify_all();
+        }
+        self.wake(state);
     }
 
     /// The worker is of no use any more.

@@ -1,5 +1,6 @@
 //! What a module is. A new one is a file beside `emulated`: an implementation of [`Module`], and its line in [`super`].
 
+use std::time::Duration;
 use tobari_apps::seal::Chunk;
 
 /// Why a module is of no use any more. What it had is done elsewhere.
@@ -41,9 +42,43 @@ pub trait Module: Send {
     /// Whether it does chunks like this one.
     fn takes(&self, chunk: &Chunk) -> bool;
 
-    /// Seals chunks: of each, what [`Chunk::from_module`] completes, in their order.
+    /// Does chunks: of each the buffer of [`Chunk::room`] with the answer in its place, which [`Chunk::from_module`] completes; in their order.
     ///
     /// # Errors
     /// [`ModuleError`]; it is not asked again then.
     fn seal(&mut self, chunks: &[&Chunk]) -> Result<Vec<Vec<u8>>, ModuleError>;
+
+    /// The module, if it can have a batch while it does another.
+    fn pipelined(&mut self) -> Option<&mut dyn Pipelined> {
+        None
+    }
+}
+
+/// A module that is handed a batch while it does another.
+pub trait Pipelined {
+    /// Whether these can be handed over before the results of all others were fetched.
+    fn fits(&self, chunks: &[&Chunk]) -> bool;
+
+    /// Hands chunks over, and does not wait for them. They stay as they are, and where they are, until [`Pipelined::end`] has answered.
+    ///
+    /// # Errors
+    /// As [`Module::seal`].
+    fn begin(&mut self, chunks: &[&Chunk]) -> Result<(), ModuleError>;
+
+    /// Whether [`Pipelined::end`] would not have to wait, now or after at most so long.
+    fn is_done(&self, within: Duration) -> bool;
+
+    /// Waits for the batch that was handed over first.
+    ///
+    /// # Errors
+    /// As [`Module::seal`].
+    fn end(&mut self) -> Result<Answers, ModuleError>;
+}
+
+/// What a module has done.
+pub struct Answers {
+    /// As [`Module::seal`] has them.
+    pub rooms: Vec<Vec<u8>>,
+    /// How long it worked on them by its own clock, in nanoseconds, if it has one.
+    pub device_ns: Option<u64>,
 }

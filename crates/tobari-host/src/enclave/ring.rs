@@ -93,9 +93,14 @@ fn ring_if_asleep([bell, asleep]: [&AtomicU32; 2]) {
     }
 }
 
-/// Waits until `ready`.
-fn wait([bell, asleep]: [&AtomicU32; 2], patience: Patience<'_>, ready: impl Fn() -> bool) -> Result<(), Broken> {
-    for _ in 0..LOOKS {
+/// Looks so many times, then sleeps, until `ready`.
+fn wait(
+    [bell, asleep]: [&AtomicU32; 2],
+    looks: u32,
+    patience: Patience<'_>,
+    ready: impl Fn() -> bool,
+) -> Result<(), Broken> {
+    for _ in 0..looks {
         if ready() {
             return Ok(());
         }
@@ -157,7 +162,7 @@ impl Sender {
             let ring = self.shared.ring(self.lane.0);
             let (capacity, tail) = (ring.len() as u64, self.lane.tail(&self.shared));
             let used = || self.head.wrapping_sub(tail.load(Acquire));
-            wait(self.lane.space(&self.shared), patience, || used() != capacity)?;
+            wait(self.lane.space(&self.shared), LOOKS, patience, || used() != capacity)?;
             let free = capacity.checked_sub(used()).ok_or(Broken::Malformed)?;
             let at = usize::try_from(self.head % capacity).map_err(|_| Broken::Malformed)?;
             let count = PIECE
@@ -182,11 +187,24 @@ pub(crate) struct Receiver {
     tail: u64,
     /// No message is longer, in bytes.
     pub(crate) limit: usize,
+    /// How often it looks before it sleeps: never, where whoever computes wants the core.
+    pub(crate) looks: u32,
 }
 
 impl Receiver {
     pub(crate) fn new(shared: Arc<Shared>, lane: Lane, limit: usize) -> Self {
-        Self { shared, lane, tail: 0, limit }
+        Self { shared, lane, tail: 0, limit, looks: LOOKS }
+    }
+
+    /// Whether a message has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.lane.head(&self.shared).load(Acquire) != self.tail
+    }
+
+    /// Waits until a message begins.
+    pub(crate) fn wait(&self, patience: Patience<'_>) -> Result<(), Broken> {
+        let head = self.lane.head(&self.shared);
+        wait(self.lane.data(&self.shared), self.looks, patience, || head.load(Acquire) != self.tail)
     }
 
     /// Reads one message: its three words, and its bytes into `buffer`, from the start.
@@ -218,7 +236,7 @@ impl Receiver {
             let ring = self.shared.ring(self.lane.0);
             let (capacity, head) = (ring.len() as u64, self.lane.head(&self.shared));
             let there = || head.load(Acquire).wrapping_sub(self.tail);
-            wait(self.lane.data(&self.shared), patience, || there() != 0)?;
+            wait(self.lane.data(&self.shared), self.looks, patience, || there() != 0)?;
             let there = there();
             if there > capacity {
                 return Err(Broken::Malformed);

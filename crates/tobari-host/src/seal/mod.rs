@@ -6,7 +6,8 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `keys` | who may open: key files and passphrases |
+//! | `keys` | who may open: key files, passphrases, recipients of age |
+//! | `recipients` | recipients and identities of age (feature `age`) |
 //! | `flow` | many files on their way through the engines at once, each in its order |
 //! | `source` | a walk through a folder; files with holes |
 //! | `write` | sealing a folder, a file, a stream |
@@ -15,11 +16,15 @@
 mod flow;
 mod keys;
 mod read;
+#[cfg(feature = "age")]
+mod recipients;
 mod source;
 mod write;
 
 pub use keys::Keys;
 pub use read::{Found, Opened, Reader, Target};
+#[cfg(feature = "age")]
+pub use recipients::{Ask, Identities, MAX_RECIPIENTS, Nobody, Recipients, new_identity, recipients_of_lines};
 pub use write::{Sealed, Writer};
 
 use std::path::Path;
@@ -64,6 +69,22 @@ pub enum FileProblem {
         /// The file.
         name: String,
     },
+    /// The set is there, and no key of one's own opens it.
+    #[error(
+        "{name}: expected a key file or passphrase of the set, to continue it, found none: an identity of age does not say who began it"
+    )]
+    NotOurs {
+        /// The set's mark.
+        name: String,
+    },
+    /// A recipient, an identity or a plugin of age.
+    #[error("{name}: {found}")]
+    Age {
+        /// Where it stands.
+        name: String,
+        /// What was found there.
+        found: String,
+    },
     /// The source changed again and again.
     #[error("{name}: expected a file that stays as it is while it is read, found it changed each time")]
     Changed {
@@ -91,7 +112,7 @@ impl FileProblem {
         |source| Self::System { name: path.display().to_string(), source }
     }
 
-    fn seal(path: &Path) -> impl FnOnce(SealError) -> Self + '_ {
+    fn seal(path: &Path) -> impl Fn(SealError) -> Self + Copy + '_ {
         |source| Self::Seal { name: path.display().to_string(), source }
     }
 

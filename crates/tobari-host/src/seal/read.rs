@@ -66,7 +66,7 @@ impl Input {
     fn open(
         mut file: Box<dyn Read>,
         place: &Path,
-        unwrap: impl FnOnce(&Head) -> Result<Option<SetKey>, SealError>,
+        unwrap: impl FnOnce(&Head) -> Result<Option<SetKey>, FileProblem>,
     ) -> Result<(Self, Stanzas, SetKey), FileProblem> {
         let (system, seal) = (|error| FileProblem::system(place)(error), |error| FileProblem::seal(place)(error));
         let mut start = read_full(&mut file, FIXED_BYTES).map_err(system)?;
@@ -74,8 +74,7 @@ impl Input {
         let length = head_bytes(fixed).map_err(seal)?;
         start.extend(read_full(&mut file, length - FIXED_BYTES).map_err(system)?);
         let head = Head::decode(&start).map_err(seal)?;
-        let key =
-            unwrap(&head).map_err(seal)?.ok_or_else(|| FileProblem::NoKey { name: place.display().to_string() })?;
+        let key = unwrap(&head)?.ok_or_else(|| FileProblem::NoKey { name: place.display().to_string() })?;
         let opening = Opening::with_key(&head, &key).map_err(seal)?;
         Ok((Self { file, opening, ahead: Vec::new(), ended: false }, head.stanzas().clone(), key))
     }
@@ -117,6 +116,24 @@ impl Input {
         }
         self.opening.finish(&self.ahead, content).map_err(FileProblem::seal(place))
     }
+}
+
+/// The key of a set, and how it is wrapped, from its mark, which is verified: to seal more under it, so that only a key of one's own will do.
+pub(super) fn key_to_continue(mark: &Path, keys: &Keys) -> Result<(SetKey, Stanzas), FileProblem> {
+    let file = File::open(mark).map_err(FileProblem::system(mark))?;
+    let ours = |head: &Head| match keys.unwrap_own(head.stanzas())? {
+        Some(key) => Ok(Some(key)),
+        None => Err(FileProblem::NotOurs { name: mark.display().to_string() }),
+    };
+    let (input, stanzas, key) = Input::open(Box::new(file), mark, ours)?;
+    if input.opening.meta().kind != Kind::Set {
+        return Err(FileProblem::List {
+            name: mark.display().to_string(),
+            expected: "the mark of a set, found another file",
+        });
+    }
+    input.each(mark, |_| Ok(()))?;
+    Ok((key, stanzas))
 }
 
 /// Whether a sealed file is whole, is about the same source and has the same content: then who it is.
@@ -260,13 +277,6 @@ impl<'a> Reader<'a> {
 
     fn file(&self, place: &Path) -> Result<(Input, Stanzas, SetKey), FileProblem> {
         self.input(Box::new(File::open(place).map_err(FileProblem::system(place))?), place)
-    }
-
-    /// The key of a set, and how it is wrapped, from one of its files, which is verified.
-    pub(super) fn key_of(&self, place: &Path) -> Result<(SetKey, Stanzas), FileProblem> {
-        let (input, stanzas, key) = self.file(place)?;
-        input.each(place, |_| Ok(()))?;
-        Ok((key, stanzas))
     }
 
     /// Opens one sealed file, of whatever kind but a folder's.

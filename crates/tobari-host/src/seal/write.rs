@@ -1,7 +1,7 @@
 //! Sealing a folder, a file, a stream.
 
 use super::flow::{Flow, Job};
-use super::read::{Reader, sealed_content_is};
+use super::read::{key_to_continue, sealed_content_is};
 use super::source::{self, Places, Source, Walk};
 use super::{FileProblem, Keys, MANIFEST, PART, SET};
 use crate::dispatch::Pool;
@@ -25,6 +25,10 @@ pub struct Sealed {
     pub entries: u64,
     /// Bytes of their content.
     pub bytes: u64,
+    /// Bytes of sources that were read so far: more than [`Sealed::bytes`] until the end.
+    pub read: u64,
+    /// Whether the set was there, and goes on under its key, for those it was begun for.
+    pub continued: bool,
     /// Those of them that were there already, with the same content.
     pub kept: u64,
     /// Sealed files whose source is gone, which were removed.
@@ -114,7 +118,7 @@ impl<'a> Writer<'a> {
     /// [`FileProblem::Seal`] if there is no key.
     pub fn new(pool: &'a Pool, keys: &Keys, layout: Layout, rng: &'a mut dyn CryptoRng) -> Result<Self, FileProblem> {
         let set = SetKey::random(rng);
-        let stanzas = keys.wrap(&set, rng).map_err(FileProblem::seal(Path::new("keys")))?;
+        let stanzas = keys.wrap(&set, rng)?;
         Ok(Self { pool, layout, set, stanzas, rng })
     }
 
@@ -139,7 +143,8 @@ impl<'a> Writer<'a> {
         meta: &Meta,
         target: &Path,
         replace: bool,
-    ) -> Result<Identity, FileProblem> {
+        progress: &mut dyn FnMut(&Sealed),
+    ) -> Result<Sealed, FileProblem> {
         if !replace && fs::symlink_metadata(target).is_ok() {
             return Err(FileProblem::Exists { name: target.display().to_string() });
         }
@@ -148,7 +153,7 @@ impl<'a> Writer<'a> {
         let file = flow.begin(output, self.rng);
         let full = self.layout.chunk_bytes();
         let mut next = read_full(input, full).map_err(FileProblem::system(target))?;
-        let mut count = 0;
+        let (mut count, mut sealed) = (0, Sealed { entries: 1, ..Sealed::default() });
         loop {
             // The last chunk is known as such only when nothing comes after it.
             let after = if next.len() < full {
@@ -159,6 +164,8 @@ impl<'a> Writer<'a> {
             let last = after.is_empty();
             let Some(job) = flow.job(file) else { break };
             job.bytes += next.len() as u64;
+            sealed.read += next.len() as u64;
+            progress(&sealed);
             let chunk = job.sealing.chunk(next, last, self.rng).map_err(FileProblem::seal(target))?;
             flow.submit(file, chunk, self.rng);
             count += 1;
@@ -171,9 +178,9 @@ impl<'a> Writer<'a> {
         flow.drain(self.rng);
         match flow.take_ended().pop() {
             Some((_, entry)) => {
-                let entry = entry?;
+                sealed.bytes = entry?.bytes;
                 sync(target)?;
-                Ok(entry.identity)
+                Ok(sealed)
             }
             None => Err(FileProblem::List { name: target.display().to_string(), expected: "a result, found none" }),
         }
@@ -193,11 +200,12 @@ impl<'a> Writer<'a> {
     ) -> Result<Sealed, FileProblem> {
         let resumes = self.open_set(target, keys, replace)?;
         let mut state = Folder {
-            sealed: Sealed::default(),
+            sealed: Sealed { continued: resumes, ..Sealed::default() },
             names: HashSet::new(),
             manifest: None,
             waiting: BTreeMap::new(),
             next: 0,
+            progress,
         };
         state.manifest = Some(Manifest::begin(self, target)?);
         let mut flow = Flow::new(self.pool);
@@ -208,11 +216,11 @@ impl<'a> Writer<'a> {
                 Err(problem) => state.sealed.problems.push(problem),
             }
             self.collect(&mut flow, &mut state)?;
-            progress(&state.sealed);
+            (state.progress)(&state.sealed);
         }
         flow.drain(self.rng);
         self.collect(&mut flow, &mut state)?;
-        progress(&state.sealed);
+        (state.progress)(&state.sealed);
         // Whatever the list names is on the disk before the list is.
         let folder = sync(target)?;
         if let Some(manifest) = state.manifest.take() {
@@ -230,9 +238,7 @@ impl<'a> Writer<'a> {
             if !replace && fs::symlink_metadata(&list).is_ok() {
                 return Err(FileProblem::Exists { name: list.display().to_string() });
             }
-            let reader = Reader::new(self.pool, keys);
-            let (set, stanzas) = reader.key_of(&mark)?;
-            (self.set, self.stanzas) = (set, stanzas);
+            (self.set, self.stanzas) = key_to_continue(&mark, keys)?;
             return Ok(true);
         }
         let empty = fs::read_dir(target).map_or(true, |mut entries| entries.next().is_none());
@@ -260,7 +266,7 @@ impl<'a> Writer<'a> {
         target: &Path,
         resumes: bool,
         flow: &mut Flow<'_, Output>,
-        state: &mut Folder,
+        state: &mut Folder<'_>,
     ) {
         let name = match self.set.output_name(&source.path).map_err(FileProblem::seal(&source.place)) {
             Ok(name) => name,
@@ -288,12 +294,13 @@ impl<'a> Writer<'a> {
         place: &Path,
         resumes: bool,
         flow: &mut Flow<'_, Output>,
-        state: &mut Folder,
+        state: &mut Folder<'_>,
     ) -> Result<bool, FileProblem> {
         let (content, meta) = Content::of(source)?;
         if resumes && let Some(identity) = sealed_content_is(place, &self.set, &meta, &content) {
             let bytes = meta.content_bytes().unwrap_or(0);
             state.sealed.kept += 1;
+            state.sealed.read += bytes;
             flow.skip(Ok(Entry {
                 kind: source.kind,
                 path: source.path.clone(),
@@ -327,6 +334,8 @@ impl<'a> Writer<'a> {
                     return Err(FileProblem::system(&source.place)(error));
                 }
             };
+            state.sealed.read += bytes as u64;
+            (state.progress)(&state.sealed);
             let Some(job) = flow.job(file) else { return Ok(true) }; // it failed, and that is written down
             match job.sealing.chunk(text, number + 1 == count, self.rng) {
                 Ok(chunk) => flow.submit(file, chunk, self.rng),
@@ -345,7 +354,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Takes what has ended into the list, in the order of the walk.
-    fn collect(&mut self, flow: &mut Flow<'_, Output>, state: &mut Folder) -> Result<(), FileProblem> {
+    fn collect(&mut self, flow: &mut Flow<'_, Output>, state: &mut Folder<'_>) -> Result<(), FileProblem> {
         for (number, ended) in flow.take_ended() {
             state.waiting.insert(number, ended);
         }
@@ -375,12 +384,13 @@ impl<'a> Writer<'a> {
 }
 
 /// A folder on its way.
-struct Folder {
+struct Folder<'a> {
     sealed: Sealed,
     names: HashSet<String>,
     manifest: Option<Manifest>,
     waiting: BTreeMap<u32, Result<Entry, FileProblem>>,
     next: u32,
+    progress: &'a mut dyn FnMut(&Sealed),
 }
 
 /// The list on its way.

@@ -1,5 +1,6 @@
 //! The policy by costs.
 
+use super::cost::class;
 use super::waiting::{End, Place};
 use super::{Cost, Dispatcher, Handle, Policy, Unit};
 
@@ -7,6 +8,8 @@ use super::{Cost, Dispatcher, Handle, Policy, Unit};
 const WORTH: f64 = 0.9;
 /// A module that could do less than this part is left alone.
 const LEAST_SHARE: f64 = 0.02;
+/// The same of CPU workers beside modules.
+const LEAST_CPU_SHARE: f64 = 0.01;
 /// Rates are measured over windows of this length.
 const WINDOW_NS: u64 = 4_000_000;
 /// After so many windows another way is tried, for one window after one that is not counted: two in this many.
@@ -86,14 +89,34 @@ impl Arms {
     }
 }
 
-/// What a kind of worker needs for everything that waits, and who there is.
+/// What can be done in a nanosecond of items of one length, many at a time: by both kinds together, and by the CPU workers without modules.
+#[derive(Clone, Copy, Debug)]
 struct Rates {
-    /// Nanoseconds of all CPU workers together for one item of this length.
-    cpu_ns: f64,
-    /// Of all modules together.
-    device_ns: f64,
-    /// Of a CPU worker, for handing over one of many.
-    handing_ns: f64,
+    cpu: f64,
+    modules: f64,
+    cpu_alone: f64,
+}
+
+impl Rates {
+    /// Nanoseconds in which all CPU workers together do one item beside modules.
+    fn cpu_ns(&self) -> f64 {
+        1.0 / self.cpu.max(self.cpu_alone / 100.0)
+    }
+
+    /// The same without modules.
+    fn cpu_alone_ns(&self) -> f64 {
+        1.0 / self.cpu_alone
+    }
+
+    /// Nanoseconds in which all modules together do one item.
+    fn module_ns(&self) -> f64 {
+        1.0 / self.modules.max(1e-12)
+    }
+
+    fn share_of_modules(&self) -> f64 {
+        let cpu = self.cpu.max(self.cpu_alone / 100.0);
+        self.modules / (cpu + self.modules)
+    }
 }
 
 /// For how many items `begin + n · mine = others - n · theirs`: at least one.
@@ -118,53 +141,81 @@ impl Dispatcher {
         self.workers.iter().filter(move |worker| worker.unit == unit && !worker.dead && !worker.is_late())
     }
 
-    /// What one CPU worker takes for one item, as the clock counts: alone, or beside modules that are at work.
-    fn cpu_item(&self, bytes: u32, beside_modules: bool) -> f64 {
-        let shared = self.model.handing_takes_from_cpu;
-        let available = |worker: &super::Worker| if shared { self.core_available } else { worker.available };
-        let cost = |worker: &super::Worker| worker.drift.factor(bytes) / available(worker).max(0.02);
-        let (sum, count) =
-            self.useful(Unit::Cpu).fold((0.0, 0), |(sum, count), worker| (sum + cost(worker), count + 1));
-        let alone = self.model.cpu.item(bytes) * if count == 0 { 1.0 } else { sum / f64::from(count) };
-        if shared && beside_modules { alone / self.left_by_modules().max(0.01) } else { alone }
-    }
-
-    /// Part of the CPU workers' time that handing over leaves while modules do all they can of the longest items.
-    fn left_by_modules(&self) -> f64 {
-        let held = self.useful(Unit::Module).filter_map(|worker| worker.held.back()).map(|held| held.typical);
-        let Some(bytes) = self.waiting.classes().last().map(|class| class.0).into_iter().chain(held).max() else {
-            return 1.0;
+    /// Whether CPU workers, drivers and what modules compute themselves are more than there are cores.
+    fn is_crowded(&self) -> bool {
+        let threads = |worker: &super::Worker| match worker.unit {
+            Unit::Cpu => 1.0,
+            Unit::Module => 1.0 + self.model.device_takes,
         };
-        let (device, handing) = self.module_rates(bytes);
-        if !self.any_module_pays(bytes) {
-            return 1.0;
-        }
-        let cores = self.useful(Unit::Cpu).count().max(1) as f64 * self.core_available.max(0.02);
-        (1.0 - handing / (cores * f64::max(device, handing / cores))).max(0.0)
+        let alive = self.workers.iter().filter(|worker| !worker.dead);
+        alive.map(threads).sum::<f64>() > self.model.cores
     }
 
-    fn any_module_pays(&self, bytes: u32) -> bool {
-        let pays = |at: usize| {
-            let worker = &self.workers[at];
-            let useful = worker.unit == Unit::Module && !worker.dead && !worker.is_late();
-            useful && self.module_pays(at, bytes, self.batch_items(self.limits.module_items, bytes))
-        };
-        (0..self.workers.len()).any(pays)
+    /// Items of all CPU workers without modules, and nanoseconds of a core for one of them.
+    fn cpu_alone(&self, bytes: u32) -> (f64, f64) {
+        let (model, crowded) = (self.model.cpu.item(bytes), self.is_crowded());
+        let (mut rate, mut count, mut cost) = (0.0, 0, 0.0);
+        for worker in self.useful(Unit::Cpu) {
+            let available = if crowded { self.core_available } else { worker.available };
+            let own = model * worker.drift.factor(bytes);
+            rate += available.max(0.02) / own;
+            (count, cost) = (count + 1, cost + own);
+        }
+        let cost = if count == 0 { model } else { cost / f64::from(count) };
+        (rate.min(self.cores() / cost), cost)
     }
 
-    /// Nanoseconds for an item: of all modules, and of the CPU to hand it over, one of many.
-    fn module_rates(&self, bytes: u32) -> (f64, f64) {
-        let per_batch = f64::from(self.batch_items(self.limits.module_items, bytes));
-        let (mut speed, mut handing) = (0.0, f64::INFINITY);
-        for module in self.useful(Unit::Module) {
-            let device = self.model.device.item(bytes) + self.model.device.batch_ns / per_batch;
-            let cost = self.model.handing.item(bytes) + self.model.handing.batch_ns / per_batch;
-            let (device, cost) = (device * module.drift.factor(bytes), cost * module.handing_drift.factor(bytes));
-            // A driver with a core of its own does one batch after another, too.
-            speed += 1.0 / if self.model.handing_takes_from_cpu { device } else { device.max(cost) };
-            handing = handing.min(cost);
+    /// Cores that nobody outside takes.
+    fn cores(&self) -> f64 {
+        self.model.cores * self.core_available.max(0.02)
+    }
+
+    /// Items of a module that does nothing else, `k` at a time, and nanoseconds of the cores for each of them.
+    fn module_alone(&self, module: &super::Worker, bytes: u32, k: u32) -> (f64, f64) {
+        let k = f64::from(k.max(1));
+        let each = |cost: &Cost| cost.item(bytes) + cost.batch_ns / k;
+        let device = each(&self.model.device) * module.drift.factor(bytes);
+        let handing = each(&self.model.handing) * module.handing_drift.factor(bytes);
+        let handed = handing / self.core_available.max(0.02);
+        // With two batches one is handed over while the other is done.
+        let ns = if self.limits.module_batches > 1 { device.max(handed) } else { device + handed };
+        (1.0 / ns.max(1e-3), handing + device * self.model.device_takes)
+    }
+
+    /// Items that CPU workers lose for each that the module gains.
+    fn loss(&self, module: &super::Worker, bytes: u32, k: u32) -> f64 {
+        let ((alone, cost), (rate, load)) = (self.cpu_alone(bytes), self.module_alone(module, bytes, k));
+        let left = ((self.cores() - rate * load) / cost).clamp(0.0, alone);
+        (alone - left) / rate
+    }
+
+    /// Whether handing such items over gains anything; `k` at a time.
+    fn module_pays(&self, module: &super::Worker, bytes: u32, k: u32) -> bool {
+        self.useful(Unit::Cpu).next().is_none() || self.loss(module, bytes, k) < WORTH
+    }
+
+    /// What modules that pay do of such items in a nanosecond, and how many cores that takes.
+    fn modules(&self, bytes: u32) -> (f64, f64) {
+        let k = self.batch_items(self.limits.module_items, bytes);
+        let (mut rate, mut load) = (0.0, 0.0);
+        for module in self.useful(Unit::Module).filter(|module| self.module_pays(module, bytes, k)) {
+            let (alone, each) = self.module_alone(module, bytes, k);
+            (rate, load) = (rate + alone, load + alone * each);
         }
-        (1.0 / speed, handing)
+        let part = (self.cores() / load.max(1e-12)).min(1.0);
+        (rate * part, load * part)
+    }
+
+    /// The most that can be done in a nanosecond: modules that pay do all they can of the longest items, and CPU workers what that leaves.
+    fn rates(&self, bytes: u32) -> Rates {
+        let held = self.useful(Unit::Module).filter_map(|module| module.held.back()).map(|held| held.typical);
+        let longest = self.waiting.longest().into_iter().chain(held).max().unwrap_or(bytes);
+        let ((cpu_alone, cost), (modules, mut load)) = (self.cpu_alone(bytes), self.modules(bytes));
+        if class(longest) != class(bytes) {
+            load = self.modules(longest).1;
+        }
+        let cpu = ((self.cores() - load) / cost).clamp(0.0, cpu_alone);
+        Rates { cpu, modules, cpu_alone }
     }
 
     /// Items of a full batch.
@@ -172,48 +223,20 @@ impl Dispatcher {
         (self.limits.batch_bytes / u64::from(bytes.max(1))).clamp(1, u64::from(most.max(1))) as u32
     }
 
-    /// Both kinds at work together.
-    fn rates(&self, bytes: u32) -> Rates {
-        let cpus = self.useful(Unit::Cpu).count().max(1) as f64;
-        let (device, handing_ns) = self.module_rates(bytes);
-        let cores = cpus * self.core_available.max(0.02);
-        let device_ns = if self.model.handing_takes_from_cpu { f64::max(device, handing_ns / cores) } else { device };
-        let beside_modules = self.useful(Unit::Module).next().is_some();
-        Rates { cpu_ns: self.cpu_item(bytes, beside_modules) / cpus, device_ns, handing_ns }
-    }
-
-    /// Whether handing such items over gains anything; `k` at a time.
-    fn module_pays(&self, worker: usize, bytes: u32, k: u32) -> bool {
-        if self.useful(Unit::Cpu).next().is_none() {
-            return true;
-        }
-        if !self.model.handing_takes_from_cpu {
-            return true;
-        }
-        let handing = self.model.handing.item(bytes) + self.model.handing.batch_ns / f64::from(k.max(1));
-        // Both are CPU time, so that somebody else on the core slows both.
-        let own = self.model.cpu.item(bytes)
-            * self.useful(Unit::Cpu).map(|cpu| cpu.drift.factor(bytes)).fold(f64::INFINITY, f64::min);
-        handing * self.workers[worker].handing_drift.factor(bytes) < WORTH * own
-    }
-
-    /// Whether handing over leaves CPU workers some time that is worth taking.
+    /// Whether modules leave CPU workers some time that is worth taking.
     fn cpu_pays(&self, bytes: u32) -> bool {
-        !self.model.handing_takes_from_cpu || !self.any_module_pays(bytes) || self.left_by_modules() > LEAST_SHARE
+        let rates = self.rates(bytes);
+        rates.cpu > LEAST_CPU_SHARE * (rates.cpu + rates.modules)
     }
 
     /// Nanoseconds in which one kind would do everything that waits; for CPU workers, beside modules or alone.
     fn all_waiting(&self, unit: Unit, beside_modules: bool) -> f64 {
-        self.waiting
-            .classes()
-            .map(|(bytes, count)| {
-                let alone = match unit {
-                    Unit::Cpu => self.cpu_item(bytes, beside_modules) / self.useful(Unit::Cpu).count().max(1) as f64,
-                    Unit::Module => self.rates(bytes).device_ns,
-                };
-                f64::from(count) * alone
-            })
-            .sum()
+        let each = |bytes| match (unit, beside_modules) {
+            (Unit::Cpu, true) => self.rates(bytes).cpu_ns(),
+            (Unit::Cpu, false) => self.rates(bytes).cpu_alone_ns(),
+            (Unit::Module, _) => self.rates(bytes).module_ns(),
+        };
+        self.waiting.classes().map(|(bytes, count)| f64::from(count) * each(bytes)).sum()
     }
 
     /// When the first worker of this kind is free, from now on.
@@ -233,7 +256,7 @@ impl Dispatcher {
     fn module_count(&mut self, worker: usize, now: u64) -> u32 {
         let Some((_, bytes)) = self.waiting.peek(Place::ByLength, End::Large, &self.slots) else { return 0 };
         let full = self.batch_items(self.limits.module_items, bytes);
-        if !self.module_pays(worker, bytes, full) {
+        if !self.module_pays(&self.workers[worker], bytes, full) {
             return u32::from(now >= self.arms.probe_at_ns.max(PROBE_NS));
         }
         let cpu_is_there = self.useful(Unit::Cpu).next().is_some();
@@ -244,26 +267,29 @@ impl Dispatcher {
             return full;
         }
         let rates = self.rates(bytes);
-        let share = rates.cpu_ns / (rates.cpu_ns + rates.device_ns);
+        let share = rates.share_of_modules();
         if share < LEAST_SHARE {
             return 0;
         }
-        let mut count = self.guided(share, &self.model.device, bytes).min(full);
+        let mut count = self.guided(share, self.least_for_module(bytes)).min(full);
         if self.closed {
-            // As many as end when the CPU workers end with the rest; none if they would have done everything sooner.
-            let (start, free) = ((self.workers[worker].free_at(now) - now) as f64, self.free_in(Unit::Cpu, now));
-            // A device that has nothing to do waits while its batch is handed over.
-            let idle = self.workers[worker].held.is_empty();
-            let mine = rates.device_ns + if idle { rates.handing_ns } else { 0.0 };
-            let begin = start + self.model.device.batch_ns + if idle { self.model.handing.batch_ns } else { 0.0 };
-            let ends = |count: u32| begin + f64::from(count) * mine;
-            let beside = self.all_waiting(Unit::Cpu, true);
-            count = count.min(balanced(begin, mine, free + beside, rates.cpu_ns));
-            if ends(count) > free + self.all_waiting(Unit::Cpu, false) {
-                return 0;
-            }
+            count = self.module_count_at_the_end(worker, now, bytes, count);
         }
-        if self.module_pays(worker, bytes, count) { count } else { 0 }
+        if count > 0 && self.module_pays(&self.workers[worker], bytes, count) { count } else { 0 }
+    }
+
+    /// Up to `most`: as many as end when the CPU workers end with the rest; none if those would have done everything sooner.
+    fn module_count_at_the_end(&self, worker: usize, now: u64, bytes: u32, most: u32) -> u32 {
+        let rates = self.rates(bytes);
+        let (start, free) = ((self.workers[worker].free_at(now) - now) as f64, self.free_in(Unit::Cpu, now));
+        // A device that has nothing to do waits while its batch is handed over; one that waits for its driver always does, and its rate says so.
+        let idle = self.workers[worker].held.is_empty() && self.limits.module_batches > 1;
+        let handing = self.model.handing.item(bytes) * self.workers[worker].handing_drift.factor(bytes);
+        let mine = rates.module_ns() + if idle { handing } else { 0.0 };
+        let begin = start + self.model.device.batch_ns + if idle { self.model.handing.batch_ns } else { 0.0 };
+        let count = most.min(balanced(begin, mine, free + self.all_waiting(Unit::Cpu, true), rates.cpu_ns()));
+        let ends = begin + f64::from(count) * mine;
+        if ends > free + self.all_waiting(Unit::Cpu, false) { 0 } else { count }
     }
 
     /// Whether modules are at work, or would take some of what waits: then a CPU worker may leave it to them.
@@ -282,30 +308,45 @@ impl Dispatcher {
             return;
         }
         let rates = self.rates(bytes);
-        let share = if modules { rates.device_ns / (rates.cpu_ns + rates.device_ns) } else { 1.0 };
-        let cpus = self.useful(Unit::Cpu).count().max(1);
-        let part = self.guided(share / cpus as f64, &self.model.cpu, bytes);
+        let share = if modules { 1.0 - rates.share_of_modules() } else { 1.0 };
+        let cpus = self.useful(Unit::Cpu).count().max(1) as f64;
+        let part = self.guided(share / cpus, self.least_for_cpu(bytes));
         let mut count = part.min(self.batch_items(self.limits.cpu_items, bytes));
-        if self.closed && modules {
+        if self.closed && modules && rates.modules > 0.0 {
             // As many as end when the modules end with the rest; none if they would have done everything sooner.
             let (all, free) = (self.all_waiting(Unit::Module, true), self.free_in(Unit::Module, now));
-            let (item, free) = (self.cpu_item(bytes, true), free + self.model.device.batch_ns);
-            let ends = |count: u32| self.model.cpu.batch_ns + f64::from(count) * item;
-            if ends(1) > free + all {
+            let (item, free) = (rates.cpu_ns() * cpus, free + self.model.device.batch_ns);
+            if self.model.cpu.batch_ns + item > free + all {
                 return;
             }
-            count = count.min(balanced(self.model.cpu.batch_ns, item, free + all, rates.device_ns));
+            count = count.min(balanced(self.model.cpu.batch_ns, item, free + all, rates.module_ns()));
         }
         self.fill(worker, Place::ByLength, End::Small, count, items);
     }
 
     /// Half of this worker's share of what waits, so that parts get smaller towards the end; but not so small that a batch's own cost
     /// counts, and all of a share that is small.
-    fn guided(&self, share: f64, cost: &Cost, bytes: u32) -> u32 {
+    fn guided(&self, share: f64, least: f64) -> u32 {
         let all = self.waiting.count() as f64 * share.min(1.0);
         let half = if share >= 1.0 { all } else { all / 2.0 };
-        let least = 10.0 * cost.batch_ns / cost.item(bytes);
         (half.max(least.min(all)).ceil() as u32).max(1)
+    }
+
+    /// Items of which a CPU worker's batch has to have some for its own cost not to count.
+    fn least_for_cpu(&self, bytes: u32) -> f64 {
+        10.0 * self.model.cpu.batch_ns / self.model.cpu.item(bytes)
+    }
+
+    /// The same of a module, which must not wait for the next batch to be handed over either.
+    fn least_for_module(&self, bytes: u32) -> f64 {
+        let (device, handing) =
+            (self.model.device.batch_ns, self.model.handing.batch_ns / self.core_available.max(0.02));
+        let own = if self.limits.module_batches > 1 {
+            f64::max(10.0 * device, 2.0 * handing)
+        } else {
+            10.0 * (device + handing)
+        };
+        own / self.model.device.item(bytes)
     }
 
     /// Nothing waits: takes what another has and this worker would have done much sooner, once.
@@ -320,13 +361,14 @@ impl Dispatcher {
             return;
         };
         let open: Vec<Handle> = held.items.iter().copied().filter(|handle| self.is_alone(*handle)).collect();
-        let rates = self.rates(held.typical);
+        let (rates, count) = (self.rates(held.typical), open.len() as f64);
+        let cpus = self.useful(Unit::Cpu).count().max(1) as f64;
         let mine = match unit {
-            Unit::Cpu => self.model.cpu.batch_ns + open.len() as f64 * self.cpu_item(held.typical, false),
-            Unit::Module if !self.module_pays(worker, held.typical, open.len() as u32) => return,
+            Unit::Cpu => self.model.cpu.batch_ns + count * rates.cpu_alone_ns() * cpus,
+            Unit::Module if !self.module_pays(&self.workers[worker], held.typical, open.len() as u32) => return,
             Unit::Module => {
                 let begin = self.model.device.batch_ns + self.model.handing.batch_ns;
-                begin + open.len() as f64 * (rates.device_ns + rates.handing_ns)
+                begin + count * (rates.module_ns() + self.model.handing.item(held.typical))
             }
         };
         // By its end if that is still to come; what is behind it is as late again.

@@ -39,12 +39,14 @@ impl Cost {
 pub struct Model {
     /// Of a CPU worker.
     pub cpu: Cost,
-    /// Of a module, from when it can begin to when it is done.
+    /// Of a module, from when it was handed items to when it is done.
     pub device: Cost,
     /// Of the CPU, to hand items to a module and to take results back, checks included.
     pub handing: Cost,
-    /// Whether that time is taken from CPU workers: there are no more cores than they need.
-    pub handing_takes_from_cpu: bool,
+    /// Cores that CPU workers and the drivers of modules run on, together: handing over takes time from CPU workers where there are no more than those need.
+    pub cores: f64,
+    /// Part of a module's time that it computes on those cores itself: none for a device, all for one that is emulated by a process there.
+    pub device_takes: f64,
     /// Part of the cores' time that nobody else took while this was measured, above 0 and up to 1.
     pub available: f64,
 }
@@ -56,7 +58,8 @@ impl Model {
             cpu,
             device: Cost::linear(0.0, 0.0, 0.0),
             handing: Cost::linear(0.0, 0.0, 0.0),
-            handing_takes_from_cpu: true,
+            cores: f64::INFINITY,
+            device_takes: 0.0,
             available: 1.0,
         }
     }

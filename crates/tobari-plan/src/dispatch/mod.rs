@@ -140,7 +140,7 @@ pub struct Batch(u64);
 /// How a batch went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// From its start to its end. For a module: from when it was handed over, or the module was done with the batch before, to when the results were there.
+    /// From its start to its end. For a module: from when it had been handed over, or the module was done with the batch before, to when the results were there.
     pub wall_ns: u64,
     /// What the worker's thread computed: for a module, handing over, fetching and checking.
     pub cpu_ns: u64,

@@ -30,6 +30,8 @@ pub(super) struct Waiting {
     in_order: VecDeque<Handle>,
     dealt: Vec<VecDeque<Handle>>,
     counts: [u32; CLASSES],
+    /// A bit for each class that has items.
+    taken: u128,
     count: usize,
 }
 
@@ -40,6 +42,7 @@ impl Waiting {
             in_order: VecDeque::new(),
             dealt: vec![VecDeque::new(); workers],
             counts: [0; CLASSES],
+            taken: 0,
             count: 0,
         }
     }
@@ -50,8 +53,18 @@ impl Waiting {
 
     /// Every class that has items: a length of it, and how many.
     pub(super) fn classes(&self) -> impl Iterator<Item = (u32, u32)> {
-        let classes = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        classes.map(|(class, count)| (length_of(class), *count))
+        let mut left = self.taken;
+        let next = move || {
+            let class = (left != 0).then(|| left.trailing_zeros() as usize)?;
+            left &= left - 1;
+            Some((length_of(class), self.counts[class]))
+        };
+        std::iter::from_fn(next)
+    }
+
+    /// A length of the highest class that has items.
+    pub(super) fn longest(&self) -> Option<u32> {
+        (self.taken != 0).then(|| length_of(self.taken.ilog2() as usize))
     }
 
     /// Adds an item that is marked as waiting.
@@ -62,12 +75,17 @@ impl Waiting {
             Place::Dealt(worker) => self.dealt[worker].push_back(handle),
         }
         self.counts[class(bytes)] += 1;
+        self.taken |= 1 << class(bytes);
         self.count += 1;
     }
 
     /// An item waits no more, whoever has it now; the entry is passed over later.
     pub(super) fn forget(&mut self, bytes: u32) {
-        self.counts[class(bytes)] -= 1;
+        let class = class(bytes);
+        self.counts[class] -= 1;
+        if self.counts[class] == 0 {
+            self.taken &= !(1 << class);
+        }
         self.count -= 1;
     }
 
@@ -77,10 +95,11 @@ impl Waiting {
             Place::InOrder => &mut self.in_order,
             Place::Dealt(worker) => &mut self.dealt[worker],
             Place::ByLength => {
-                let mut classes = 0..CLASSES;
-                let taken = |class: &usize| self.counts[*class] > 0;
-                let found = if end == End::Small { classes.find(taken) } else { classes.rfind(taken) };
-                &mut self.by_length[found?]
+                if self.taken == 0 {
+                    return None;
+                }
+                let class = if end == End::Small { self.taken.trailing_zeros() } else { self.taken.ilog2() };
+                &mut self.by_length[class as usize]
             }
         };
         while let Some(handle) = queue.front() {

@@ -8,11 +8,12 @@ use tobari_plan::dispatch::{Cost, Limits, Model, Policy};
 
 fn model() -> impl Strategy<Value = Model> {
     let part = || (0.0..5_000.0_f64, 1.0..500.0_f64, 0.01..2.0_f64);
-    (part(), part(), part(), any::<bool>()).prop_map(|(cpu, device, handing, handing_takes_from_cpu)| Model {
+    (part(), part(), part(), 1..5_u8, 0.0..1.0_f64).prop_map(|(cpu, device, handing, cores, device_takes)| Model {
         cpu: Cost::linear(cpu.0, cpu.1, cpu.2),
         device: Cost::linear(device.0, device.1, device.2),
         handing: Cost::linear(handing.0, handing.1, handing.2),
-        handing_takes_from_cpu,
+        cores: f64::from(cores),
+        device_takes,
         available: 1.0,
     })
 }
@@ -57,7 +58,8 @@ fn world(faults: Vec<Fault>) -> World {
         cpu: Cost::linear(300.0, 40.0, 0.6),
         device: Cost::linear(2_000.0, 40.0, 0.3),
         handing: Cost::linear(3_000.0, 100.0, 0.05),
-        handing_takes_from_cpu: true,
+        cores: 1.0,
+        device_takes: 0.0,
         available: 1.0,
     };
     World { cpus: 1, modules: 1, told: truth.clone(), truth, load: 0.0, faults, limits: Limits::default() }

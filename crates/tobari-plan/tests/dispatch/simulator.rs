@@ -183,21 +183,21 @@ impl Simulation<'_> {
         })
     }
 
-    /// Rates at which everybody advances now: CPU workers, then drivers.
-    fn rates(&self) -> (f64, f64) {
+    /// Rates at which everybody advances now: CPU workers, drivers, devices. Drivers come first; the rest share what is left, none more than a core.
+    fn rates(&self) -> (f64, f64, f64) {
+        let (speed, takes) = (self.speed(), self.world.truth.device_takes);
+        let all = self.world.truth.cores * speed;
         let drivers = self.modules.iter().filter(|module| module.handing.is_some()).count() as f64;
-        let speed = self.speed();
-        if self.world.truth.handing_takes_from_cpu {
-            let cores = self.world.cpus.max(1) as f64;
-            (speed * ((cores - drivers) / cores).max(0.0), speed * (cores / drivers.max(1.0)).min(1.0))
-        } else {
-            (speed, speed)
-        }
+        let driver = speed.min(all / drivers.max(1.0));
+        let devices = self.modules.iter().filter(|module| self.at_device(module).is_some()).count() as f64;
+        let others = self.cpus.iter().flatten().count() as f64 + takes * devices;
+        let other = speed.min((all - drivers * driver).max(0.0) / others.max(1.0));
+        (other, driver, self.device_speed() * (1.0 - takes + takes * other))
     }
 
     /// Goes on to the next event, or to `wake`.
     fn advance(&mut self, wake: Option<f64>) {
-        let ((cpu, driver), device) = (self.rates(), self.device_speed());
+        let (cpu, driver, device) = self.rates();
         let mut step = f64::INFINITY;
         let mut until = |left: f64, rate: f64| {
             if rate > 0.0 {

@@ -62,6 +62,21 @@ pub enum Refusal {
     /// The room has ended.
     #[error("the room is over")]
     Over,
+    /// A live room has other settings.
+    #[error("the room is set otherwise than this link says")]
+    Settings,
+    /// A token that is not the host's.
+    #[error("not the token of this room's host")]
+    NotTheHost,
+    /// As many speak as may.
+    #[error("the room has {speakers} speakers, and takes no more; listeners may come")]
+    Speakers {
+        /// How many.
+        speakers: u16,
+    },
+    /// The server is closing.
+    #[error("the server is closing")]
+    Closing,
 }
 
 impl Refusal {
@@ -72,8 +87,11 @@ impl Refusal {
             Self::Mode { .. } => Code::Mode,
             Self::Pace { .. } | Self::Members { .. } => Code::Pace,
             Self::Idler => Code::Idler,
-            Self::Full { .. } => Code::Full,
+            Self::Full { .. } | Self::Speakers { .. } => Code::Full,
             Self::Over => Code::Ended,
+            Self::Settings => Code::Settings,
+            Self::NotTheHost => Code::Host,
+            Self::Closing => Code::Shutdown,
         }
     }
 }
@@ -187,6 +205,23 @@ pub enum Fault {
     /// The member does not take what it is sent.
     #[error("the member does not take what is sent to it")]
     Slow,
+    /// Something that only the host may do.
+    #[error("only the host may do that")]
+    NotTheHost,
+    /// A note that is none, is for another room, or comes before its session has presented itself.
+    #[error("not a note of this member's session in this room")]
+    Note,
+    /// More messages or notes than anybody has reason to send.
+    #[error("too many messages or notes: expected at most {burst} at once and {a_second} a second")]
+    Chatter {
+        /// At once.
+        burst: u32,
+        /// In the long run.
+        a_second: u32,
+    },
+    /// The host has put the member out.
+    #[error("the host has ended this member's part in the call")]
+    Ejected,
     /// The server is closing.
     #[error("the server is closing")]
     Shutdown,
@@ -215,6 +250,9 @@ impl Fault {
             Self::Acknowledgement { .. } => Code::Acknowledgement,
             Self::Idle { .. } | Self::Gather { .. } | Self::Silent { .. } => Code::Timeout,
             Self::Slow => Code::Slow,
+            Self::NotTheHost => Code::Host,
+            Self::Note | Self::Chatter { .. } => Code::Note,
+            Self::Ejected => Code::Ejected,
             Self::Shutdown => Code::Shutdown,
             Self::Internal => Code::Internal,
         }

@@ -13,13 +13,18 @@ mod placed;
 mod plot;
 mod queries;
 mod rounds;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+mod seal;
 mod search;
+mod sense;
 mod table;
 
 use crate::args::BenchJob;
 use crate::output::{self, Failure};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub(crate) use placed::costs;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+pub(crate) use seal::SealBench;
 use std::process::ExitCode;
 use table::Table;
 
@@ -30,7 +35,10 @@ pub(crate) fn run(job: &BenchJob) -> Result<ExitCode, Failure> {
         #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
         BenchJob::Infer(arguments) => infer::run(arguments),
         BenchJob::Lattice(arguments) => lattice::run(arguments),
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+        BenchJob::Seal(arguments) => seal::run(arguments),
         BenchJob::Search(arguments) => search::run(arguments),
+        BenchJob::Sense(arguments) => sense::run(arguments),
         BenchJob::Memory(arguments) => memory::run(arguments),
     }
 }

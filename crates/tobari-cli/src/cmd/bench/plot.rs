@@ -147,6 +147,59 @@ fn legend(plot: &Plot, groups: &[usize], area: &Area) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Lines with a name each.
+pub(super) struct Curves {
+    pub(super) title: String,
+    pub(super) x: String,
+    pub(super) y: String,
+    pub(super) series: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+/// The lines as the text of an SVG file, both axes logarithmic.
+pub(super) fn curves(curves: &Curves) -> Result<String, Failure> {
+    let mut text = String::new();
+    let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+    root.fill(&WHITE)?;
+    let (left, right) = root.split_horizontally(SIZE.0 - LEGEND_WIDTH);
+    let range = |of: fn(&(f64, f64)) -> f64| {
+        let values = curves.series.iter().flat_map(|series| &series.1).map(of);
+        let (least, most) = values.fold((f64::MAX, 0.0), |(least, most): (f64, f64), v| (least.min(v), most.max(v)));
+        (0.8 * least, 1.25 * most)
+    };
+    let (x, y) = (range(|point| point.0), range(|point| point.1));
+    let mut chart = ChartBuilder::on(&left)
+        .caption(&curves.title, ("sans-serif", 17))
+        .margin(12)
+        .x_label_area_size(48)
+        .y_label_area_size(72)
+        .build_cartesian_2d((x.0..x.1).log_scale().base(2.0), (y.0..y.1).log_scale())?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.12))
+        .x_labels(16)
+        .y_labels(10)
+        .x_label_formatter(&|x| x.to_string())
+        .y_label_formatter(&|y| y.to_string())
+        .x_desc(&curves.x)
+        .y_desc(&curves.y)
+        .label_style(("sans-serif", 14))
+        .axis_desc_style(("sans-serif", 15))
+        .draw()?;
+    let all: Vec<usize> = (0..curves.series.len()).collect();
+    let name = ("sans-serif", 14).into_font().into_text_style(&right).pos(Pos::new(HPos::Left, VPos::Center));
+    for (at, (label, points)) in curves.series.iter().enumerate() {
+        let (colour, line) = (colour(&all, at), (2 + at as i32) * LEGEND_LINE);
+        chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
+        chart.draw_series(points.iter().map(|point| Circle::new(*point, 3, colour.filled())))?;
+        right.draw(&PathElement::new([(8, line), (38, line)], colour.stroke_width(2)))?;
+        right.draw(&Text::new(label.clone(), (46, line), name.clone()))?;
+    }
+    root.present()?;
+    drop((chart, left, right, root));
+    Ok(text)
+}
+
 /// Bars in groups, from 1 on a logarithmic axis.
 pub(super) struct Bars {
     title: String,

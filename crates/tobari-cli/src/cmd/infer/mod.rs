@@ -9,7 +9,7 @@ mod local;
 mod remote;
 mod simulate;
 
-pub(crate) use arguments::{InferVerb, ServeInferArguments};
+pub(crate) use arguments::{InferVerb, ReachArguments, ServeInferArguments};
 pub(crate) use remote::{Reach, Remote};
 
 use crate::output::{self, Failure};

@@ -22,6 +22,9 @@ pub(crate) struct SealArguments {
     /// Make a key file of 32 random bytes, and seal with it.
     #[arg(long, value_name = "FILE")]
     pub(super) new_key: Option<PathBuf>,
+    #[cfg(feature = "age")]
+    #[command(flatten)]
+    pub(super) recipients: RecipientArguments,
     /// AES-256-GCM, or AES-256-CBC with HMAC-SHA-256.
     #[arg(long, value_enum, default_value_t = ModeName::Gcm)]
     pub(super) mode: ModeName,
@@ -52,6 +55,9 @@ pub(crate) struct LookArguments {
     pub(super) set: PathBuf,
     #[command(flatten)]
     pub(super) keys: KeyArguments,
+    #[cfg(feature = "age")]
+    #[command(flatten)]
+    pub(super) identities: IdentityArguments,
     #[command(flatten)]
     pub(super) engines: EngineArguments,
     /// One JSON object on standard output; of `ls`, one a line for each entry.
@@ -70,6 +76,9 @@ pub(crate) struct UnsealArguments {
     pub(super) output: PathBuf,
     #[command(flatten)]
     pub(super) keys: KeyArguments,
+    #[cfg(feature = "age")]
+    #[command(flatten)]
+    pub(super) identities: IdentityArguments,
     /// Open what opens in a set without its list: what is missing or old is not seen then.
     #[arg(long)]
     pub(super) salvage: bool,
@@ -92,6 +101,38 @@ pub(crate) struct KeyArguments {
     /// A file whose first line is a passphrase.
     #[arg(long, value_name = "FILE")]
     pub(super) passphrase_file: Vec<PathBuf>,
+    /// Ask for a passphrase at the terminal; twice to seal.
+    #[arg(long)]
+    pub(super) passphrase: bool,
+}
+
+/// For whom else a set is sealed.
+#[cfg(feature = "age")]
+#[derive(Args, Default)]
+pub(crate) struct RecipientArguments {
+    /// A recipient of age (age1…), of a plugin's too. Several seal for each. What is sealed for recipients alone cannot be continued when it was interrupted.
+    #[arg(long, short, value_name = "RECIPIENT")]
+    pub(super) recipient: Vec<String>,
+    /// A file of recipients, one a line.
+    #[arg(long, short = 'R', value_name = "FILE")]
+    pub(super) recipients_file: Vec<PathBuf>,
+}
+
+#[cfg(feature = "age")]
+impl RecipientArguments {
+    /// Whether there are any.
+    pub(super) fn any(&self) -> bool {
+        !self.recipient.is_empty() || !self.recipients_file.is_empty()
+    }
+}
+
+/// What opens what was sealed for recipients of age.
+#[cfg(feature = "age")]
+#[derive(Args, Default)]
+pub(crate) struct IdentityArguments {
+    /// An identity file of age; where it is encrypted, its passphrase is asked for at the terminal.
+    #[arg(long, short, value_name = "FILE")]
+    pub(super) identity: Vec<PathBuf>,
 }
 
 /// Which engines.
@@ -131,6 +172,9 @@ impl ModeName {
 pub(crate) enum ModuleName {
     /// A process on another core.
     Emulated,
+    /// The system's OpenSSL, one message after another: to compare with.
+    #[cfg(feature = "openssl")]
+    Openssl,
 }
 
 /// A policy.
@@ -153,7 +197,7 @@ pub(crate) enum PolicyName {
 }
 
 impl PolicyName {
-    pub(super) fn policy(self) -> Policy {
+    pub(crate) fn policy(self) -> Policy {
         match self {
             Self::Cpu => Policy::Cpu,
             Self::Module => Policy::Module,

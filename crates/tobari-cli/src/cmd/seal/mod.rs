@@ -1,12 +1,13 @@
 //! `tobari seal`, `tobari seal verify`, `tobari seal ls`, `tobari unseal`.
 
 mod arguments;
+mod keys;
 
-pub(crate) use arguments::{SealArguments, UnsealArguments};
+pub(crate) use arguments::{PolicyName, SealArguments, UnsealArguments};
 
 use crate::output::{self, Failure};
 use crate::randomness;
-use arguments::{EngineArguments, KeyArguments, LookArguments, ModuleName, SealVerb};
+use arguments::{EngineArguments, LookArguments, ModuleName, SealVerb};
 use chacha20::ChaCha20Rng;
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -14,14 +15,10 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
-use tobari_apps::seal::{KeyFile, Kind, Layout, Meta};
+use tobari_apps::seal::{Kind, Layout, Meta, Suite};
 use tobari_host::dispatch::{Emulated, EmulatedOptions, Options, Pool};
-use tobari_host::files;
-use tobari_host::seal::{FileProblem, Keys, Opened, Reader, Sealed, Target, Writer};
-use zeroize::Zeroizing;
+use tobari_host::seal::{FileProblem, Opened, Reader, Sealed, Target, Writer};
 
-/// Bytes of a file with a passphrase at most.
-const MAX_PASSPHRASE_BYTES: u64 = 4096;
 /// Problems that are told one by one to people.
 const SHOWN: usize = 20;
 
@@ -29,42 +26,19 @@ fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Keys of the command line.
-fn keys(arguments: &KeyArguments, new: Option<KeyFile>) -> Result<Keys, Failure> {
-    let (mut key_files, mut passphrases) = (Vec::from_iter(new), Vec::new());
-    for path in &arguments.key_file {
-        let bytes = Zeroizing::new(files::read_bounded(path, 33)?);
-        let key = KeyFile::from_bytes(&bytes);
-        key_files.push(key.map_err(|error| Failure::Work(format!("{}: {error}", path.display())))?);
-    }
-    for path in &arguments.passphrase_file {
-        let bytes = Zeroizing::new(files::read_bounded(path, MAX_PASSPHRASE_BYTES)?);
-        let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.is_empty() {
-            return Err(Failure::Work(format!(
-                "{}: expected a passphrase in the first line, found none",
-                path.display()
-            )));
-        }
-        passphrases.push(Zeroizing::new(line.to_vec()));
-    }
-    if key_files.is_empty() && passphrases.is_empty() {
-        return Err(Failure::Call(
-            "expected --key-file, --passphrase-file or (to seal) --new-key, found none".to_owned(),
-        ));
-    }
-    Ok(Keys::new(key_files, passphrases))
-}
-
-fn pool(arguments: &EngineArguments) -> Result<Pool, Failure> {
-    let mut options = Options { policy: arguments.policy.policy(), ..Options::new() };
+fn pool(arguments: &EngineArguments, suite: Suite) -> Result<Pool, Failure> {
+    let mut options = Options { policy: arguments.policy.policy(), suite, ..Options::new() };
     if let Some(threads) = arguments.threads {
         options.cpu_workers = threads.into();
     }
-    if let Some(ModuleName::Emulated) = arguments.module {
-        let core = tobari_host::threads::available().checked_sub(1).filter(|core| *core > 0);
-        options.modules.push(Box::new(Emulated::start(&EmulatedOptions { core, ..EmulatedOptions::default() })?));
+    match arguments.module {
+        Some(ModuleName::Emulated) => {
+            let core = tobari_host::threads::available().checked_sub(1).filter(|core| *core > 0);
+            options.modules.push(Box::new(Emulated::start(&EmulatedOptions { core, ..EmulatedOptions::default() })?));
+        }
+        #[cfg(feature = "openssl")]
+        Some(ModuleName::Openssl) => options.modules.push(Box::new(tobari_host::dispatch::Openssl::new())),
+        None => {}
     }
     Ok(Pool::start(options)?)
 }
@@ -136,27 +110,25 @@ pub(crate) fn run(arguments: &SealArguments) -> Result<ExitCode, Failure> {
 
 fn seal(arguments: &SealArguments, source: &Path, target: &Path) -> Result<ExitCode, Failure> {
     let mut rng = randomness::generator()?;
-    let new = match &arguments.new_key {
-        Some(path) => {
-            let key = KeyFile::random(&mut rng);
-            files::write_secret(path, key.expose_bytes())?;
-            Some(key)
-        }
-        None => None,
-    };
-    let (keys, pool, mut meter) = (keys(&arguments.keys, new)?, pool(&arguments.engines)?, Meter::new());
+    let (keys, pool, mut meter) =
+        (keys::to_seal(arguments, &mut rng)?, pool(&arguments.engines, arguments.mode.suite())?, Meter::new());
     let mut writer = Writer::new(&pool, &keys, Layout::new(arguments.mode.suite()), &mut rng)?;
+    let mut show = |sealed: &Sealed| meter.show("sealed", sealed.entries, sealed.read);
     let sealed = if !is_standard(source) && fs::metadata(source)?.is_dir() {
-        let mut show = |sealed: &Sealed| meter.show("sealed", sealed.entries, sealed.bytes);
         writer.folder(source, target, &keys, arguments.force, &mut show)?
     } else {
-        let mut counted = Counted { inner: input(source)?, bytes: 0 };
-        writer.stream(&mut counted, &Meta::new(Kind::Stream, b"", 0), target, arguments.force)?;
-        Sealed { entries: 1, bytes: counted.bytes, ..Sealed::default() }
+        let meta = Meta::new(Kind::Stream, b"", 0);
+        writer.stream(&mut input(source)?, &meta, target, arguments.force, &mut show)?
     };
     let seconds = meter.end();
+    #[cfg(feature = "age")]
+    if sealed.continued && arguments.recipients.any() {
+        output::say(
+            "tobari: the set was there: it stays sealed for those it was begun for, whatever recipients are named now",
+        );
+    }
     say_problems(&sealed.problems);
-    let Sealed { entries, bytes, kept, removed, problems } = &sealed;
+    let Sealed { entries, bytes, kept, removed, problems, .. } = &sealed;
     if arguments.json {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         output::json(&json!({
@@ -178,22 +150,14 @@ fn input(path: &Path) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(opened))
 }
 
-struct Counted {
-    inner: Box<dyn Read>,
-    bytes: u64,
-}
-
-impl Read for Counted {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        self.bytes += count as u64;
-        Ok(count)
-    }
-}
-
 /// `tobari unseal`
 pub(crate) fn unseal(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
-    let (keys, pool, mut rng) = (keys(&arguments.keys, None)?, pool(&arguments.engines)?, randomness::generator()?);
+    let keys = keys::to_open(
+        &arguments.keys,
+        #[cfg(feature = "age")]
+        &arguments.identities,
+    )?;
+    let (pool, mut rng) = (pool(&arguments.engines, Suite::Gcm)?, randomness::generator()?);
     let (reader, mut meter) = (Reader::new(&pool, &keys), Meter::new());
     let (sealed, target) = (&arguments.sealed, &arguments.output);
     let opened = if !is_standard(sealed) && fs::metadata(sealed)?.is_dir() {
@@ -226,7 +190,8 @@ fn one(reader: &Reader<'_>, sealed: &Path, target: &Path, force: bool, rng: &mut
 }
 
 fn verify(arguments: &LookArguments) -> Result<ExitCode, Failure> {
-    let (keys, pool, mut rng) = (keys(&arguments.keys, None)?, pool(&arguments.engines)?, randomness::generator()?);
+    let (keys, pool, mut rng) =
+        (keys::to_look(arguments)?, pool(&arguments.engines, Suite::Gcm)?, randomness::generator()?);
     let (reader, mut meter) = (Reader::new(&pool, &keys), Meter::new());
     let opened = if !is_standard(&arguments.set) && fs::metadata(&arguments.set)?.is_dir() {
         let mut show = |opened: &Opened| meter.show("verified", opened.entries, opened.bytes);
@@ -261,7 +226,7 @@ fn report(
 }
 
 fn list(arguments: &LookArguments) -> Result<ExitCode, Failure> {
-    let (keys, pool) = (keys(&arguments.keys, None)?, pool(&arguments.engines)?);
+    let (keys, pool) = (keys::to_look(arguments)?, pool(&arguments.engines, Suite::Gcm)?);
     let mut lines = Ok(());
     Reader::new(&pool, &keys).list(&arguments.set, |found| {
         let path = String::from_utf8_lossy(&found.path).into_owned();

@@ -108,10 +108,10 @@ pub(crate) struct ServeSearchArguments {
     /// Serve a table (`tobari search index`); given again, each. A file that changes is read again while the server runs.
     #[arg(long = "search", value_name = "TSI")]
     pub(crate) tables: Vec<PathBuf>,
-    /// With --search or --infer: who may ask, a line for each client with its name and the hash of its token (`tobari search token`). Without it, anybody on this machine.
+    /// With --search, --infer or --sense: who may ask, a line for each client with its name and the hash of its token (`tobari search token`). Without it, anybody on this machine.
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
-    /// With --search or --infer: let anybody ask who reaches the address, without tokens. Budgets then hold nobody, as clients name themselves.
+    /// With --search, --infer or --sense: let anybody ask who reaches the address, without tokens. Budgets then hold nobody, as clients name themselves.
     #[arg(long, conflicts_with = "tokens")]
     pub(crate) open: bool,
     /// Serve all tables with labels, for clients that need not follow the protocol: they have each pattern or key evaluated before they ask, which is what budgets

@@ -10,7 +10,7 @@
 //!
 //! | backend | what it is |
 //! |---|---|
-//! | `vaes512` | four blocks in one instruction (VAES and AVX-512), up to 32 chains |
+//! | `vaes512` | four blocks in one instruction (VAES and AVX-512), up to 32 chains; sixteen messages of one key and one length in `even512` |
 //! | `library` | the `aes` crate: AES-NI, VAES or ARMv8 instructions where it finds them, bitsliced code in constant time elsewhere; up to 32 chains of one key |
 //!
 //! The two share no code but the padding, and give the same bytes.
@@ -22,6 +22,9 @@
 //! Time and addresses depend on lengths alone. [`strip_padding`] says of wrong padding only that it is wrong, but in a time that tells more; whoever calls it
 //! has checked a MAC over the ciphertext before.
 
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector instructions, and the pointers of many messages side by side")]
+mod even512;
 mod library;
 #[cfg(test)]
 mod tests;

@@ -77,6 +77,18 @@ impl Batch {
         Self { keys, ivs, plaintexts }
     }
 
+    /// All together, under the first one's key.
+    fn encrypted_under_one_key(&self, kernels: &'static AesKernels) -> Vec<Vec<u8>> {
+        let key = kernels.key(&self.keys[0]).unwrap();
+        let mut out: Vec<_> = self.plaintexts.iter().map(|text| vec![0xa5; padded_bytes(text.len())]).collect();
+        let all = self.ivs.iter().zip(&self.plaintexts).zip(&mut out);
+        let mut messages: Vec<_> =
+            all.map(|((iv, plaintext), out)| CbcMessage::new(&key, iv, plaintext, out).unwrap()).collect();
+        encrypt_cbc(&mut messages);
+        drop(messages);
+        out
+    }
+
     /// All together, so many side by side.
     fn encrypted(&self, kernels: &'static AesKernels, lanes: usize) -> Vec<Vec<u8>> {
         let keys: Vec<_> = self.keys.iter().map(|key| kernels.key(key).unwrap()).collect();
@@ -170,4 +182,35 @@ fn keys_rooms_and_paddings_that_do_not_fit_are_refused() {
         assert_eq!(strip_padding(wrong), Err(AesError::Padding), "{wrong:?}");
     }
     assert_eq!(strip_padding(&[7, 1]), Ok(&[7][..]));
+}
+
+#[test]
+fn messages_of_one_key_and_one_length_come_out_as_one_after_another() {
+    let mut rng = ChaCha20Rng::from_seed([9; 32]);
+    for key_bytes in [16, 24, 32] {
+        // Runs of equal lengths, and others before, between and behind them.
+        for length in (0..150).chain([255, 256, 257, 1024, 4000]) {
+            let (mut batch, count) =
+                (Batch::new(&[], ChaCha20Rng::fill_bytes, &mut rng), [16, 17, 31, 32, 50][length % 5]);
+            let mut lengths = vec![3, length + 1];
+            lengths.extend(std::iter::repeat_n(length, count));
+            lengths.extend([length + 16, 7]);
+            lengths.extend(std::iter::repeat_n(length / 2, 16 + length % 3));
+            let mut key = vec![0; key_bytes];
+            rng.fill_bytes(&mut key);
+            for length in lengths {
+                let (mut iv, mut plaintext) = ([0; 16], vec![0; length]);
+                rng.fill_bytes(&mut iv);
+                rng.fill_bytes(&mut plaintext);
+                batch.keys.push(key.clone());
+                batch.ivs.push(iv);
+                batch.plaintexts.push(plaintext);
+            }
+            let expected: Vec<_> =
+                batch.ivs.iter().zip(&batch.plaintexts).map(|(iv, text)| reference(&key, iv, text)).collect();
+            for kernels in AesKernels::available() {
+                assert_eq!(batch.encrypted_under_one_key(kernels), expected, "{} {length}", kernels.name);
+            }
+        }
+    }
 }

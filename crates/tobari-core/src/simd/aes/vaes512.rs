@@ -4,7 +4,10 @@
 //! has a key of its own: round key `r` of four neighbouring chains is one register in memory. Four blocks of a message are read at once,
 //! a line of memory, and sixteen blocks of four messages are transposed; reading one block of each message at a time would touch every
 //! line four times, and with messages that lie a multiple of 4 KiB apart it would be gone from the first cache before it is touched again.
+//!
+//! Runs of messages of one key and one length go to `even512`.
 
+use super::even512::{EVEN, encrypt_even};
 use super::{AesError, BLOCK_BYTES, CbcMessage, Schedule, last_block};
 use std::arch::x86_64::*;
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -12,9 +15,9 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 type Block = [u8; BLOCK_BYTES];
 
 /// Blocks in a register.
-const QUAD: usize = 4;
+pub(super) const QUAD: usize = 4;
 /// Round keys of AES-256, the most.
-const MAX_KEYS: usize = 15;
+pub(super) const MAX_KEYS: usize = 15;
 /// Chains at most.
 const MAX_LANES: usize = 32;
 
@@ -29,8 +32,8 @@ pub(super) fn detected() -> bool {
 /// The round keys of both directions.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(super) struct RoundKeys {
-    rounds: usize,
-    encrypt: [Block; MAX_KEYS],
+    pub(super) rounds: usize,
+    pub(super) encrypt: [Block; MAX_KEYS],
     decrypt: [Block; MAX_KEYS],
 }
 
@@ -57,7 +60,7 @@ impl RoundKeys {
     }
 }
 
-fn of_bytes(block: &Block) -> __m128i {
+pub(super) fn of_bytes(block: &Block) -> __m128i {
     // SAFETY: sixteen bytes are what is read, at any address; every x86-64 has the instruction
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
@@ -116,7 +119,7 @@ struct QuadKeys([[Block; QUAD]; MAX_KEYS]);
 /// Four blocks, as a register holds them.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Quad([Block; QUAD]);
+pub(super) struct Quad(pub(super) [Block; QUAD]);
 
 impl QuadKeys {
     #[target_feature(enable = "avx512f")]
@@ -146,9 +149,9 @@ enum Input {
 
 /// Where a lane reads and writes now.
 #[derive(Clone, Copy)]
-struct Path {
-    input: *const u8,
-    output: *mut u8,
+pub(super) struct Path {
+    pub(super) input: *const u8,
+    pub(super) output: *mut u8,
 }
 
 /// Chains side by side: the first `active` are at work.
@@ -164,8 +167,35 @@ struct Lanes {
     rounds: usize,
 }
 
-/// Encrypts every message, up to `lanes` side by side.
+/// Encrypts every message, up to `lanes` side by side: runs of messages of one key and one length in groups, others lane by lane.
 pub(super) fn encrypt(messages: &mut [CbcMessage<'_>], lanes: usize) {
+    let (mut from, mut at) = (0, 0);
+    while at < messages.len() && lanes >= EVEN {
+        let run = alike(&messages[at..]);
+        if run < EVEN {
+            at += run;
+            continue;
+        }
+        let whole = run / EVEN * EVEN;
+        encrypt_uneven(&mut messages[from..at], lanes);
+        encrypt_even(&mut messages[at..at + whole]);
+        at += whole;
+        from = at;
+    }
+    encrypt_uneven(&mut messages[from..], lanes);
+}
+
+/// How many messages from the first on have its key and its length.
+fn alike(messages: &[CbcMessage<'_>]) -> usize {
+    let Some(first) = messages.first() else { return 0 };
+    let same = |message: &&CbcMessage<'_>| {
+        std::ptr::eq(message.key, first.key) && message.plaintext.len() == first.plaintext.len()
+    };
+    messages.iter().take_while(same).count()
+}
+
+/// The same for messages of any keys and lengths.
+fn encrypt_uneven(messages: &mut [CbcMessage<'_>], lanes: usize) {
     let mut state: Option<Box<Lanes>> = None;
     for rounds in [10, 12, 14] {
         let mut waiting = messages.iter_mut().filter_map(|message| match &message.key.schedule {
@@ -404,7 +434,7 @@ unsafe fn advance<const R: usize, const Q: usize>(
 /// It may be read.
 #[target_feature(enable = "avx512f")]
 #[inline]
-unsafe fn gather(paths: &[Path; QUAD], block: usize) -> __m512i {
+pub(super) unsafe fn gather(paths: &[Path; QUAD], block: usize) -> __m512i {
     let mut parts = [_mm_setzero_si128(); QUAD];
     for (part, path) in parts.iter_mut().zip(paths) {
         // SAFETY: the caller's promise
@@ -420,7 +450,7 @@ unsafe fn gather(paths: &[Path; QUAD], block: usize) -> __m512i {
 /// It may be written.
 #[target_feature(enable = "avx512f")]
 #[inline]
-unsafe fn scatter(blocks: __m512i, paths: &[Path; QUAD], block: usize) {
+pub(super) unsafe fn scatter(blocks: __m512i, paths: &[Path; QUAD], block: usize) {
     let parts = [
         _mm512_castsi512_si128(blocks),
         _mm512_extracti32x4_epi32::<1>(blocks),
@@ -453,7 +483,7 @@ fn chain_blocks<const R: usize, const Q: usize>(keys: &[QuadKeys; Q], chains: &m
 /// Four by four blocks.
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn transpose([a, b, c, d]: [__m512i; QUAD]) -> [__m512i; QUAD] {
+pub(super) fn transpose([a, b, c, d]: [__m512i; QUAD]) -> [__m512i; QUAD] {
     // 0x88 takes the even quarters of both, 0xdd the odd ones; 0x44 the lower two, 0xee the upper two
     let (low_ab, low_cd) = (_mm512_shuffle_i64x2::<0x44>(a, b), _mm512_shuffle_i64x2::<0x44>(c, d));
     let (high_ab, high_cd) = (_mm512_shuffle_i64x2::<0xee>(a, b), _mm512_shuffle_i64x2::<0xee>(c, d));

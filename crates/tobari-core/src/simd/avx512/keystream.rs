@@ -3,13 +3,15 @@
 //! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations for 1,024 bytes, and 64 moves that make the blocks stand one after
 //! another: 1,024 operations, or 0.4 cycles a byte where two and a half are done at a time.
 
+use super::super::ring::{BLOCK_WORDS, CONSTANTS, add_lanes, group_state, one_by_one};
 use super::Avx512;
 use std::arch::x86_64::*;
+use zeroize::Zeroizing;
 
 /// Blocks at a time, and words of a block.
 const LANES: usize = 16;
-/// "expand 32-byte k".
-const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
+/// From so many keys on a group that is not full costs less than its streams one by one, at two passes for twenty blocks.
+const WORTH_A_GROUP: usize = 7;
 
 /// The words of whole blocks from block `first` on, of the stream with this key and 64-bit nonce.
 pub(in crate::simd) fn keystream(_: Avx512, key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64]) {
@@ -33,13 +35,82 @@ pub(in crate::simd) fn keystream(_: Avx512, key: &[u8; 32], nonce: u64, first: u
             // SAFETY: whoever has an `Avx512` is on a machine that has the instructions
             unsafe { blocks(&state, out) };
         } else {
-            let mut all = zeroize::Zeroizing::new([0; 8 * LANES]);
+            let mut all = Zeroizing::new([0; 8 * LANES]);
             // SAFETY: as above
             unsafe { blocks(&state, &mut all) };
             out.copy_from_slice(&all[..out.len()]);
         }
     }
     zeroize::Zeroize::zeroize(&mut state);
+}
+
+/// The sum of the streams of many keys: [`super::super::ring::RingKernels::stream_sums`]. 976 operations for 1,024 bytes.
+pub(in crate::simd) fn stream_sums(_: Avx512, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
+    let full = keys.len() / LANES * LANES;
+    let (grouped, rest) = if keys.len() - full >= WORTH_A_GROUP { (keys, &[][..]) } else { keys.split_at(full) };
+    if !grouped.is_empty() {
+        let mut totals = Zeroizing::new(vec![[[0; LANES]; BLOCK_WORDS]; out.len() / BLOCK_WORDS]);
+        for group in grouped.chunks(LANES) {
+            let state = Zeroizing::new(group_state::<LANES>(group, nonce));
+            let lanes = (u32::MAX >> (32 - group.len())) as u16;
+            // SAFETY: whoever has an `Avx512` is on a machine that has the instructions
+            unsafe { add_group(&state, first, lanes, kept, &mut totals) };
+        }
+        add_lanes(&totals, out);
+    }
+    if !rest.is_empty() {
+        let stream: fn(&[u8; 32], u64, u64, &mut [u64]) = |key, nonce, first, out| {
+            keystream(Avx512(()), key, nonce, first, out);
+        };
+        one_by_one(stream, rest, nonce, first, kept, out);
+    }
+}
+
+/// Adds to the totals of each block the words of a group's streams. The counter's words of `state` are zero.
+#[target_feature(enable = "avx512f")]
+fn add_group(
+    state: &[[u32; LANES]; BLOCK_WORDS],
+    first: u64,
+    lanes: u16,
+    kept: u32,
+    totals: &mut [[[u32; LANES]; BLOCK_WORDS]],
+) {
+    let kept = _mm512_maskz_set1_epi32(lanes, kept as i32);
+    let mut counter = first;
+    for totals in totals {
+        let mut x = [_mm512_setzero_si512(); BLOCK_WORDS];
+        for (x, word) in x.iter_mut().zip(state) {
+            // SAFETY: sixteen words are 64 bytes
+            *x = unsafe { _mm512_loadu_si512(word.as_ptr().cast()) };
+        }
+        let (low, high) = (_mm512_set1_epi32(counter as i32), _mm512_set1_epi32((counter >> 32) as i32));
+        (x[12], x[13]) = (low, high);
+        rounds(&mut x);
+        (x[12], x[13]) = (_mm512_add_epi32(x[12], low), _mm512_add_epi32(x[13], high));
+        for ((x, word), total) in x.into_iter().zip(state).zip(totals) {
+            // SAFETY: sixteen words are 64 bytes
+            let word = unsafe { _mm512_loadu_si512(word.as_ptr().cast()) };
+            // SAFETY: as above
+            let sum = unsafe { _mm512_loadu_si512(total.as_ptr().cast()) };
+            let sum = _mm512_add_epi32(sum, _mm512_and_si512(_mm512_add_epi32(x, word), kept));
+            // SAFETY: as above
+            unsafe { _mm512_storeu_si512(total.as_mut_ptr().cast(), sum) };
+        }
+        counter = counter.wrapping_add(1);
+    }
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn rounds(x: &mut [__m512i; BLOCK_WORDS]) {
+    for _ in 0..10 {
+        for [a, b, c, d] in [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]] {
+            quarter_round(x, a, b, c, d);
+        }
+        for [a, b, c, d] in [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]] {
+            quarter_round(x, a, b, c, d);
+        }
+    }
 }
 
 #[target_feature(enable = "avx512f")]
@@ -49,14 +120,7 @@ fn blocks(state: &[[u32; LANES]; 16], out: &mut [u64; 8 * LANES]) {
         // SAFETY: sixteen words are 64 bytes
         *x = unsafe { _mm512_loadu_si512(word.as_ptr().cast()) };
     }
-    for _ in 0..10 {
-        for [a, b, c, d] in [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]] {
-            quarter_round(&mut x, a, b, c, d);
-        }
-        for [a, b, c, d] in [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]] {
-            quarter_round(&mut x, a, b, c, d);
-        }
-    }
+    rounds(&mut x);
     for (x, word) in x.iter_mut().zip(state) {
         // SAFETY: as above
         *x = _mm512_add_epi32(*x, unsafe { _mm512_loadu_si512(word.as_ptr().cast()) });

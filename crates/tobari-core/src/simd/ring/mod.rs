@@ -17,6 +17,7 @@ mod portable;
 mod quads;
 #[cfg(any(target_arch = "x86_64", test))]
 mod range;
+mod streams;
 #[cfg(test)]
 mod tests;
 #[cfg(any(target_arch = "x86_64", test))]
@@ -42,15 +43,20 @@ use crate::ring::{Factor, Modulus, WeightMatrix};
 use std::sync::OnceLock;
 
 pub(super) use portable::{Words, keystream};
+use streams::StreamSums;
+pub(super) use streams::stream_sums;
+#[cfg(target_arch = "x86_64")]
+pub(super) use streams::{BLOCK_WORDS, CONSTANTS, add_lanes, group_state, one_by_one};
 
 /// A table of loops: those of `$transforms` and `$rows`, in functions that are compiled for the features named, if any are.
 macro_rules! ring_kernels {
-    ($name:literal, $transforms:expr, $rows:expr, $keystream:expr $(, $features:literal)?) => {{
+    ($name:literal, $transforms:expr, $rows:expr, $keystream:expr, $sums:expr $(, $features:literal)?) => {{
         use $crate::ring::{Factor, Modulus, WeightMatrix};
         use $crate::simd::ring::{Combination, NttTable, Parts, Permutation, RingKernels, RowPair, Term};
         RingKernels {
             name: $name,
             keystream: $keystream,
+            stream_sums: $sums,
             ntt_forward: ring_kernels!(@ $transforms, forward(q: &Modulus, table: &NttTable, values: &mut [u64]) $(, $features)?),
             ntt_inverse: ring_kernels!(@ $transforms, inverse(q: &Modulus, table: &NttTable, values: &mut [u64]) $(, $features)?),
             add_assign: ring_kernels!(@ $rows, add_assign(q: &Modulus, a: &mut [u64], b: &[u64]) $(, $features)?),
@@ -102,6 +108,9 @@ macro_rules! ring_kernels {
                 tensor_sum(q: &Modulus, inputs: &[u64], which: &[u32], weights: &[u64], out: &mut [u64])
                 $(, $features)?
             ),
+            sign_sums: ring_kernels!(
+                @ $rows, sign_sums(q: &Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]) $(, $features)?
+            ),
             permute: ring_kernels!(
                 @ $rows, permute(permutation: &Permutation, from: &[u64], to: &mut [u64]) $(, $features)?
             ),
@@ -125,7 +134,7 @@ macro_rules! ring_kernels {
 #[cfg(any(target_arch = "x86_64", target_feature = "simd128"))]
 pub(super) use ring_kernels;
 
-static PORTABLE: RingKernels = ring_kernels!("portable", Words, Words, keystream);
+static PORTABLE: RingKernels = ring_kernels!("portable", Words, Words, keystream, stream_sums::<4>);
 
 /// What the transforms of one prime and one length read.
 #[derive(Clone, Debug)]
@@ -292,6 +301,9 @@ pub struct RingKernels {
     pub name: &'static str,
     /// Words of whole blocks of a ChaCha20 stream: `keystream(key, nonce, first block, out)`.
     pub(crate) keystream: fn(&[u8; 32], u64, u64, &mut [u64]),
+    /// The sum of the streams of many keys, word by word of 32 bits: `stream_sums(keys, nonce, first block, kept bits, out)` adds to
+    /// `out`, which is whole blocks, modulo 2^32, of each word the bits that are kept.
+    pub(crate) stream_sums: StreamSums,
     /// Coefficients to values; see [`crate::ring`].
     pub(crate) ntt_forward: fn(&Modulus, &NttTable, &mut [u64]),
     /// Values to coefficients.
@@ -344,6 +356,9 @@ pub struct RingKernels {
     pub(crate) weighted_sums: fn(&Modulus, &WeightMatrix, inputs: &[u64], out: &mut [u64]),
     /// Tiles of the three parts of `Σ x ⊗ w`, for tiles of both parts of inputs, of which `which` says the one for each weight, and of weights.
     pub(crate) tensor_sum: TensorSum,
+    /// Sums of sixteen tiles with signs, for each list of signs, of which bit `i` is set where tile `i` is subtracted: see [`crate::ring::SIGNED`]. Every other tile of
+    /// `inputs` is read, and every other one of `out` written.
+    pub(crate) sign_sums: fn(&Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]),
     /// Moves values.
     pub(crate) permute: fn(&Permutation, from: &[u64], to: &mut [u64]),
 }

@@ -12,7 +12,7 @@
 //! keeps numbers below `2q`: `X + Y` with one conditional subtraction, `(X - Y + 2q) w` with `X - Y + 2q < 4q < 2^52`.
 
 use super::{Combination, NttTable, Parts, Permutation, Roots, RowPair, Term};
-use crate::ring::{BLOCK, Factor, Modulus, SHIFT, TILE, WeightMatrix};
+use crate::ring::{BLOCK, Factor, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use zeroize::Zeroizing;
@@ -125,6 +125,20 @@ impl Words {
             }
             for (part, sum) in sums.into_iter().enumerate() {
                 out[TILE * part + place] = (sum % u128::from(q.value())) as u64;
+            }
+        }
+    }
+
+    /// Sixteen residues stay below 2^54.
+    #[inline(always)]
+    pub(in crate::simd) fn sign_sums(self, q: &Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]) {
+        for (signs, out) in signs.iter().zip(out.chunks_mut(2 * TILE)) {
+            for (place, out) in out.iter_mut().take(TILE).enumerate() {
+                let term = |i: usize| match signs >> i & 1 {
+                    1 => q.value() - inputs[2 * TILE * i + place],
+                    _ => inputs[2 * TILE * i + place],
+                };
+                *out = q.reduce((0..SIGNED).map(term).sum());
             }
         }
     }

@@ -4,7 +4,7 @@ use super::super::fused::EmulatedFused;
 use super::super::lanes::Emulated;
 use super::super::quads::EmulatedQuads;
 use super::*;
-use crate::ring::{BLOCK, MAX_INPUTS, Ntt, TILE, primes_below};
+use crate::ring::{BLOCK, MAX_INPUTS, Ntt, SIGNED, TILE, primes_below};
 
 /// Residues from a generator that is not worth a name; every eighth row is all `q - 1`, every ninth all zero.
 struct Rows(u64);
@@ -27,11 +27,17 @@ impl Rows {
 }
 
 /// The loops of the vector rooms on plain arrays.
-static EMULATED: RingKernels = ring_kernels!("emulated", Transform(Emulated), Residues(Emulated), keystream);
+static EMULATED: RingKernels =
+    ring_kernels!("emulated", Transform(Emulated), Residues(Emulated), keystream, stream_sums::<8>);
 
 /// The loops on doubles, on plain arrays.
-static EMULATED_DOUBLES: RingKernels =
-    ring_kernels!("emulated doubles", DoubleTransform(EmulatedFused), Doubles(EmulatedFused), keystream);
+static EMULATED_DOUBLES: RingKernels = ring_kernels!(
+    "emulated doubles",
+    DoubleTransform(EmulatedFused),
+    Doubles(EmulatedFused),
+    keystream,
+    stream_sums::<3>
+);
 
 /// The loops on lanes of 32 bits, on plain arrays.
 static EMULATED_QUADS: RingKernels = ring_kernels!(
@@ -40,7 +46,8 @@ static EMULATED_QUADS: RingKernels = ring_kernels!(
     Estimates(EmulatedQuads),
     |key, nonce, first, out| {
         quad_keystream(EmulatedQuads, key, nonce, first, out);
-    }
+    },
+    stream_sums::<16>
 );
 
 fn others() -> impl Iterator<Item = &'static RingKernels> {
@@ -193,6 +200,35 @@ fn tensor_sums_of_every_backend_are_the_portable_ones() {
 }
 
 #[test]
+fn sums_with_signs_of_every_backend_are_the_portable_ones() {
+    let mut rows = Rows(11);
+    for (q, other) in moduli().iter().flat_map(|q| others().map(move |other| (*q, other))) {
+        let signs = [0, 0xffff, 1, 0x8000, 0x5aa5, 0x1234, 0xfedc];
+        for extreme in [None, Some(0), Some(q.value() - 1)] {
+            let tiles = extreme.map_or_else(|| rows.row(&q, 2 * TILE * SIGNED), |x| vec![x; 2 * TILE * SIGNED]);
+            for part in 0..2 {
+                let run = |kernels: &RingKernels| {
+                    let mut out = vec![7; 2 * TILE * signs.len()];
+                    (kernels.sign_sums)(&q, &tiles[TILE * part..], &signs, &mut out[TILE * part..]);
+                    out
+                };
+                let out = run(&PORTABLE);
+                assert_eq!(run(other), out, "{} modulo {}", other.name, q.value());
+                for (row, signs) in signs.iter().enumerate() {
+                    let term = |i: usize| {
+                        let x = i128::from(tiles[2 * TILE * i + TILE * part + 9]);
+                        if signs >> i & 1 == 1 { -x } else { x }
+                    };
+                    let sum = (0..SIGNED).map(term).sum::<i128>().rem_euclid(i128::from(q.value()));
+                    assert_eq!(i128::from(out[2 * TILE * row + TILE * part + 9]), sum);
+                    assert_eq!(out[2 * TILE * row + TILE * (1 - part)], 7, "every other tile stays");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn conversions_of_every_backend_are_the_portable_ones() {
     let mut rows = Rows(3);
     let primes: Vec<Modulus> = moduli().into_iter().take(7).collect();
@@ -229,6 +265,33 @@ fn permutations_of_every_backend_are_the_portable_ones() {
             to
         };
         others().for_each(|other| assert_eq!(run(other), run(&PORTABLE), "{} at {degree}", other.name));
+    }
+}
+
+#[test]
+fn sums_of_streams_of_every_backend_are_those_of_streams_added_one_by_one() {
+    let keys: Vec<[u8; 32]> = (0..67u8).map(|i| std::array::from_fn(|j| i.wrapping_mul(37) ^ (j as u8) << 3)).collect();
+    let every = || others().chain([&PORTABLE]);
+    for (count, blocks) in
+        [(0, 1), (1, 21), (2, 1), (3, 5), (9, 3), (10, 3), (15, 2), (16, 21), (17, 1), (31, 4), (67, 21)]
+    {
+        for (nonce, first) in [(0, 0), (1 << 32 | 77, 5), (u64::MAX, u64::from(u32::MAX) - 1)] {
+            for kept in [u32::MAX, (1 << 20) - 1, 0] {
+                let mut expected: Vec<u32> = (0..16 * blocks as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
+                let before = expected.clone();
+                for key in &keys[..count] {
+                    let mut words = vec![0; 8 * blocks];
+                    keystream(key, nonce, first, &mut words);
+                    let halves = words.iter().flat_map(|word| [*word as u32, (word >> 32) as u32]);
+                    expected.iter_mut().zip(halves).for_each(|(sum, word)| *sum = sum.wrapping_add(word & kept));
+                }
+                for kernels in every() {
+                    let mut out = before.clone();
+                    (kernels.stream_sums)(&keys[..count], nonce, first, kept, &mut out);
+                    assert_eq!(out, expected, "{}: {count} keys, {blocks} blocks from {first}", kernels.name);
+                }
+            }
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 
 use super::super::lanes::Simd;
 use super::vector::{Lanes, Residues, eights, eights_mut};
-use crate::ring::{BLOCK, Modulus, SHIFT, TILE, WeightMatrix};
+use crate::ring::{BLOCK, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
 
 /// Eights that are summed together.
 const WIDTH: usize = 4;
@@ -174,6 +174,32 @@ impl<S: Simd> Residues<S> {
         for (sums, out) in sums.into_iter().zip(out.chunks_exact_mut(TILE)) {
             for ([sum, _], out) in sums.into_iter().zip(&mut eights_mut(out)[first..]) {
                 s.store_words(sum, out);
+            }
+        }
+    }
+
+    /// Tables of all sums of four: a sum of sixteen is one of four of those, below `2^54`.
+    #[inline(always)]
+    pub(in crate::simd) fn sign_sums(self, q: &Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, q));
+        let [eight, four] = [8, 4].map(|times| s.splat(times * q.value()));
+        for place in 0..TILE / 8 {
+            let mut tables = [[lanes.zero; 16]; SIGNED / 4];
+            for (group, table) in tables.iter_mut().enumerate() {
+                for i in 0..4 {
+                    let x = s.load_words(&eights(&inputs[2 * TILE * (4 * group + i)..][..TILE])[place]);
+                    let negative = lanes.once(s.sub(lanes.q, x), lanes.q);
+                    for (signs, sum) in table.iter_mut().enumerate() {
+                        *sum = s.add(*sum, if signs >> i & 1 == 1 { negative } else { x });
+                    }
+                }
+            }
+            for (signs, out) in signs.iter().zip(out.chunks_mut(2 * TILE)) {
+                let signs = usize::from(*signs);
+                let low = s.add(tables[0][signs & 15], tables[1][signs >> 4 & 15]);
+                let sum = s.add(low, s.add(tables[2][signs >> 8 & 15], tables[3][signs >> 12]));
+                let sum = lanes.once(lanes.once(sum, eight), four);
+                s.store_words(lanes.once(lanes.once(sum, lanes.twice), lanes.q), &mut eights_mut(out)[place]);
             }
         }
     }

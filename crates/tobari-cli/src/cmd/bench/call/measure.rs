@@ -29,7 +29,7 @@ type Task = rounds::Task<Params>;
 
 /// All tasks of one curve in rounds, and the peers': our lines, then theirs, and how disturbed the machine was.
 pub(super) fn curve(curve: Curve, arguments: &CallBench) -> Result<(Vec<Line>, f64), Failure> {
-    let (tasks, common) = (tasks(curve, &arguments.modes)?, &arguments.common);
+    let (tasks, common) = (tasks(curve, &arguments.curve_modes())?, &arguments.common);
     let job = Job { name: "call", backend: curve.backend(), unit: "ns/sample", batch_ns: 0.0 };
     rounds::measure(job, tasks, common.runs, &common.peers, |program| peer::ask(program, curve.name(), &[]))
 }

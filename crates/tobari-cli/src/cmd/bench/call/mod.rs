@@ -2,6 +2,7 @@
 
 pub(super) mod figures;
 mod gates;
+mod mask;
 mod measure;
 mod paper;
 mod published;
@@ -12,14 +13,13 @@ use super::show;
 use crate::args::CallBench;
 use crate::output::{self, Failure, Progress};
 use std::process::ExitCode;
-use tobari_core::curve::Curve;
 use tobari_core::simd::choose_backend;
 use tobari_host::files;
 
 /// Measures and prints.
 pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
     choose_backend(arguments.common.backend.backend())?;
-    let curves = if arguments.curves.is_empty() { Curve::ALL.to_vec() } else { arguments.curves.clone() };
+    let curves = if arguments.measures_curves() { arguments.measured_curves() } else { Vec::new() };
     let (mut lines, mut probes) = (Vec::new(), Vec::new());
     let progress = Progress::new("measured curves", curves.len() as u64);
     for (done, curve) in curves.iter().enumerate() {
@@ -35,6 +35,18 @@ pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
         lines.extend(measured);
         progress.show(done as u64 + 1);
     }
+    let masked = if arguments.measures_masks() {
+        let (measured, probe) = mask::measure(arguments)?;
+        probes.push(probe);
+        for line in measured.iter().filter(|_| arguments.common.json) {
+            output::json(line)?;
+        }
+        let table = mask::table(&measured);
+        show(&table, arguments.common.json);
+        Some(table)
+    } else {
+        None
+    };
     let worst = probes.into_iter().fold(1.0, f64::max);
     output::say(format!("probe: the median round was {worst:.2} times its fastest (1.00: a quiet machine)"));
     let ratios = ratios::of(&lines);
@@ -44,6 +56,9 @@ pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
     if let Some(folder) = &arguments.common.output {
         std::fs::create_dir_all(folder)?;
         files::write_atomically(&folder.join("call.csv"), figures::table(&lines).csv().as_bytes())?;
+        if let Some(masked) = masked {
+            files::write_atomically(&folder.join("mask.csv"), masked.csv().as_bytes())?;
+        }
         if !ratios.is_empty() {
             files::write_atomically(&folder.join("ratios.csv"), ratios::table(&ratios).csv().as_bytes())?;
         }

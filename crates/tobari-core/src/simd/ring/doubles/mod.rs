@@ -118,6 +118,7 @@ impl<F: Fused> Doubles<F> {
         permute(permutation: &Permutation, from: &[u64], to: &mut [u64]);
         weighted_sums(q: &Modulus, matrix: &WeightMatrix, inputs: &[u64], out: &mut [u64]);
         tensor_sum(q: &Modulus, inputs: &[u64], which: &[u32], weights: &[u64], out: &mut [u64]);
+        sign_sums(q: &Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]);
         of_integers(q: &Modulus, signed: &[i64], out: &mut [u64]);
     }
 

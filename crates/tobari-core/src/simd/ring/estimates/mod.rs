@@ -131,6 +131,7 @@ impl<Q: Quads> Estimates<Q> {
         inner_product(q: &Modulus, out: &mut [u64], pairs: &[RowPair<'_>]);
         weighted_sums(q: &Modulus, matrix: &WeightMatrix, inputs: &[u64], out: &mut [u64]);
         tensor_sum(q: &Modulus, inputs: &[u64], which: &[u32], weights: &[u64], out: &mut [u64]);
+        sign_sums(q: &Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]);
         key_product(q: &Modulus, out: [&mut [u64]; 2], digits: &[&[u64]], key: &[u64], count: usize);
         tensor(q: &Modulus, out: [&mut [u64]; 3], a: [&[u64]; 2], b: [&[u64]; 2]);
         terms_assign(terms: &[Term], rows: &mut [&mut [u64]], quotients: &mut [u64]);

@@ -152,7 +152,7 @@ static STARTS: AtomicU32 = AtomicU32::new(0);
 fn fails_once(configuration: &Configuration, setup: &[u8], _: &[OsString]) -> Result<Started, EnclaveError> {
     match STARTS.fetch_add(1, Ordering::Relaxed) {
         1 => Err(EnclaveError::Start("no room for another process".to_owned())),
-        _ => start(configuration, setup),
+        _ => start(configuration, setup, &[]),
     }
 }
 

@@ -1,0 +1,217 @@
+//! A buffer between frames that come when they come and frames that are played every 20 ms.
+
+use std::collections::BTreeMap;
+
+/// Frames that are held back at first, at least, and at most: 200 ms.
+const FIRST: u32 = 2;
+const LEAST: u32 = 1;
+const MOST: u32 = 10;
+/// Frames that are played without one that came too late, until less is held back: ten seconds.
+const CALM: u32 = 500;
+/// Frames over which more lay there than is held back, before one is passed over.
+const PATIENCE: u32 = 50;
+/// Frames in a row that may be missing before it is waited for the next one to come.
+const GIVE_UP: u32 = 25;
+/// Ticks that a frame may be ahead: beyond that the buffer begins anew.
+const FAR: u32 = 500;
+
+/// What is played.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Played {
+    /// What was said.
+    Samples(Vec<i32>),
+    /// Something is missing here.
+    Lost,
+    /// Nothing has come for so long that there is nothing to bridge.
+    Nothing,
+}
+
+/// Frames by tick. One that comes after its turn is forgotten, and from then on more is held back.
+pub struct JitterBuffer {
+    frames: BTreeMap<u32, Vec<i32>>,
+    /// The tick that is played next; none until enough lies there.
+    next: Option<u32>,
+    held_back: u32,
+    /// Frames by which what is played shall fall back.
+    owed: u32,
+    calm: u32,
+    /// The fewest that lay there in the last so many frames.
+    fewest: usize,
+    since: u32,
+    missing: u32,
+}
+
+impl Default for JitterBuffer {
+    fn default() -> Self {
+        let (calm, fewest, since, missing) = (0, usize::MAX, 0, 0);
+        Self { frames: BTreeMap::new(), next: None, held_back: FIRST, owed: 0, calm, fewest, since, missing }
+    }
+}
+
+impl JitterBuffer {
+    /// Takes the frame of a tick.
+    pub fn push(&mut self, tick: u32, samples: Vec<i32>) {
+        match self.next {
+            Some(next) if tick < next => {
+                self.owed += u32::from(self.held_back < MOST && self.owed == 0);
+                self.held_back = (self.held_back + self.owed).min(MOST);
+                self.calm = 0;
+            }
+            Some(next) if tick - next > FAR => {
+                self.restart();
+                self.frames.insert(tick, samples);
+            }
+            _ => {
+                self.frames.insert(tick, samples);
+            }
+        }
+        while self.frames.len() > FAR as usize {
+            self.frames.pop_first();
+        }
+    }
+
+    fn restart(&mut self) {
+        (self.next, self.missing, self.fewest, self.since) = (None, 0, usize::MAX, 0);
+        self.frames.clear();
+    }
+
+    /// What is played now.
+    pub fn pull(&mut self) -> Played {
+        if self.next.or_else(|| self.begin()).is_none() {
+            return Played::Nothing;
+        }
+        if self.owed > 0 && self.missing == 0 {
+            // more is held back from here on: something stands in for one frame that does not go on
+            self.owed -= 1;
+            return Played::Lost;
+        }
+        self.adapt();
+        let Some(next) = self.next else { return Played::Nothing };
+        let played = self.frames.remove(&next);
+        self.next = next.checked_add(1);
+        let Some(samples) = played else {
+            self.missing += 1;
+            if self.missing >= GIVE_UP || self.frames.is_empty() && self.next.is_none() {
+                self.restart();
+                return Played::Nothing;
+            }
+            if self.frames.is_empty() {
+                // nothing is there at all: what is missing may only be slow, so it is waited for
+                self.next = Some(next);
+                self.held_back = (self.held_back + u32::from(self.missing == 1)).min(MOST);
+            }
+            return Played::Lost;
+        };
+        self.missing = 0;
+        self.calm += 1;
+        if self.calm >= CALM {
+            (self.calm, self.held_back) = (0, (self.held_back - 1).max(LEAST));
+        }
+        Played::Samples(samples)
+    }
+
+    /// The first tick to play, if enough lies there.
+    fn begin(&mut self) -> Option<u32> {
+        self.owed = 0;
+        let (first, last) = (*self.frames.keys().next()?, *self.frames.keys().next_back()?);
+        if last - first + 1 < self.held_back {
+            return None;
+        }
+        self.next = Some(first);
+        self.next
+    }
+
+    /// Passes over a frame if for a while more lay there than needs to.
+    fn adapt(&mut self) {
+        self.fewest = self.fewest.min(self.frames.len());
+        self.since += 1;
+        if self.since < PATIENCE {
+            return;
+        }
+        let surplus = self.fewest > self.held_back as usize;
+        (self.fewest, self.since) = (usize::MAX, 0);
+        if surplus && let Some(next) = self.next {
+            self.frames.remove(&next);
+            self.next = next.checked_add(1);
+        }
+    }
+
+    /// How many frames lie there.
+    pub fn depth(&self) -> usize {
+        self.frames.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(tick: u32) -> Vec<i32> {
+        vec![tick as i32; 4]
+    }
+
+    /// Plays 2,000 frames of which tick `t` comes at `arrival(t)`, none if it does not. What was played, and the depth at the end.
+    fn play(arrival: impl Fn(u32) -> Option<u32>) -> (Vec<Played>, usize) {
+        let mut buffer = JitterBuffer::default();
+        let mut played = Vec::new();
+        for now in 0..2000 {
+            (0..2000).filter(|tick| arrival(*tick) == Some(now)).for_each(|tick| buffer.push(tick, frame(tick)));
+            played.push(buffer.pull());
+        }
+        (played, buffer.depth())
+    }
+
+    fn voices(played: &[Played]) -> Vec<u32> {
+        played
+            .iter()
+            .filter_map(|played| if let Played::Samples(samples) = played { Some(samples[0] as u32) } else { None })
+            .collect()
+    }
+
+    #[test]
+    fn frames_that_come_in_time_are_all_played_in_order_and_soon() {
+        let (played, depth) = play(Some);
+        let voices = voices(&played);
+        assert!(voices.is_sorted_by(|a, b| a < b) && voices.len() >= 1995 && depth <= 2);
+    }
+
+    #[test]
+    fn two_hundred_milliseconds_of_jitter_are_bridged_after_a_while() {
+        let (played, depth) = play(|tick| Some(tick + (tick * 7919) % 10));
+        let lost = played[500..].iter().filter(|played| **played != Played::Lost).count();
+        assert!(lost >= 1490, "{lost} of 1500 were there");
+        assert!(depth <= 12);
+        assert!(voices(&played).is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn what_is_lost_is_lost_once_and_all_else_is_played() {
+        let (played, _) = play(|tick| (tick % 20 != 7).then_some(tick));
+        assert_eq!(played.iter().filter(|played| **played == Played::Lost).count(), 100);
+        assert!(voices(&played).len() >= 1895);
+    }
+
+    #[test]
+    fn after_a_long_silence_it_goes_on_and_not_later_than_before() {
+        let (played, depth) = play(|tick| (!(300..900).contains(&tick)).then_some(tick));
+        assert!(played[400..800].iter().all(|played| *played == Played::Nothing));
+        assert!(voices(&played[900..]).len() > 1080 && depth <= 4);
+    }
+
+    #[test]
+    fn a_burst_after_a_standstill_is_worked_off() {
+        let (played, depth) = play(|tick| Some(if (300..320).contains(&tick) { 320 } else { tick }));
+        assert!(depth <= 5, "{depth}");
+        assert!(voices(&played).len() > 1930);
+    }
+
+    #[test]
+    fn ticks_far_apart_and_at_the_end_of_all_do_not_break_it() {
+        let mut buffer = JitterBuffer::default();
+        for tick in [5, u32::MAX, 0, u32::MAX - 1, 7, 1 << 31] {
+            buffer.push(tick, frame(0));
+            (0..40).for_each(|_| drop(buffer.pull()));
+        }
+        assert!(buffer.depth() <= 2);
+    }
+}

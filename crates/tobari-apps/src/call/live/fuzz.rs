@@ -1,0 +1,36 @@
+//! The body of a fuzz target.
+
+use super::{link, messages, notes, recording, roster};
+
+/// Whatever reads as a link, a message, a note, a roster or a recording of a live room is written as the same bytes; no bytes panic.
+pub fn fuzz_live_messages(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        link::fuzz(text);
+        messages::fuzz(text);
+    }
+    notes::fuzz(data);
+    roster::fuzz(data);
+    recording::fuzz(data);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fuzz_live_messages;
+    use chacha20::{
+        ChaCha20Rng,
+        rand_core::{Rng, SeedableRng},
+    };
+
+    #[test]
+    fn noise_is_refused_without_a_panic() {
+        let mut rng = ChaCha20Rng::from_seed([7; 32]);
+        for length in (0..4000).map(|round| round % 400) {
+            let mut data = vec![0; length];
+            rng.fill_bytes(&mut data);
+            if length > 2 {
+                data[..2].copy_from_slice(&[1, 0x0c + (length % 3) as u8]);
+            }
+            fuzz_live_messages(&data);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What it takes to open sums: the chain of rosters, keys of the epochs that count, and the order of ticks.
+
+use std::collections::VecDeque;
+
+use tobari_core::wire::{self, LiveLayout, MemberSet, RoomId};
+use zeroize::Zeroizing;
+
+use super::{
+    PACKET_WORDS,
+    epoch::{Epoch, SumError},
+    flagged,
+    keys::{RoomKeys, SessionId},
+    link::{RoomLink, Settings},
+    roster::{Change, Roster, RosterError},
+    server::layout_of,
+};
+
+/// Ticks for which the keys of an epoch are kept after the next has begun: three seconds.
+const KEPT_TICKS: u32 = 150;
+/// Epochs that may have begun or be about to: rosters are said once a second, and at once when somebody is put out.
+const MOST_EPOCHS: usize = 64;
+
+/// Opens the sums of a room.
+pub(super) struct Hearing {
+    pub(super) keys: RoomKeys,
+    pub(super) settings: Settings,
+    pub(super) layout: LiveLayout,
+    pub(super) room: RoomId,
+    /// By first tick, ascending.
+    epochs: VecDeque<Epoch>,
+    /// The first tick that may still be heard.
+    next: u32,
+}
+
+/// A sum that was opened.
+pub(super) struct Opened {
+    pub(super) tick: u32,
+    pub(super) speakers: MemberSet,
+    pub(super) late: MemberSet,
+    pub(super) samples: Zeroizing<Vec<i32>>,
+    /// Bits for who talks, of sixteen members from this number on.
+    pub(super) flags: (u16, u16),
+}
+
+impl Hearing {
+    /// None if the settings of the link are impossible.
+    pub(super) fn new(link: &RoomLink, room: RoomId) -> Option<Self> {
+        let layout = layout_of(&link.settings)?;
+        let (keys, settings) = (RoomKeys::new(link), link.settings);
+        Some(Self { keys, settings, layout, room, epochs: VecDeque::new(), next: 0 })
+    }
+
+    /// The last roster.
+    pub(super) fn roster(&self) -> Option<&Roster> {
+        self.epochs.back().map(|epoch| &epoch.roster)
+    }
+
+    /// The epoch of a tick.
+    pub(super) fn epoch_at(&mut self, tick: u32) -> Option<&mut Epoch> {
+        self.epochs.iter_mut().rev().find(|epoch| epoch.from() <= tick)
+    }
+
+    /// The first tick that may still be heard.
+    pub(super) fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Takes a roster if `accept` does, and derives its keys; those to send with as well if `own` is on it.
+    pub(super) fn take_roster(
+        &mut self,
+        bytes: &[u8],
+        own: (u16, SessionId),
+        accept: impl FnOnce(&Roster) -> Result<(), RosterError>,
+    ) -> Result<&Roster, RosterError> {
+        let nobody = Roster::default();
+        let change = Change::decode(bytes).ok_or(RosterError::Malformed)?;
+        let roster = self.roster().unwrap_or(&nobody).changed(&change, &self.keys, self.room)?;
+        accept(&roster)?;
+        let epoch = Epoch::new(roster, &self.keys, self.room, &self.settings, self.layout, own);
+        if self.epochs.len() == MOST_EPOCHS {
+            self.epochs.pop_front();
+        }
+        self.epochs.push_back(epoch);
+        self.roster().ok_or(RosterError::Malformed)
+    }
+
+    /// Opens a sum; it counts as heard when [`Hearing::pass`] is told of its tick. None for one of a tick before the first epoch that is
+    /// known here: others may hear it.
+    pub(super) fn open(&mut self, bytes: &[u8]) -> Result<Option<Opened>, SumError> {
+        let sum = wire::decode_live_sum(self.layout, bytes).map_err(|_| SumError::Malformed)?;
+        if sum.room != self.room || sum.payload.samples() != PACKET_WORDS {
+            return Err(SumError::Malformed);
+        }
+        let tick = sum.tick;
+        if tick < self.next {
+            return Err(SumError::Rewound { tick, next: self.next });
+        }
+        let Some(epoch) = self.epoch_at(tick) else { return Ok(None) };
+        if epoch.number() != sum.epoch {
+            return Err(SumError::Epoch { tick, found: sum.epoch, expected: epoch.number() });
+        }
+        let mut samples = epoch.open(&sum).map_err(|error| SumError::Forged { tick, error })?;
+        let flags = samples.pop().unwrap_or_default() as u16;
+        let flags = (flagged(tick, epoch.roster.last()), flags);
+        Ok(Some(Opened { tick, speakers: sum.speakers, late: sum.late, samples, flags }))
+    }
+
+    /// A tick is over. Keys that open nothing any more are forgotten.
+    pub(super) fn pass(&mut self, tick: u32) {
+        self.next = tick.saturating_add(1);
+        while self.epochs.get(1).is_some_and(|next| next.from().saturating_add(KEPT_TICKS) <= tick) {
+            self.epochs.pop_front();
+        }
+    }
+}

@@ -1,0 +1,510 @@
+//! A member of a live room: the half that holds keys, as a state machine.
+//!
+//! A [`LiveMember`] is given what the microphone hears, 320 samples every 20 ms, and what comes from the server; it says what to send and
+//! what was heard. It has no clock: frames are its time.
+//!
+//! **Rules kept here, whatever the server says.** Ticks of packets increase, over all epochs. A packet that is sent again is the bytes that were
+//! sent ([`LiveMember::again`]). Sums come in increasing order, each under the epoch of its tick. A roster is taken if every hello on it opens.
+//! What goes against a rule is not heard, and is told as an [`Alarm`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rand_core::CryptoRng;
+use tobari_core::wire::{self, LiveHeader, LiveLayout, LivePacket, MemberSet};
+use zeroize::Zeroizing;
+
+use super::{
+    FLAGS, PACKET_WORDS,
+    cadence::Cadence,
+    epoch::SumError,
+    flagged,
+    hearing::{Hearing, Opened},
+    history::History,
+    keys::SessionId,
+    link::RoomLink,
+    messages::{ClientMessage, Join, ServerMessage, Token, VERSION, Welcome},
+    notes::{self, Hello, NoteWriter, Say},
+    roster::{self, Roster, RosterError},
+};
+use crate::call::{PACKET_SAMPLES, messages::Code};
+
+/// Packets that are remembered, to be sent again and to take one's own voice out of sums.
+const REMEMBERED: usize = 128;
+/// Ticks after which a packet that is in no sum, and was not said to be late, was left out: two seconds.
+const OMITTED_TICKS: u32 = 100;
+/// What is to be sent to the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outgoing {
+    /// A control message.
+    Text(String),
+    /// A note.
+    Binary(Vec<u8>),
+}
+
+/// One tick that was heard.
+pub struct Heard {
+    /// The tick.
+    pub tick: u32,
+    /// Whose packets are in it.
+    pub speakers: MemberSet,
+    /// The exact sum without one's own voice: [`PACKET_SAMPLES`] samples.
+    pub samples: Zeroizing<Vec<i32>>,
+}
+
+/// What a person may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum News {
+    /// The host has let this member in.
+    Admitted,
+    /// The roster has changed: it can be read by [`LiveMember::roster`].
+    Roster {
+        /// The epoch.
+        epoch: u32,
+    },
+    /// This member may speak from now on, or only listen.
+    Granted {
+        /// Which.
+        speak: bool,
+    },
+    /// The host has muted this member, or no longer.
+    Muted {
+        /// Which.
+        muted: bool,
+    },
+    /// To hosts: somebody waits in the lobby.
+    Waiting {
+        /// The number.
+        member: u16,
+        /// How it wants to be called.
+        name: String,
+    },
+    /// To hosts: somebody wants to speak, or no longer.
+    Hand {
+        /// Who.
+        member: u16,
+        /// Which.
+        raised: bool,
+    },
+    /// To hosts: somebody is gone.
+    Left {
+        /// Who.
+        member: u16,
+    },
+    /// Somebody began to talk, or ended.
+    Talking {
+        /// Who.
+        member: u16,
+        /// Which.
+        talking: bool,
+    },
+    /// A packet of this member came too late.
+    Late {
+        /// Its tick, as far as is known.
+        tick: u32,
+    },
+    /// The room will end.
+    Closing {
+        /// In how many seconds, at the latest.
+        seconds: u32,
+    },
+    /// The room is over, or this member is out of it; nothing follows.
+    Over {
+        /// Why, if it was not by itself.
+        code: Option<Code>,
+        /// The same in words.
+        reason: String,
+    },
+    /// Something is not as it should be.
+    Alarm(Alarm),
+}
+
+/// What a server, or somebody with it, has done wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Alarm {
+    /// A sum that was not taken.
+    Sum(SumError),
+    /// A roster that was not taken.
+    Roster(RosterError),
+    /// This member has sent a packet, and the server says that it is not in the sum, without having been late.
+    Omitted {
+        /// The tick.
+        tick: u32,
+    },
+    /// A member was told other lists than this one.
+    Histories {
+        /// Who.
+        member: u16,
+        /// In which five seconds, counted from the beginning of the room.
+        window: u32,
+    },
+    /// Something that is not of this protocol, or not at this point.
+    Unexpected,
+}
+
+/// A packet that was sent.
+struct Sent {
+    tick: u32,
+    packet: Vec<u8>,
+    samples: Zeroizing<[i16; PACKET_SAMPLES]>,
+}
+
+/// A member: see the module.
+pub struct LiveMember {
+    hearing: Hearing,
+    name: String,
+    number: u16,
+    /// The session under which this member is, or will be, on the roster.
+    session: SessionId,
+    /// All that there were.
+    sessions: BTreeSet<SessionId>,
+    notes: NoteWriter,
+    /// Does it send, as far as the server allows?
+    speaks: bool,
+    muted_by_host: bool,
+    cadence: Cadence,
+    last_sent: Option<u32>,
+    sent: VecDeque<Sent>,
+    /// Ticks whose sums lack our packet, which may still be said to have been late.
+    absent: VecDeque<u32>,
+    history: History,
+    /// The last note of each session.
+    noted: BTreeMap<SessionId, u32>,
+    talking: BTreeSet<u16>,
+    outgoing: VecDeque<Outgoing>,
+    news: VecDeque<News>,
+}
+
+impl LiveMember {
+    /// The first message to the server of `link`.
+    pub fn join(link: &RoomLink, speak: bool) -> Join {
+        let token = link.host.as_ref().map(|token| Token(*token.expose_bytes()));
+        Join { version: VERSION, settings: link.settings, speak, token }
+    }
+
+    /// A member that got `welcome`, and is called `name` by the others, of which the first 64 bytes count.
+    ///
+    /// None if the settings of the link are impossible, which those of a link that was read are not.
+    pub fn new(
+        link: &RoomLink,
+        name: &str,
+        speak: bool,
+        welcome: &Welcome,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Option<Self> {
+        let hearing = Hearing::new(link, welcome.room)?;
+        let session = draw(rng);
+        let notes = NoteWriter::new(&hearing.keys, session, welcome.room);
+        let mut member = Self {
+            hearing,
+            name: short(name),
+            number: welcome.member,
+            session,
+            sessions: BTreeSet::from([session]),
+            notes,
+            speaks: speak,
+            muted_by_host: false,
+            cadence: Cadence::new(welcome.tick, welcome.window),
+            last_sent: None,
+            sent: VecDeque::new(),
+            absent: VecDeque::new(),
+            history: History::default(),
+            noted: BTreeMap::new(),
+            talking: BTreeSet::new(),
+            outgoing: VecDeque::new(),
+            news: VecDeque::new(),
+        };
+        member.present();
+        Some(member)
+    }
+
+    /// Says hello under the session that there is.
+    fn present(&mut self) {
+        let hello = Hello { member: self.number, speaks: self.speaks, name: self.name.clone() };
+        self.send_note(&Say::Hello(hello));
+    }
+
+    fn send_note(&mut self, say: &Say) {
+        if let Some(note) = self.notes.write(say) {
+            self.outgoing.push_back(Outgoing::Binary(note));
+        }
+    }
+
+    /// The number that the server gave this member.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// How packets and sums are written.
+    pub fn layout(&self) -> LiveLayout {
+        self.hearing.layout
+    }
+
+    /// The last roster: who is there, by number.
+    pub fn roster(&self) -> Option<&BTreeMap<u16, roster::Listed>> {
+        self.hearing.roster().map(|roster| &roster.members)
+    }
+
+    /// What is to be sent next, besides packets.
+    pub fn poll_outgoing(&mut self) -> Option<Outgoing> {
+        self.outgoing.pop_front()
+    }
+
+    /// What happened next.
+    pub fn poll_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// Raises or lowers the hand of a listener.
+    pub fn raise_hand(&mut self, raised: bool) {
+        self.say(&ClientMessage::Hand { raised });
+    }
+
+    /// Says something to the server: what a host can say.
+    pub fn say(&mut self, message: &ClientMessage) {
+        self.outgoing.push_back(Outgoing::Text(message.to_text()));
+    }
+
+    /// May this member send, as far as server and roster allow?
+    pub fn can_speak(&self) -> bool {
+        self.speaks && self.hearing.roster().is_some()
+    }
+
+    /// The next 20 ms of the microphone, after gain and gate, and whether somebody talks in it. Answers the packet to send, if there is one
+    /// now: not before the first roster, nor for a listener, nor in a room of talk spurts while nobody talks.
+    ///
+    /// # Leakage
+    /// In a room with constant sending the same work and the same bytes whatever the samples are.
+    pub fn frame(
+        &mut self,
+        samples: &[i16; PACKET_SAMPLES],
+        talking: bool,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Option<Vec<u8>> {
+        let tick = self.cadence.next()?;
+        if !self.speaks || self.last_sent.is_some_and(|last| tick <= last) {
+            return None;
+        }
+        if self.hearing.settings.sending == super::Sending::Spurts && !talking {
+            return None;
+        }
+        let (number, room, layout) = (self.number, self.hearing.room, self.hearing.layout);
+        let epoch = self.hearing.epoch_at(tick)?;
+        let last = epoch.roster.last();
+        let mut words = Zeroizing::new([0; PACKET_WORDS]);
+        words[..PACKET_SAMPLES].copy_from_slice(samples);
+        let mine = u32::from(number.wrapping_sub(flagged(tick, last)));
+        let flag = u16::from(talking && mine < u32::from(FLAGS));
+        words[PACKET_SAMPLES] = flag.wrapping_shl(mine) as i16;
+        let (payload, tag) = epoch.encrypt(tick, &words, rng)?;
+        let header = LiveHeader { room, member: number, epoch: epoch.number(), tick };
+        let packet = wire::encode_live_packet(layout, &LivePacket { header, tag, payload });
+        self.last_sent = Some(tick);
+        if self.sent.len() == REMEMBERED {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(Sent { tick, packet: packet.clone(), samples: Zeroizing::new(*samples) });
+        Some(packet)
+    }
+
+    /// The packet of a tick again, if it is remembered: the bytes that were sent.
+    pub fn again(&self, tick: u32) -> Option<&[u8]> {
+        self.sent.iter().find(|sent| sent.tick == tick).map(|sent| sent.packet.as_slice())
+    }
+
+    /// Takes a control message.
+    pub fn message(&mut self, message: &ServerMessage, rng: &mut (impl CryptoRng + ?Sized)) {
+        let news = match message {
+            ServerMessage::Welcome(_) => News::Alarm(Alarm::Unexpected),
+            ServerMessage::Refused { code, reason } | ServerMessage::Removed { code, reason } => {
+                News::Over { code: Some(*code), reason: reason.clone() }
+            }
+            ServerMessage::Ended { .. } => News::Over { code: None, reason: String::new() },
+            &ServerMessage::Admitted { tick } => {
+                self.cadence.opened(tick);
+                News::Admitted
+            }
+            &ServerMessage::Silent { tick } => return self.silent(tick),
+            &ServerMessage::Granted { speak } => {
+                self.granted(speak, rng);
+                News::Granted { speak }
+            }
+            &ServerMessage::Muted { muted } => {
+                self.muted_by_host = muted;
+                News::Muted { muted }
+            }
+            &ServerMessage::Hand { member, raised } => News::Hand { member, raised },
+            &ServerMessage::Left { member } => News::Left { member },
+            &ServerMessage::Closing { seconds } => News::Closing { seconds },
+        };
+        self.news.push_back(news);
+    }
+
+    /// Begins a session that speaks, or one that listens: another one, whose keys have sent nothing.
+    fn granted(&mut self, speak: bool, rng: &mut (impl CryptoRng + ?Sized)) {
+        if self.speaks != speak {
+            self.speaks = speak;
+            self.session = draw(rng);
+            self.sessions.insert(self.session);
+            self.notes = NoteWriter::new(&self.hearing.keys, self.session, self.hearing.room);
+            self.present();
+        }
+    }
+
+    /// A tick in which the server says that nobody has sent.
+    fn silent(&mut self, tick: u32) {
+        let next = self.hearing.next();
+        if tick < next {
+            return self.alarm(Alarm::Sum(SumError::Rewound { tick, next }));
+        }
+        self.closed(tick, &MemberSet::default(), &MemberSet::default());
+    }
+
+    fn alarm(&mut self, alarm: Alarm) {
+        self.news.push_back(News::Alarm(alarm));
+    }
+
+    /// Takes a binary message: a sum, a roster or a note. A sum that was heard is answered.
+    pub fn binary(&mut self, bytes: &[u8]) -> Option<Heard> {
+        match bytes.get(1).copied() {
+            Some(roster::KIND) => self.roster_said(bytes),
+            Some(notes::KIND) => self.noted(bytes),
+            _ => match self.sum(bytes) {
+                Ok(heard) => return heard,
+                Err(error) => self.alarm(Alarm::Sum(error)),
+            },
+        }
+        None
+    }
+
+    /// A roster counts only with this member on it, under a session of its own: before the server has the hello of a new one, the one
+    /// before. So what was recorded before it came does not open.
+    fn roster_said(&mut self, bytes: &[u8]) {
+        let (number, sessions) = (self.number, &self.sessions);
+        let accept = |roster: &Roster| match roster.members.get(&number) {
+            None => Err(RosterError::NotListed),
+            Some(own) if !sessions.contains(&own.session) => Err(RosterError::NumberTaken(number)),
+            Some(_) => Ok(()),
+        };
+        match self.hearing.take_roster(bytes, (number, self.session), accept) {
+            Ok(roster) => {
+                let epoch = roster.epoch;
+                let known: BTreeSet<SessionId> = roster.members.values().map(|listed| listed.session).collect();
+                self.noted.retain(|session, _| known.contains(session));
+                self.news.push_back(News::Roster { epoch });
+            }
+            Err(error) => self.alarm(Alarm::Roster(error)),
+        }
+    }
+
+    fn noted(&mut self, bytes: &[u8]) {
+        let Some((head, say)) = notes::open(&self.hearing.keys, self.hearing.room, bytes) else {
+            return self.alarm(Alarm::Unexpected);
+        };
+        let listed =
+            self.roster().and_then(|members| members.iter().find(|(_, listed)| listed.session == head.session));
+        let Some(member) = listed.map(|(member, _)| *member) else {
+            // somebody in the lobby presents itself to a host, or somebody who has just left had something to say
+            if let Say::Hello(hello) = say {
+                self.news.push_back(News::Waiting { member: hello.member, name: hello.name });
+            }
+            return;
+        };
+        let last = self.noted.entry(head.session).or_insert(0);
+        if head.number <= *last {
+            return self.alarm(Alarm::Unexpected);
+        }
+        *last = head.number;
+        if let Say::History { window, digest } = say
+            && let Some(window) = self.history.told(window, member, digest)
+        {
+            self.alarm(Alarm::Histories { member, window });
+        }
+    }
+
+    fn sum(&mut self, bytes: &[u8]) -> Result<Option<Heard>, SumError> {
+        let Some(opened) = self.hearing.open(bytes)? else { return Ok(None) };
+        let Opened { tick, speakers, late, mut samples, flags } = opened;
+        self.see_who_talks(flags, &speakers);
+        if speakers.contains(self.number)
+            && let Some(own) = self.sent.iter().find(|sent| sent.tick == tick)
+        {
+            samples.iter_mut().zip(own.samples.iter()).for_each(|(sum, own)| *sum -= i32::from(*own));
+        }
+        self.closed(tick, &speakers, &late);
+        Ok(Some(Heard { tick, speakers, samples }))
+    }
+
+    /// Of sixteen members from `first` on: who talks.
+    fn see_who_talks(&mut self, (first, flags): (u16, u16), speakers: &MemberSet) {
+        for place in 0..FLAGS {
+            let member = first + place;
+            let talking = flags >> place & 1 == 1 && speakers.contains(member);
+            let changed = if talking { self.talking.insert(member) } else { self.talking.remove(&member) };
+            if changed {
+                self.news.push_back(News::Talking { member, talking });
+            }
+        }
+    }
+
+    /// A tick is over, and who the server says was in it.
+    fn closed(&mut self, tick: u32, speakers: &MemberSet, late: &MemberSet) {
+        let epoch = self.hearing.epoch_at(tick).map(|epoch| epoch.number());
+        self.hearing.pass(tick);
+        self.cadence.opened(self.hearing.next());
+        self.account(tick, speakers, late);
+        // of what was before this member's first epoch others know more: a window that begins there is not compared
+        if let Some((window, digest)) = epoch.and_then(|epoch| self.history.heard(tick, epoch, speakers)) {
+            self.compare(window, digest);
+        }
+    }
+
+    /// What became of our packets: in their sum, late, or left out.
+    fn account(&mut self, tick: u32, speakers: &MemberSet, late: &MemberSet) {
+        let was_sent = self.sent.iter().any(|sent| sent.tick == tick);
+        if was_sent && !speakers.contains(self.number) && !self.muted_by_host && self.absent.len() < REMEMBERED {
+            self.absent.push_back(tick);
+        }
+        if late.contains(self.number) {
+            // how many were late is not said: those that were missing by now may all have been
+            self.absent.clear();
+            self.cadence.late();
+            self.news.push_back(News::Late { tick });
+        }
+        while self.absent.front().is_some_and(|absent| absent.saturating_add(OMITTED_TICKS) <= tick) {
+            if let Some(tick) = self.absent.pop_front() {
+                self.alarm(Alarm::Omitted { tick });
+            }
+        }
+    }
+
+    fn compare(&mut self, window: u32, digest: [u8; 32]) {
+        for member in self.history.differing(window) {
+            self.alarm(Alarm::Histories { member, window });
+        }
+        let members = self.roster().map_or(0, |members| members.values().filter(|listed| listed.speaks).count());
+        if History::tells(self.number, window, members) {
+            self.send_note(&Say::History { window, digest });
+        }
+    }
+}
+
+/// A new session.
+fn draw(rng: &mut (impl CryptoRng + ?Sized)) -> SessionId {
+    let mut session = SessionId([0; 16]);
+    rng.fill_bytes(&mut session.0);
+    session
+}
+
+/// What of a name the others are told.
+fn short(name: &str) -> String {
+    let mut short = String::new();
+    for letter in name.chars().filter(|letter| !letter.is_control()) {
+        if short.len() + letter.len_utf8() > notes::MAX_NAME {
+            break;
+        }
+        short.push(letter);
+    }
+    short
+}

@@ -1,0 +1,367 @@
+//! What members of a live room and the server say to each other besides packets, sums, rosters and notes: control messages, version 2.
+//!
+//! A live room runs over one WebSocket at `/call/v2/{room}`. Control messages are texts, one JSON object of at most
+//! [`MAX_CONTROL_BYTES`](crate::call::messages::MAX_CONTROL_BYTES) bytes with exactly the fields named here; all else is binary.
+//!
+//! 1. The member says `join` first. Whoever comes first opens the room with the settings of the link; whoever comes later must name the same.
+//! 2. The server answers `welcome`, or `refused` and closes. The member then sends its hello, which is a note.
+//! 3. In a room with a lobby the member waits until the host has said `admit`; it gets nothing before `admitted`.
+//! 4. From then on the member gets rosters, and after each tick the sum, or `silent` where no packet came.
+//! 5. A listener who wants to speak says `hand`; without a host it is `granted` at once, with one when the host says `grant`. It then sends a
+//!    hello of a new session, and speaks from the roster on which that stands.
+//! 6. Hosts get `hand` and `left`, and the hellos of who waits; they say `admit`, `mute`, `grant` and `eject`.
+//! 7. `closing` says that the server will end the room soon; `ended` and `removed` are the last word.
+
+use serde::{Deserialize, Serialize};
+use tobari_core::wire::RoomId;
+
+use super::link::{LiveMode, Sending, Settings, TOKEN_BYTES};
+use crate::call::messages::{Code, MessageError, parse_object, room_hex, to_text, version_of};
+
+/// The version of the protocol, in every [`Join`].
+pub const VERSION: u32 = 2;
+
+/// The first message of a member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Join {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The settings of the link.
+    #[serde(with = "settings")]
+    pub settings: Settings,
+    /// Will this member send packets?
+    pub speak: bool,
+    /// The host's token: 32 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
+}
+
+/// 16 bytes as 32 hexadecimal digits. It is for the server only and is not shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Token(pub [u8; TOKEN_BYTES]);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// What a member says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
+pub enum ClientMessage {
+    /// Lets the member in.
+    Join(Join),
+    /// A listener wants to speak, or no longer.
+    Hand {
+        /// Is it up?
+        raised: bool,
+    },
+    /// From a host: lets somebody in who waits.
+    Admit {
+        /// Whom.
+        member: u16,
+    },
+    /// From a host: leaves somebody's packets out of sums, or no longer.
+    Mute {
+        /// Whom.
+        member: u16,
+        /// From now on?
+        muted: bool,
+    },
+    /// From a host: lets somebody speak, or only listen.
+    Grant {
+        /// Whom.
+        member: u16,
+        /// From now on?
+        speak: bool,
+    },
+    /// From a host: puts somebody out.
+    Eject {
+        /// Whom.
+        member: u16,
+    },
+}
+
+/// The answer to a [`Join`] that was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Welcome {
+    /// The room's number on the wire: 16 hexadecimal digits.
+    #[serde(with = "room_hex")]
+    pub room: RoomId,
+    /// The member's number in this room.
+    pub member: u16,
+    /// The tick that is open now.
+    pub tick: u32,
+    /// How many ticks are open at once.
+    pub window: u32,
+    /// Does the member wait to be admitted?
+    pub waiting: bool,
+}
+
+/// What the server says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
+pub enum ServerMessage {
+    /// The member is in, or in the lobby.
+    Welcome(Welcome),
+    /// The member is not let in; the connection ends.
+    Refused {
+        /// Why, for programs.
+        code: Code,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The host has let the member in.
+    Admitted {
+        /// The tick that is open now.
+        tick: u32,
+    },
+    /// A tick is over in which there was no packet.
+    Silent {
+        /// The tick.
+        tick: u32,
+    },
+    /// The member may speak from now on, with a session of its own, or only listen.
+    Granted {
+        /// Which.
+        speak: bool,
+    },
+    /// The member's packets are left out of sums from now on, or no longer.
+    Muted {
+        /// Which.
+        muted: bool,
+    },
+    /// To hosts: somebody wants to speak, or no longer.
+    Hand {
+        /// Who.
+        member: u16,
+        /// Is it up?
+        raised: bool,
+    },
+    /// To hosts: somebody is gone, perhaps from the lobby.
+    Left {
+        /// Who.
+        member: u16,
+    },
+    /// The room will end.
+    Closing {
+        /// In how many seconds, at the latest.
+        seconds: u32,
+    },
+    /// The room is over.
+    Ended {
+        /// How many ticks it had.
+        ticks: u32,
+    },
+    /// The member is put out; the connection ends.
+    Removed {
+        /// Why, for programs.
+        code: Code,
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+impl ClientMessage {
+    /// Reads a member's message.
+    ///
+    /// # Errors
+    /// [`MessageError`] if `text` is too long, is not exactly one of these messages, or joins in another version.
+    pub fn parse(text: &str) -> Result<Self, MessageError> {
+        match version_of(text) {
+            Some(version) if version != u64::from(VERSION) => Err(MessageError::Version { found: version }),
+            _ => parse_object(text),
+        }
+    }
+
+    /// The message as text.
+    pub fn to_text(&self) -> String {
+        to_text(self)
+    }
+}
+
+impl ServerMessage {
+    /// Reads a server's message.
+    ///
+    /// # Errors
+    /// [`MessageError`] if `text` is too long or is not exactly one of these messages.
+    pub fn parse(text: &str) -> Result<Self, MessageError> {
+        parse_object(text)
+    }
+
+    /// The message as text.
+    pub fn to_text(&self) -> String {
+        to_text(self)
+    }
+}
+
+impl Serialize for Token {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:032x}", u128::from_be_bytes(self.0)))
+    }
+}
+
+impl<'a> Deserialize<'a> for Token {
+    fn deserialize<D: serde::Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let hexadecimal = text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        match u128::from_str_radix(&text, 16) {
+            Ok(number) if hexadecimal => Ok(Self(number.to_be_bytes())),
+            _ => Err(serde::de::Error::custom("expected 32 hexadecimal digits")),
+        }
+    }
+}
+
+/// Settings as an object.
+mod settings {
+    use super::{Deserialize, LiveMode, Sending, Serialize, Settings, Token};
+    use serde::{Deserializer, Serializer, de::Error};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum ModeName {
+        Mask,
+        ElgamalShared,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum SendingName {
+        Constant,
+        Spurts,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Object {
+        mode: ModeName,
+        sending: SendingName,
+        lobby: bool,
+        speakers: u16,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<Token>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(settings: &Settings, serializer: S) -> Result<S::Ok, S::Error> {
+        let object = Object {
+            mode: match settings.mode {
+                LiveMode::Mask => ModeName::Mask,
+                LiveMode::ElgamalShared => ModeName::ElgamalShared,
+            },
+            sending: match settings.sending {
+                Sending::Constant => SendingName::Constant,
+                Sending::Spurts => SendingName::Spurts,
+            },
+            lobby: settings.lobby,
+            speakers: settings.speakers,
+            host: settings.host.map(Token),
+        };
+        object.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Settings, D::Error> {
+        let object = Object::deserialize(deserializer)?;
+        let settings = Settings {
+            mode: match object.mode {
+                ModeName::Mask => LiveMode::Mask,
+                ModeName::ElgamalShared => LiveMode::ElgamalShared,
+            },
+            sending: match object.sending {
+                SendingName::Constant => Sending::Constant,
+                SendingName::Spurts => Sending::Spurts,
+            },
+            lobby: object.lobby,
+            speakers: object.speakers,
+            host: object.host.map(|token| token.0),
+        };
+        if settings.is_valid() { Ok(settings) } else { Err(D::Error::custom("settings that no link has")) }
+    }
+}
+
+/// Whatever reads as a message is written and read again as the same.
+pub(super) fn fuzz(text: &str) {
+    if let Ok(message) = ClientMessage::parse(text) {
+        assert_eq!(ClientMessage::parse(&message.to_text()), Ok(message));
+    }
+    if let Ok(message) = ServerMessage::parse(text) {
+        // A reason may be longer once its characters are escaped, so that it no longer fits.
+        let written = message.to_text();
+        let fits = written.len() <= crate::call::messages::MAX_CONTROL_BYTES;
+        assert!(!fits || ServerMessage::parse(&written) == Ok(message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOIN: &str = r#"{"type":"join","version":2,"settings":{"mode":"mask","sending":"constant","lobby":true,"speakers":1024,"host":"000102030405060708090a0b0c0d0e0f"},"speak":true,"token":"ffffffffffffffffffffffffffffffff"}"#;
+
+    fn join() -> Join {
+        let host = Some(std::array::from_fn(|i| i as u8));
+        let settings = Settings { lobby: true, host, ..Settings::default() };
+        Join { version: 2, settings, speak: true, token: Some(Token([255; 16])) }
+    }
+
+    #[test]
+    fn a_join_reads_and_writes_as_documented() {
+        assert_eq!(ClientMessage::parse(JOIN), Ok(ClientMessage::Join(join())));
+        assert_eq!(ClientMessage::Join(join()).to_text(), JOIN);
+        assert!(!format!("{:?}", join()).contains("255, 255"), "a token is not shown");
+    }
+
+    #[test]
+    fn settings_that_no_link_has_and_other_words_are_refused() {
+        for (from, to) in [
+            (":1024", ":0"),
+            (":1024", ":4097"),
+            (",\"host\":\"000102030405060708090a0b0c0d0e0f\"", ""),
+            ("mask", "elgamal"),
+            ("constant", "sometimes"),
+            ("ffffffffffffffffffffffffffffffff", "fff"),
+            ("ffffffffffffffffffffffffffffffff", "FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF"),
+            ("\"speak\":true", "\"speak\":true,\"more\":1"),
+            ("\"lobby\":true", "\"lobby\":true,\"more\":1"),
+        ] {
+            let text = JOIN.replace(from, to);
+            assert!(text != JOIN && ClientMessage::parse(&text).is_err(), "{text}");
+        }
+        assert_eq!(
+            ClientMessage::parse(&JOIN.replace("\"version\":2", "\"version\":1")),
+            Err(MessageError::Version { found: 1 })
+        );
+    }
+
+    #[test]
+    fn every_message_survives_the_wire() {
+        let welcome = Welcome { room: RoomId([1; 8]), member: 7, tick: 9, window: 32, waiting: true };
+        let reason = || "because".to_owned();
+        for message in [
+            ServerMessage::Welcome(welcome),
+            ServerMessage::Refused { code: Code::Settings, reason: reason() },
+            ServerMessage::Admitted { tick: 1 },
+            ServerMessage::Silent { tick: 2 },
+            ServerMessage::Granted { speak: true },
+            ServerMessage::Muted { muted: false },
+            ServerMessage::Hand { member: 1, raised: true },
+            ServerMessage::Left { member: 1 },
+            ServerMessage::Closing { seconds: 3 },
+            ServerMessage::Ended { ticks: 4 },
+            ServerMessage::Removed { code: Code::Ejected, reason: reason() },
+        ] {
+            assert_eq!(ServerMessage::parse(&message.to_text()), Ok(message));
+        }
+        for message in [
+            ClientMessage::Hand { raised: true },
+            ClientMessage::Admit { member: 1 },
+            ClientMessage::Mute { member: 1, muted: true },
+            ClientMessage::Grant { member: 1, speak: false },
+            ClientMessage::Eject { member: 1 },
+        ] {
+            assert_eq!(ClientMessage::parse(&message.to_text()), Ok(message));
+        }
+    }
+}

@@ -1,0 +1,594 @@
+//! The half of a live room that never holds a key: its rules, as a state machine.
+//!
+//! A [`LiveRoom`] is told what happens and asked what follows ([`LiveRoom::poll`], until it says none). Time is a [`Duration`] since an
+//! origin of the caller's choice.
+//!
+//! **Ticks.** Tick `t` opens `20 t` ms after the first member came and closes 20 ms later, whoever has sent. Packets are taken for
+//! [`LiveLimits::window`] ticks from the open one on and added at once, one a member and tick; a second one is passed over, so that whoever
+//! sends again what it has sent changes nothing. A packet for a closed tick, or made under another epoch than its tick's, is dropped and
+//! its sender listed as late in the next sum. All members get one identical sum.
+//!
+//! **Epochs.** Whoever presents itself stands on the next roster. Rosters are said at most once a second, at once when the host puts
+//! somebody out, and hold from a tick some way ahead. The server never adds packets of two epochs.
+//!
+//! **Lobby.** Who waits gets nothing, and its hello goes to hosts only. That is a rule of this server, not of cryptography: whoever has the
+//! link has the keys.
+//!
+//! **Who goes.** A member that breaks a rule, says more than [`LiveLimits`] allows, or does not present itself in time. The others go on.
+
+mod epochs;
+mod fuzz;
+mod limits;
+mod uplink;
+
+#[doc(hidden)]
+pub use fuzz::fuzz_live_room;
+pub use limits::LiveLimits;
+pub use uplink::LiveUplink;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use tobari_core::{
+    curve::{Adder, Curve, PointEncoding},
+    mask::{Form, Tag},
+    params::{Parameters, SecurityFloor},
+    wire::{self, LiveLayout, LivePacket, LivePayload, LiveSum, MAX_MEMBERS, MemberSet, RoomId},
+};
+
+use self::{epochs::Epochs, limits::Credit};
+use super::{
+    PACKET_WORDS,
+    keys::SessionId,
+    link::{LiveMode, Settings, mark_of},
+    messages::{ClientMessage, Join, ServerMessage, Welcome},
+    notes,
+};
+use crate::call::{
+    TICK_MS,
+    server::{Fault, MAX_WINDOW, Refusal},
+};
+
+/// A room ends here at the latest, so that no sum of ticks overflows: after 2.7 years.
+const MAX_TICKS: u32 = u32::MAX - 2 * MAX_WINDOW;
+
+/// How packets of such a room are written; none if a room cannot be set so.
+pub(super) fn layout_of(settings: &Settings) -> Option<LiveLayout> {
+    if !settings.is_valid() {
+        return None;
+    }
+    Some(match settings.mode {
+        LiveMode::Mask => LiveLayout::Mask { width: settings.width()?, form: Form::Packed },
+        LiveMode::ElgamalShared => LiveLayout::ElgamalShared {
+            parameters: Parameters::new(Curve::Secp256k1, SecurityFloor::Standard).ok()?,
+            encoding: PointEncoding::Compressed,
+        },
+    })
+}
+
+struct Member {
+    joined: Duration,
+    host: bool,
+    /// In the lobby?
+    waits: bool,
+    /// May it send?
+    speaks: bool,
+    muted: bool,
+    hello: Option<(SessionId, Vec<u8>)>,
+    /// Does it know the last roster?
+    knows: bool,
+    /// The first epoch whose roster it is on.
+    since: Option<u32>,
+    credit: Credit,
+}
+
+struct Sum {
+    epoch: u32,
+    payload: LivePayload,
+    tag: Tag,
+    speakers: MemberSet,
+}
+
+/// What follows from what happened.
+#[derive(Debug)]
+pub enum LiveEvent {
+    /// A tick is over: these bytes, or this message, go to all of these members.
+    Closed {
+        /// The tick.
+        tick: u32,
+        /// How many packets are in its sum.
+        packets: usize,
+        /// How many came and were dropped since the last.
+        late: usize,
+        /// The sum, or none where no packet came and none was late.
+        sum: Option<Vec<u8>>,
+        /// Who hears of it.
+        members: Vec<u16>,
+    },
+    /// A roster or a note goes to these members, who must not miss it.
+    Send {
+        /// To whom.
+        members: Vec<u16>,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// A message goes to this member, who must not miss it.
+    Tell {
+        /// To whom.
+        member: u16,
+        /// What.
+        message: ServerMessage,
+    },
+    /// A member is put out: it is to be told why and disconnected.
+    Removed {
+        /// The member.
+        member: u16,
+        /// Why.
+        fault: Fault,
+    },
+}
+
+/// One live room.
+///
+/// ```
+/// use std::time::Duration;
+/// use tobari_apps::call::live::{LiveLimits, LiveRoom, Settings, messages::Join};
+/// use tobari_core::wire::RoomId;
+///
+/// let join = Join { version: 2, settings: Settings::default(), speak: true, token: None };
+/// let mut room = LiveRoom::open(RoomId(*b"a random"), &join, LiveLimits::default(), Duration::ZERO)?;
+/// assert_eq!(room.join(&join, Duration::ZERO)?.member, 0);
+/// let other = Settings { speakers: 7, ..join.settings };
+/// assert!(room.join(&Join { settings: other, ..join }, Duration::ZERO).is_err());
+/// # Ok::<(), tobari_apps::call::server::Refusal>(())
+/// ```
+pub struct LiveRoom {
+    id: RoomId,
+    settings: Settings,
+    layout: LiveLayout,
+    limits: LiveLimits,
+    members: BTreeMap<u16, Member>,
+    joined: bool,
+    epochs: Epochs,
+    /// When the first member came: tick 0 opened then.
+    started: Duration,
+    /// The open tick.
+    open: u32,
+    /// The sums of the open tick and those after it; nothing beyond the last packet.
+    sums: VecDeque<Option<Sum>>,
+    adder: Adder,
+    late: MemberSet,
+    events: VecDeque<LiveEvent>,
+    /// When the room ends, if the server is closing.
+    closes: Option<Duration>,
+}
+
+impl LiveRoom {
+    /// A room as its first member asks for it; that member is not in it yet.
+    ///
+    /// # Errors
+    /// [`Refusal`] if this server has no such rooms.
+    pub fn open(id: RoomId, join: &Join, limits: LiveLimits, now: Duration) -> Result<Self, Refusal> {
+        let limits = LiveLimits {
+            window: limits.window.clamp(1, MAX_WINDOW),
+            members: limits.members.clamp(1, MAX_MEMBERS),
+            ..limits
+        };
+        let settings = join.settings;
+        let layout = layout_of(&settings).ok_or(Refusal::Settings)?;
+        if settings.speakers > limits.speakers {
+            return Err(Refusal::Members { found: settings.speakers, most: limits.speakers.into() });
+        }
+        Ok(Self {
+            id,
+            settings,
+            layout,
+            limits,
+            members: BTreeMap::new(),
+            joined: false,
+            epochs: Epochs::default(),
+            started: now,
+            open: 0,
+            sums: VecDeque::new(),
+            adder: Adder::default(),
+            late: MemberSet::default(),
+            events: VecDeque::new(),
+            closes: None,
+        })
+    }
+
+    /// How packets and sums are written.
+    pub fn layout(&self) -> LiveLayout {
+        self.layout
+    }
+
+    /// How the room is set.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The way in for the packets of the member that got `welcome`.
+    pub fn uplink(&self, welcome: &Welcome) -> LiveUplink {
+        LiveUplink { layout: self.layout, room: self.id, member: welcome.member, samples: PACKET_WORDS }
+    }
+
+    /// How many members there are, those in the lobby too.
+    pub fn members(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The first tick that has not closed.
+    pub fn open_tick(&self) -> u32 {
+        self.open
+    }
+
+    /// Has everybody left? A room that nobody has joined yet is not over.
+    pub fn is_over(&self) -> bool {
+        self.joined && self.members.is_empty()
+    }
+
+    fn speakers(&self) -> usize {
+        self.members.values().filter(|member| member.speaks && !member.waits).count()
+    }
+
+    fn has_place_to_speak(&self) -> Result<(), Refusal> {
+        let speakers = self.settings.speakers;
+        if self.speakers() >= speakers.into() { Err(Refusal::Speakers { speakers }) } else { Ok(()) }
+    }
+
+    /// Lets a member in, or into the lobby.
+    ///
+    /// # Errors
+    /// [`Refusal`] if the member names other settings or a wrong token, or finds no place.
+    pub fn join(&mut self, join: &Join, now: Duration) -> Result<Welcome, Refusal> {
+        if self.is_over() {
+            return Err(Refusal::Over);
+        }
+        if self.closes.is_some() {
+            return Err(Refusal::Closing);
+        }
+        if join.settings != self.settings {
+            return Err(Refusal::Settings);
+        }
+        let host = match (&join.token, self.settings.host) {
+            (Some(token), Some(mark)) if mark_of(&token.0) == mark => true,
+            (Some(_), _) => return Err(Refusal::NotTheHost),
+            (None, _) => false,
+        };
+        let waits = self.settings.lobby && !host;
+        if waits && self.members.values().filter(|member| member.waits).count() >= self.limits.lobby {
+            return Err(Refusal::Full { members: self.limits.lobby });
+        }
+        if join.speak && !waits {
+            self.has_place_to_speak()?;
+        }
+        let full = Refusal::Full { members: self.limits.members };
+        let member = self.epochs.take_number(self.limits.members, self.open).ok_or(full)?;
+        if !self.joined {
+            (self.joined, self.started) = (true, now);
+        }
+        let new = Member {
+            joined: now,
+            host,
+            waits,
+            speaks: join.speak,
+            muted: false,
+            hello: None,
+            knows: false,
+            since: None,
+            credit: Credit::new(&self.limits, now),
+        };
+        self.members.insert(member, new);
+        Ok(Welcome { room: self.id, member, tick: self.open, window: self.limits.window, waiting: waits })
+    }
+
+    /// Takes a packet that came through the member's [`LiveUplink`]. One from a member that is gone is ignored.
+    pub fn packet(&mut self, packet: &LivePacket) {
+        let member = packet.header.member;
+        let taken = self.take(packet);
+        if let Err(fault) = taken {
+            self.remove(member, fault);
+        }
+    }
+
+    fn take(&mut self, packet: &LivePacket) -> Result<(), Fault> {
+        let header = packet.header;
+        let Some(sender) = self.members.get(&header.member) else { return Ok(()) };
+        if !sender.speaks || sender.waits {
+            return Err(Fault::NotASpeaker);
+        }
+        if sender.muted {
+            return Ok(());
+        }
+        // receivers know whom they have keys of by the roster of the tick's own epoch
+        let listed = sender.since.is_some_and(|since| since <= header.epoch);
+        let in_epoch = listed && self.epochs.of(header.tick) == Some(header.epoch);
+        let Some(ahead) = header.tick.checked_sub(self.open).filter(|_| in_epoch) else {
+            self.late.insert(header.member);
+            return Ok(());
+        };
+        if ahead >= self.limits.window {
+            let (tick, open, window) = (header.tick, self.open, self.limits.window);
+            return Err(Fault::Flood { tick, open, window });
+        }
+        self.add(ahead as usize, packet)
+    }
+
+    fn add(&mut self, ahead: usize, packet: &LivePacket) -> Result<(), Fault> {
+        if self.sums.len() <= ahead {
+            self.sums.resize_with(ahead + 1, || None);
+        }
+        let (epoch, layout) = (packet.header.epoch, self.layout);
+        let sum = self.sums[ahead].get_or_insert_with(|| Sum {
+            epoch,
+            payload: LivePayload::zero(layout, PACKET_WORDS),
+            tag: Tag::default(),
+            speakers: MemberSet::default(),
+        });
+        if sum.epoch != epoch || !packet.payload.fits(layout) || packet.payload.samples() != PACKET_WORDS {
+            return Err(Fault::Internal);
+        }
+        // whoever sends a tick again is in its sum already
+        if sum.speakers.insert(packet.header.member) {
+            if !sum.payload.add_assign_with(&packet.payload, &mut self.adder) {
+                return Err(Fault::Internal);
+            }
+            sum.tag.add_assign(&packet.tag);
+        }
+        Ok(())
+    }
+
+    /// Takes a note: a hello if it is of another session than the member's last, else something to pass on to all.
+    pub fn note(&mut self, member: u16, note: &[u8], now: Duration) {
+        if let Err(fault) = self.hear_note(member, note, now) {
+            self.remove(member, fault);
+        }
+    }
+
+    fn hear_note(&mut self, member: u16, note: &[u8], now: Duration) -> Result<(), Fault> {
+        let limits = self.limits;
+        let Some(sender) = self.members.get_mut(&member) else { return Ok(()) };
+        sender.credit.spend(&limits, now)?;
+        let head = notes::head_of(note).filter(|head| head.room == self.id).ok_or(Fault::Note)?;
+        if sender.hello.as_ref().is_some_and(|(session, _)| *session == head.session) {
+            if sender.waits {
+                return Err(Fault::Note);
+            }
+            let others = self.inside().filter(|other| *other != member).collect();
+            self.events.push_back(LiveEvent::Send { members: others, bytes: note.to_vec() });
+            return Ok(());
+        }
+        sender.hello = Some((head.session, note.to_vec()));
+        if sender.waits {
+            let hosts = self.hosts();
+            self.events.push_back(LiveEvent::Send { members: hosts, bytes: note.to_vec() });
+        } else {
+            self.epochs.list(member, note.to_vec(), now);
+        }
+        Ok(())
+    }
+
+    /// Members that are not in the lobby.
+    fn inside(&self) -> impl Iterator<Item = u16> + '_ {
+        self.members.iter().filter(|(_, member)| !member.waits).map(|(number, _)| *number)
+    }
+
+    fn hosts(&self) -> Vec<u16> {
+        self.members.iter().filter(|(_, member)| member.host).map(|(number, _)| *number).collect()
+    }
+
+    fn tell(&mut self, member: u16, message: ServerMessage) {
+        self.events.push_back(LiveEvent::Tell { member, message });
+    }
+
+    /// Takes a control message. One from a member that is gone is ignored.
+    pub fn message(&mut self, member: u16, message: &ClientMessage, now: Duration) {
+        if let Err(fault) = self.hear(member, message, now) {
+            self.remove(member, fault);
+        }
+    }
+
+    fn hear(&mut self, member: u16, message: &ClientMessage, now: Duration) -> Result<(), Fault> {
+        let limits = self.limits;
+        let Some(sender) = self.members.get_mut(&member) else { return Ok(()) };
+        // a host has as much to say as there are people
+        if !sender.host {
+            sender.credit.spend(&limits, now)?;
+        }
+        match *message {
+            ClientMessage::Join(_) => return Err(Fault::SecondJoin),
+            ClientMessage::Hand { raised } => {
+                if sender.waits {
+                    return Err(Fault::Note);
+                }
+                self.hand(member, raised);
+                return Ok(());
+            }
+            _ if !sender.host => return Err(Fault::NotTheHost),
+            ClientMessage::Admit { member } => self.admit(member, now),
+            ClientMessage::Mute { member, muted } => self.mute(member, muted),
+            ClientMessage::Grant { member, speak } => self.grant(member, speak),
+            ClientMessage::Eject { member } => self.remove(member, Fault::Ejected),
+        }
+        Ok(())
+    }
+
+    fn hand(&mut self, member: u16, raised: bool) {
+        if self.settings.host.is_none() {
+            return self.grant(member, raised);
+        }
+        for host in self.hosts() {
+            self.tell(host, ServerMessage::Hand { member, raised });
+        }
+    }
+
+    /// Who cannot be let in because as many speak as may comes in as a listener.
+    fn admit(&mut self, number: u16, now: Duration) {
+        let place = self.has_place_to_speak().is_ok();
+        let (open, Some(member)) = (self.open, self.members.get_mut(&number)) else { return };
+        if !member.waits {
+            return;
+        }
+        member.waits = false;
+        let may_not = member.speaks && !place;
+        member.speaks &= place;
+        if let Some((_, hello)) = &member.hello {
+            self.epochs.list(number, hello.clone(), now);
+        }
+        self.tell(number, ServerMessage::Admitted { tick: open });
+        if may_not {
+            self.tell(number, ServerMessage::Granted { speak: false });
+        }
+    }
+
+    fn mute(&mut self, number: u16, muted: bool) {
+        if let Some(member) = self.members.get_mut(&number) {
+            member.muted = muted;
+            self.tell(number, ServerMessage::Muted { muted });
+        }
+    }
+
+    /// Lets somebody speak if there is a place, or only listen.
+    fn grant(&mut self, number: u16, speak: bool) {
+        let place = self.has_place_to_speak().is_ok();
+        let Some(member) = self.members.get_mut(&number) else { return };
+        if member.speaks == speak || speak && !place {
+            return;
+        }
+        member.speaks = speak;
+        self.tell(number, ServerMessage::Granted { speak });
+    }
+
+    /// Takes note that a member's connection is gone. What it sent before still counts.
+    pub fn leave(&mut self, number: u16, now: Duration) {
+        self.forget(number, false, now);
+    }
+
+    fn forget(&mut self, number: u16, urgent: bool, now: Duration) {
+        if self.members.remove(&number).is_some() {
+            self.epochs.unlist(number, urgent, now);
+            for host in self.hosts() {
+                self.tell(host, ServerMessage::Left { member: number });
+            }
+        }
+    }
+
+    /// Puts a member out for a fault, which may have been found elsewhere.
+    pub fn remove(&mut self, number: u16, fault: Fault) {
+        if self.members.contains_key(&number) {
+            // the roster without it is due at once
+            self.forget(number, true, self.opened());
+            self.events.push_back(LiveEvent::Removed { member: number, fault });
+        }
+    }
+
+    /// Ends the room at `until`, and tells everybody; nobody is let in any more.
+    pub fn close(&mut self, now: Duration, until: Duration) {
+        if self.closes.is_none() {
+            self.closes = Some(until);
+            let seconds = until.saturating_sub(now).as_secs() as u32;
+            let members: Vec<u16> = self.members.keys().copied().collect();
+            members.into_iter().for_each(|member| self.tell(member, ServerMessage::Closing { seconds }));
+        }
+    }
+
+    /// When a tick opened, or will.
+    pub fn tick_opened(&self, tick: u32) -> Duration {
+        self.started + Duration::from_millis(TICK_MS * u64::from(tick))
+    }
+
+    fn opened(&self) -> Duration {
+        self.tick_opened(self.open)
+    }
+
+    /// The next thing that follows, at time `now`. To be called until it says none: after everything that the room is told, and
+    /// whenever [`LiveRoom::deadline`] has come.
+    pub fn poll(&mut self, now: Duration) -> Option<LiveEvent> {
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        if self.members.is_empty() {
+            return None;
+        }
+        if self.closes.is_some_and(|until| until <= now) || self.open >= MAX_TICKS {
+            let all: Vec<u16> = self.members.keys().copied().collect();
+            all.into_iter().for_each(|member| self.remove(member, Fault::Shutdown));
+            return self.events.pop_front();
+        }
+        self.expire(now);
+        if self.events.is_empty() && now >= self.opened() + Duration::from_millis(TICK_MS) {
+            return Some(self.close_tick());
+        }
+        if self.events.is_empty() {
+            self.commit(now);
+        }
+        self.events.pop_front()
+    }
+
+    /// When [`LiveRoom::poll`] has something to say at the latest, if nothing happens before.
+    pub fn deadline(&self) -> Option<Duration> {
+        if self.members.is_empty() {
+            return None;
+        }
+        let tick = self.opened() + Duration::from_millis(TICK_MS);
+        Some([self.epochs.due(), self.closes].into_iter().flatten().fold(tick, Duration::min))
+    }
+
+    /// Puts out who has not presented itself in time.
+    fn expire(&mut self, now: Duration) {
+        let waited = self.limits.hello;
+        let silent = |member: &Member| member.hello.is_none() && member.joined + waited <= now;
+        let out: Vec<u16> =
+            self.members.iter().filter(|(_, member)| silent(member)).map(|(number, _)| *number).collect();
+        out.into_iter().for_each(|number| self.remove(number, Fault::Idle { waited }));
+    }
+
+    /// Says the next roster, if it is due.
+    fn commit(&mut self, now: Duration) {
+        let Some(commit) = self.epochs.commit(self.id, self.open, now) else { return };
+        let (mut know, mut new) = (Vec::new(), Vec::new());
+        for (number, member) in &mut self.members {
+            if member.waits || member.hello.is_none() {
+                continue;
+            }
+            if member.knows {
+                know.push(*number);
+            } else {
+                new.push(*number);
+            }
+            member.knows = true;
+            if commit.new.contains(number) {
+                member.since.get_or_insert(commit.epoch);
+            }
+        }
+        for (members, bytes) in [(know, commit.change), (new, commit.whole)] {
+            if !members.is_empty() {
+                self.events.push_back(LiveEvent::Send { members, bytes });
+            }
+        }
+    }
+
+    fn close_tick(&mut self) -> LiveEvent {
+        let tick = self.open;
+        let sum = self.sums.pop_front().flatten();
+        let late = std::mem::take(&mut self.late);
+        let packets = sum.as_ref().map_or(0, |sum| sum.speakers.len());
+        let dropped = late.len();
+        let empty = || Sum {
+            epoch: self.epochs.of(tick).unwrap_or(0),
+            payload: LivePayload::zero(self.layout, PACKET_WORDS),
+            tag: Tag::default(),
+            speakers: MemberSet::default(),
+        };
+        let sum = (packets > 0 || dropped > 0).then(|| sum.unwrap_or_else(empty)).map(|sum| {
+            let Sum { epoch, payload, tag, speakers } = sum;
+            wire::encode_live_sum(self.layout, &LiveSum { room: self.id, epoch, tick, speakers, late, tag, payload })
+        });
+        let members = self.inside().collect();
+        self.open += 1;
+        self.epochs.close(self.open);
+        LiveEvent::Closed { tick, packets, late: dropped, sum, members }
+    }
+}

@@ -1,0 +1,184 @@
+//! The server's half of a question: frames of a window, converted when they are asked for, and computed with.
+//!
+//! It has device numbers, frames, secrets under encryption and keys that decrypt nothing. What it computes is the [`Job`] of its own tally, which goes with the results, so that the key holder knows the same plan.
+
+use super::client::Withheld;
+use super::exact;
+use super::linear;
+use super::message::{self, WindowResults};
+use super::order::{Job, JobPlan, Order, OrderError, Seat, Tally};
+use super::program::{Input, Transform};
+use super::schema::ProfileName;
+use super::server::{Batch, exact_slots, linear_slots};
+use super::setting::Setting;
+use crate::engine::{BgvEngine, BgvValue, EngineError};
+use rand_core::CryptoRng;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
+use tobari_device::{DeviceNumber, Envelope, P1, Profile, U25, transform_root};
+use tobari_plan::engine::Direct;
+
+/// What the key holder gave the server.
+pub trait Material {
+    /// The `i`-th polynomials of a cohort's secrets, encrypted; none where they did not come.
+    fn secret(&mut self, cohort: usize, i: usize) -> Option<SeededCiphertext>;
+    /// A key; none where it did not come.
+    fn key(&mut self, input: Input) -> Option<EvaluationKeys>;
+}
+
+/// Frames of a window, by device number, in the order of their counters.
+pub type Frames<P> = BTreeMap<DeviceNumber, Vec<Envelope<P>>>;
+
+/// Why there are no results.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloudError {
+    /// No job.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// Something that the key holder did not give.
+    #[error("expected {0} from the key holder, found none")]
+    Material(&'static str),
+    /// What the engine says.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A result that is none.
+    #[error(transparent)]
+    Result(#[from] Withheld),
+}
+
+/// How many frames of each device an order takes.
+pub fn tally<P: Profile>(order: &Order, seats: &[Seat], frames: &Frames<P>) -> Vec<Tally> {
+    let wanted = order.devices();
+    let counts: std::collections::BTreeSet<u32> =
+        seats.iter().filter(|seat| seat.counts).map(|seat| seat.number).collect();
+    let of = |(number, frames): (&DeviceNumber, &Vec<Envelope<P>>)| {
+        let (number, found) = (number.value(), frames.len() as u64);
+        let taken = found.min(order.frames.into()) as u32;
+        let there = taken > 0 && wanted.contains(&number) && counts.contains(&number);
+        there.then(|| Tally {
+            number,
+            frames: taken,
+            left_out: u32::try_from(found - u64::from(taken)).unwrap_or(u32::MAX),
+        })
+    };
+    frames.iter().filter_map(of).collect()
+}
+
+/// A server's computations for one fleet.
+pub struct Cloud {
+    setting: Setting,
+    engine: BgvEngine,
+    transform: Option<Transform>,
+}
+
+impl Cloud {
+    /// With tables of its own.
+    ///
+    /// # Errors
+    /// [`EngineError`] for parameters that no engine takes.
+    pub fn new(setting: Setting, rng: &mut impl CryptoRng) -> Result<Self, EngineError> {
+        let engine = BgvEngine::new(&setting.parameters, None, rng)?;
+        let root = match setting.profile {
+            ProfileName::P1 => transform_root::<P1>(),
+            ProfileName::U25 => transform_root::<U25>(),
+        };
+        let transform = Transform::new(&setting.scheme, root);
+        Ok(Self { setting, engine, transform })
+    }
+
+    /// What it computes with.
+    pub fn setting(&self) -> &Setting {
+        &self.setting
+    }
+
+    /// The results of an order for the frames of a window, as a message.
+    ///
+    /// # Errors
+    /// [`CloudError`]; [`OrderError::Empty`] in it where no group has enough devices.
+    pub fn answer<P: Profile>(
+        &self,
+        order: &Order,
+        seats: &[Seat],
+        frames: &Frames<P>,
+        material: &mut dyn Material,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Vec<u8>, CloudError> {
+        let tally = tally(order, seats, frames);
+        let job = order.job(&self.setting, seats, &tally)?;
+        let batches = self.batches(&job, seats, &tally, frames)?;
+        let engine = self.engine.next_run(rng);
+        let values = match &job.plan {
+            JobPlan::Linear(plan) => {
+                let inputs = linear::Inputs::new(plan, engine.top_level(), |input| {
+                    let plain = |input| linear_slots(plan, &batches, input);
+                    self.value(&engine, &job, material, input, plain).map(Arc::new)
+                })?;
+                linear::program(&mut Direct::new(&engine), plan, &inputs)?
+            }
+            JobPlan::Exact(plan) => {
+                let transform = self.transform.as_ref().ok_or(CloudError::Material("a profile with a transform"))?;
+                let inputs = exact::Inputs::new(plan, engine.top_level(), |input| {
+                    let plain = |input| exact_slots(plan, transform, &batches, input);
+                    self.value(&engine, &job, material, input, plain).map(Arc::new)
+                })?;
+                exact::program(&mut Direct::new(&engine), plan, &inputs)?
+            }
+        };
+        let ciphertext =
+            |value: &Arc<BgvValue>| value.as_ciphertext().map(|result| result.clone().with_written_bound());
+        let results = values.iter().map(ciphertext).collect::<Option<Vec<_>>>().ok_or(Withheld)?;
+        Ok(message::encode(&WindowResults { tally, results }))
+    }
+
+    /// One input of a program.
+    fn value(
+        &self,
+        engine: &BgvEngine,
+        job: &Job,
+        material: &mut dyn Material,
+        input: Input,
+        plain: impl Fn(Input) -> Option<Vec<i64>>,
+    ) -> Result<BgvValue, CloudError> {
+        if let Input::Secret { cohort, i } = input {
+            let cohort = job.cohorts.get(cohort).copied().ok_or(CloudError::Material("a cohort"))?;
+            let secret = material.secret(cohort, i).ok_or(CloudError::Material("the secrets of a cohort"))?;
+            return Ok(engine.ciphertext(secret.expand())?);
+        }
+        if super::setting::key_name(input).is_some() {
+            return Ok(engine.key(material.key(input).ok_or(CloudError::Material("a key"))?)?);
+        }
+        let slots = plain(input).ok_or(CloudError::Material("a frame"))?;
+        Ok(match self.setting.profile {
+            ProfileName::P1 => exact::plain(engine, input, &slots)?,
+            ProfileName::U25 => engine.compact(&slots, engine.top_level())?,
+        })
+    }
+
+    /// The frames of a job, laid out.
+    fn batches<P: Profile>(
+        &self,
+        job: &Job,
+        seats: &[Seat],
+        tally: &[Tally],
+        frames: &Frames<P>,
+    ) -> Result<Vec<Batch>, CloudError> {
+        let blocks = self.setting.layout.blocks();
+        let taken: BTreeMap<u32, u32> = tally.iter().map(|tally| (tally.number, tally.frames)).collect();
+        let mut batches = Vec::with_capacity(job.batches.len());
+        for (cohort, time) in &job.batches {
+            let batch = Batch::new(&self.setting.scheme, self.setting.layout);
+            let mut batch = batch.ok_or(CloudError::Material("a profile with a modulus"))?;
+            for (block, seat) in seats.iter().skip(cohort * blocks).take(blocks).enumerate() {
+                let there = taken.get(&seat.number).is_some_and(|frames| time < frames);
+                let of = DeviceNumber::new(seat.number).filter(|_| there).and_then(|number| frames.get(&number));
+                if let Some(envelope) = of.and_then(|frames| frames.get(*time as usize)) {
+                    batch.put(block, envelope);
+                }
+            }
+            batches.push(batch);
+        }
+        Ok(batches)
+    }
+}

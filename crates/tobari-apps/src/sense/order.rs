@@ -1,0 +1,527 @@
+//! What a server is told to compute, and both sides' one plan of it.
+//!
+//! The key holder registers a question; the server gets an [`Order`], which has device numbers and no name. For a window of time the server counts how many frames of which device it has (a **tally**), and from order, seats and tally both
+//! sides make the same [`Job`]: the server to compute it, the key holder to know what each result may be. **What may overflow is refused with the tally that takes most**, when the question is registered, so that no frame is converted for nothing.
+//!
+//! A device's frames of a window are taken in the order of their counters, `frames` of them at most; how many were left out is told. Groups with fewer devices than the least are left out of a job altogether.
+
+use super::bounds::Overflow;
+use super::exact::{self, ExactPlan, Measure};
+use super::linear::{self, LinearPlan, PlanError, Term};
+use super::schema::ProfileName;
+use super::setting::Setting;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Devices of a fleet at most: an eighth of what numbers there are.
+pub const MAX_DEVICES: usize = 1 << 21;
+/// Frames of a device in a window at most.
+pub const MAX_FRAMES: u32 = 1 << 16;
+/// Groups of an order at most.
+pub const MAX_GROUPS: usize = 1 << 12;
+/// Functions of a byte in an order at most.
+pub const MAX_MEASURES: usize = 512;
+/// Results of a job at most.
+pub const MAX_OUTPUTS: usize = 1 << 14;
+
+/// A device's place: which block of which cohort its secrets are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seat {
+    /// The number of its key.
+    pub number: u32,
+    /// Whether new frames of it are taken.
+    pub takes: bool,
+    /// Whether frames of it are in results.
+    pub counts: bool,
+}
+
+/// A function of a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Taken {
+    /// Itself.
+    Reading,
+    /// Whether it is above this.
+    Above(u8),
+    /// Whether it is from the first to the second.
+    Within(u8, u8),
+    /// The high byte of its square.
+    SquareHigh,
+    /// The low byte.
+    SquareLow,
+}
+
+impl Taken {
+    /// As the exact path has it.
+    pub fn measure(self) -> Measure {
+        match self {
+            Self::Reading => Measure::Reading,
+            Self::Above(most) => Measure::Above(most),
+            Self::Within(least, most) => Measure::Within(least, most),
+            Self::SquareHigh => Measure::SquareHigh,
+            Self::SquareLow => Measure::SquareLow,
+        }
+    }
+}
+
+/// What a server computes for every window of time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// Of which frames.
+    pub profile: ProfileName,
+    /// How long a window is.
+    pub length_ms: u64,
+    /// How often one begins: at multiples of it since 1970.
+    pub every_ms: u64,
+    /// Device numbers, ascending in each group.
+    pub groups: Vec<Vec<u32>>,
+    /// Whether every device is a result of its own; there is one group then.
+    #[serde(default)]
+    pub by_device: bool,
+    /// Weights by device number, ascending; 1 for others.
+    #[serde(default)]
+    pub weights: Vec<(u32, i64)>,
+    /// Frames of a device in a window at most.
+    pub frames: u32,
+    /// Most frames of a released sum; more make parts, each a result that the key holder sees.
+    #[serde(default)]
+    pub part: Option<u32>,
+    /// What the exact path takes of readings; none for sums straight from frames.
+    #[serde(default)]
+    pub measures: Vec<Taken>,
+    /// Devices of a group at least.
+    pub least_devices: u32,
+}
+
+/// How many frames of a device are in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// Which device.
+    pub number: u32,
+    /// In the results.
+    pub frames: u32,
+    /// Beyond what the order takes.
+    pub left_out: u32,
+}
+
+/// Why there is no job.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OrderError {
+    /// Something that an order cannot have.
+    #[error("expected an order with {0}, found another")]
+    Order(&'static str),
+    /// A tally that no honest server makes.
+    #[error("expected a tally of {0}, found another")]
+    Tally(&'static str),
+    /// There is nothing to compute.
+    #[error("expected a group of {least} devices with frames, found none")]
+    Empty {
+        /// Devices of a group at least.
+        least: u32,
+    },
+    /// What does not fit.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+/// The sums of a group: for each measure, or once for sums straight from frames, the outputs whose sum it is, each with the block where blocks stay apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Which group; with results by device, the device's number.
+    pub group: usize,
+    /// How many devices.
+    pub devices: u32,
+    /// How many frames.
+    pub frames: u64,
+    /// The sum of the weights of those frames.
+    pub weight: i64,
+    /// By measure.
+    pub outputs: Vec<Vec<(usize, Option<usize>)>>,
+}
+
+/// Either plan.
+pub enum JobPlan {
+    /// Sums straight from frames.
+    Linear(LinearPlan),
+    /// Sums of functions of bytes.
+    Exact(ExactPlan),
+}
+
+/// What is computed for a window.
+pub struct Job {
+    /// How.
+    pub plan: JobPlan,
+    /// Cohorts of the fleet, by their numbers in the plan.
+    pub cohorts: Vec<usize>,
+    /// Cohort of the fleet, and which of a device's frames: by batches' numbers in the plan.
+    pub batches: Vec<(usize, u32)>,
+    /// What it answers.
+    pub answers: Vec<Answer>,
+    /// Groups with too few devices.
+    pub too_few: Vec<usize>,
+}
+
+impl Job {
+    /// How many results there are.
+    pub fn outputs(&self) -> usize {
+        match &self.plan {
+            JobPlan::Linear(plan) => plan.outputs().len(),
+            JobPlan::Exact(plan) => plan.outputs().len(),
+        }
+    }
+}
+
+/// A group's frames: device's place, which of its frames, weight.
+type Frame = (usize, u32, i64);
+
+/// What is built up for a plan.
+struct Builder<'a> {
+    order: &'a Order,
+    blocks: usize,
+    cohorts: Vec<usize>,
+    batches: Vec<(usize, u32)>,
+    terms: Vec<Term>,
+    known: BTreeMap<Term, usize>,
+    linear: Vec<linear::Output>,
+    exact: Vec<exact::Output>,
+}
+
+impl Order {
+    /// Whether it is one.
+    ///
+    /// # Errors
+    /// [`OrderError::Order`].
+    pub fn check(&self) -> Result<(), OrderError> {
+        let ascending = |numbers: &[u32]| numbers.is_sorted_by(|a, b| a < b);
+        let groups = (1..=MAX_GROUPS).contains(&self.groups.len())
+            && self.groups.iter().all(|group| !group.is_empty() && group.len() <= MAX_DEVICES && ascending(group));
+        let devices: usize = self.groups.iter().map(Vec::len).sum();
+        let by_device = !self.by_device || (self.groups.len() == 1 && self.least_devices == 1 && self.part.is_none());
+        let weights = self.weights.is_sorted_by(|a, b| a.0 < b.0) && self.weights.len() <= MAX_DEVICES;
+        let measures = match self.profile {
+            ProfileName::U25 => self.measures.is_empty(),
+            ProfileName::P1 => (1..=MAX_MEASURES).contains(&self.measures.len()),
+        };
+        let rules = [
+            (groups && devices <= MAX_DEVICES, "groups of ascending device numbers"),
+            (by_device, "one group, of least size 1 and without parts, where every device is a result"),
+            (weights, "weights by ascending device numbers"),
+            (measures, "functions of bytes in profile p1, and none in u25"),
+            ((1..=MAX_FRAMES).contains(&self.frames), "1 to 65536 frames of a device"),
+            (self.part != Some(0) && self.least_devices > 0, "a positive part and least number of devices"),
+            (
+                [self.length_ms, self.every_ms].iter().all(|ms| (1..1 << 45).contains(ms)),
+                "windows of a length below a thousand years",
+            ),
+        ];
+        rules.iter().find(|rule| !rule.0).map_or(Ok(()), |rule| Err(OrderError::Order(rule.1)))
+    }
+
+    /// Every device that it is about, ascending.
+    pub fn devices(&self) -> BTreeSet<u32> {
+        self.groups.iter().flatten().copied().collect()
+    }
+
+    /// The tally that takes most: all frames of all devices.
+    pub fn fullest(&self, seats: &[Seat]) -> Vec<Tally> {
+        let counted: BTreeSet<u32> = seats.iter().filter(|seat| seat.counts).map(|seat| seat.number).collect();
+        let full = |number: u32| Tally { number, frames: self.frames, left_out: 0 };
+        self.devices().intersection(&counted).map(|number| full(*number)).collect()
+    }
+
+    /// The job of a tally.
+    ///
+    /// # Errors
+    /// [`OrderError`]; [`PlanError::Overflow`] in it for results that might not be exact.
+    pub fn job(&self, setting: &Setting, seats: &[Seat], tally: &[Tally]) -> Result<Job, OrderError> {
+        self.check()?;
+        if setting.profile != self.profile {
+            return Err(OrderError::Order("the fleet's profile"));
+        }
+        let counts = self.counts(seats, tally)?;
+        let weights: BTreeMap<u32, i64> = self.weights.iter().copied().collect();
+        let mut places: Vec<Vec<(usize, u32, i64)>> = Vec::with_capacity(self.groups.len());
+        for group in &self.groups {
+            let of = |number: &u32| {
+                let (place, frames) = counts.get(number).copied()?;
+                Some((place, frames, weights.get(number).copied().unwrap_or(1)))
+            };
+            places.push(group.iter().filter_map(of).collect());
+        }
+        let least = self.least_devices as usize;
+        let too_few = (0..places.len()).filter(|group| places[*group].len() < least).collect::<Vec<usize>>();
+        too_few.iter().for_each(|group| places[*group].clear());
+        let mut builder = Builder::new(self, setting.layout.blocks(), &places);
+        let mut answers = builder.answers(&places);
+        if self.by_device {
+            answers.iter_mut().for_each(|answer| answer.group = seats[places[0][answer.group].0].number as usize);
+        }
+        if answers.is_empty() {
+            return Err(OrderError::Empty { least: self.least_devices });
+        }
+        builder.job(setting, answers, too_few)
+    }
+
+    /// Places and frames by device, of a tally that this order allows.
+    fn counts(&self, seats: &[Seat], tally: &[Tally]) -> Result<BTreeMap<u32, (usize, u32)>, OrderError> {
+        let wanted = self.devices();
+        let known: BTreeMap<u32, usize> =
+            (0..).zip(seats).filter(|(_, seat)| seat.counts).map(|(place, seat)| (seat.number, place)).collect();
+        if !tally.is_sorted_by(|a, b| a.number < b.number) {
+            return Err(OrderError::Tally("ascending device numbers"));
+        }
+        let mut counts = BTreeMap::new();
+        for Tally { number, frames, .. } in tally {
+            let place = known.get(number).filter(|_| wanted.contains(number));
+            let place = place.ok_or(OrderError::Tally("devices that the order is about"))?;
+            if !(1..=self.frames).contains(frames) {
+                return Err(OrderError::Tally("as many frames as the order takes"));
+            }
+            counts.insert(*number, (*place, *frames));
+        }
+        Ok(counts)
+    }
+}
+
+impl<'a> Builder<'a> {
+    /// Numbers cohorts and batches, those alone that are in use.
+    fn new(order: &'a Order, blocks: usize, places: &[Vec<Frame>]) -> Self {
+        let of = |(place, frames, _): &Frame| (place / blocks, *frames);
+        let mut most: BTreeMap<usize, u32> = BTreeMap::new();
+        for (cohort, frames) in places.iter().flatten().map(of) {
+            let entry = most.entry(cohort).or_default();
+            *entry = frames.max(*entry);
+        }
+        let cohorts = most.keys().copied().collect();
+        let mut batches: Vec<(usize, u32)> =
+            most.iter().flat_map(|(cohort, frames)| (0..*frames).map(move |time| (*cohort, time))).collect();
+        batches.sort_unstable_by_key(|(cohort, time)| (*time, *cohort));
+        let (terms, known, linear, exact) = Default::default();
+        Self { order, blocks, cohorts, batches, terms, known, linear, exact }
+    }
+
+    fn answers(&mut self, places: &[Vec<Frame>]) -> Vec<Answer> {
+        if self.order.by_device {
+            return self.by_device(&places[0]);
+        }
+        let mut answers = Vec::new();
+        for (group, devices) in places.iter().enumerate().filter(|(_, devices)| !devices.is_empty()) {
+            let last = devices.iter().map(|device| device.1).max().unwrap_or(0);
+            let mut frames: Vec<Frame> = Vec::new();
+            for time in 0..last {
+                let there = devices.iter().filter(|device| time < device.1);
+                frames.extend(there.map(|(place, _, weight)| (*place, time, *weight)));
+            }
+            let part = self.order.part.map_or(usize::MAX, |part| part as usize);
+            let mut outputs = vec![Vec::new(); self.order.measures.len().max(1)];
+            for chunk in frames.chunks(part) {
+                let weights = self.weights(chunk);
+                for (measure, output) in self.outputs(&weights, false).into_iter().enumerate() {
+                    outputs[measure].push((output, None));
+                }
+            }
+            let weight = frames.iter().map(|frame| frame.2).fold(0, i64::saturating_add);
+            answers.push(Answer { group, devices: devices.len() as u32, frames: frames.len() as u64, weight, outputs });
+        }
+        answers
+    }
+
+    /// One output for each cohort, with its devices apart.
+    fn by_device(&mut self, devices: &[Frame]) -> Vec<Answer> {
+        let mut cohorts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for cohort in self.cohorts.clone() {
+            let of = devices.iter().filter(|device| device.0 / self.blocks == cohort);
+            let frames: Vec<Frame> =
+                of.flat_map(|(place, frames, weight)| (0..*frames).map(move |time| (*place, time, *weight))).collect();
+            let weights = self.weights(&frames);
+            let outputs = self.outputs(&weights, true);
+            cohorts.insert(cohort, outputs);
+        }
+        let answer = |(group, (place, frames, weight)): (usize, &Frame)| {
+            let outputs = cohorts.get(&(place / self.blocks)).into_iter().flatten();
+            let outputs = outputs.map(|output| vec![(*output, Some(place % self.blocks))]).collect();
+            let weight = weight.saturating_mul(i64::from(*frames));
+            Answer { group, devices: 1, frames: u64::from(*frames), weight, outputs }
+        };
+        devices.iter().enumerate().map(answer).collect()
+    }
+
+    /// Weights by block, of each batch that these frames are in.
+    fn weights(&self, frames: &[Frame]) -> BTreeMap<usize, Vec<i64>> {
+        let mut batches: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
+        for (place, time, weight) in frames {
+            let key = (*time, place / self.blocks);
+            // batches are sorted so, and every frame is in one
+            let Ok(batch) = self.batches.binary_search_by_key(&key, |(cohort, time)| (*time, *cohort)) else {
+                continue;
+            };
+            batches.entry(batch).or_insert_with(|| vec![0; self.blocks])[place % self.blocks] = *weight;
+        }
+        batches
+    }
+
+    /// Adds the outputs of a sum, one for each measure, and gives their numbers.
+    fn outputs(&mut self, batches: &BTreeMap<usize, Vec<i64>>, by_block: bool) -> Vec<usize> {
+        if self.order.measures.is_empty() {
+            let terms = batches.iter().map(|(batch, weights)| self.term(*batch, weights)).collect();
+            self.linear.push(linear::Output { terms, by_block });
+            return vec![self.linear.len() - 1];
+        }
+        let terms: Vec<(usize, Vec<i64>)> = batches.iter().map(|(batch, weights)| (*batch, weights.clone())).collect();
+        let first = self.exact.len();
+        for taken in &self.order.measures {
+            self.exact.push(exact::Output { measure: taken.measure(), terms: terms.clone(), by_block });
+        }
+        (first..self.exact.len()).collect()
+    }
+
+    fn term(&mut self, batch: usize, weights: &[i64]) -> usize {
+        let cohort = self.cohorts.binary_search(&self.batches[batch].0).unwrap_or(0);
+        let term = Term { cohort, batch, weights: weights.to_vec() };
+        *self.known.entry(term).or_insert_with_key(|term| {
+            self.terms.push(term.clone());
+            self.terms.len() - 1
+        })
+    }
+
+    fn job(self, setting: &Setting, answers: Vec<Answer>, too_few: Vec<usize>) -> Result<Job, OrderError> {
+        let found = self.linear.len() + self.exact.len();
+        if found > MAX_OUTPUTS {
+            return Err(PlanError::Shape { expected: "at most 16384 results of a question", found }.into());
+        }
+        let Self { cohorts, batches, terms, linear, exact, .. } = self;
+        let plan = match setting.profile {
+            ProfileName::U25 => {
+                JobPlan::Linear(LinearPlan::new(setting.scheme, setting.layout, terms, linear, u8::MAX)?)
+            }
+            ProfileName::P1 => {
+                let of = batches.iter().map(|(cohort, _)| cohorts.binary_search(cohort).unwrap_or(0)).collect();
+                JobPlan::Exact(ExactPlan::new(setting.scheme, setting.layout, of, exact)?)
+            }
+        };
+        Ok(Job { plan, cohorts, batches, answers, too_few })
+    }
+}
+
+/// Whether it was refused because it might not be exact.
+pub fn is_overflow(error: &OrderError) -> Option<&Overflow> {
+    match error {
+        OrderError::Plan(PlanError::Overflow(overflow)) => Some(overflow),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    fn seats(devices: u32) -> Vec<Seat> {
+        (0..devices).map(|place| Seat { number: place + 100, takes: true, counts: true }).collect()
+    }
+
+    fn order(groups: Vec<Vec<u32>>) -> Order {
+        Order {
+            profile: ProfileName::U25,
+            length_ms: 1000,
+            every_ms: 1000,
+            groups,
+            by_device: false,
+            weights: vec![],
+            frames: 1,
+            part: None,
+            measures: vec![],
+            least_devices: 1,
+        }
+    }
+
+    fn all(devices: u32) -> Vec<Vec<u32>> {
+        vec![(100..100 + devices).collect()]
+    }
+
+    #[test]
+    fn what_may_overflow_is_refused_when_a_question_is_registered() {
+        let setting = Setting::of(ProfileName::U25).unwrap();
+        for (devices, frames, part, fits) in [
+            (1, 1, None, true),
+            (2, 127, None, true),
+            (254, 1, None, true),
+            (255, 1, None, false),
+            (2, 128, None, false),
+            (10_000, 1, None, false),
+            (10_000, 1, Some(254), true),
+            (10_000, 1, Some(255), false),
+        ] {
+            let order = Order { frames, part, ..order(all(devices)) };
+            let seats = seats(devices);
+            let job = order.job(&setting, &seats, &order.fullest(&seats));
+            match job {
+                Ok(job) => {
+                    assert!(fits, "{devices} devices, {frames} frames, parts of {part:?}");
+                    assert_eq!(job.outputs(), (devices * frames).div_ceil(part.unwrap_or(u32::MAX)) as usize);
+                    assert_eq!(job.answers[0].frames, u64::from(devices * frames));
+                }
+                Err(error) => assert!(!fits && is_overflow(&error).is_some(), "{devices} devices: {error}"),
+            }
+        }
+        let heavy = Order { weights: vec![(100, 300), (101, -300)], ..order(all(2)) };
+        assert!(is_overflow(&heavy.job(&setting, &seats(2), &heavy.fullest(&seats(2))).err().unwrap()).is_some());
+    }
+
+    #[test]
+    fn only_cohorts_and_batches_in_use_are_planned() {
+        let setting = Setting::of(ProfileName::U25).unwrap();
+        let tally = |number, frames| Tally { number, frames, left_out: 0 };
+        let order = Order { frames: 3, ..order(vec![vec![100, 101, 180], vec![140]]) };
+        let job = order.job(&setting, &seats(90), &[tally(100, 2), tally(180, 1)]).unwrap();
+        // 100 is in cohort 0, 180 in cohort 2 of 32 blocks each
+        assert_eq!((job.cohorts, job.batches), (vec![0, 2], vec![(0, 0), (2, 0), (0, 1)]));
+        assert_eq!((job.too_few, job.answers.len()), (vec![1], 1));
+        assert_eq!((job.answers[0].devices, job.answers[0].frames), (2, 3));
+        let apart = Order { groups: vec![vec![100, 101, 180]], by_device: true, ..order.clone() };
+        let job = apart.job(&setting, &seats(90), &[tally(100, 2), tally(180, 3)]).unwrap();
+        assert_eq!(job.outputs(), 2, "one for each cohort");
+        assert_eq!(job.answers.iter().map(|answer| answer.frames).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!((job.answers[1].group, &job.answers[1].outputs[..]), (180, &[vec![(1, Some(80 % 32))]][..]));
+    }
+
+    #[test]
+    fn a_tally_that_no_honest_server_makes_is_refused() {
+        let setting = Setting::of(ProfileName::U25).unwrap();
+        let tally = |number, frames| Tally { number, frames, left_out: 0 };
+        let (order, mut seats) = (Order { frames: 2, ..order(all(5)) }, seats(6));
+        seats[4].counts = false;
+        for wrong in [
+            vec![tally(101, 1), tally(100, 1)],
+            vec![tally(100, 1), tally(100, 1)],
+            vec![tally(100, 3)],
+            vec![tally(100, 0)],
+            vec![tally(105, 1)],
+            vec![tally(104, 1)],
+            vec![tally(7, 1)],
+        ] {
+            assert!(matches!(order.job(&setting, &seats, &wrong), Err(OrderError::Tally(_))), "{wrong:?}");
+        }
+        let few = Order { least_devices: 3, ..order };
+        assert!(matches!(
+            few.job(&setting, &seats, &[tally(100, 1), tally(101, 1)]),
+            Err(OrderError::Empty { least: 3 })
+        ));
+        for wrong in [
+            Order { groups: vec![], ..few.clone() },
+            Order { groups: vec![vec![3, 2]], ..few.clone() },
+            Order { by_device: true, ..few.clone() },
+            Order { frames: 0, ..few.clone() },
+            Order { part: Some(0), ..few.clone() },
+            Order { length_ms: 0, ..few.clone() },
+            Order { measures: vec![Taken::Reading], ..few.clone() },
+            Order { weights: vec![(2, 1), (1, 1)], ..few.clone() },
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,557 @@
+//! Questions as people write them, and what is registered of them.
+//!
+//! A question names channels, devices and tenants; a server gets an [`Order`] without any name. Registering resolves names, finds the bytes that sums are taken of, and **refuses what may overflow** with every device at full scale:
+//!
+//! | statistic | U25, straight from frames | P1, through functions of a byte |
+//! |---|---|---|
+//! | count | the column that says whether there is a sample | the same |
+//! | sum, mean, weighted sum | the reading | the same |
+//! | variance | the two bytes of the square, which the schema must have | the server squares |
+//! | covariance | the two bytes of the product, which the schema must have | the same |
+//! | histogram | the schema's bins | any edges |
+//! | above, alarm | the schema's thresholds | any threshold |
+//!
+//! Devices of a question are those that are active when it is registered. **A minimum of devices in a group is policy against a server that follows the protocol, and no protection against one that does not**: see the head of [`super`].
+
+use super::order::{Order, OrderError, Taken};
+use super::registry::{Registry, State};
+use super::schema::{ProfileName, Schema, is_name};
+use super::setting::Setting;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// Devices of a group at least, where a question does not say.
+pub const LEAST_DEVICES: u32 = 5;
+/// Statistics of a question at most.
+pub const MAX_STATISTICS: usize = 64;
+/// Bytes of a registered question at most.
+pub const MAX_REGISTERED: u64 = 1 << 27;
+
+/// What is to be known of a fleet, again and again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Question {
+    /// What releases are called.
+    pub name: String,
+    /// Which times are summed together.
+    pub window: Window,
+    /// Whose results stand apart.
+    #[serde(default)]
+    pub group_by: GroupBy,
+    /// Devices of a group at least.
+    #[serde(default = "least_devices")]
+    pub least_devices: u32,
+    /// Frames of a device in a window at most; further ones are left out, and counted.
+    #[serde(default = "one")]
+    pub frames: u32,
+    /// Most frames of a sum: more make parts, which the key holder sees one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<u32>,
+    /// Only these devices; all active ones without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
+    /// Only devices of these tenants.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<String>,
+    /// Weights by device; those that are not named have 1.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub weights: BTreeMap<String, i64>,
+    /// What is to be told.
+    #[serde(rename = "statistic")]
+    pub statistics: Vec<Statistic>,
+}
+
+fn least_devices() -> u32 {
+    LEAST_DEVICES
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A stretch of time, by when the server took frames in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// How long: a number and `s`, `m`, `h` or `d`.
+    pub length: String,
+    /// How often one begins: as often as one ends without it, and with less windows slide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<String>,
+}
+
+/// Whose results stand apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupBy {
+    /// Nobody's.
+    #[default]
+    None,
+    /// Those of each tenant.
+    Tenant,
+    /// Those of each device.
+    Device,
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", deny_unknown_fields, rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Statistic {
+    /// How many samples there are.
+    Count,
+    /// Their sum.
+    Sum {
+        /// Of what.
+        channel: String,
+    },
+    /// Their mean.
+    Mean {
+        /// Of what.
+        channel: String,
+    },
+    /// The sum of steps of bytes, each times the weight of its device.
+    WeightedSum {
+        /// Of what.
+        channel: String,
+    },
+    /// The variance, of the whole and not of a sample.
+    Variance {
+        /// Of what.
+        channel: String,
+    },
+    /// The covariance of two channels.
+    Covariance {
+        /// Of which.
+        channels: [String; 2],
+    },
+    /// How many readings are in each bin.
+    Histogram {
+        /// Of what.
+        channel: String,
+        /// Where bins meet; the schema's without.
+        #[serde(default)]
+        edges: Vec<f64>,
+    },
+    /// How many readings are above a threshold.
+    Above {
+        /// Of what.
+        channel: String,
+        /// The threshold.
+        threshold: f64,
+    },
+    /// Whether at least so many readings are above a threshold.
+    Alarm {
+        /// Of what.
+        channel: String,
+        /// The threshold.
+        threshold: f64,
+        /// How many.
+        #[serde(default = "one_reading")]
+        at_least: u64,
+    },
+}
+
+fn one_reading() -> u64 {
+    1
+}
+
+/// Why a question is not registered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QuestionError {
+    /// A name that is none.
+    #[error("expected {what}, found {found:?}")]
+    Name {
+        /// What there should be.
+        what: &'static str,
+        /// What there is.
+        found: String,
+    },
+    /// Statistics that do not go together.
+    #[error("expected {0}")]
+    Statistics(&'static str),
+    /// What a schema does not have.
+    #[error("channel {channel}: expected {expected}")]
+    Feature {
+        /// Which channel.
+        channel: String,
+        /// What it should have.
+        expected: &'static str,
+    },
+    /// No device.
+    #[error("expected at least {least} active devices that the question is about, found {found}")]
+    Devices {
+        /// How many.
+        least: u32,
+        /// How many there are.
+        found: usize,
+    },
+    /// What the order says: what might overflow, too.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+}
+
+/// A statistic in terms of columns.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Resolved {
+    /// Of samples.
+    Count,
+    /// Of a channel.
+    Sum(usize),
+    /// Of a channel.
+    Mean(usize),
+    /// Of a channel.
+    WeightedSum(usize),
+    /// Of a channel.
+    Variance(usize),
+    /// Of two channels, by the pair's number.
+    Covariance(usize, usize, usize),
+    /// Of a channel: the bytes at which bins begin, from the second on, and where they meet.
+    Histogram(usize, Vec<u8>, Vec<f64>),
+    /// Of a channel: above this byte, and value; the alarm's number of readings.
+    Above(usize, u8, f64, Option<u64>),
+}
+
+/// A question that is registered: what was asked, what the server is told, and what its groups are called.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Registered {
+    /// What was asked.
+    pub question: Question,
+    /// What the server is told.
+    pub order: Order,
+    /// Names of the order's groups; of devices, where every device is a result, by their numbers.
+    pub groups: Vec<String>,
+}
+
+impl Registered {
+    /// Its name between key holder and server: the beginning of a SHA-256, as 16 hexadecimal digits.
+    pub fn id(&self) -> String {
+        // both serialise by their fields, and text has no other form
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        super::enrol::hex(&Sha256::digest(text)[..8])
+    }
+}
+
+/// Milliseconds of a number and a unit.
+fn milliseconds(text: &str) -> Result<u64, QuestionError> {
+    let wrong =
+        || QuestionError::Name { what: "a time such as 30s, 5m, 1h or 7d", found: text.chars().take(20).collect() };
+    let unit = match text.bytes().last() {
+        Some(b's') => 1_000,
+        Some(b'm') => 60_000,
+        Some(b'h') => 3_600_000,
+        Some(b'd') => 86_400_000,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    if (1..=100_000).contains(&number) { Ok(number * unit) } else { Err(wrong()) }
+}
+
+impl Question {
+    /// What its statistics are, by this schema.
+    ///
+    /// # Errors
+    /// [`QuestionError`] for channels, bins or thresholds that frames have not.
+    pub fn resolve(&self, schema: &Schema) -> Result<Vec<Resolved>, QuestionError> {
+        if !(1..=MAX_STATISTICS).contains(&self.statistics.len()) {
+            return Err(QuestionError::Statistics("1 to 64 statistics"));
+        }
+        let weighted = |statistic: &Statistic| matches!(statistic, Statistic::WeightedSum { .. });
+        if self.statistics.iter().any(|statistic| weighted(statistic) == self.weights.is_empty()) {
+            return Err(QuestionError::Statistics(
+                "weighted sums alone in a question that has weights, and none in others",
+            ));
+        }
+        self.statistics.iter().map(|statistic| resolved(schema, statistic)).collect()
+    }
+
+    /// Registers it: with the devices that are active now, and refused if it may overflow with all of them at full scale.
+    ///
+    /// # Errors
+    /// [`QuestionError`].
+    pub fn register(
+        &self,
+        schema: &Schema,
+        setting: &Setting,
+        registry: &Registry,
+    ) -> Result<Registered, QuestionError> {
+        if !is_name(&self.name) {
+            let found = self.name.chars().take(64).collect();
+            return Err(QuestionError::Name { what: "a name of letters, digits, '-', '_' and '.'", found });
+        }
+        let statistics = self.resolve(schema)?;
+        let length_ms = milliseconds(&self.window.length)?;
+        let every_ms = self.window.every.as_deref().map_or(Ok(length_ms), milliseconds)?;
+        let (groups, names) = self.groups(registry)?;
+        let order = Order {
+            profile: schema.profile,
+            length_ms,
+            every_ms,
+            groups,
+            by_device: self.group_by == GroupBy::Device,
+            weights: self.weighted(registry)?,
+            frames: self.frames,
+            part: self.part,
+            measures: measures(schema.profile, &statistics),
+            least_devices: self.least_devices,
+        };
+        let seats = registry.seats();
+        order.job(setting, &seats, &order.fullest(&seats))?;
+        Ok(Registered { question: self.clone(), order, groups: names })
+    }
+
+    /// Device numbers by group, and the groups' names.
+    fn groups(&self, registry: &Registry) -> Result<(Vec<Vec<u32>>, Vec<String>), QuestionError> {
+        let unknown = |what, found: &String| Err(QuestionError::Name { what, found: found.clone() });
+        if let Some(name) = self.devices.iter().find(|name| registry.active(name).is_none()) {
+            return unknown("an active device", name);
+        }
+        let active = || registry.entries().iter().filter(|entry| entry.state == State::Active);
+        if let Some(tenant) = self.tenants.iter().find(|tenant| !active().any(|entry| entry.tenant == **tenant)) {
+            return unknown("a tenant with an active device", tenant);
+        }
+        let mut groups: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        for entry in active() {
+            let named = self.devices.is_empty() || self.devices.contains(&entry.name);
+            if named && (self.tenants.is_empty() || self.tenants.contains(&entry.tenant)) {
+                let group = if self.group_by == GroupBy::Tenant { entry.tenant.as_str() } else { "all" };
+                groups.entry(group).or_default().push(entry.number.value());
+            }
+        }
+        groups.values_mut().for_each(|group| group.sort_unstable());
+        let found = groups.values().map(Vec::len).max().unwrap_or(0);
+        if found == 0 || found < self.least_devices as usize {
+            return Err(QuestionError::Devices { least: self.least_devices, found });
+        }
+        let names = groups.keys().map(|name| if name.is_empty() { "none" } else { name }.to_owned()).collect();
+        Ok((groups.into_values().collect(), names))
+    }
+
+    fn weighted(&self, registry: &Registry) -> Result<Vec<(u32, i64)>, QuestionError> {
+        let of = |(name, weight): (&String, &i64)| {
+            let entry = registry.active(name);
+            let entry = entry.ok_or_else(|| QuestionError::Name { what: "an active device", found: name.clone() })?;
+            Ok((entry.number.value(), *weight))
+        };
+        let mut weights: Vec<(u32, i64)> = self.weights.iter().map(of).collect::<Result<_, QuestionError>>()?;
+        weights.sort_unstable();
+        Ok(weights)
+    }
+}
+
+fn resolved(schema: &Schema, statistic: &Statistic) -> Result<Resolved, QuestionError> {
+    let channel = |name: &String| {
+        schema.channel(name).ok_or_else(|| QuestionError::Name { what: "a channel of the schema", found: name.clone() })
+    };
+    let feature =
+        |channel: usize, expected| QuestionError::Feature { channel: schema.channels[channel].name.clone(), expected };
+    let plain = schema.profile == ProfileName::U25;
+    Ok(match statistic {
+        Statistic::Count => Resolved::Count,
+        Statistic::Sum { channel: name } => Resolved::Sum(channel(name)?),
+        Statistic::Mean { channel: name } => Resolved::Mean(channel(name)?),
+        Statistic::WeightedSum { channel: name } => Resolved::WeightedSum(channel(name)?),
+        Statistic::Variance { channel: name } => {
+            let i = channel(name)?;
+            if plain && !schema.channels[i].square {
+                return Err(feature(i, "`square = true` in the schema, so that devices send squares"));
+            }
+            Resolved::Variance(i)
+        }
+        Statistic::Covariance { channels: [a, b] } => {
+            let (i, j) = (channel(a)?, channel(b)?);
+            let pair =
+                schema.product(i, j).ok_or_else(|| feature(i, "a pair with the other among the schema's products"))?;
+            Resolved::Covariance(i, j, pair)
+        }
+        Statistic::Histogram { channel: name, edges } => {
+            let i = channel(name)?;
+            let own = &schema.channels[i];
+            let edges = if edges.is_empty() { &own.edges } else { edges };
+            let starts =
+                own.bins(edges).ok_or_else(|| feature(i, "edges that ascend by a step at least, within its range"))?;
+            if plain && own.bins(&own.edges).as_ref() != Some(&starts) {
+                return Err(feature(i, "the edges that the schema has, in profile u25"));
+            }
+            Resolved::Histogram(i, starts, edges.clone())
+        }
+        Statistic::Above { channel: name, threshold } => above(schema, channel(name)?, *threshold, None)?,
+        Statistic::Alarm { channel: name, threshold, at_least } => {
+            above(schema, channel(name)?, *threshold, Some(*at_least))?
+        }
+    })
+}
+
+fn above(schema: &Schema, i: usize, threshold: f64, alarm: Option<u64>) -> Result<Resolved, QuestionError> {
+    let own = &schema.channels[i];
+    let feature = |expected| QuestionError::Feature { channel: own.name.clone(), expected };
+    let byte = own.threshold(threshold).ok_or_else(|| feature("a threshold within its range"))?;
+    let known = schema.profile == ProfileName::P1 || own.above.iter().any(|value| own.threshold(*value) == Some(byte));
+    if !known {
+        return Err(feature("one of the thresholds that the schema has, in profile u25"));
+    }
+    Ok(Resolved::Above(i, byte, threshold, alarm))
+}
+
+/// The bytes from and to which a bin goes.
+pub(super) fn bin(starts: &[u8], bin: usize) -> (u8, u8) {
+    let first = bin.checked_sub(1).map_or(0, |before| starts[before]);
+    (first, starts.get(bin).map_or(u8::MAX, |next| next - 1))
+}
+
+/// What the server takes of readings, each once; none for sums straight from frames.
+fn measures(profile: ProfileName, statistics: &[Resolved]) -> Vec<Taken> {
+    if profile == ProfileName::U25 {
+        return Vec::new();
+    }
+    // whether there is a sample is read off the readings
+    let mut all = vec![Taken::Reading];
+    for statistic in statistics {
+        match statistic {
+            Resolved::Variance(_) => all.extend([Taken::SquareHigh, Taken::SquareLow]),
+            Resolved::Histogram(_, starts, _) => all.extend((0..=starts.len()).map(|which| {
+                let (least, most) = bin(starts, which);
+                Taken::Within(least, most)
+            })),
+            Resolved::Above(_, byte, ..) => all.push(Taken::Above(*byte)),
+            _ => {}
+        }
+    }
+    let mut measures: Vec<Taken> = Vec::with_capacity(all.len());
+    all.into_iter().for_each(|taken| {
+        if !measures.contains(&taken) {
+            measures.push(taken);
+        }
+    });
+    measures
+}
+
+/// Whatever reads as a question, a registered question or an order is checked without a panic.
+#[doc(hidden)]
+pub fn fuzz_questions(data: &[u8]) {
+    if let Ok(registered) = serde_json::from_slice::<Registered>(data) {
+        let _ = (registered.id(), registered.order.check());
+    }
+    if let Ok(order) = serde_json::from_slice::<Order>(data) {
+        let _ = order.check();
+    }
+    if let (Ok(question), Ok(schema)) =
+        (serde_json::from_slice::<Question>(data), serde_json::from_str::<Schema>(FUZZ_SCHEMA))
+    {
+        let _ = (question.resolve(&schema), milliseconds(&question.window.length));
+    }
+    if let Ok(schema) = serde_json::from_slice::<Schema>(data) {
+        let _ = schema.check().map(|()| schema.frame(&[vec![7; schema.channels.len()]]));
+    }
+}
+
+const FUZZ_SCHEMA: &str = r#"{"profile":"u25","channel":[{"name":"x","square":true,"edges":[10,20],"above":[99]}]}"#;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use crate::sense::order::is_overflow;
+    use crate::sense::registry::Secret;
+
+    fn registry(devices: usize) -> Registry {
+        let mut registry = Registry::default();
+        for device in 0..devices {
+            let tenant = ["north", "south"][device % 2];
+            registry.add(&format!("d{device}"), tenant, None, Secret::from_bytes([device as u8; 32])).unwrap();
+        }
+        registry
+    }
+
+    fn question(text: &str) -> Question {
+        serde_json::from_str(text).unwrap()
+    }
+
+    const PLAIN: &str = r#"{"name":"q","window":{"length":"1m"},"statistic":[{"kind":"mean","channel":"x"}]}"#;
+
+    #[test]
+    fn a_question_with_a_device_too_many_is_refused_when_it_is_registered() {
+        let setting = Setting::of(ProfileName::U25).unwrap();
+        let schema: Schema = serde_json::from_str(FUZZ_SCHEMA).unwrap();
+        let register = |question: &Question, devices| question.register(&schema, &setting, &registry(devices));
+        let plain = question(PLAIN);
+        let registered = register(&plain, 254).unwrap();
+        assert_eq!((registered.order.groups[0].len(), registered.order.length_ms), (254, 60_000));
+        let refused = register(&plain, 255).unwrap_err();
+        assert!(matches!(&refused, QuestionError::Order(order) if is_overflow(order).is_some()), "{refused}");
+        assert!(register(&Question { part: Some(254), ..plain.clone() }, 255).is_ok());
+        assert!(register(&Question { group_by: GroupBy::Tenant, ..plain.clone() }, 255).is_ok(), "128 and 127");
+        assert!(matches!(register(&plain, 4), Err(QuestionError::Devices { least: 5, found: 4 })));
+        let apart = Question { group_by: GroupBy::Device, ..plain.clone() };
+        assert!(register(&apart, 9).is_err(), "a device alone is no group of five");
+        assert!(register(&Question { least_devices: 1, ..apart }, 9).unwrap().order.by_device);
+    }
+
+    #[test]
+    fn the_server_is_told_no_name() {
+        let setting = Setting::of(ProfileName::U25).unwrap();
+        let schema: Schema = serde_json::from_str(FUZZ_SCHEMA).unwrap();
+        let asked = Question {
+            name: "secret-study".to_owned(),
+            group_by: GroupBy::Tenant,
+            least_devices: 1,
+            tenants: vec!["south".to_owned()],
+            weights: [("d1".to_owned(), -3), ("d3".to_owned(), 2)].into(),
+            statistics: vec![Statistic::WeightedSum { channel: "x".to_owned() }],
+            ..question(PLAIN)
+        };
+        let registered = asked.register(&schema, &setting, &registry(6)).unwrap();
+        let text = serde_json::to_string(&registered.order).unwrap();
+        for name in ["secret", "south", "d1", "\"x\""] {
+            assert!(!text.contains(name), "{name} in {text}");
+        }
+        assert_eq!((registered.order.groups, registered.groups), (vec![vec![2, 4, 6]], vec!["south".to_owned()]));
+        assert_eq!(registered.order.weights, [(2, -3), (4, 2)]);
+    }
+
+    #[test]
+    fn what_frames_do_not_have_is_refused() {
+        let schema: Schema = serde_json::from_str(FUZZ_SCHEMA).unwrap();
+        let resolve = |statistic: &str| {
+            let text = format!(r#"{{"name":"q","window":{{"length":"1m"}},"statistic":[{statistic}]}}"#);
+            question(&text).resolve(&schema)
+        };
+        for good in [
+            r#"{"kind":"variance","channel":"x"}"#,
+            r#"{"kind":"histogram","channel":"x"}"#,
+            r#"{"kind":"histogram","channel":"x","edges":[10,20]}"#,
+            r#"{"kind":"alarm","channel":"x","threshold":99.5,"at-least":3}"#,
+        ] {
+            assert!(resolve(good).is_ok(), "{good}");
+        }
+        for bad in [
+            r#"{"kind":"mean","channel":"y"}"#,
+            r#"{"kind":"histogram","channel":"x","edges":[10]}"#,
+            r#"{"kind":"above","channel":"x","threshold":98}"#,
+            r#"{"kind":"covariance","channels":["x","x"]}"#,
+            r#"{"kind":"weighted-sum","channel":"x"}"#,
+        ] {
+            assert!(resolve(bad).is_err(), "{bad}");
+        }
+        let p1 = Schema {
+            profile: ProfileName::P1,
+            ..serde_json::from_str(r#"{"profile":"p1","channel":[{"name":"x"}]}"#).unwrap()
+        };
+        let any = question(
+            r#"{"name":"q","window":{"length":"1m"},"statistic":[{"kind":"histogram","channel":"x","edges":[1,200]},{"kind":"above","channel":"x","threshold":98},{"kind":"variance","channel":"x"}]}"#,
+        );
+        let found = measures(ProfileName::P1, &any.resolve(&p1).unwrap());
+        let bins = [Taken::Within(0, 0), Taken::Within(1, 199), Taken::Within(200, 255)];
+        assert_eq!(
+            found,
+            [&[Taken::Reading], &bins[..], &[Taken::Above(98), Taken::SquareHigh, Taken::SquareLow]].concat()
+        );
+        fuzz_questions(PLAIN.as_bytes());
+        for wrong in ["", "5", "m", "0m", "1y", "99999999d", "-1s"] {
+            assert!(milliseconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

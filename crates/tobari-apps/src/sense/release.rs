@@ -1,0 +1,259 @@
+//! What an analyst is given: figures of groups, as JSON and as Prometheus text.
+//!
+//! Everything is computed from exact sums of bytes. A figure in physical units is a double; beside it stands the exact one in steps of bytes, as a fraction where it is one. With `m = Σ m/n` of bytes, least value `l` and step `s`: sum `n l + s Σ m`, mean `l + s m`,
+//! variance `s² var`, covariance `s s' cov`.
+//!
+//! Bytes of samples that a last frame lacks are zero: they are in no column of U25, and in P1 the server's function of zero is taken off, as often as there is no sample.
+
+use super::analytics::{Fraction, Moments, covariance};
+use super::order::Taken;
+use super::question::{Registered, Resolved, bin};
+use super::schema::{Column, ProfileName, Schema};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+use tobari_device::READINGS;
+
+/// The sums of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSums {
+    /// What it is called.
+    pub group: String,
+    /// How many devices.
+    pub devices: u32,
+    /// How many frames.
+    pub frames: u64,
+    /// By measure of the order, once for sums straight from frames: by place in a frame.
+    pub sums: Vec<[i64; READINGS]>,
+}
+
+/// What is told of a window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Release {
+    /// The question.
+    pub question: String,
+    /// Its name between key holder and server.
+    pub id: String,
+    /// When the window began, in milliseconds since 1970.
+    pub start_ms: u64,
+    /// When it ended.
+    pub end_ms: u64,
+    /// Figures by group.
+    pub groups: Vec<GroupFigures>,
+    /// Groups with fewer devices than the question asks for.
+    pub too_few: Vec<String>,
+    /// Frames beyond what the question takes of a device.
+    pub left_out: u64,
+}
+
+/// The figures of a group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupFigures {
+    /// What it is called.
+    pub group: String,
+    /// How many devices.
+    pub devices: u32,
+    /// How many frames.
+    pub frames: u64,
+    /// In the order of the question.
+    pub figures: Vec<Figure>,
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Figure {
+    /// How many samples there are.
+    Count {
+        /// How many.
+        value: u64,
+    },
+    /// A sum, mean, weighted sum or variance.
+    Number {
+        /// Which of these.
+        statistic: String,
+        /// Of what; two channels of a covariance with `*` between.
+        channel: String,
+        /// In physical units; none of no sample. A weighted sum is in steps of bytes.
+        value: Option<f64>,
+        /// In steps of bytes: an integer or a fraction.
+        exact: String,
+    },
+    /// How many readings are in each bin.
+    Histogram {
+        /// Of what.
+        channel: String,
+        /// Where bins meet.
+        edges: Vec<f64>,
+        /// By bin: below the first edge, between, from the last on.
+        counts: Vec<i64>,
+    },
+    /// How many readings are above a threshold, and whether that is an alarm.
+    Above {
+        /// Of what.
+        channel: String,
+        /// The threshold.
+        threshold: f64,
+        /// How many.
+        count: i64,
+        /// For an alarm, whether it is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        alarm: Option<bool>,
+    },
+}
+
+/// Sums of a group by column.
+struct Totals<'a> {
+    schema: &'a Schema,
+    columns: Vec<Column>,
+    measures: &'a [Taken],
+    sums: &'a [[i64; READINGS]],
+    /// Samples that frames would have, were all full.
+    room: i64,
+}
+
+impl Totals<'_> {
+    /// The sum of a column over all samples, by this measure.
+    fn of(&self, measure: usize, column: Column) -> i64 {
+        let Some(place) = self.columns.iter().position(|known| *known == column) else { return 0 };
+        let rows = (0..self.schema.samples).map(|sample| sample * self.columns.len() + place);
+        self.sums.get(measure).map_or(0, |sums| rows.map(|row| sums[row]).sum())
+    }
+
+    /// That of readings as they are.
+    fn plain(&self, column: Column) -> i64 {
+        self.of(self.measures.iter().position(|taken| *taken == Taken::Reading).unwrap_or(0), column)
+    }
+
+    /// That of a function of a channel's bytes, without what is no sample.
+    fn function(&self, taken: Taken, channel: usize) -> i64 {
+        let measure = self.measures.iter().position(|known| *known == taken).unwrap_or(usize::MAX);
+        let missing = self.room - self.plain(Column::Present);
+        self.of(measure, Column::Value(channel)) - missing * taken.measure().table()[0]
+    }
+
+    fn linear(&self) -> bool {
+        self.schema.profile == ProfileName::U25
+    }
+
+    fn squares(&self, i: usize) -> [i64; 2] {
+        if self.linear() {
+            return [self.plain(Column::SquareHigh(i)), self.plain(Column::SquareLow(i))];
+        }
+        [self.function(Taken::SquareHigh, i), self.function(Taken::SquareLow, i)]
+    }
+
+    fn figure(&self, statistic: &Resolved) -> Figure {
+        let channel = |i: usize| &self.schema.channels[i];
+        let count = self.plain(Column::Present);
+        let whole = count.max(0) as u64;
+        let sum = |i: usize| self.plain(Column::Value(i));
+        let number = |statistic: &str, channel: String, value: Option<f64>, exact: String| Figure::Number {
+            statistic: statistic.to_owned(),
+            channel,
+            value,
+            exact,
+        };
+        let name = |i: usize| channel(i).name.clone();
+        match statistic {
+            Resolved::Count => Figure::Count { value: whole },
+            Resolved::Sum(i) => {
+                let value = count as f64 * channel(*i).least + channel(*i).step * sum(*i) as f64;
+                number("sum", name(*i), Some(value), sum(*i).to_string())
+            }
+            Resolved::WeightedSum(i) => number("weighted-sum", name(*i), Some(sum(*i) as f64), sum(*i).to_string()),
+            Resolved::Mean(i) => {
+                let mean = Moments { count: count.into(), sum: sum(*i).into(), squares: 0 }.mean();
+                let value = mean.map(|mean| channel(*i).least + channel(*i).step * mean.value());
+                number("mean", name(*i), value, shown(mean))
+            }
+            Resolved::Variance(i) => {
+                let variance = Moments::of(whole, sum(*i), self.squares(*i)).variance();
+                let value = variance.map(|variance| channel(*i).step * channel(*i).step * variance.value());
+                number("variance", name(*i), value, shown(variance))
+            }
+            Resolved::Covariance(i, j, pair) => {
+                let products = [Column::ProductHigh(*pair), Column::ProductLow(*pair)].map(|column| self.plain(column));
+                let both = covariance(whole, [sum(*i), sum(*j)], products);
+                let value = both.map(|both| channel(*i).step * channel(*j).step * both.value());
+                number("covariance", format!("{}*{}", name(*i), name(*j)), value, shown(both))
+            }
+            Resolved::Histogram(i, starts, edges) => {
+                let count = |which: usize| {
+                    let (least, most) = bin(starts, which);
+                    if self.linear() {
+                        self.plain(Column::Bin(*i, which))
+                    } else {
+                        self.function(Taken::Within(least, most), *i)
+                    }
+                };
+                let counts = (0..=starts.len()).map(count).collect();
+                Figure::Histogram { channel: name(*i), edges: edges.clone(), counts }
+            }
+            Resolved::Above(i, byte, threshold, alarm) => {
+                let own = channel(*i).above.iter().position(|value| channel(*i).threshold(*value) == Some(*byte));
+                let count = match own {
+                    Some(which) if self.linear() => self.plain(Column::Above(*i, which)),
+                    _ => self.function(Taken::Above(*byte), *i),
+                };
+                let alarm = alarm.map(|least| count >= 0 && count as u64 >= least);
+                Figure::Above { channel: name(*i), threshold: *threshold, count, alarm }
+            }
+        }
+    }
+}
+
+fn shown(fraction: Option<Fraction>) -> String {
+    fraction
+        .map_or_else(|| "none".to_owned(), |Fraction { numerator, denominator }| format!("{numerator}/{denominator}"))
+}
+
+/// The figures of a group.
+pub fn figures(registered: &Registered, statistics: &[Resolved], schema: &Schema, sums: &GroupSums) -> GroupFigures {
+    let room = i64::try_from(sums.frames).unwrap_or(i64::MAX).saturating_mul(schema.samples as i64);
+    let totals =
+        Totals { schema, columns: schema.columns(), measures: &registered.order.measures, sums: &sums.sums, room };
+    let figures = statistics.iter().map(|statistic| totals.figure(statistic)).collect();
+    GroupFigures { group: sums.group.clone(), devices: sums.devices, frames: sums.frames, figures }
+}
+
+impl Release {
+    /// As Prometheus reads it: the newest window of a question is what to give it.
+    pub fn prometheus(&self) -> String {
+        let mut out = String::new();
+        for group in &self.groups {
+            let labels = format!("question=\"{}\",group=\"{}\"", self.question, group.group);
+            let mut line = |what: &str, more: &str, value: f64| {
+                // writing to a string does not fail
+                let _ = writeln!(out, "tobari_sense_{what}{{{labels}{more}}} {value}");
+            };
+            line("devices", "", f64::from(group.devices));
+            line("frames", "", group.frames as f64);
+            line("window_end_seconds", "", self.end_ms as f64 / 1e3);
+            for figure in &group.figures {
+                match figure {
+                    Figure::Count { value } => line("count", "", *value as f64),
+                    Figure::Number { statistic, channel, value, .. } => {
+                        let name = statistic.replace('-', "_");
+                        line(&name, &format!(",channel=\"{channel}\""), value.unwrap_or(f64::NAN));
+                    }
+                    Figure::Histogram { channel, edges, counts } => {
+                        let mut sum = 0;
+                        for (bin, count) in counts.iter().enumerate() {
+                            sum += count;
+                            let edge = edges.get(bin).map_or("+Inf".to_owned(), f64::to_string);
+                            line("histogram_below", &format!(",channel=\"{channel}\",edge=\"{edge}\""), sum as f64);
+                        }
+                    }
+                    Figure::Above { channel, threshold, count, alarm } => {
+                        let more = format!(",channel=\"{channel}\",threshold=\"{threshold}\"");
+                        line("above", &more, *count as f64);
+                        if let Some(alarm) = alarm {
+                            line("alarm", &more, f64::from(u8::from(*alarm)));
+                        }
+                    }
+                }
+            }
+        }
+        out
+    }
+}

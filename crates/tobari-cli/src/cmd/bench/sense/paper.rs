@@ -1,0 +1,142 @@
+//! The paper's figure 4, (a) to (h): time, CPU and memory of device and cloud, and bytes both ways, for 256 bytes.
+//!
+//! The paper prints ratios in its text and the rest as plots: beside its first design the third encrypts 2,670 times faster, beside the second 590 times; the second downloads 2.4 GiB of keys, and does not fit its smaller device.
+//! Both of our baselines are named: bit by bit, which is the paper's, and packed, which is what one would do.
+
+use super::designs::{Cell, Design, Role};
+use crate::args::SenseBench;
+use crate::cmd::bench::plot::{Bars, bars};
+use crate::cmd::bench::show;
+use crate::cmd::bench::table::{Table, number};
+use crate::output::Failure;
+use crate::randomness;
+use std::process::Command;
+use tobari_apps::sense::direct;
+use tobari_core::bgv::{Encoder, Encryptor};
+use tobari_core::rlwe::{PublicKey, SecretKey};
+use tobari_core::wire;
+use tobari_device::{GCM_FRAME, P1, Profile, READINGS, U25};
+use tobari_host::files::write_atomically;
+
+/// The paper: times faster on its phone than bit by bit, and than its second design.
+const PAPER: [f64; 2] = [2_670.0, 590.0];
+/// Bytes that the paper's second design downloads.
+const PAPER_DOWN: f64 = 2.4 * 1_073_741_824.0;
+/// Our goals: times faster than bit by bit, and than packed.
+const GOALS: [f64; 2] = [2e4, 20.0];
+
+/// Bytes up and down.
+fn sizes(design: Design) -> Result<[f64; 2], Failure> {
+    let (parameters, mut rng) = (direct::parameters()?, randomness::generator()?);
+    let mut direct_sizes = |count: usize| -> Result<[f64; 2], Failure> {
+        let public = PublicKey::generate(&SecretKey::generate(&parameters, &mut rng), &mut rng);
+        let message = direct::packed(&Encoder::new(&parameters)?, &[0; READINGS])?;
+        let one = Encryptor::new(&public)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng);
+        Ok([(count * wire::encode_ciphertext(&one).len()) as f64, wire::encode_ring_public_key(&public).len() as f64])
+    };
+    match design {
+        Design::Bitwise => direct_sizes(READINGS * direct::BITS),
+        Design::Packed => direct_sizes(1),
+        Design::Aes => Ok([GCM_FRAME as f64, 0.0]),
+        Design::Sums => Ok([U25::FRAME as f64, 0.0]),
+        Design::Exact => Ok([P1::FRAME as f64, 0.0]),
+    }
+}
+
+/// What goes over the wire.
+pub(super) fn bytes() -> Result<Table, Failure> {
+    let mut table = Table::new("Bytes of 256 readings", &["design", "up", "down, once", "paper, down"]);
+    for design in Design::ALL {
+        let [up, down] = sizes(design)?;
+        let paper = (design == Design::Aes).then_some(PAPER_DOWN);
+        table.push(vec![design.name().to_owned(), number(Some(up), 0), number(Some(down), 0), number(paper, 0)]);
+    }
+    Ok(table)
+}
+
+/// One cell, in a process of its own; none where a design has nothing to do, or nothing yet.
+fn cell(design: Design, role: Role) -> Result<Option<Cell>, Failure> {
+    let nothing = role == Role::Cloud && !matches!(design, Design::Sums | Design::Exact);
+    if nothing {
+        return Ok(None);
+    }
+    let what = format!("{}/{}", design.name(), role.name());
+    let ran = Command::new(std::env::current_exe()?).args(["bench", "sense", "--once", &what]).output()?;
+    if !ran.status.success() {
+        return Err(Failure::Work(format!("{what}: {}", String::from_utf8_lossy(&ran.stderr).trim())));
+    }
+    Ok(Some(serde_json::from_slice(&ran.stdout)?))
+}
+
+/// All of it, as tables and, with a folder, as CSV and SVG.
+pub(super) fn figure(arguments: &SenseBench) -> Result<(), Failure> {
+    let head = ["panel", "what", "1-bitwise", "1-packed", "2-aes", "3-u25", "3-p1"];
+    let mut table =
+        Table::new("Figure 4 for 256 bytes: one thread of this machine for the paper's phone and server", &head);
+    let mut cells = Vec::new();
+    for role in [Role::Device, Role::Cloud] {
+        cells.push(Design::ALL.iter().map(|design| cell(*design, role)).collect::<Result<Vec<_>, _>>()?);
+    }
+    let sizes = Design::ALL.iter().map(|design| sizes(*design)).collect::<Result<Vec<_>, _>>()?;
+    let of = |role: usize, value: &dyn Fn(&Cell) -> f64| -> Vec<Option<f64>> {
+        cells[role].iter().map(|cell| cell.as_ref().map(value)).collect()
+    };
+    let sent = |way: usize| sizes.iter().map(|size| Some(size[way])).collect::<Vec<_>>();
+    let panels = [
+        ("a", "device time, us", of(0, &|cell| cell.microseconds)),
+        ("b", "device CPU, us", of(0, &|cell| cell.cpu_microseconds)),
+        ("c", "device memory, bytes", of(0, &|cell| cell.peak_bytes as f64)),
+        ("d", "cloud time, us", of(1, &|cell| cell.microseconds)),
+        ("e", "cloud CPU, us", of(1, &|cell| cell.cpu_microseconds)),
+        ("f", "cloud memory, bytes", of(1, &|cell| cell.peak_bytes as f64)),
+        ("g", "bytes up", sent(0)),
+        ("h", "bytes down", sent(1)),
+    ];
+    for (panel, what, values) in &panels {
+        let mut row = vec![(*panel).to_owned(), (*what).to_owned()];
+        row.extend(values.iter().map(|value| number(*value, 2)));
+        table.push(row);
+        if let Some(folder) = &arguments.output {
+            let mut drawn = Bars::new(
+                what,
+                "one thread of this machine; designs without a bar have nothing to do there, or nothing yet",
+            );
+            for (design, value) in Design::ALL.iter().zip(values) {
+                value.filter(|value| *value > 0.0).into_iter().for_each(|value| drawn.push(design.name(), what, value));
+            }
+            write_atomically(&folder.join(format!("figure-4{panel}.svg")), bars(&drawn)?.as_bytes())?;
+        }
+    }
+    let ratios = ratios(&panels[0].2);
+    show(&table, arguments.json);
+    show(&ratios, arguments.json);
+    if let Some(folder) = &arguments.output {
+        write_atomically(&folder.join("figure-4.csv"), table.csv().as_bytes())?;
+        write_atomically(&folder.join("ratios.csv"), ratios.csv().as_bytes())?;
+    }
+    Ok(())
+}
+
+/// How much faster the third design's device is.
+fn ratios(device: &[Option<f64>]) -> Table {
+    let head = ["beside", "3-u25", "3-p1", "goal", "verdict", "paper"];
+    let mut table = Table::new("Times faster on the device", &head);
+    let baselines = [(0, Some(GOALS[0]), Some(PAPER[0])), (1, Some(GOALS[1]), None), (2, None, Some(PAPER[1]))];
+    for (baseline, goal, paper) in baselines {
+        let ratio = |design: usize| Some(device[baseline]? / device[design]?);
+        let verdict = match (goal, ratio(4)) {
+            (Some(goal), Some(found)) if found >= goal => "pass",
+            (Some(_), Some(_)) => "FAIL",
+            _ => "",
+        };
+        table.push(vec![
+            Design::ALL[baseline].name().to_owned(),
+            number(ratio(3), 2),
+            number(ratio(4), 2),
+            number(goal, 0),
+            verdict.to_owned(),
+            number(paper, 0),
+        ]);
+    }
+    table
+}

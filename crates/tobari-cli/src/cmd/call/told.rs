@@ -1,0 +1,97 @@
+//! What a member of a live room tells its person, or the program that started it.
+
+use crate::output::{self, Failure};
+use serde_json::{Value, json};
+use tobari_apps::call::live::{Alarm, LiveMember, News};
+
+/// The member is in the lobby.
+pub(super) fn waiting(as_json: bool) -> Result<(), Failure> {
+    tell(as_json, || json!({ "news": "lobby" }), || "in the lobby: waiting for the host".to_owned())
+}
+
+/// Something happened.
+pub(super) fn news(member: &LiveMember, news: &News, as_json: bool) -> Result<(), Failure> {
+    tell(as_json, || line(member, news), || sentence(member, news))
+}
+
+/// The call is over.
+pub(super) fn end(sent: u32, heard: u32, alarms: u32, as_json: bool) -> Result<(), Failure> {
+    tell(
+        as_json,
+        || json!({ "news": "end", "packets_sent": sent, "ticks_heard": heard, "alarms": alarms }),
+        || format!("{sent} packets sent, {heard} ticks heard"),
+    )
+}
+
+fn tell(as_json: bool, line: impl FnOnce() -> Value, sentence: impl FnOnce() -> String) -> Result<(), Failure> {
+    if as_json {
+        return output::json(&line());
+    }
+    let sentence = sentence();
+    if !sentence.is_empty() {
+        output::say(sentence);
+    }
+    Ok(())
+}
+
+fn line(member: &LiveMember, news: &News) -> Value {
+    match news {
+        News::Admitted => json!({ "news": "admitted" }),
+        News::Roster { epoch } => {
+            let members: Vec<Value> = member.roster().into_iter().flatten().map(|(number, listed)| {
+                json!({ "member": number, "name": listed.name, "speaks": listed.speaks, "you": *number == member.number() })
+            }).collect();
+            json!({ "news": "roster", "epoch": epoch, "members": members })
+        }
+        News::Granted { speak } => json!({ "news": "granted", "speak": speak }),
+        News::Muted { muted } => json!({ "news": "muted", "muted": muted }),
+        News::Waiting { member, name } => json!({ "news": "waiting", "member": member, "name": name }),
+        News::Hand { member, raised } => json!({ "news": "hand", "member": member, "raised": raised }),
+        News::Left { member } => json!({ "news": "left", "member": member }),
+        News::Talking { member, talking } => json!({ "news": "talking", "member": member, "talking": talking }),
+        News::Late { tick } => json!({ "news": "late", "tick": tick }),
+        News::Closing { seconds } => json!({ "news": "closing", "seconds": seconds }),
+        News::Over { code, reason } => {
+            json!({ "news": "over", "code": code.map(|code| code.to_string()), "reason": reason })
+        }
+        News::Alarm(alarm) => json!({ "news": "alarm", "alarm": reason(alarm) }),
+        _ => json!({ "news": "other" }),
+    }
+}
+
+fn sentence(member: &LiveMember, news: &News) -> String {
+    let named = |number: u16| match member.roster().and_then(|members| members.get(&number)) {
+        Some(listed) if !listed.name.is_empty() => format!("{} ({number})", listed.name),
+        _ => format!("member {number}"),
+    };
+    match news {
+        News::Admitted => "the host has let you in".to_owned(),
+        News::Roster { .. } => {
+            let count = member.roster().map_or(0, std::collections::BTreeMap::len);
+            format!("{count} in the call")
+        }
+        News::Granted { speak: true } => "you may speak".to_owned(),
+        News::Granted { speak: false } => "you are listening only".to_owned(),
+        News::Muted { muted: true } => "the host has muted you".to_owned(),
+        News::Muted { muted: false } => "you are no longer muted".to_owned(),
+        News::Waiting { member, name } => format!("{name} (member {member}) waits in the lobby"),
+        News::Hand { member, raised: true } => format!("{} wants to speak", named(*member)),
+        News::Hand { member, raised: false } => format!("{} has put the hand down", named(*member)),
+        News::Left { member } => format!("{} is gone", named(*member)),
+        News::Closing { seconds } => format!("the server ends the call in {seconds} s"),
+        News::Alarm(alarm) => format!("ALARM: {}", reason(alarm)),
+        _ => String::new(),
+    }
+}
+
+fn reason(alarm: &Alarm) -> String {
+    match alarm {
+        Alarm::Sum(error) => format!("a sum was refused: {error}"),
+        Alarm::Roster(error) => format!("a list of members was refused: {error}"),
+        Alarm::Omitted { tick } => format!("the server left your packet of tick {tick} out"),
+        Alarm::Histories { member, window } => {
+            format!("member {member} was told another list of speakers than you, in the five seconds number {window}")
+        }
+        _ => "the server sent something that is not of this protocol".to_owned(),
+    }
+}

@@ -1,0 +1,218 @@
+//! The command line of devices, key holders, and whoever serves their frames.
+
+use crate::args::parse_bytes;
+use crate::cmd::infer::ReachArguments;
+use clap::{Args, Subcommand};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use tobari_server::MqttBroker;
+
+/// What to do with devices and their readings.
+#[derive(Subcommand)]
+pub(crate) enum SenseVerb {
+    /// Key holder: make a folder with the key of a new fleet.
+    Keygen(KeygenArguments),
+    /// Key holder: take devices in, give them new keys, and leave them out.
+    Provision(ProvisionArguments),
+    /// Key holder: have a server remove what it stored of devices.
+    Forget(ForgetArguments),
+    /// Device: agree with a key holder on a secret (ML-KEM), or take a token up.
+    Enrol(EnrolArguments),
+    /// Device: seal readings, into a file or for a server.
+    Encrypt(Box<EncryptArguments>),
+    /// Key holder: register a question, list questions, or take one back.
+    Query(QueryArguments),
+    /// Key holder: have a server compute what is registered, open each result once, and show analysts what may be released.
+    Keyholder(Box<KeyholderArguments>),
+}
+
+/// `tobari sense keygen`
+#[derive(Args)]
+pub(crate) struct KeygenArguments {
+    /// What readings mean (TOML): profile, samples of a frame, channels, products.
+    #[arg(long, value_name = "TOML")]
+    pub(crate) schema: PathBuf,
+    /// The folder to make. All that is secret in it has mode 0600.
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) output: PathBuf,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari sense provision`
+#[derive(Args)]
+pub(crate) struct ProvisionArguments {
+    /// The key holder's folder (`tobari sense keygen`).
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+    /// Names of devices; none with --list.
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// Whose devices they are.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
+    pub(crate) tenant: String,
+    /// Where the devices' files go, NAME.device and its counter: each is a secret of its device.
+    #[arg(short, long, value_name = "DIR", conflicts_with_all = ["token", "request"])]
+    pub(crate) output: Option<PathBuf>,
+    /// Print each device's token instead, one line of capital letters and digits that a QR code holds.
+    #[arg(long, conflicts_with = "request")]
+    pub(crate) token: bool,
+    /// Take in the one device whose request this is (`tobari sense enrol`).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) request: Option<PathBuf>,
+    /// Only a request with this fingerprint, which the device shows.
+    #[arg(long, requires = "request", value_name = "HEX")]
+    pub(crate) fingerprint: Option<String>,
+    /// Give devices of these names new keys: nothing more is taken under the old ones, and what came counts.
+    #[arg(long, conflicts_with = "revoke")]
+    pub(crate) rotate: bool,
+    /// Leave devices out: nothing more is taken of them, and what came counts no more.
+    #[arg(long, conflicts_with_all = ["token", "request", "output"])]
+    pub(crate) revoke: bool,
+    /// List the devices.
+    #[arg(long, conflicts_with_all = ["names", "rotate", "revoke"])]
+    pub(crate) list: bool,
+    /// JSON on standard output, one object a device.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari sense forget`
+#[derive(Args)]
+pub(crate) struct ForgetArguments {
+    /// The key holder's folder.
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+    /// Names of devices: frames under all keys that they had are removed.
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
+    /// One JSON object a device on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari sense enrol`
+#[derive(Args)]
+pub(crate) struct EnrolArguments {
+    /// The fleet's card: fleet.json of the key holder's folder.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fleet: PathBuf,
+    /// The number under which the device will send: below 2^24, and its own.
+    #[arg(long, required_unless_present = "token", conflicts_with = "token", value_name = "N")]
+    pub(crate) number: Option<u32>,
+    /// A token that the key holder printed (`tobari sense provision --token`), instead of an agreement; `-` is standard input.
+    #[arg(long, conflicts_with = "request", value_name = "FILE")]
+    pub(crate) token: Option<PathBuf>,
+    /// The device's file to write; its counter goes to the same name with `.counter` added.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// The request to write, for `tobari sense provision --request`.
+    #[arg(long, required_unless_present = "token", value_name = "FILE")]
+    pub(crate) request: Option<PathBuf>,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari sense encrypt`
+#[derive(Args)]
+pub(crate) struct EncryptArguments {
+    /// Readings: lines of numbers, one for each channel, with commas between; a first line of channels' names may say in which order. `-` is standard input.
+    #[arg(default_value = "-", value_name = "CSV")]
+    pub(crate) readings: PathBuf,
+    /// The device's file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) device: PathBuf,
+    /// The fleet's card: fleet.json of the key holder's folder.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fleet: PathBuf,
+    /// Where frames go, one after another; `-` is standard output. With --server or --mqtt not needed.
+    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["server", "mqtt"])]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
+    /// Publish frames at this broker (MQTT 5), as mqtt://host:1883. The connection is not encrypted.
+    #[arg(long, conflicts_with = "server", value_name = "URL")]
+    pub(crate) mqtt: Option<MqttBroker>,
+    /// A file with a user's name and a password for the broker, with a colon between.
+    #[arg(long, requires = "mqtt", value_name = "FILE")]
+    pub(crate) mqtt_login: Option<PathBuf>,
+    /// Frames that are sent at once, or published in one message.
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2048))]
+    pub(crate) batch: u32,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari sense query`
+#[derive(Args)]
+pub(crate) struct QueryArguments {
+    /// The key holder's folder.
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+    /// A question to register (TOML). Refused if a sum might overflow with all devices at full scale.
+    #[arg(value_name = "TOML")]
+    pub(crate) question: Option<PathBuf>,
+    /// Only check it.
+    #[arg(long, requires = "question")]
+    pub(crate) check: bool,
+    /// Take the question of this name back.
+    #[arg(long, conflicts_with = "question", value_name = "NAME")]
+    pub(crate) remove: Option<String>,
+    /// JSON on standard output, one object a question.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari sense keyholder`
+#[derive(Args)]
+pub(crate) struct KeyholderArguments {
+    /// The key holder's folder.
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
+    /// Where analysts find figures: /releases and /metrics.
+    #[arg(long, default_value = "127.0.0.1:7620")]
+    pub(crate) addr: SocketAddr,
+    /// Which analysts may look, a line for each with a name and the hash of a token (`tobari search token`). Without it, whoever is on this machine.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) analysts: Option<PathBuf>,
+    /// Seconds between looks at the server.
+    #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) every: u32,
+    /// Look once, release what there is, and end; analysts are not served.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// One JSON object a release on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Stop when standard input ends: for a key holder started by another program.
+    #[arg(long, hide = true)]
+    pub(crate) until_stdin_closes: bool,
+}
+
+/// Devices' frames to serve.
+#[derive(Args)]
+#[command(next_help_heading = "Devices")]
+pub(crate) struct ServeSenseArguments {
+    /// Take devices' frames and compute key holders' questions; everything is kept in this folder. With --tokens, key holders need one.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) sense: Option<PathBuf>,
+    /// Days that frames are kept. [default: for ever]
+    #[arg(long, requires = "sense", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) sense_days: Option<u32>,
+    /// Take frames that devices publish at a broker, too (MQTT 5, topics tobari/FLEET/…), as mqtt://host:1883. The connection is not encrypted.
+    #[arg(long, requires = "sense", value_name = "URL")]
+    pub(crate) sense_mqtt: Option<MqttBroker>,
+    /// A file with a user's name and a password for the broker, with a colon between.
+    #[arg(long, requires = "sense_mqtt", value_name = "FILE")]
+    pub(crate) sense_mqtt_login: Option<PathBuf>,
+    /// Bytes of a batch of frames at most. [default: 4MiB]
+    #[arg(long, requires = "sense", value_parser = parse_bytes, value_name = "BYTES")]
+    pub(crate) sense_batch: Option<u64>,
+}

@@ -1,0 +1,32 @@
+//! `tobari sense`: devices seal readings, a server computes with them blindly, a key holder opens what may be released.
+
+mod arguments;
+mod devices;
+mod encrypt;
+mod folder;
+mod keyholder;
+mod publish;
+mod questions;
+mod remote;
+
+pub(crate) use arguments::{SenseVerb, ServeSenseArguments};
+pub(crate) use folder::{KeyFolder, login};
+pub(crate) use publish::publish;
+pub(crate) use remote::CloudConnection;
+
+use crate::output::Failure;
+use std::process::ExitCode;
+
+/// Does it.
+pub(crate) fn run(verb: &SenseVerb) -> Result<ExitCode, Failure> {
+    match verb {
+        SenseVerb::Keygen(arguments) => devices::keygen(arguments)?,
+        SenseVerb::Provision(arguments) => devices::provision(arguments)?,
+        SenseVerb::Forget(arguments) => devices::forget(arguments)?,
+        SenseVerb::Enrol(arguments) => devices::enrol(arguments)?,
+        SenseVerb::Encrypt(arguments) => encrypt::run(arguments)?,
+        SenseVerb::Query(arguments) => questions::run(arguments)?,
+        SenseVerb::Keyholder(arguments) => return keyholder::run(arguments),
+    }
+    Ok(ExitCode::SUCCESS)
+}

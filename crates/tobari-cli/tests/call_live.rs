@@ -1,0 +1,135 @@
+//! `tobari call link`, `join` and `open`: a call of three over a server of its own, recorded and opened.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use support::{Server, noise, record, stderr, tobari};
+use tempfile::tempdir;
+
+/// The links of a new room on this server: the members' and the host's.
+fn link(server: &Server, args: &[&str]) -> (String, Option<String>) {
+    let mut all = vec!["call", "link", &server.url, "--json"];
+    all.extend(args);
+    let made = tobari(&all);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let line: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
+    (line["link"].as_str().unwrap().to_owned(), line["host_link"].as_str().map(str::to_owned))
+}
+
+fn join(link: &str, args: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
+    // the link is not in the list of processes
+    command.args(["call", "join"]).args(args).env("TOBARI_CALL_LINK", link);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn done(child: Child) -> Output {
+    child.wait_with_output().unwrap()
+}
+
+fn samples(path: &Path) -> Vec<i16> {
+    tobari_host::wav::read_speech(path).unwrap()
+}
+
+/// Are parts of `spoken` heard as they were spoken? On a busy machine a tick may be lost here and there, but not everywhere.
+fn is_heard(spoken: &[i16], heard: &[i16]) -> bool {
+    let parts = spoken.chunks_exact(spoken.len() / 12).map(|part| &part[..400]);
+    parts.filter(|part| heard.windows(part.len()).any(|window| window == *part)).count() >= 2
+}
+
+#[test]
+fn three_recordings_are_heard_by_the_others_and_the_recorded_sums_open_with_the_link_only() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let server = Server::start(&[]);
+    let (link_text, none) = link(&server, &["--speakers", "8"]);
+    assert!(none.is_none());
+    // one speaks, the second is silent, the third only listens: what is heard is the first, exactly, but for the limiter
+    let speech: Vec<i16> = noise(3, 16_000 * 4).iter().map(|sample| sample / 4).collect();
+    record(folder.path(), "speech.wav", &speech);
+    record(folder.path(), "silence.wav", &vec![0; 16_000 * 6]);
+    let listening =
+        join(&link_text, &["--seconds", "8", "--out", &at("heard.wav"), "--record", &at("call.rec"), "--name", "ear"]);
+    let silent = join(&link_text, &["--in", &at("silence.wav"), "--unlevelled", "--out", &at("second.wav"), "--json"]);
+    let speaking =
+        join(&link_text, &["--in", &at("speech.wav"), "--unlevelled", "--out", &at("own.wav"), "--name", "speaker"]);
+    let speaking = done(speaking);
+    assert!(speaking.status.success(), "{}", stderr(&speaking));
+    let silent = done(silent);
+    assert!(silent.status.success(), "{}", stderr(&silent));
+    let told = String::from_utf8(silent.stdout).unwrap();
+    assert!(told.contains("\"name\":\"speaker\"") && told.contains("\"alarms\":0"), "{told}");
+    let listening = done(listening);
+    assert!(listening.status.success(), "{}", stderr(&listening));
+    assert!(is_heard(&speech, &samples(Path::new(&at("heard.wav")))), "the listener hears the speaker");
+    assert!(is_heard(&speech, &samples(Path::new(&at("second.wav")))), "the second hears the speaker");
+    let own = samples(Path::new(&at("own.wav")));
+    assert!(own.iter().all(|sample| *sample == 0), "the speaker does not hear itself");
+
+    let bytes = std::fs::read(at("call.rec")).unwrap();
+    assert!(!bytes.windows(5).any(|window| window == b"speak"), "no name in the recording");
+    let opened = tobari(&["call", "open", &at("call.rec"), "--link", &link_text, "-o", &at("opened.wav"), "--json"]);
+    assert!(opened.status.success(), "{}", stderr(&opened));
+    let line: serde_json::Value = serde_json::from_slice(&opened.stdout).unwrap();
+    assert_eq!((&line["refused"], &line["speakers"]), (&0.into(), &2.into()));
+    assert!(is_heard(&speech, &samples(Path::new(&at("opened.wav")))));
+    let (other, _) = link(&server, &["--speakers", "8"]);
+    let refused = tobari(&["call", "open", &at("call.rec"), "--link", &other, "-o", &at("no.wav")]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("is it the link of this call?"), "{}", stderr(&refused));
+    assert!(!Path::new(&at("no.wav")).exists());
+}
+
+#[test]
+fn bots_speak_and_hear_raw_samples_on_standard_input_and_output() {
+    let server = Server::start(&[]);
+    let (link, _) = link(&server, &["--speakers", "4"]);
+    let mut ear = join(&link, &["--out", "-", "--seconds", "6"]);
+    let mut mouth = join(&link, &["--in", "-", "--unlevelled"]);
+    let speech: Vec<i16> = noise(5, 16_000 * 3).iter().map(|sample| sample / 3).collect();
+    let bytes: Vec<u8> = speech.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+    let mut input = mouth.stdin.take().unwrap();
+    let speaking = std::thread::spawn(move || input.write_all(&bytes));
+    let mut heard = Vec::new();
+    ear.stdout.take().unwrap().read_to_end(&mut heard).unwrap();
+    speaking.join().unwrap().unwrap();
+    let heard: Vec<i16> = heard.as_chunks().0.iter().map(|bytes| i16::from_le_bytes(*bytes)).collect();
+    let (mouth, ear) = (done(mouth), done(ear));
+    assert!(mouth.status.success() && ear.status.success(), "{} {}", stderr(&mouth), stderr(&ear));
+    assert!(is_heard(&speech, &heard), "{} samples were heard, not these", heard.len());
+}
+
+#[test]
+fn in_a_room_with_a_lobby_the_hosts_link_opens_the_door() {
+    let folder = tempdir().unwrap();
+    record(folder.path(), "short.wav", &vec![0; 16_000]);
+    let server = Server::start(&[]);
+    let (members, host) = link(&server, &["--lobby"]);
+    let host = join(&host.unwrap(), &["--admit-all", "--seconds", "6", "--json"]);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let guest =
+        join(&members, &["--in", folder.path().join("short.wav").to_str().unwrap(), "--name", "guest", "--json"]);
+    let (guest, host) = (done(guest), done(host));
+    assert!(guest.status.success() && host.status.success(), "{} {}", stderr(&guest), stderr(&host));
+    let (guest, host) = (String::from_utf8(guest.stdout).unwrap(), String::from_utf8(host.stdout).unwrap());
+    assert!(guest.contains("\"news\":\"lobby\"") && guest.contains("\"news\":\"admitted\""), "{guest}");
+    assert!(host.contains("\"name\":\"guest\"") && host.contains("\"news\":\"waiting\""), "{host}");
+}
+
+#[test]
+fn links_that_are_none_are_wrong_calls_and_are_not_repeated() {
+    for bad in ["http://host/call/room", "http://host/call/room#AAAAsecret", "secret", "http://host/call/a b#AA"] {
+        let refused = tobari(&["call", "join", bad, "--seconds", "1"]);
+        assert_eq!(refused.status.code(), Some(2), "{bad}");
+        assert!(
+            !stderr(&refused).contains("secret\n") && stderr(&refused).contains("link of a call"),
+            "{}",
+            stderr(&refused)
+        );
+    }
+    assert_eq!(tobari(&["call", "link", "ftp://host"]).status.code(), Some(2));
+}

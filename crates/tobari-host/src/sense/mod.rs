@@ -1,0 +1,7 @@
+//! What devices and servers of the job `sense` keep: a device's counter, and a server's frames.
+
+mod counter;
+mod store;
+
+pub use counter::{CounterFile, CounterFileError};
+pub use store::{Appended, DeviceState, FrameStore, RECORD_BYTES, StoreError};

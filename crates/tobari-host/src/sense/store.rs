@@ -1,0 +1,370 @@
+//! Frames as they came, on the disk (redb).
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `records` | number of a record | frames, one after another: [`RECORD_BYTES`] at most |
+//! | `times` | when it was stored, in milliseconds since 1970; number | how many frames |
+//! | `devices` | device number | which of its counters came |
+//! | `done` | name of a question, and when a window began | whether its result was fetched |
+//!
+//! **Frames are stored small and as they came**: 553 or 840 bytes, where a ciphertext of the homomorphic scheme takes half a megabyte and more; they are converted when a question asks for them. One transaction has all frames of a group and what their devices' windows are after them, and is on the disk before
+//! [`FrameStore::append`] returns: a crash at any moment loses none that was acknowledged, and none is there twice. Times never go back, so that a window of time that has ended gets no frame any more.
+
+use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes of a record at most.
+pub const RECORD_BYTES: usize = 63 << 10;
+/// Memory of the database for pages.
+const CACHE_BYTES: usize = 64 << 20;
+/// Records that are removed in one transaction.
+const REMOVED_AT_ONCE: usize = 4096;
+
+const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
+const TIMES: TableDefinition<'_, (u64, u64), u32> = TableDefinition::new("times");
+const DEVICES: TableDefinition<'_, u32, [u8; 16]> = TableDefinition::new("devices");
+const DONE: TableDefinition<'_, (&str, u64), ()> = TableDefinition::new("done");
+
+/// Why frames cannot be stored or read.
+#[derive(Debug, thiserror::Error)]
+#[error("the store of frames: {0}")]
+pub struct StoreError(Box<redb::Error>);
+
+impl<E: Into<redb::Error>> From<E> for StoreError {
+    fn from(error: E) -> Self {
+        Self(Box::new(error.into()))
+    }
+}
+
+/// A device's number, and which of its counters came.
+pub type DeviceState = (u32, [u8; 16]);
+
+/// What was stored last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    time_ms: u64,
+    record: u64,
+}
+
+/// What an append did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// When it is said to have been.
+    pub time_ms: u64,
+    /// In how many records.
+    pub records: u64,
+}
+
+/// Frames of one fleet.
+pub struct FrameStore {
+    database: Database,
+    last: Mutex<Last>,
+}
+
+impl FrameStore {
+    /// Opens a file, or makes it. No other process may have it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let database = Database::builder().set_cache_size(CACHE_BYTES).create(path)?;
+        let writing = database.begin_write()?;
+        let last = {
+            // makes the tables that are not there
+            let (_records, _devices, _done) =
+                (writing.open_table(RECORDS)?, writing.open_table(DEVICES)?, writing.open_table(DONE)?);
+            let times = writing.open_table(TIMES)?;
+            let last = times.last()?.map(|(key, _)| key.value());
+            last.map_or_else(Last::default, |(time_ms, record)| Last { time_ms, record: record + 1 })
+        };
+        writing.commit()?;
+        Ok(Self { database, last: Mutex::new(last) })
+    }
+
+    /// Stores frames, each of so many bytes and one after another, and the states of their devices. It returns when they are on the disk, all of them; after an error none is.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn append(
+        &self,
+        now_ms: u64,
+        frame_bytes: usize,
+        frames: &[u8],
+        states: &[DeviceState],
+    ) -> Result<Appended, StoreError> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let time_ms = now_ms.max(last.time_ms);
+        let each = (RECORD_BYTES / frame_bytes.max(1)).max(1) * frame_bytes.max(1);
+        let writing = self.database.begin_write()?;
+        let mut record = last.record;
+        {
+            let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
+            for bytes in frames.chunks(each) {
+                records.insert(record, bytes)?;
+                times.insert((time_ms, record), (bytes.len() / frame_bytes.max(1)) as u32)?;
+                record += 1;
+            }
+            let mut devices = writing.open_table(DEVICES)?;
+            for (number, state) in states {
+                devices.insert(number, state)?;
+            }
+        }
+        writing.commit()?;
+        let records = record - last.record;
+        *last = Last { time_ms, record };
+        Ok(Appended { time_ms, records })
+    }
+
+    /// Which counters of which device came.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn devices(&self) -> Result<Vec<DeviceState>, StoreError> {
+        let devices = self.database.begin_read()?.open_table(DEVICES)?;
+        let mut all = Vec::new();
+        for entry in devices.iter()? {
+            let (number, state) = entry?;
+            all.push((number.value(), state.value()));
+        }
+        Ok(all)
+    }
+
+    /// Every record of a stretch of time, in the order in which they came.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn window(&self, from_ms: u64, to_ms: u64, mut take: impl FnMut(&[u8])) -> Result<(), StoreError> {
+        let reading = self.database.begin_read()?;
+        let (times, records) = (reading.open_table(TIMES)?, reading.open_table(RECORDS)?);
+        for entry in times.range((from_ms, 0)..(to_ms, 0))? {
+            let (_, record) = entry?.0.value();
+            if let Some(bytes) = records.get(record)? {
+                take(bytes.value());
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest records, the newest first, until there were so many bytes.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn newest(&self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<(), StoreError> {
+        let records = self.database.begin_read()?.open_table(RECORDS)?;
+        let mut read = 0;
+        for entry in records.iter()?.rev() {
+            let record = entry?.1;
+            take(record.value());
+            read += record.value().len() as u64;
+            if read >= bytes {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// When records of a stretch of time came, ascending, each time once; so many at most.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn times(&self, from_ms: u64, to_ms: u64, most: usize) -> Result<Vec<u64>, StoreError> {
+        let times = self.database.begin_read()?.open_table(TIMES)?;
+        let mut all: Vec<u64> = Vec::new();
+        for entry in times.range((from_ms, 0)..(to_ms, 0))? {
+            let (time, _) = entry?.0.value();
+            if all.last() != Some(&time) {
+                if all.len() >= most {
+                    break;
+                }
+                all.push(time);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The first time from this one on at which a record came.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn first_from(&self, from_ms: u64) -> Result<Option<u64>, StoreError> {
+        Ok(self.times(from_ms, u64::MAX, 1)?.first().copied())
+    }
+
+    /// How many frames there are.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn frames(&self) -> Result<u64, StoreError> {
+        let times = self.database.begin_read()?.open_table(TIMES)?;
+        let mut frames = 0;
+        for entry in times.iter()? {
+            frames += u64::from(entry?.1.value());
+        }
+        Ok(frames)
+    }
+
+    /// How many records there are.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn records(&self) -> Result<u64, StoreError> {
+        Ok(self.database.begin_read()?.open_table(RECORDS)?.len()?)
+    }
+
+    /// Removes what came before a time; counters stay known. Answers how many frames that were.
+    ///
+    /// # Errors
+    /// [`StoreError`]: what was removed so far is gone.
+    pub fn remove_before(&self, before_ms: u64) -> Result<u64, StoreError> {
+        let mut removed = 0;
+        loop {
+            let writing = self.database.begin_write()?;
+            let mut gone = Vec::new();
+            {
+                let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
+                for entry in times.range((0, 0)..(before_ms, 0))?.take(REMOVED_AT_ONCE) {
+                    let (key, frames) = entry?;
+                    gone.push((key.value(), frames.value()));
+                }
+                for (key, _) in &gone {
+                    times.remove(key)?;
+                    records.remove(key.1)?;
+                }
+            }
+            writing.commit()?;
+            removed += gone.iter().map(|(_, frames)| u64::from(*frames)).sum::<u64>();
+            if gone.len() < REMOVED_AT_ONCE {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// Removes frames that are asked for, each of so many bytes; their devices' counters stay known. Answers how many.
+    ///
+    /// # Errors
+    /// [`StoreError`]: after one nothing is removed.
+    pub fn remove_frames(&self, frame_bytes: usize, mut gone: impl FnMut(&[u8]) -> bool) -> Result<u64, StoreError> {
+        let writing = self.database.begin_write()?;
+        let mut removed = 0;
+        {
+            let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
+            let mut changed = Vec::new();
+            for entry in times.iter()? {
+                let key = entry?.0.value();
+                let Some(bytes) = records.get(key.1)? else { continue };
+                let frames = bytes.value().chunks(frame_bytes.max(1));
+                let kept: Vec<u8> = frames.filter(|frame| !gone(frame)).flatten().copied().collect();
+                if kept.len() < bytes.value().len() {
+                    removed += ((bytes.value().len() - kept.len()) / frame_bytes.max(1)) as u64;
+                    changed.push((key, kept));
+                }
+            }
+            for (key, kept) in changed {
+                if kept.is_empty() {
+                    times.remove(key)?;
+                    records.remove(key.1)?;
+                } else {
+                    times.insert(key, (kept.len() / frame_bytes.max(1)) as u32)?;
+                    records.insert(key.1, &kept[..])?;
+                }
+            }
+        }
+        writing.commit()?;
+        Ok(removed)
+    }
+
+    /// Notes that a result was fetched.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn note_done(&self, question: &str, start_ms: u64) -> Result<(), StoreError> {
+        let writing = self.database.begin_write()?;
+        writing.open_table(DONE)?.insert((question, start_ms), ())?;
+        writing.commit()?;
+        Ok(())
+    }
+
+    /// When the windows of a question began whose results were fetched.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn done(&self, question: &str) -> Result<Vec<u64>, StoreError> {
+        let done = self.database.begin_read()?.open_table(DONE)?;
+        let mut all = Vec::new();
+        for entry in done.range((question, 0)..=(question, u64::MAX))? {
+            all.push(entry?.0.value().1);
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    const FRAME: usize = 840;
+
+    fn frames(first: u8, count: usize) -> Vec<u8> {
+        (0..count).flat_map(|i| [first.wrapping_add(i as u8); FRAME]).collect()
+    }
+
+    fn stored(store: &FrameStore, from: u64, to: u64) -> Vec<u8> {
+        let mut all = Vec::new();
+        store.window(from, to, |bytes| all.extend_from_slice(bytes)).unwrap();
+        all
+    }
+
+    #[test]
+    fn frames_come_back_in_their_order_by_the_time_at_which_they_came() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("frames.redb");
+        let store = FrameStore::open(&path).unwrap();
+        let many = frames(0, 200);
+        let first = store.append(1000, FRAME, &many, &[(7, [1; 16]), (9, [2; 16])]).unwrap();
+        assert_eq!(first, Appended { time_ms: 1000, records: 200u64.div_ceil((RECORD_BYTES / FRAME) as u64) });
+        store.append(2000, FRAME, &frames(50, 3), &[(7, [3; 16])]).unwrap();
+        // clocks go back, times do not
+        assert_eq!(store.append(1500, FRAME, &frames(60, 1), &[]).unwrap().time_ms, 2000);
+        assert!(stored(&store, 0, 2000) == many);
+        assert!(stored(&store, 2000, 2001) == [frames(50, 3), frames(60, 1)].concat());
+        assert_eq!((store.times(0, 9000, 9).unwrap(), store.first_from(1001).unwrap()), (vec![1000, 2000], Some(2000)));
+        drop(store);
+        let store = FrameStore::open(&path).unwrap();
+        assert_eq!((store.frames().unwrap(), store.devices().unwrap()), (204, vec![(7, [3; 16]), (9, [2; 16])]));
+        assert_eq!(store.append(10, FRAME, &frames(1, 1), &[]).unwrap().time_ms, 2000, "after a start, too");
+        let mut newest = Vec::new();
+        store.newest(1, |bytes| newest.extend_from_slice(bytes)).unwrap();
+        assert_eq!(newest, frames(1, 1));
+    }
+
+    #[test]
+    fn what_is_removed_is_gone_and_counters_stay_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FrameStore::open(&folder.path().join("frames.redb")).unwrap();
+        for time in 1..=5 {
+            store.append(time * 10, FRAME, &frames(time as u8, 2), &[(time as u32, [time as u8; 16])]).unwrap();
+        }
+        assert_eq!(store.remove_before(30).unwrap(), 4);
+        assert!(stored(&store, 0, 1000) == [frames(3, 2), frames(4, 2), frames(5, 2)].concat());
+        assert_eq!(store.remove_frames(FRAME, |frame| frame[0] == 4 || frame[0] == 6).unwrap(), 3);
+        assert!(stored(&store, 0, 1000) == [frames(3, 1), frames(5, 1), frames(5, 1)].concat());
+        assert_eq!((store.frames().unwrap(), store.devices().unwrap().len()), (3, 5));
+    }
+
+    #[test]
+    fn fetched_results_stay_fetched() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("frames.redb");
+        let store = FrameStore::open(&path).unwrap();
+        for (question, start) in [("a", 5), ("b", 1), ("a", 2), ("a", 5), ("aa", 3)] {
+            store.note_done(question, start).unwrap();
+        }
+        drop(store);
+        let store = FrameStore::open(&path).unwrap();
+        assert_eq!((store.done("a").unwrap(), store.done("c").unwrap()), (vec![2, 5], vec![]));
+        assert!(FrameStore::open(&path).is_err(), "one process at a time");
+    }
+}

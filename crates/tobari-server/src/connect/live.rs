@@ -1,0 +1,130 @@
+//! A connection to a live room: [`tobari_apps::call::live`] makes and reads what goes over it.
+
+use axum::body::Bytes;
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use tobari_apps::call::{
+    live::{
+        MAX_ROSTER_BYTES, Outgoing,
+        messages::{ClientMessage, Join, ServerMessage, Welcome},
+    },
+    messages::RoomName,
+};
+use tokio::time::timeout;
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{Message, protocol::WebSocketConfig},
+};
+
+use super::{CONNECT_TIMEOUT, ClientTls, ConnectError, SILENCE, Target, Transport};
+
+/// The longest message from the server: a roster.
+const MAX_BYTES: usize = MAX_ROSTER_BYTES + 1024;
+
+/// The sending half.
+pub struct LiveOutbound {
+    sink: SplitSink<WebSocketStream<Box<dyn Transport>>, Message>,
+}
+
+/// The receiving half. It must be read from for pings to be answered.
+pub struct LiveInbound {
+    stream: SplitStream<WebSocketStream<Box<dyn Transport>>>,
+}
+
+/// What the server of a live room sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LiveIncoming {
+    /// A sum, a roster or a note.
+    Binary(Bytes),
+    /// A control message.
+    Message(ServerMessage),
+}
+
+/// Connects to the server at `url` and joins a live room.
+///
+/// # Errors
+/// [`ConnectError`] if the server cannot be reached or trusted, or does not let the member in.
+pub async fn connect_live(
+    url: &str,
+    room: &RoomName,
+    join: &Join,
+    tls: &ClientTls,
+) -> Result<(Welcome, LiveOutbound, LiveInbound), ConnectError> {
+    let waited = CONNECT_TIMEOUT;
+    let target = Target::trusting(url, tls)?;
+    timeout(waited, join_room(&target, room, join, tls))
+        .await
+        .map_err(|_| ConnectError::Timeout { what: "welcome", waited })?
+}
+
+async fn join_room(
+    target: &Target,
+    room: &RoomName,
+    join: &Join,
+    tls: &ClientTls,
+) -> Result<(Welcome, LiveOutbound, LiveInbound), ConnectError> {
+    let transport = target.open(tls).await?;
+    let request = format!("ws://{}{}/call/v2/{room}", target.authority, target.path);
+    let config = WebSocketConfig::default().max_message_size(Some(MAX_BYTES)).max_frame_size(Some(MAX_BYTES));
+    let (socket, _) = client_async_with_config(request, transport, Some(config)).await?;
+    let (sink, stream) = socket.split();
+    let (mut outbound, mut inbound) = (LiveOutbound { sink }, LiveInbound { stream });
+    outbound.say(Outgoing::Text(ClientMessage::Join(join.clone()).to_text())).await?;
+    match inbound.receive().await? {
+        LiveIncoming::Message(ServerMessage::Welcome(welcome)) => Ok((welcome, outbound, inbound)),
+        LiveIncoming::Message(ServerMessage::Refused { code, reason }) => Err(ConnectError::Refused { code, reason }),
+        LiveIncoming::Message(_) | LiveIncoming::Binary(_) => Err(ConnectError::Unexpected),
+    }
+}
+
+impl LiveOutbound {
+    /// Sends a packet, and waits until the system has taken it.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the connection is gone; [`LiveInbound::receive`] may say why.
+    pub async fn send_packet(&mut self, packet: Vec<u8>) -> Result<(), ConnectError> {
+        self.sink.send(Message::binary(packet)).await.map_err(ConnectError::from)
+    }
+
+    /// Sends what a member has to say besides packets.
+    ///
+    /// # Errors
+    /// As [`LiveOutbound::send_packet`].
+    pub async fn say(&mut self, out: Outgoing) -> Result<(), ConnectError> {
+        let message = match out {
+            Outgoing::Text(text) => Message::text(text),
+            Outgoing::Binary(bytes) => Message::binary(bytes),
+        };
+        self.sink.send(message).await.map_err(ConnectError::from)
+    }
+
+    /// Leaves the room.
+    ///
+    /// # Errors
+    /// As [`LiveOutbound::send_packet`].
+    pub async fn close(&mut self) -> Result<(), ConnectError> {
+        self.sink.close().await.map_err(ConnectError::from)
+    }
+}
+
+impl LiveInbound {
+    /// Waits for what comes next.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the connection is gone, the server is silent, or what came is not of this protocol. Whoever is put out or refused
+    /// gets the server's message first.
+    pub async fn receive(&mut self) -> Result<LiveIncoming, ConnectError> {
+        loop {
+            let silent = |_| ConnectError::Timeout { what: "sign of life", waited: SILENCE };
+            match timeout(SILENCE, self.stream.next()).await.map_err(silent)? {
+                Some(Ok(Message::Binary(bytes))) => return Ok(LiveIncoming::Binary(bytes)),
+                Some(Ok(Message::Text(text))) => return Ok(LiveIncoming::Message(ServerMessage::parse(&text)?)),
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(Message::Close(_))) | None => return Err(ConnectError::Closed),
+                Some(Err(error)) => return Err(error.into()),
+            }
+        }
+    }
+}

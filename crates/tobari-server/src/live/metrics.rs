@@ -1,0 +1,58 @@
+//! Counters of live rooms, without any name, address or number of a room or member.
+
+use std::{
+    fmt::Write,
+    sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+};
+
+/// All rooms of the server together.
+#[derive(Default)]
+pub(super) struct Metrics {
+    pub(super) rooms: AtomicI64,
+    pub(super) members: AtomicI64,
+    pub(super) joins: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) removed: AtomicU64,
+    pub(super) ticks: AtomicU64,
+    pub(super) packets: AtomicU64,
+    pub(super) late: AtomicU64,
+    pub(super) received_bytes: AtomicU64,
+    pub(super) sent_bytes: AtomicU64,
+    pub(super) missed: AtomicU64,
+    /// Milliseconds by which ticks closed later than they should, all together.
+    pub(super) tick_delay_ms: AtomicU64,
+}
+
+impl Metrics {
+    /// In the format that Prometheus reads.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let gauges = [("rooms", &self.rooms, "live rooms"), ("members", &self.members, "members of live rooms")];
+        for (name, value, help) in gauges {
+            line(&mut text, name, "gauge", help, value.load(Relaxed));
+        }
+        for (name, value, help) in [
+            ("joins_total", &self.joins, "members let in"),
+            ("refusals_total", &self.refused, "joins refused"),
+            ("removals_total", &self.removed, "members put out"),
+            ("ticks_total", &self.ticks, "ticks closed"),
+            ("packets_total", &self.packets, "packets added"),
+            ("late_total", &self.late, "members listed as late, by tick"),
+            ("received_bytes_total", &self.received_bytes, "bytes of packets"),
+            ("sent_bytes_total", &self.sent_bytes, "bytes of sums"),
+            ("missed_total", &self.missed, "sums that a member did not take in time"),
+            ("tick_delay_milliseconds_total", &self.tick_delay_ms, "time by which ticks closed late"),
+        ] {
+            line(&mut text, name, "counter", help, value.load(Relaxed));
+        }
+        text
+    }
+}
+
+fn line(text: &mut String, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
+    // writing to a string does not fail
+    let _ = write!(
+        text,
+        "# HELP tobari_call_{name} {help}\n# TYPE tobari_call_{name} {kind}\ntobari_call_{name} {value}\n"
+    );
+}

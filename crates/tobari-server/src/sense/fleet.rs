@@ -1,0 +1,415 @@
+//! One fleet on the disk: its bundle, objects, orders and frames.
+//!
+//! ```text
+//!   FOLDER/{fleet}/bundle.json        what the key holder gave: MAC keys, seats, names of objects (mode 0600)
+//!   FOLDER/{fleet}/objects/{hash}     secrets under encryption, keys that decrypt nothing
+//!   FOLDER/{fleet}/orders/{id}.json   what is asked
+//!   FOLDER/{fleet}/frames.redb        frames, and which counters came
+//! ```
+
+use super::{
+    SenseError,
+    commit::{self, Batch, Counts},
+    private_folder,
+};
+use crate::search::sha256;
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+};
+use tobari_apps::sense::ProfileName;
+use tobari_apps::sense::bundle::{Bundle, MAX_BUNDLE, MAX_OBJECT};
+use tobari_apps::sense::cloud::{Cloud, CloudError, Frames, Material};
+use tobari_apps::sense::enrol::hex;
+use tobari_apps::sense::ingest::{Gate, IngestCounts};
+use tobari_apps::sense::order::{Order, Seat};
+use tobari_apps::sense::program::Input;
+use tobari_apps::sense::setting::{Setting, key_name};
+use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
+use tobari_core::wire;
+use tobari_device::{DeviceNumber, MacKey, P1, Profile, U25, peek};
+use tobari_host::files::{FileError, read_bounded, write_atomically, write_secret};
+use tobari_host::sense::{FrameStore, StoreError};
+use tokio::sync::{mpsc, oneshot};
+use zeroize::Zeroizing;
+
+/// Bytes of an order at most.
+pub(super) const MAX_ORDER: usize = 1 << 26;
+/// Orders of a fleet at most.
+const MAX_ORDERS: usize = 1024;
+/// Windows that are told at once.
+const MAX_WINDOWS: usize = 1000;
+
+/// What a fleet is once its bundle came.
+pub(super) struct Known {
+    pub(super) bundle: Bundle,
+    /// SHA-256 of the bundle's bytes.
+    pub(super) hash: [u8; 32],
+    pub(super) gate: Gate,
+    seats: Vec<Seat>,
+    writer: mpsc::Sender<Batch>,
+}
+
+/// One fleet.
+pub(super) struct Fleet {
+    folder: PathBuf,
+    known: RwLock<Option<Arc<Known>>>,
+    orders: Mutex<BTreeMap<String, Order>>,
+    store: Arc<FrameStore>,
+    pub(super) counts: Arc<Counts>,
+    /// Tables for questions, made with the first one.
+    cloud: Mutex<Option<Arc<Cloud>>>,
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AnswerError {
+    #[error(transparent)]
+    Cloud(#[from] CloudError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("a fault of the server")]
+    Fault,
+}
+
+impl Fleet {
+    /// Opens a fleet's folder, or makes it.
+    pub(super) fn open(folder: &Path) -> Result<Self, SenseError> {
+        for folder in [folder.to_owned(), folder.join("objects"), folder.join("orders")] {
+            private_folder(&folder).map_err(|error| SenseError::file(&folder, error))?;
+        }
+        let store = Arc::new(FrameStore::open(&folder.join("frames.redb"))?);
+        let counts = Arc::new(Counts::default());
+        counts.lock().stored = store.frames()?;
+        let fleet = Self {
+            folder: folder.to_owned(),
+            known: RwLock::default(),
+            orders: Mutex::default(),
+            store,
+            counts,
+            cloud: Mutex::default(),
+        };
+        let path = folder.join("bundle.json");
+        if path.exists() {
+            let fault = |error: &dyn std::fmt::Display| SenseError::file(&path, error);
+            let bytes = Zeroizing::new(read_bounded(&path, MAX_BUNDLE as u64).map_err(|error| fault(&error))?);
+            let bundle = Bundle::decode(&bytes).map_err(|error| fault(&error))?;
+            fleet.know(bundle, sha256(&bytes))?;
+        }
+        fleet.take_up_orders()?;
+        Ok(fleet)
+    }
+
+    fn take_up_orders(&self) -> Result<(), SenseError> {
+        let folder = self.folder.join("orders");
+        let fault = |error| SenseError::file(&folder, error);
+        for entry in fs::read_dir(&folder).map_err(fault)? {
+            let path = entry.map_err(fault)?.path();
+            let id = path.file_stem().and_then(|stem| stem.to_str()).filter(|id| is_id(id)).map(str::to_owned);
+            let Some(id) = id.filter(|_| path.extension().is_some_and(|extension| extension == "json")) else {
+                continue;
+            };
+            let bytes = read_bounded(&path, MAX_ORDER as u64).map_err(|error| SenseError::file(&path, error))?;
+            let order: Order = serde_json::from_slice(&bytes).map_err(|error| SenseError::file(&path, error))?;
+            order.check().map_err(|error| SenseError::file(&path, error))?;
+            self.orders().insert(id, order);
+        }
+        Ok(())
+    }
+
+    fn orders(&self) -> MutexGuard<'_, BTreeMap<String, Order>> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it is, if its bundle came.
+    pub(super) fn known(&self) -> Option<Arc<Known>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn know(&self, bundle: Bundle, hash: [u8; 32]) -> Result<(), SenseError> {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let writer = match known.as_ref() {
+            Some(known) => known.writer.clone(),
+            None => commit::start(bundle.profile, Arc::clone(&self.store), Arc::clone(&self.counts))?,
+        };
+        let devices = bundle.keys_of_devices();
+        let gate = Gate::new(bundle.profile, devices.iter().map(|(number, key, takes)| (*number, key, *takes)));
+        let seats = bundle.seats();
+        *known = Some(Arc::new(Known { bundle, hash, gate, seats, writer }));
+        Ok(())
+    }
+
+    /// Takes a bundle whose objects are all there; otherwise names one that is not. Objects that it does not name are removed.
+    pub(super) fn take_bundle(&self, bundle: Bundle, bytes: &[u8]) -> Result<Result<(), String>, SenseError> {
+        if self.known().is_some_and(|known| known.bundle.profile != bundle.profile) {
+            return Ok(Err("the fleet's profile".to_owned()));
+        }
+        let names = bundle.objects();
+        if let Some(missing) = names.iter().find(|name| !self.has_object(name)) {
+            return Ok(Err(format!("the object {missing}, to be sent first")));
+        }
+        let path = self.folder.join("bundle.json");
+        let write = if path.exists() { write_atomically(&path, bytes) } else { write_secret(&path, bytes) };
+        write.map_err(|error| SenseError::file(&path, error))?;
+        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        self.know(bundle, sha256(bytes))?;
+        self.sweep(&names);
+        Ok(Ok(()))
+    }
+
+    /// Removes objects that nothing names; what cannot be removed stays until the next time.
+    fn sweep(&self, names: &[String]) {
+        for entry in fs::read_dir(self.folder.join("objects")).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if !names.iter().any(|known| *known == *name.to_string_lossy()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Whether there is an object of this name, which is a hash.
+    pub(super) fn has_object(&self, name: &str) -> bool {
+        self.object(name).is_file()
+    }
+
+    fn object(&self, name: &str) -> PathBuf {
+        self.folder.join("objects").join(name)
+    }
+
+    /// Keeps an object, whose name is its hash.
+    pub(super) fn keep_object(&self, hash: &[u8; 32], bytes: &[u8]) -> Result<(), FileError> {
+        write_atomically(&self.object(&hex(hash)), bytes)
+    }
+
+    /// Keeps an order. Answers whether there is room, and none other of its name.
+    pub(super) fn keep_order(&self, id: &str, order: Order, bytes: &[u8]) -> Result<bool, FileError> {
+        let mut orders = self.orders();
+        match orders.get(id) {
+            Some(known) => return Ok(*known == order),
+            None if orders.len() >= MAX_ORDERS => return Ok(false),
+            None => {}
+        }
+        write_atomically(&self.folder.join("orders").join(id).with_extension("json"), bytes)?;
+        orders.insert(id.to_owned(), order);
+        Ok(true)
+    }
+
+    /// Forgets an order. Answers whether there was one.
+    pub(super) fn forget_order(&self, id: &str) -> bool {
+        let _ = fs::remove_file(self.folder.join("orders").join(id).with_extension("json"));
+        self.orders().remove(id).is_some()
+    }
+
+    /// An order.
+    pub(super) fn order(&self, id: &str) -> Option<Order> {
+        self.orders().get(id).cloned()
+    }
+
+    /// Takes frames: those of whole length that their devices made wait to be stored.
+    pub(super) fn check(
+        known: &Known,
+        body: &[u8],
+    ) -> (Vec<u8>, Vec<tobari_apps::sense::ingest::Checked>, IngestCounts) {
+        let each = known.gate.frame_bytes();
+        let (mut frames, mut checked, mut counts) =
+            (Vec::with_capacity(body.len()), Vec::new(), IngestCounts::default());
+        for frame in body.chunks(each) {
+            match known.gate.check(frame) {
+                Ok(one) => {
+                    frames.extend_from_slice(frame);
+                    checked.push(one);
+                }
+                Err(verdict) => counts.count(verdict),
+            }
+        }
+        (frames, checked, counts)
+    }
+
+    /// Has checked frames stored; none if they were not.
+    pub(super) async fn store(
+        known: &Known,
+        frames: Vec<u8>,
+        checked: Vec<tobari_apps::sense::ingest::Checked>,
+    ) -> Option<IngestCounts> {
+        let (answer, stored) = oneshot::channel();
+        known.writer.send(Batch { frames, checked, answer }).await.ok()?;
+        stored.await.ok()?
+    }
+
+    /// When windows of an order began that have ended, have frames and were not fetched.
+    pub(super) fn windows(&self, id: &str, order: &Order, now_ms: u64) -> Result<Vec<u64>, StoreError> {
+        windows(&self.store, id, order, now_ms)
+    }
+
+    /// Notes that a window's results were fetched.
+    pub(super) fn note_done(&self, id: &str, start_ms: u64) -> Result<(), StoreError> {
+        self.store.note_done(id, start_ms)
+    }
+
+    /// Removes what came before a time.
+    pub(super) fn remove_before(&self, before_ms: u64) -> Result<u64, StoreError> {
+        let removed = self.store.remove_before(before_ms)?;
+        let mut counts = self.counts.lock();
+        counts.stored -= removed.min(counts.stored);
+        Ok(removed)
+    }
+
+    /// Removes a device's frames.
+    pub(super) fn remove_device(&self, known: &Known, number: u32) -> Result<u64, StoreError> {
+        let profile = known.bundle.profile;
+        let of = |frame: &[u8]| match profile {
+            ProfileName::P1 => peek::<P1>(frame),
+            ProfileName::U25 => peek::<U25>(frame),
+        };
+        let gone = |frame: &[u8]| of(frame).is_ok_and(|head| head.device.value() == number);
+        let removed = self.store.remove_frames(profile.frame_bytes(), gone)?;
+        let mut counts = self.counts.lock();
+        counts.stored -= removed.min(counts.stored);
+        Ok(removed)
+    }
+
+    /// The results of an order for the window that begins then.
+    pub(super) fn answer(&self, known: &Known, order: &Order, start_ms: u64) -> Result<Vec<u8>, AnswerError> {
+        match known.bundle.profile {
+            ProfileName::P1 => self.answer_for::<P1>(known, order, start_ms),
+            ProfileName::U25 => self.answer_for::<U25>(known, order, start_ms),
+        }
+    }
+
+    fn answer_for<P: Profile>(&self, known: &Known, order: &Order, start_ms: u64) -> Result<Vec<u8>, AnswerError> {
+        let mut seed = Zeroizing::new([0; 32]);
+        getrandom::fill(seed.as_mut()).map_err(|_| AnswerError::Fault)?;
+        let mut rng = ChaCha20Rng::from_seed(*seed);
+        let cloud = self.cloud(known.bundle.profile, &mut rng)?;
+        let (wanted, mut frames) = (order.devices(), Frames::<P>::new());
+        let keys: BTreeMap<DeviceNumber, MacKey<P>> = known
+            .bundle
+            .keys_of_devices()
+            .iter()
+            .filter(|device| wanted.contains(&device.0.value()))
+            .map(|(number, key, _)| (*number, MacKey::from_bytes(key)))
+            .collect();
+        self.store.window(start_ms, start_ms + order.length_ms, |bytes| {
+            for frame in bytes.chunks(P::FRAME) {
+                let Ok(head) = peek::<P>(frame) else { continue };
+                // its MAC was right when it came: what is wrong now was changed on the disk
+                if let Some(envelope) = keys.get(&head.device).and_then(|key| key.open(frame).ok()) {
+                    frames.entry(head.device).or_default().push(envelope);
+                }
+            }
+        })?;
+        frames.values_mut().for_each(|frames| frames.sort_by_key(|frame| frame.head().counter));
+        let mut objects = Objects { fleet: self, bundle: &known.bundle, setting: cloud.setting() };
+        Ok(cloud.answer(order, &known.seats, &frames, &mut objects, &mut rng)?)
+    }
+
+    fn cloud(&self, profile: ProfileName, rng: &mut ChaCha20Rng) -> Result<Arc<Cloud>, AnswerError> {
+        let mut cloud = self.cloud.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cloud) = cloud.as_ref() {
+            return Ok(Arc::clone(cloud));
+        }
+        let setting = Setting::of(profile).map_err(|_| AnswerError::Fault)?;
+        let made = Arc::new(Cloud::new(setting, rng).map_err(CloudError::from)?);
+        *cloud = Some(Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+/// When windows of an order began that have ended by now, have frames and were not fetched: a thousand at most.
+fn windows(store: &FrameStore, id: &str, order: &Order, now_ms: u64) -> Result<Vec<u64>, StoreError> {
+    let done = store.done(id)?;
+    let (length, every) = (order.length_ms, order.every_ms);
+    // the first window that has a time in it
+    let first = |time: u64| (time + 1).saturating_sub(length).div_ceil(every) * every;
+    let (mut windows, mut start) = (Vec::new(), 0);
+    while windows.len() < MAX_WINDOWS {
+        let Some(time) = store.first_from(start)? else { break };
+        start = start.max(first(time));
+        if start + length > now_ms {
+            break;
+        }
+        if time < start {
+            continue; // in none: windows need not meet
+        }
+        if done.binary_search(&start).is_err() {
+            windows.push(start);
+        }
+        start += every;
+    }
+    Ok(windows)
+}
+
+/// Whether it names an order: 16 hexadecimal digits.
+pub(super) fn is_id(id: &str) -> bool {
+    tobari_apps::sense::enrol::unhex::<8>(id).is_some()
+}
+
+/// What the key holder gave, read when it is needed.
+struct Objects<'a> {
+    fleet: &'a Fleet,
+    bundle: &'a Bundle,
+    setting: &'a Setting,
+}
+
+impl Objects<'_> {
+    fn read(&self, name: &str) -> Option<Vec<u8>> {
+        read_bounded(&self.fleet.object(name), MAX_OBJECT as u64).ok()
+    }
+}
+
+impl Material for Objects<'_> {
+    fn secret(&mut self, cohort: usize, i: usize) -> Option<SeededCiphertext> {
+        let bytes = self.read(self.bundle.cohorts.get(cohort)?.get(i)?)?;
+        wire::decode_seeded_ciphertext(&bytes, &self.setting.parameters).ok()
+    }
+
+    fn key(&mut self, input: Input) -> Option<EvaluationKeys> {
+        let bytes = self.read(self.bundle.keys.get(&key_name(input)?)?)?;
+        wire::decode_evaluation_keys(&bytes, &self.setting.parameters).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    #[test]
+    fn windows_that_have_ended_and_have_frames_are_told_until_they_are_fetched() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FrameStore::open(&folder.path().join("frames.redb")).unwrap();
+        for time in [1_005, 1_995, 5_500, 9_999, 10_000] {
+            store.append(time, 840, &[0; 840], &[]).unwrap();
+        }
+        let order = |length_ms, every_ms| Order {
+            profile: ProfileName::U25,
+            length_ms,
+            every_ms,
+            groups: vec![vec![1]],
+            by_device: false,
+            weights: vec![],
+            frames: 1,
+            part: None,
+            measures: vec![],
+            least_devices: 1,
+        };
+        let told = |length, every, now| windows(&store, "q", &order(length, every), now).unwrap();
+        assert_eq!(told(1000, 1000, 20_000), [1000, 5000, 9000, 10_000]);
+        assert_eq!(told(1000, 1000, 10_999), [1000, 5000, 9000], "the last one goes on");
+        assert_eq!(told(2000, 1000, 7_500), [0, 1000, 4000, 5000], "windows slide");
+        assert_eq!(told(1000, 5000, 20_000), [5000, 10_000], "times between windows are in none");
+        let slow = windows(&store, "q", &order(1000, 1000), 20_000).unwrap();
+        // by its definition
+        let times = [1_005, 1_995, 5_500, 9_999, 10_000];
+        let by_hand =
+            (0..20).map(|k| k * 1000).filter(|start| times.iter().any(|t| (*start..start + 1000).contains(t)));
+        assert_eq!(slow, by_hand.collect::<Vec<u64>>());
+        store.note_done("q", 5000).unwrap();
+        store.note_done("other", 1000).unwrap();
+        assert_eq!(told(1000, 1000, 20_000), [1000, 9000, 10_000]);
+    }
+}

@@ -1,0 +1,243 @@
+//! Devices' frames over HTTP, and questions about them: for devices and key holders whose readings the server cannot see.
+//!
+//! ```text
+//!   POST   /sense/v1/fleets/{fleet}/frames                          frames, one after another; JSON: how many were taken, and how many refused for which reason
+//!   GET    /sense/v1/fleets/{fleet}                                 JSON: SHA-256 of the fleet's bundle                                                (*)
+//!   POST   /sense/v1/fleets/{fleet}                                 the bundle: MAC keys, and which objects there are (tobari_apps::sense::bundle)     (*)
+//!   GET    /sense/v1/fleets/{fleet}/objects/{hash}                  204 where the server has an object, 404 where it has not                           (*)
+//!   POST   /sense/v1/fleets/{fleet}/objects/{hash}                  an object: secrets under encryption, or a key that decrypts nothing                (*)
+//!   POST   /sense/v1/fleets/{fleet}/questions/{id}                  an order (tobari_apps::sense::order); DELETE takes it back                         (*)
+//!   GET    /sense/v1/fleets/{fleet}/questions/{id}/windows          JSON: when windows began that have ended, have frames and were not fetched         (*)
+//!   POST   /sense/v1/fleets/{fleet}/questions/{id}/windows/{start}  computes the results of a window: they are the body                               (*)
+//!   DELETE /sense/v1/fleets/{fleet}/questions/{id}/windows/{start}  they were fetched                                                                  (*)
+//!   DELETE /sense/v1/fleets/{fleet}/devices/{number}/frames         a device's frames are removed                                                      (*)
+//!   GET    /sense/v1/metrics                                        Prometheus text, without a name                                                    (*)
+//! ```
+//!
+//! Those with a star are the key holder's: with a file of tokens, only who has one is served there. Frames need none: a device's MAC is what tells it.
+//!
+//! **What the server holds.** Frames, numbers of devices and keys that tell frames from forgeries; secrets under encryption; keys that decrypt nothing. It has no option, file or message that could bring it what opens a frame. Names of devices, tenants and channels never come.
+//!
+//! Frames come over MQTT, too, where there is a broker ([`mqtt`]).
+//!
+//! **Ingest.** A batch is answered when all that is taken of it is on the disk: frames of many batches share a transaction ([`commit`]). A batch that is not answered can be sent again: what was taken is counted as a duplicate and answered as taken.
+//!
+//! **Who runs what.** MACs are checked on the blocking pool, no more at once than there are cores; one thread a fleet stores; one question at a time is computed.
+
+mod commit;
+mod fleet;
+mod handle;
+mod mqtt;
+
+use crate::{
+    cpu::Cpu,
+    stop::Stop,
+    tokens::{Tokens, TokensError},
+};
+use axum::{
+    Router,
+    routing::{delete, get, post},
+};
+use fleet::Fleet;
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use tobari_apps::sense::enrol::{hex, unhex};
+use tobari_apps::sense::registry::FLEET;
+use tobari_host::sense::StoreError;
+use tokio::sync::Semaphore;
+
+/// How often old frames are looked for.
+const KEEPING: Duration = Duration::from_secs(600);
+/// Fleets of a server at most.
+const MAX_FLEETS: usize = 64;
+
+pub use mqtt::{MqttBroker, MqttError, publish};
+
+/// A fleet's name.
+pub(crate) type FleetName = [u8; FLEET];
+
+/// How devices' frames are served.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SenseOptions {
+    /// Where fleets, frames and questions are kept.
+    pub folder: PathBuf,
+    /// Who may register fleets and ask: a file of names and hashes of tokens.
+    pub tokens: Option<PathBuf>,
+    /// Serve anybody without tokens, beyond this machine too.
+    pub open: bool,
+    /// Bytes of a batch of frames at most.
+    pub batch_bytes: usize,
+    /// Batches in the house at most.
+    pub queue: usize,
+    /// How long frames are kept; for ever without.
+    pub keep: Option<Duration>,
+    /// Time to send a request's body.
+    pub patience: Duration,
+    /// Where devices publish frames, too.
+    pub mqtt: Option<MqttBroker>,
+}
+
+impl SenseOptions {
+    /// In a folder, for this machine, with the usual limits.
+    pub fn new(folder: PathBuf) -> Self {
+        let (batch_bytes, queue, patience) = (4 << 20, 64, Duration::from_secs(60));
+        Self { folder, tokens: None, open: false, batch_bytes, queue, keep: None, patience, mqtt: None }
+    }
+}
+
+/// Why frames cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SenseError {
+    /// A file or folder that cannot be used.
+    #[error("{}: {what}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// What the store says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Nobody said who may ask, at an address that others reach.
+    #[error(
+        "expected a file of tokens to serve fleets at {0}, which others reach, or the word that it is open to all; found neither"
+    )]
+    Open(IpAddr),
+    /// What is wrong with the file of tokens.
+    #[error(transparent)]
+    Tokens(#[from] TokensError),
+}
+
+impl SenseError {
+    pub(crate) fn file(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
+        Self::File { path: path.into(), what: format!("{what}") }
+    }
+}
+
+struct Shared {
+    fleets: RwLock<BTreeMap<FleetName, Arc<Fleet>>>,
+    tokens: Option<Tokens>,
+    cpu: Cpu,
+    places: Semaphore,
+    questions: Semaphore,
+    options: SenseOptions,
+}
+
+impl Shared {
+    fn fleet(&self, name: &FleetName) -> Option<Arc<Fleet>> {
+        self.fleets.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    fn all(&self) -> Vec<Arc<Fleet>> {
+        self.fleets.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}
+
+/// Devices' frames, ready to serve.
+#[derive(Clone)]
+pub(crate) struct Sense {
+    shared: Arc<Shared>,
+}
+
+impl Sense {
+    /// Takes up all fleets of the folder.
+    pub(crate) fn open(options: &SenseOptions, ip: IpAddr) -> Result<Self, SenseError> {
+        if options.tokens.is_none() && !options.open && !ip.is_loopback() {
+            return Err(SenseError::Open(ip));
+        }
+        let tokens = options.tokens.as_deref().map(Tokens::read).transpose()?;
+        let fault = |error| SenseError::file(&options.folder, error);
+        private_folder(&options.folder).map_err(fault)?;
+        let mut fleets = BTreeMap::new();
+        for entry in fs::read_dir(&options.folder).map_err(fault)? {
+            let entry = entry.map_err(fault)?;
+            let Some(name) = entry.file_name().to_str().and_then(unhex::<FLEET>) else { continue };
+            fleets.insert(name, Arc::new(Fleet::open(&entry.path())?));
+        }
+        let shared = Shared {
+            fleets: RwLock::new(fleets),
+            tokens,
+            cpu: Cpu::new(),
+            places: Semaphore::new(options.queue),
+            questions: Semaphore::new(1),
+            options: options.clone(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Its routes.
+    pub(crate) fn routes(&self) -> Router {
+        let fleet = "/sense/v1/fleets/{fleet}";
+        let at = |rest: &str| format!("{fleet}{rest}");
+        Router::new()
+            .route("/sense/v1/metrics", get(handle::metrics))
+            .route(fleet, get(handle::known).post(handle::bundle))
+            .route(&at("/frames"), post(handle::frames))
+            .route(&at("/objects/{hash}"), get(handle::has_object).post(handle::object))
+            .route(&at("/questions/{id}"), post(handle::order).delete(handle::forget))
+            .route(&at("/questions/{id}/windows"), get(handle::windows))
+            .route(&at("/questions/{id}/windows/{start}"), post(handle::answer).delete(handle::done))
+            .route(&at("/devices/{number}/frames"), delete(handle::remove))
+            .with_state(self.clone())
+    }
+
+    /// Takes frames from a broker, and removes those that were kept long enough, until the server stops.
+    pub(crate) async fn keep_up(self, mut stopped: Stop) {
+        if let Some(broker) = self.shared.options.mqtt.clone() {
+            tokio::spawn(mqtt::listen(self.clone(), broker, stopped.clone()));
+        }
+        let Some(keep) = self.shared.options.keep else { return };
+        loop {
+            let before = now_ms().saturating_sub(keep.as_millis() as u64);
+            for fleet in self.shared.all() {
+                let removed = tokio::task::spawn_blocking(move || fleet.remove_before(before)).await;
+                match removed {
+                    Ok(Ok(0)) => {}
+                    Ok(Ok(frames)) => tracing::info!(frames, "frames were kept long enough and are removed"),
+                    _ => tracing::error!("old frames cannot be removed"),
+                }
+            }
+            tokio::select! {
+                () = stopped.wait() => return,
+                () = tokio::time::sleep(KEEPING) => {}
+            }
+        }
+    }
+
+    /// The fleet of a name, made where there is none.
+    fn fleet_or_new(&self, name: &FleetName) -> Result<Option<Arc<Fleet>>, SenseError> {
+        let mut fleets = self.shared.fleets.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(fleet) = fleets.get(name) {
+            return Ok(Some(Arc::clone(fleet)));
+        }
+        if fleets.len() >= MAX_FLEETS {
+            return Ok(None);
+        }
+        let fleet = Arc::new(Fleet::open(&self.shared.options.folder.join(hex(name)))?);
+        fleets.insert(*name, Arc::clone(&fleet));
+        Ok(Some(fleet))
+    }
+}
+
+/// Milliseconds since 1970.
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
+}
+
+/// Makes a folder that its owner alone may look into, and all above it.
+fn private_folder(path: &Path) -> std::io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}

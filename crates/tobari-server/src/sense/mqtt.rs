@@ -1,0 +1,186 @@
+//! Frames over MQTT 5: the server subscribes at a broker, and devices publish there.
+//!
+//! Topics are `tobari/{fleet}/…`, whatever a device puts behind; a message is one frame or several, one after another, with quality of service 1. **The broker is told that a message was received when its frames are on the disk**, or when there is nothing to take of it; a message that could not be stored is delivered again when the
+//! connection is. The session is kept by the broker for a day, so that a server that starts again misses nothing. The broker sees what everybody on the way sees: frames, and who sends them when.
+
+use super::{Sense, handle};
+use crate::{search::sha256, stop::Stop};
+use rumqttc::v5::mqttbytes::QoS;
+use rumqttc::v5::mqttbytes::v5::{Packet, PubAckReason, Publish};
+use rumqttc::v5::{AsyncClient, Event, MqttOptions};
+use std::{sync::Arc, time::Duration};
+use tobari_apps::sense::enrol::{hex, unhex};
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+use zeroize::Zeroizing;
+
+const TOPICS: &str = "tobari/+/#";
+/// Messages that are taken at once; more wait at the broker.
+const AT_ONCE: u16 = 256;
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// How long a broker keeps the session of a server that is away, in seconds.
+const SESSION: u32 = 86_400;
+/// How long an answer of a broker is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The pause before a broker that is away is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A broker.
+#[derive(Clone)]
+pub struct MqttBroker {
+    /// Its name or address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// As whom to come.
+    pub login: Option<(String, Zeroizing<String>)>,
+}
+
+impl std::fmt::Debug for MqttBroker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MqttBroker {{ host: {:?}, port: {}, login: {} }}", self.host, self.port, self.login.is_some())
+    }
+}
+
+impl std::str::FromStr for MqttBroker {
+    type Err = String;
+
+    /// As `mqtt://host:port`, the port being 1883 where there is none.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "expected a broker as mqtt://host:1883".to_owned();
+        let rest = text.strip_prefix("mqtt://").ok_or_else(wrong)?.trim_end_matches('/');
+        let bare = |rest: &str| rest.starts_with('[') && rest.ends_with(']');
+        let (host, port) = match rest.rsplit_once(':') {
+            Some((host, port)) if !bare(rest) => (host, port.parse().map_err(|_| wrong())?),
+            _ => (rest, 1883),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() || host.contains(['/', '@']) || host.contains(char::is_whitespace) {
+            return Err(wrong());
+        }
+        Ok(Self { host: host.to_owned(), port, login: None })
+    }
+}
+
+/// Why a broker did not take messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MqttError {
+    /// It is not there, or does not let this client in.
+    #[error("expected a broker that takes messages, found none, or one that closed the connection")]
+    Away,
+    /// It refused a message.
+    #[error("expected a broker that takes this fleet's messages, found one that refuses them")]
+    Refused,
+    /// It said nothing for a while.
+    #[error("expected an answer of the broker within {} s, found none", PATIENCE.as_secs())]
+    Silent,
+}
+
+/// Publishes messages under a topic, and returns when the broker has said of each that it took it.
+///
+/// # Errors
+/// [`MqttError`]: it is not known then which messages it took; frames may be sent again.
+pub async fn publish(broker: &MqttBroker, topic: &str, messages: Vec<Vec<u8>>) -> Result<(), MqttError> {
+    let largest = messages.iter().map(Vec::len).max().unwrap_or(0);
+    // a name of its own: brokers end the connection of another client with the same
+    let mut name = [0; 8];
+    getrandom::fill(&mut name).map_err(|_| MqttError::Away)?;
+    let mut options = MqttOptions::new(format!("tobari-{}", hex(&name)), broker.host.clone(), broker.port);
+    options.set_keep_alive(KEEP_ALIVE).set_clean_start(true).set_max_packet_size(Some(largest as u32 + 1024));
+    if let Some((user, password)) = &broker.login {
+        options.set_credentials(user, password.as_str());
+    }
+    let (client, mut events) = AsyncClient::new(options, messages.len().max(1));
+    let mut left = messages.len();
+    for message in messages {
+        client.try_publish(topic, QoS::AtLeastOnce, false, message).map_err(|_| MqttError::Away)?;
+    }
+    while left > 0 {
+        let event = timeout(PATIENCE, events.poll()).await.map_err(|_| MqttError::Silent)?;
+        if let Event::Incoming(Packet::PubAck(ack)) = event.map_err(|_| MqttError::Away)? {
+            if !matches!(ack.reason, PubAckReason::Success | PubAckReason::NoMatchingSubscribers) {
+                return Err(MqttError::Refused);
+            }
+            left -= 1;
+        }
+    }
+    let _ = client.try_disconnect();
+    // until the farewell is sent; whatever comes of it
+    let _ = timeout(PAUSE, events.poll()).await;
+    Ok(())
+}
+
+/// Takes frames from a broker until the server stops.
+pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) {
+    let name = hex(&sha256(sense.shared.options.folder.as_os_str().as_encoded_bytes())[..8]);
+    let mut options = MqttOptions::new(format!("tobari-{name}"), broker.host, broker.port);
+    options.set_keep_alive(KEEP_ALIVE).set_clean_start(false).set_session_expiry_interval(Some(SESSION));
+    options.set_manual_acks(true).set_receive_maximum(Some(AT_ONCE));
+    options.set_max_packet_size(Some(sense.shared.options.batch_bytes as u32));
+    if let Some((user, password)) = &broker.login {
+        options.set_credentials(user, password.as_str());
+    }
+    let (client, mut events) = AsyncClient::new(options, usize::from(AT_ONCE));
+    let places = Arc::new(Semaphore::new(usize::from(AT_ONCE)));
+    loop {
+        let event = tokio::select! {
+            () = stopped.wait() => return drop(client.try_disconnect()),
+            event = events.poll() => event,
+        };
+        match event {
+            Ok(Event::Incoming(Packet::ConnAck(_))) => {
+                // an error is a full queue, which a new connection has not
+                let _ = client.try_subscribe(TOPICS, QoS::AtLeastOnce);
+                tracing::info!("connected with the broker");
+            }
+            Ok(Event::Incoming(Packet::Publish(message))) => {
+                let (sense, client) = (sense.clone(), client.clone());
+                let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+                tokio::spawn(async move {
+                    if take(&sense, &message).await {
+                        let _ = client.ack(&message).await;
+                    }
+                    drop(place);
+                });
+            }
+            Ok(_) => {}
+            Err(_) => {
+                // its reason may name the broker's address
+                tracing::warn!("the broker is away");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Takes the frames of a message. Answers whether the broker may forget it.
+async fn take(sense: &Sense, message: &Publish) -> bool {
+    let topic = std::str::from_utf8(&message.topic).unwrap_or_default();
+    let fleet = topic.split('/').nth(1).and_then(unhex).and_then(|name| sense.shared.fleet(&name));
+    let Some((fleet, known)) = fleet.and_then(|fleet| Some((Arc::clone(&fleet), fleet.known()?))) else {
+        return true; // nobody's
+    };
+    handle::take(&sense.shared, &fleet, &known, message.payload.clone()).await.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    #[test]
+    fn a_broker_is_a_host_and_a_port() {
+        let of = |text: &str| text.parse::<MqttBroker>().map(|broker| (broker.host, broker.port));
+        assert_eq!(of("mqtt://localhost"), Ok(("localhost".to_owned(), 1883)));
+        assert_eq!(of("mqtt://10.0.0.1:1884/"), Ok(("10.0.0.1".to_owned(), 1884)));
+        assert_eq!(of("mqtt://[::1]:7"), Ok(("::1".to_owned(), 7)));
+        assert_eq!(of("mqtt://[::1]"), Ok(("::1".to_owned(), 1883)));
+        for wrong in ["", "localhost", "mqtt://", "mqtts://a", "mqtt://a:b", "mqtt://user@a", "mqtt://a:70000"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Live rooms over real sockets and the real clock.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::{Server, rng, run};
+use tobari_apps::call::{
+    live::{Heard, LiveMember, News, RoomLink, Settings, messages::ServerMessage},
+    messages::Code,
+};
+use tobari_server::connect::{ClientTls, ConnectError, LiveInbound, LiveIncoming, LiveOutbound, connect_live};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    time::{MissedTickBehavior, interval, timeout},
+};
+
+fn link(server: &str, settings: Settings) -> RoomLink {
+    RoomLink::new(server, "canary-room".parse().unwrap(), settings, &mut rng(1))
+}
+
+/// A member with its connection, which says one level in every frame.
+struct Caller {
+    member: LiveMember,
+    outbound: LiveOutbound,
+    inbound: LiveInbound,
+    rng: chacha20::ChaCha20Rng,
+    heard: Vec<Heard>,
+    news: Vec<News>,
+    level: i16,
+}
+
+impl Caller {
+    async fn enter(link: &RoomLink, seed: u8, level: i16) -> Result<Self, ConnectError> {
+        let join = LiveMember::join(link, true);
+        let (welcome, outbound, inbound) = connect_live(&link.server, &link.room, &join, &ClientTls::System).await?;
+        let mut rng = rng(seed);
+        let member = LiveMember::new(link, &format!("canary-name-{seed}"), true, &welcome, &mut rng).unwrap();
+        Ok(Self { member, outbound, inbound, rng, heard: Vec::new(), news: Vec::new(), level })
+    }
+
+    /// Speaks and hears for so many frames.
+    async fn call(&mut self, frames: usize) {
+        let mut clock = interval(Duration::from_millis(20));
+        clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let mut done = 0;
+        while done < frames {
+            tokio::select! {
+                _ = clock.tick() => {
+                    done += 1;
+                    let talking = self.level != 0;
+                    if let Some(packet) = self.member.frame(&[self.level; 320], talking, &mut self.rng) {
+                        self.outbound.send_packet(packet).await.unwrap();
+                    }
+                }
+                came = self.inbound.receive() => match came {
+                    Ok(LiveIncoming::Binary(bytes)) => self.heard.extend(self.member.binary(&bytes)),
+                    Ok(LiveIncoming::Message(message)) => self.member.message(&message, &mut self.rng),
+                    Err(error) => return self.news.push(News::Over { code: None, reason: error.to_string() }),
+                },
+            }
+            while let Some(out) = self.member.poll_outgoing() {
+                self.outbound.say(out).await.unwrap();
+            }
+            self.news.extend(std::iter::from_fn(|| self.member.poll_news()));
+        }
+    }
+
+    fn is_over(&self) -> Option<Option<Code>> {
+        self.news.iter().find_map(|news| if let News::Over { code, .. } = news { Some(*code) } else { None })
+    }
+
+    fn alarms(&self) -> usize {
+        self.news.iter().filter(|news| matches!(news, News::Alarm(_))).count()
+    }
+}
+
+#[test]
+fn three_callers_hear_one_another_exactly_over_sockets() {
+    run(async {
+        let server = Server::start().await;
+        let link = link(&server.url, Settings { speakers: 8, ..Settings::default() });
+        let mut callers = Vec::new();
+        for (seed, level) in [(2, 1000), (3, -40), (4, 7)] {
+            callers.push(Caller::enter(&link, seed, level).await.unwrap());
+        }
+        let mut calls = callers.iter_mut();
+        let (one, two, three) = (calls.next().unwrap(), calls.next().unwrap(), calls.next().unwrap());
+        tokio::join!(one.call(150), two.call(150), three.call(150));
+        for (caller, others) in callers.iter().zip([-33, 1007, 960]) {
+            assert_eq!(caller.alarms(), 0, "{:?}", caller.news);
+            let whole = caller.heard.iter().filter(|heard| heard.speakers.len() == 3).collect::<Vec<_>>();
+            assert!(whole.len() > 40, "{} sums of three", whole.len());
+            assert!(whole.iter().all(|heard| heard.samples.iter().all(|sample| *sample == others)));
+        }
+    });
+}
+
+#[test]
+fn another_room_under_the_same_name_is_refused_and_so_is_what_is_no_join() {
+    run(async {
+        let server = Server::start().await;
+        let first = link(&server.url, Settings { speakers: 8, ..Settings::default() });
+        let _inside = Caller::enter(&first, 2, 0).await.unwrap();
+        let other = link(&server.url, Settings { speakers: 9, ..Settings::default() });
+        match Caller::enter(&other, 3, 0).await {
+            Err(ConnectError::Refused { code: Code::Settings, .. }) => {}
+            _ => panic!("not refused"),
+        }
+    });
+}
+
+#[test]
+fn a_closing_server_lets_the_call_go_on_for_a_while_and_lets_nobody_in() {
+    run(async {
+        let server = Server::with(|options| options.limits.drain = Duration::from_secs(1)).await;
+        let link = link(&server.url, Settings::default());
+        let mut one = Caller::enter(&link, 2, 5).await.unwrap();
+        one.call(60).await;
+        let url = server.url.clone();
+        let stopping = tokio::spawn(server.stop());
+        one.call(20).await;
+        assert!(one.is_over().is_none(), "{:?}", one.news);
+        assert!(one.news.iter().any(|news| matches!(news, News::Closing { .. })));
+        assert!(Caller::enter(&RoomLink { server: url, ..link.clone() }, 3, 5).await.is_err());
+        one.call(60).await;
+        assert_eq!(one.is_over(), Some(Some(Code::Shutdown)));
+        timeout(Duration::from_secs(4), stopping).await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn counters_are_served_and_name_nobody() {
+    run(async {
+        let server = Server::start().await;
+        let link = link(&server.url, Settings::default());
+        let mut one = Caller::enter(&link, 2, 5).await.unwrap();
+        one.call(70).await;
+        let mut stream = TcpStream::connect(server.addr).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        assert!(text.contains("tobari_call_rooms 1\n") && text.contains("tobari_call_members 1\n"), "{text}");
+        assert!(!text.contains("canary") && !text.contains("127.0.0.1"), "{text}");
+    });
+}
+
+/// A wire that is listened to: each chunk that goes up, with its time and length.
+async fn tapped(server: std::net::SocketAddr) -> (String, mpsc::UnboundedReceiver<(Instant, usize)>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (seen, tap) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let (client, _) = listener.accept().await.unwrap();
+        client.set_nodelay(true).unwrap();
+        let upstream = TcpStream::connect(server).await.unwrap();
+        upstream.set_nodelay(true).unwrap();
+        let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+            (client.into_split(), upstream.into_split());
+        let down = tokio::spawn(async move { tokio::io::copy(&mut from_server, &mut to_client).await });
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(count) = from_client.read(&mut buffer).await {
+            if count == 0 || to_server.write_all(&buffer[..count]).await.is_err() {
+                break;
+            }
+            let _ = seen.send((Instant::now(), count));
+        }
+        down.abort();
+    });
+    (url, tap)
+}
+
+#[test]
+fn a_wire_that_is_listened_to_does_not_tell_who_speaks() {
+    run(async {
+        let server = Server::start().await;
+        let [(loud_url, mut loud_tap), (still_url, mut still_tap)] =
+            [tapped(server.addr).await, tapped(server.addr).await];
+        let link = link(&server.url, Settings { speakers: 8, ..Settings::default() });
+        let at = |url: String| RoomLink { server: url, ..link.clone() };
+        let mut loud = Caller::enter(&at(loud_url), 2, 12_000).await.unwrap();
+        let mut still = Caller::enter(&at(still_url), 3, 0).await.unwrap();
+        tokio::join!(loud.call(80), still.call(80));
+        for tap in [&mut loud_tap, &mut still_tap] {
+            while tap.try_recv().is_ok() {}
+        }
+        tokio::join!(loud.call(150), still.call(150));
+        assert_eq!((loud.alarms(), still.alarms()), (0, 0));
+        let bytes = |tap: &mut mpsc::UnboundedReceiver<(Instant, usize)>| -> Vec<(Instant, usize)> {
+            std::iter::from_fn(|| tap.try_recv().ok()).collect()
+        };
+        let (loud, still) = (bytes(&mut loud_tap), bytes(&mut still_tap));
+        // in mode `mask` with eight speakers: 19 bits a word, and the frame of a WebSocket around it
+        let packet = 24 + 16 + (321 * 19usize).div_ceil(8) + 8;
+        for (who, seen) in [("loud", &loud), ("still", &still)] {
+            let whole: usize = seen.iter().map(|(_, count)| count).sum();
+            let packets = whole / packet;
+            assert!((140..=152).contains(&packets), "{who}: {packets}");
+            // apart from a note or two nothing but whole packets
+            let rest = whole - packets * packet;
+            assert!(rest.is_multiple_of(150) || rest.is_multiple_of(packet), "{who}: {rest} bytes besides");
+            let lengths: std::collections::HashSet<usize> =
+                seen.iter().map(|(_, count)| count % packet).filter(|rest| *rest != 0).collect();
+            assert!(lengths.len() <= 1, "{who}: {lengths:?}");
+        }
+        let mean_gap = |seen: &[(Instant, usize)]| {
+            let span = seen.last().unwrap().0 - seen[0].0;
+            span.as_secs_f64() * 1000.0 / (seen.len() - 1) as f64
+        };
+        let (loud, still) = (mean_gap(&loud), mean_gap(&still));
+        assert!(
+            (loud - still).abs() < 1.0 && (loud - 20.0).abs() < 2.0,
+            "one packet in {loud:.2} ms and in {still:.2} ms"
+        );
+    });
+}
+
+#[test]
+fn a_member_that_floods_is_put_out_and_the_others_go_on() {
+    run(async {
+        let server = Server::start().await;
+        let link = link(&server.url, Settings { speakers: 8, ..Settings::default() });
+        let mut one = Caller::enter(&link, 2, 5).await.unwrap();
+        let mut bad = Caller::enter(&link, 3, 6).await.unwrap();
+        tokio::join!(one.call(80), bad.call(80));
+        let packet = bad.member.frame(&[6; 320], true, &mut bad.rng).unwrap();
+        for _ in 0..2000 {
+            if bad.outbound.send_packet(packet.clone()).await.is_err() {
+                break;
+            }
+        }
+        let removed = loop {
+            match bad.inbound.receive().await {
+                Ok(LiveIncoming::Message(ServerMessage::Removed { code, .. })) => break Some(code),
+                Ok(_) => {}
+                Err(_) => break None,
+            }
+        };
+        assert_eq!(removed, Some(Code::Note), "too many messages");
+        one.heard.clear();
+        one.call(60).await;
+        assert!(one.is_over().is_none() && one.heard.iter().any(|heard| heard.speakers.len() == 1));
+    });
+}

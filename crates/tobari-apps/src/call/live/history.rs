@@ -1,7 +1,7 @@
 //! Who was in the sums, as one digest for every five seconds, so that members can find out whether all were told the same.
 //!
 //! `digest of window w = SHA-256("tobari history" 1 ‖ w ‖ for each tick of it: tick 4, epoch 4, length of the list 2, list)`, for members who
-//! heard every tick of the window. Each tells the others its digest from time to time ([`super::notes`]): in a room of `n` speakers about
+//! heard every tick of the window. Each tells the others its digest from time to time (`super::notes`): in a room of `n` speakers about
 //! sixteen a window. A server that gives two members different lists for one tick, one voice to each for instance, is found by the next note
 //! of one that gets to the other. A server that keeps notes back is found by their absence, which this module does not judge.
 

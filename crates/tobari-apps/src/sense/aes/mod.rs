@@ -10,7 +10,7 @@
 //!   either: eight forms, each relinearised once.
 //! * **ShiftRows and MixColumns** are three rotations in a layout that holds every column several times ([`layout`]), without a mask. All sums of rotations of one output are switched together.
 //! * **Exclusive or** of six or eight terms: with `s` the sum of eight `±1`, `Z = s^2` and `U = Z^2`, their product is `(U (U - 112 Z + 3584) - 32768 Z + 40320)/8!`, three products where seven would be needed. Six terms are eight with two ones.
-//! * **Monomials**: which characters of a round's input are computed as sums of `±1` is a choice, [`Characters`](chain::Characters). The eight bits take twelve products and ten more, on two levels, for the thirty characters of nibbles; twelve characters take eighteen products on one level. More characters cost products, fewer
+//! * **Monomials**: which characters of a round's input are computed as sums of `±1` is a choice, [`chain::Characters`]. The eight bits take twelve products and ten more, on two levels, for the thirty characters of nibbles; twelve characters take eighteen products on one level. More characters cost products, fewer
 //!   levels make every earlier product cheaper; so late rounds have more. The first round has all thirty, since they are characters of its key times those of counters, which are public.
 //!
 //! The number of levels decides, since a switch of keys over `l` primes in `d` digits with `k` special ones takes `(d + 2)(l + k)` transforms. It is 57 here, six or five a round, where a level for every exclusive or of two would take hundreds.

@@ -15,7 +15,7 @@ pub struct LiveLimits {
     pub members: usize,
     /// How many of them may wait in the lobby.
     pub lobby: usize,
-    /// The largest [`Settings::speakers`].
+    /// The largest `Settings::speakers`.
     pub speakers: u16,
     /// Messages and notes of one member at once, and in the long run in a second.
     pub burst: u32,

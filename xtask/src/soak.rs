@@ -158,7 +158,17 @@ fn markdown(table: &str) -> String {
 /// One frame of a device, decrypted by a server that has no key. However long it takes.
 fn sense_aes(root: &Path, _minutes: u64) -> Result<(), String> {
     let mut command = cargo(root);
-    command.args(["run", "--release", "--package", "tobari-host", "--example", "sense_aes", "--", "--probes"]);
+    command.args([
+        "run",
+        "--release",
+        "--package",
+        "tobari-host",
+        "--example",
+        "sense_aes",
+        "--",
+        "--secure",
+        "--probes",
+    ]);
     let mut lines = Vec::new();
     pass_reading(&mut command, |line| lines.push(line.to_owned()))?;
     if !is_right(&lines) {

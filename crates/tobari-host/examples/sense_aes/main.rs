@@ -1,6 +1,6 @@
 //! AES-128 under BGV on this machine: frames of devices, encrypted with AES, are decrypted by a blind server within a limit of memory. Prints seconds and memory by round and by kind of step.
 //!
-//!     cargo run --release -p tobari-host --example sense_aes -- [--blocks 16] [--memory-gib 10] [--tier FOLDER] [--probes] [--insecure-degree N]
+//!     cargo run --release -p tobari-host --example sense_aes -- [--secure] [--blocks 16] [--memory-gib 10] [--tier FOLDER] [--probes] [--insecure-degree N]
 //!
 //! With `--probes` every round is compared with AES, by the secret key. A small degree protects nothing: it is for a look at the program.
 
@@ -43,13 +43,25 @@ struct Arguments {
     insecure: Option<usize>,
 }
 
+/// What runs when nothing is asked for: seconds, and no security.
+const INSECURE_DEGREE: usize = 2048;
+
 fn arguments() -> Result<Arguments, Failure> {
-    let mut found =
-        Arguments { blocks: 16, memory: 10 << 30, tier: std::env::temp_dir(), probes: false, insecure: None };
+    let mut found = Arguments {
+        blocks: 16,
+        memory: 10 << 30,
+        tier: std::env::temp_dir(),
+        probes: false,
+        insecure: Some(INSECURE_DEGREE),
+    };
     let mut all = std::env::args().skip(1);
     while let Some(name) = all.next() {
         if name == "--probes" {
             found.probes = true;
+            continue;
+        }
+        if name == "--secure" {
+            found.insecure = None;
             continue;
         }
         let value = all.next().ok_or_else(|| format!("expected a value after {name}, found none"))?;

@@ -41,5 +41,13 @@ for (let log = 1; log <= 15; log++) {
 }
 if (both.some((one) => one.lattice_prepare() !== 1)) throw new Error("no parameters");
 for (let round = 0; round < 4; round++) compare(`encryption ${round}`, (one) => one.lattice_digest());
+// sums of live rooms, of as many senders as fill vectors and not
+for (const senders of [1, 3, 4, 5, 33]) {
+  if (both.some((one) => one.mask_prepare(senders) !== 1)) throw new Error("no keys");
+  for (let tick = 0; tick < 3; tick++) {
+    if (both.some((one) => one.mask_say() !== 1 || one.mask_open() !== 1)) throw new Error(`${senders} senders: a sum came back wrong`);
+    compare(`${senders} senders, tick ${tick}`, (one) => one.mask_digest());
+  }
+}
 console.log(`${compared - different} of ${compared} results of the vector loops are the portable ones`);
 process.exitCode = wrong.length + different === 0 ? 0 : 1;

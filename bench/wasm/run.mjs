@@ -1,4 +1,4 @@
-// Times mode elgamal-shared and a lattice encryption in this JavaScript engine:
+// Times modes elgamal-shared and mask and a lattice encryption in this JavaScript engine:
 // node bench/wasm/run.mjs MODULE.wasm [ROUNDS] [portable]
 // A decryption begins with the bytes of a compressed packet.
 import { readFileSync } from "node:fs";
@@ -36,6 +36,24 @@ for (const [number, curve] of curves.entries()) {
       median: all[all.length >> 1], min: all[0], max: all.at(-1), runs: all.length, labels: [],
     }));
   }
+}
+
+// A tick of a live room, as one of its members opens it: 20 ms of sound. The share is that of one core.
+for (const senders of [1, 16, 128, 1024]) {
+  const { mask_prepare, mask_say, mask_open } = instance.exports;
+  if (mask_prepare(senders) !== 1) throw new Error("no keys");
+  const all = [];
+  for (let round = -20; round < Number(rounds); round++) {
+    if (mask_say() !== 1) throw new Error("nothing was said");
+    const ns = time(mask_open);
+    if (round >= 0) all.push(ns);
+  }
+  all.sort((a, b) => a - b);
+  console.log(JSON.stringify({
+    job: "call", what: "decrypt", engine: "tobari", params: { mode: "mask", senders }, backend: `wasm128, ${engine}`, threads: 1,
+    unit: "ns/sample", median: all[all.length >> 1], min: all[0], max: all.at(-1), runs: all.length, labels: [],
+    core_percent: (100 * 320 * all[all.length >> 1]) / 20e6,
+  }));
 }
 
 const { choose_portable, lattice_prepare, lattice_encrypt, lattice_check, transform_prepare, transform } = (

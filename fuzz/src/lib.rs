@@ -18,6 +18,7 @@ pub const TARGETS: &[Target] = &[
     ("device_frames", tobari_device::fuzz_frames),
     ("enclave_evidence", tobari_enclave::fuzz_evidence),
     ("enclave_tdx", tobari_enclave::tdx::fuzz_quote),
+    ("group_messages", tobari_group::fuzz_group_messages),
     ("infer_images", tobari_host::images::fuzz_images),
     ("infer_kept", tobari_apps::infer::fuzz_kept),
     ("infer_messages", tobari_apps::infer::fuzz_messages),

@@ -8,9 +8,11 @@ use crate::tools;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask test [--without PART,…] [--only STEP,…]
        cargo xtask soak [NAME [--minutes M]]
+       cargo xtask web
 
 test   runs every step that a change must pass and stops at the first that fails
-soak   runs one long run and writes its record; without a name, lists them";
+soak   runs one long run and writes its record; without a name, lists them
+web    builds the browser's client into web/dist, where the server embeds it from";
 
 /// A well-formed call.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub(crate) enum Call {
     Soak { name: String, minutes: u64 },
     /// `soak` without a name.
     ListSoaks,
+    /// `web`.
+    Web,
     /// `help`.
     Help,
 }
@@ -34,9 +38,12 @@ pub(crate) fn parse(words: &[String]) -> Result<Call, String> {
     match words.next() {
         Some("test") => test(words),
         Some("soak") => soak(words),
+        Some("web") => {
+            words.next().map_or(Ok(Call::Web), |word| Err(format!("expected nothing after web, found `{word}`")))
+        }
         Some("help" | "--help" | "-h") => Ok(Call::Help),
-        Some(other) => Err(format!("expected test or soak, found `{other}`")),
-        None => Err("expected test or soak, found nothing".to_owned()),
+        Some(other) => Err(format!("expected test, soak or web, found `{other}`")),
+        None => Err("expected test, soak or web, found nothing".to_owned()),
     }
 }
 
@@ -111,6 +118,7 @@ mod tests {
         assert_eq!(call("soak"), Ok(Call::ListSoaks));
         assert_eq!(call("soak fuzz"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: soak::DEFAULT_MINUTES }));
         assert_eq!(call("soak fuzz --minutes 3"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: 3 }));
+        assert_eq!(call("web"), Ok(Call::Web));
         assert_eq!(call("--help"), Ok(Call::Help));
     }
 
@@ -129,6 +137,7 @@ mod tests {
             ("soak fuzz --minutes 0", "`0`"),
             ("soak fuzz --minutes many", "`many`"),
             ("soak fuzz --hours 1", "`--hours`"),
+            ("web dist", "`dist`"),
         ] {
             let error = call(line).unwrap_err();
             assert!(error.starts_with("expected ") && error.ends_with(found), "{line}: {error}");

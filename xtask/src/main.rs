@@ -1,4 +1,5 @@
 //! `cargo xtask test`: everything a change must pass. `cargo xtask soak NAME`: long runs, whose record is committed.
+//! `cargo xtask web`: the browser's client, built anew.
 //!
 //! Both need Rust and a C compiler, and nothing else that is not found, installed or named by the step that needs it.
 //! Exit 0 done, 1 something failed, 2 the call was wrong.
@@ -16,12 +17,14 @@
 mod args;
 mod child;
 mod layout;
+mod python;
 mod record;
 mod soak;
 mod steps;
 mod summary;
 mod tally;
 mod tools;
+mod web;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,6 +45,13 @@ fn main() -> ExitCode {
     match call {
         args::Call::Test { without, only } => exit(steps::run(&root, &without, &only)),
         args::Call::Soak { name, minutes } => exit(soak::run(&root, &name, minutes)),
+        args::Call::Web => match web::renew(&root) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        },
         args::Call::ListSoaks => {
             soak::list();
             ExitCode::SUCCESS

@@ -1,6 +1,7 @@
 //! `cargo xtask soak NAME`: runs too long for every change. Each writes a record, which is committed as the evidence.
 
 use crate::child::{cargo, echo, pass_reading, target_folder, tee};
+use crate::python::Environment;
 use crate::record;
 use crate::tools::on_path;
 use std::io;
@@ -28,6 +29,12 @@ static SOAKS: &[Soak] = &[
         about: "AES-128 under BGV at N = 2^17, sixteen blocks, every round against AES; 10 GiB of memory, 20 GB of disk",
         run: sense_aes,
     },
+    Soak {
+        name: "call",
+        about: "a live room of 24, M minutes: members come, go, lose packets and vanish; every sum and the server's memory are checked",
+        run: call,
+    },
+    Soak { name: "ray", about: "the jobs on a local Ray cluster of two nodes, a worker killed in mid-job", run: ray },
     Soak { name: "noise", about: "10,000 random circuits of each lattice scheme against their bounds", run: noise },
 ];
 
@@ -97,6 +104,31 @@ fn fuzz(root: &Path, minutes: u64) -> Result<(), String> {
     if findings == 0 { Ok(()) } else { Err(format!("findings: {findings}, in fuzz/artifacts")) }
 }
 
+/// Ray is a wheel of some hundred megabytes, and its cluster takes a while to start: too much for every change.
+fn ray(root: &Path, _minutes: u64) -> Result<(), String> {
+    let environment = Environment::provide(root, "python-ray", &["requirements.txt", "requirements-ray.txt"])?;
+    environment.install()?;
+    let (started, mut last) = (std::time::Instant::now(), String::new());
+    let mut tests = environment.pytest();
+    pass_reading(tests.args(["crates/tobari-py/tests/test_scale.py", "-v"]), |line| {
+        last = line.trim_matches(['=', ' ']).to_owned();
+    })?;
+    if last.contains("skipped") {
+        return Err(format!("expected every test to run, found: {last}"));
+    }
+    let today = record::today();
+    let body = format!(
+        "- command: `cargo xtask soak ray`: a head and a node of one core each on this machine; table, panel, images and sensors against one process; a worker killed in the middle of a piece\n- revision: {}\n- processor: {}\n- seconds of the tests: {}\n- pytest: {last}\n",
+        record::revision(root),
+        record::cpu_model(),
+        started.elapsed().as_secs()
+    );
+    record::append(root, &format!("ray-{today}.md"), &format!("A Ray cluster of two nodes on {today}"), &body)
+        .map_err(|error| format!("cannot write the record: {error}"))?;
+    println!("\n{body}\nrecord: bench/record/ray-{today}.md");
+    Ok(())
+}
+
 /// Labels under encryption against labels in integers, of every test image.
 fn infer(root: &Path, _minutes: u64) -> Result<(), String> {
     let data = std::env::var_os("TOBARI_DATA").ok_or("TOBARI_DATA is not set: there are no images")?;
@@ -161,13 +193,15 @@ fn sense_aes(root: &Path, _minutes: u64) -> Result<(), String> {
     command.args([
         "run",
         "--release",
-        "--package",
-        "tobari-host",
-        "--example",
-        "sense_aes",
         "--",
-        "--secure",
-        "--probes",
+        "plan",
+        "sense",
+        "--run",
+        "--rounds",
+        "--memory",
+        "10GiB",
+        "--threads",
+        "1",
     ]);
     let mut lines = Vec::new();
     pass_reading(&mut command, |line| lines.push(line.to_owned()))?;
@@ -192,6 +226,59 @@ fn is_right(lines: &[String]) -> bool {
     let said = |text: &str| lines.iter().any(|line| line == text);
     let bytes = said("all 256 bytes are what the devices encrypted");
     secure && rounds && bytes && said("3 products more are right in every slot")
+}
+
+/// A room of each mode, of which the expensive ones are smaller.
+fn call(root: &Path, minutes: u64) -> Result<(), String> {
+    let mut rows = String::new();
+    for (mode, members) in [("mask", 24), ("elgamal-shared", 6), ("elgamal", 4)] {
+        let mut command = cargo(root);
+        command.args(["run", "--release", "--", "bench", "call", "--live", "--mode", mode]);
+        command.args(["--members", &members.to_string(), "--chaos", &minutes.to_string()]);
+        let mut lines = Vec::new();
+        pass_reading(&mut command, |line| lines.push(line.trim_end().to_owned()))?;
+        let told = lines.iter().rev().find(|line| line.starts_with('{')).ok_or("the run told nothing")?;
+        let row = chaos_row(told).ok_or_else(|| format!("expected a whole line of JSON, found {told}"))?;
+        rows.push_str(&row);
+    }
+    let today = record::today();
+    let body = format!(
+        "- command: `cargo xtask soak call --minutes {minutes}`\n- revision: {}\n- processor: {}\n\n| {} |\n|---{}|\n{rows}",
+        record::revision(root),
+        record::cpu_model(),
+        CHAOS.map(|(name, _)| name).join(" | "),
+        "|---:".repeat(CHAOS.len() - 1)
+    );
+    record::append(root, &format!("call-soak-{today}.md"), &format!("Live rooms in chaos on {today}"), &body)
+        .map_err(|error| format!("cannot write the record: {error}"))?;
+    println!("\n{body}\nrecord: bench/record/call-soak-{today}.md");
+    Ok(())
+}
+
+/// Columns of the record of `call`, and the fields that they are from.
+const CHAOS: [(&str, &str); 12] = [
+    ("mode", "mode"),
+    ("minutes", "minutes"),
+    ("members", "members"),
+    ("joins", "joins"),
+    ("left", "leaves"),
+    ("vanished", "vanished"),
+    ("packets", "packets"),
+    ("lost", "packets_lost"),
+    ("sums checked", "sums"),
+    ("wrong", "wrong"),
+    ("server, MiB", "server_mib"),
+    ("MiB a minute", "server_mib_a_minute"),
+];
+
+/// The line of one run, which has plain values only, as a row.
+fn chaos_row(line: &str) -> Option<String> {
+    let value = |field: &str| {
+        let (_, rest) = line.split_once(&format!("\"{field}\":"))?;
+        Some(rest.split([',', '}']).next()?.trim_matches('"').to_owned())
+    };
+    let values: Option<Vec<String>> = CHAOS.iter().map(|(_, field)| value(field)).collect();
+    Some(format!("| {} |\n", values?.join(" | ")))
 }
 
 /// However long it takes.
@@ -328,6 +415,14 @@ mod tests {
             some.remove(missing);
             assert!(!is_right(&some), "without line {missing}");
         }
+    }
+
+    #[test]
+    fn a_run_in_chaos_becomes_a_row_and_a_line_that_lacks_something_none() {
+        let line = r#"{"mode":"mask","minutes":60,"members":24,"joins":9,"leaves":4,"vanished":5,"packets":7,"packets_lost":1,"sums":8,"wrong":0,"server_mib":20.5,"server_mib_a_minute":-0.01,"x":1}"#;
+        let row = chaos_row(line).unwrap();
+        assert_eq!(row, "| mask | 60 | 24 | 9 | 4 | 5 | 7 | 1 | 8 | 0 | 20.5 | -0.01 |\n");
+        assert_eq!(chaos_row(&line.replace("\"wrong\"", "\"right\"")), None);
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 use crate::child::{cargo, pass, pass_reading, target_folder};
 use crate::layout;
+use crate::python::Environment;
 use crate::summary::{Outcome, Row, table};
 use crate::tally::{Tally, not_run};
 use crate::tools::{TOOLS, Tool, on_path, provide};
+use crate::web;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -44,7 +46,10 @@ static STEPS: &[Step] = &[
     Step { name: "device", tool: None, run: device },
     Step { name: "wasm", tool: None, run: wasm },
     Step { name: "wasm-bits", tool: None, run: wasm_bits },
+    Step { name: "web", tool: None, run: |run| web::step(&run.root) },
+    Step { name: "browser", tool: Some(&TOOLS[0]), run: browser },
     Step { name: "fuzz", tool: None, run: fuzz },
+    Step { name: "python", tool: Some(&TOOLS[1]), run: python },
     Step { name: "deny", tool: None, run: deny },
     Step { name: "advisories", tool: None, run: advisories },
 ];
@@ -121,7 +126,8 @@ fn outcome(result: Result<(), String>) -> Outcome {
 
 fn fmt(run: &mut Run) -> Outcome {
     let workspace = pass(cargo(&run.root).args(["fmt", "--all", "--check"]));
-    outcome(workspace.and_then(|()| pass(cargo(&run.root).args(["fmt", "--manifest-path", FUZZ, "--check"]))))
+    let others = [FUZZ, GLUE].map(|manifest| ["fmt", "--manifest-path", manifest, "--check"]);
+    outcome(others.iter().fold(workspace, |before, words| before.and_then(|()| pass(cargo(&run.root).args(words)))))
 }
 
 fn clippy(run: &mut Run) -> Outcome {
@@ -132,7 +138,9 @@ impl Run {
     /// `--no-fail-fast`, so that the last line counts every test.
     fn tests(&mut self, which: &str) -> Outcome {
         let mut command = cargo(&self.root);
-        outcome(self.count(command.args(["test", "--workspace", "--no-fail-fast", which])))
+        // the Python module has no test of cargo's, and without an interpreter no program to run one
+        let workspace = ["test", "--workspace", "--exclude", "tobari-py", "--no-fail-fast", which];
+        outcome(self.count(command.args(workspace)))
     }
 
     /// Runs a command that runs tests, and counts them.
@@ -152,7 +160,25 @@ fn features(run: &mut Run) -> Outcome {
     clippy.arg("clippy").args(WITH_FEATURES).args(["--all-features", "--all-targets", "--", "-D", "warnings"]);
     let mut tests = cargo(&run.root);
     tests.arg("test").args(WITH_FEATURES).args(["--all-features", "--test", "snp", "--test", "tdx"]);
-    outcome(pass(&mut clippy).and_then(|()| run.count(&mut tests)))
+    outcome(pass(&mut clippy).and_then(|()| run.count(&mut tests)).and_then(|()| tables(run)))
+}
+
+/// Parquet, of the machine and of the command, and certificates by ACME.
+fn tables(run: &mut Run) -> Result<(), String> {
+    let features = ["--features", "tobari-cli/parquet,tobari-cli/acme"];
+    let mut clippy = cargo(&run.root);
+    clippy.args(["clippy", "--package", "tobari-cli", "--package", "tobari-server"]).args(features);
+    clippy.args(["--all-targets", "--", "-D", "warnings"]);
+    let mut certificates = cargo(&run.root);
+    certificates.args(["test", "--package", "tobari-server", "--features", "acme", "--test", "acme"]);
+    let mut tests = cargo(&run.root);
+    tests.args(["test", "--package", "tobari-host", "--features", "parquet", "--lib", "parquet"]);
+    let mut command = cargo(&run.root);
+    command.args(["test", "--package", "tobari-cli", "--features", "parquet", "--test", "sense", "three_processes"]);
+    pass(&mut clippy)?;
+    run.count(&mut tests)?;
+    run.count(&mut certificates)?;
+    run.count(&mut command)
 }
 
 /// Examples were built by the tests; here each also runs to its end.
@@ -192,28 +218,83 @@ fn docs(run: &mut Run) -> Outcome {
     outcome(pass(command.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings")))
 }
 
-/// What a sensor runs builds where there is neither an allocator nor an operating system.
+/// What a sensor runs builds where there is neither an allocator nor an operating system, for programs in C too; those run here first.
 fn device(run: &mut Run) -> Outcome {
+    if let Err(why) = programs_in_c(run) {
+        return Outcome::Failed(why);
+    }
     if let Err(why) = ensure_target(&run.root, SENSOR) {
         return Outcome::NotRun(why);
     }
     let arguments = ["build", "--release", "--lib", "--target", SENSOR, "--package", "tobari-device"];
-    outcome(pass(cargo(&run.root).args(arguments)))
+    let library = pass(cargo(&run.root).args(arguments));
+    outcome(library.and_then(|()| pass(glue(run, "build").args(["--release", "--target", SENSOR]))))
+}
+
+const GLUE: &str = "glue/c/Cargo.toml";
+
+/// A command of cargo on the glue for C.
+fn glue(run: &Run, verb: &str) -> Command {
+    let mut command = cargo(&run.root);
+    command.args([verb, "--locked", "--manifest-path", GLUE]);
+    command.env("CARGO_TARGET_DIR", target_folder(&run.root).join("glue"));
+    command
+}
+
+/// Programs in C link the library of this machine, and make the frames of the vectors.
+fn programs_in_c(run: &Run) -> Result<(), String> {
+    pass(glue(run, "clippy").args(["--", "-D", "warnings"]))?;
+    pass(glue(run, "build").arg("--release"))?;
+    let folder = target_folder(&run.root).join("glue");
+    let library = folder.join("release/libtobari_device_c.a");
+    let built = |source: &str| {
+        let program = folder.join(Path::new(source).file_stem().unwrap_or_default());
+        let mut compiler = Command::new("cc");
+        compiler.current_dir(run.root.join("glue/c"));
+        compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-Iinclude", source]).arg(&library);
+        compiler.arg("-o").arg(&program).args(["-lpthread", "-ldl", "-lm"]);
+        pass(&mut compiler).map(|()| program)
+    };
+    let vectors = run.root.join("vectors/device/v1/frames.txt");
+    pass(Command::new(built("tests/vectors.c")?).arg(&vectors))?;
+    sealed_in_c(&built("example/seal.c")?, &folder.join("example"), &vectors)
+}
+
+/// The example seals what the first vector of its profile does, and counts.
+fn sealed_in_c(program: &Path, folder: &Path, vectors: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("the example in C: {error}");
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    for (name, bytes) in [("root", &[0; 32][..]), ("counter", b"0\n"), ("readings", &[0; 256])] {
+        std::fs::write(folder.join(name), bytes).map_err(failed)?;
+    }
+    pass(Command::new(program).current_dir(folder).args(["root", "0", "counter", "readings", "frame"]))?;
+    let read = |name: &str| std::fs::read(folder.join(name)).map_err(failed);
+    let found: String = read("frame")?.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = std::fs::read_to_string(vectors).map_err(failed)?;
+    let vector = text.lines().find(|line| line.starts_with("U25 ")).and_then(|line| line.rsplit(' ').next());
+    if vector != Some(&found) || read("counter")? != b"64\n" {
+        return Err("the example in C: expected the frame of the vector and a counter of 64, found others".to_owned());
+    }
+    Ok(())
 }
 
 fn wasm(run: &mut Run) -> Outcome {
     if let Err(why) = ensure_target(&run.root, WASM) {
         return Outcome::Failed(why);
     }
-    let mut command = cargo(&run.root);
-    command.args(["build", "--release", "--lib", "--target", WASM]);
-    for name in CLIENT_CRATES {
-        command.args(["--package", name]);
-    }
-    outcome(pass(&mut command))
+    let build = |packages: &[&str]| {
+        let mut command = cargo(&run.root);
+        command.args(["build", "--release", "--lib", "--target", WASM]);
+        for name in packages {
+            command.args(["--package", name]);
+        }
+        pass(&mut command)
+    };
+    // alone: its library asks for the randomness of a page, without which the others have to do
+    outcome(build(CLIENT_CRATES).and_then(|()| build(&["tobari-group"])))
 }
 
-fn ensure_target(root: &Path, target: &str) -> Result<(), String> {
+pub(crate) fn ensure_target(root: &Path, target: &str) -> Result<(), String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let query = ["--print", "target-libdir", "--target", target];
     let folder = Command::new(rustc).args(query).current_dir(root).output();
@@ -243,6 +324,18 @@ fn wasm_bits(run: &mut Run) -> Outcome {
     outcome(pass(&mut build).and_then(|()| pass(&mut check)))
 }
 
+/// Calls between browsers, over a server of their own: tests that are ignored elsewhere.
+fn browser(run: &mut Run) -> Outcome {
+    let program = match provide(&TOOLS[0]) {
+        Ok(program) => program,
+        Err(why) => return Outcome::Failed(why),
+    };
+    let mut command = cargo(&run.root);
+    command.args(["test", "--package", "tobari-cli", "--test", "browser", "--"]);
+    command.args(["--ignored", "--nocapture", "--test-threads=1"]);
+    outcome(run.count(command.env("TOBARI_BROWSER", program)))
+}
+
 const FUZZ: &str = "fuzz/Cargo.toml";
 
 /// Runs every target's body over its corpus, and checks that the targets still fit the functions they call. Without its
@@ -254,6 +347,15 @@ fn fuzz(run: &mut Run) -> Outcome {
     let corpora = run.count(&mut command);
     let check = ["check", "--manifest-path", FUZZ, "--no-default-features", "--bins"];
     outcome(corpora.and_then(|()| pass(cargo(&run.root).args(check).env("CARGO_TARGET_DIR", &target))))
+}
+
+/// The Python package in an environment of its own: its tests, and the examples of its guide.
+fn python(run: &mut Run) -> Outcome {
+    let made = Environment::provide(&run.root, "python", &["requirements.txt"]).and_then(|environment| {
+        environment.install()?;
+        environment.tests().iter_mut().try_for_each(|tests| run.count(tests))
+    });
+    outcome(made)
 }
 
 const DENY_MISSING: &str = "cargo-deny is not on PATH: cargo install --locked cargo-deny";

@@ -1,4 +1,4 @@
-//! How many tests passed, failed and did not run, as cargo and the tests themselves say it.
+//! How many tests passed, failed and did not run, as cargo, pytest and the tests themselves say it.
 
 /// Sums over every test binary of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -9,9 +9,9 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes in one line of cargo's output; only libtest's `test result:` lines count.
+    /// Takes in one line of output; only libtest's `test result:` lines and the last line of pytest count.
     pub(crate) fn read(&mut self, line: &str) {
-        let Some(rest) = line.strip_prefix("test result: ") else { return };
+        let Some(rest) = line.strip_prefix("test result: ") else { return self.read_pytest(line) };
         let mut number: Option<u64> = None;
         for word in rest.split(|character: char| character.is_whitespace() || character == ';') {
             match (word, number) {
@@ -22,6 +22,31 @@ impl Tally {
             }
             number = word.parse().ok();
         }
+    }
+
+    /// `40 passed, 2 skipped in 9.51s`, perhaps between signs of equality: nothing else, so that no test's own text counts.
+    fn read_pytest(&mut self, line: &str) {
+        let Some((counts, time)) = line.trim_matches(['=', ' ']).split_once(" in ") else { return };
+        let seconds = time.split(' ').next().and_then(|time| time.strip_suffix('s'));
+        if seconds.is_none_or(|seconds| seconds.parse::<f64>().is_err()) {
+            return;
+        }
+        let mut found = Self::default();
+        for part in counts.split(", ") {
+            let Some((Ok(count), word)) = part.split_once(' ').map(|(count, word)| (count.parse::<u64>(), word)) else {
+                return;
+            };
+            match word {
+                "passed" => found.passed += count,
+                "failed" | "error" | "errors" => found.failed += count,
+                "skipped" => found.ignored += count,
+                "warning" | "warnings" | "deselected" => {}
+                _ => return,
+            }
+        }
+        self.passed += found.passed;
+        self.failed += found.failed;
+        self.ignored += found.ignored;
     }
 
     /// Counts a test program that broke off before it could report, where none has reported a failure.
@@ -60,6 +85,15 @@ mod tests {
         let mut tally = Tally::default();
         text.lines().for_each(|line| tally.read(line));
         tally
+    }
+
+    #[test]
+    fn the_last_line_of_pytest_counts_and_nothing_like_it() {
+        let text =
+            "==== 40 passed, 2 skipped, 1 warning in 9.51s ====\n3 failed, 1 error, 4 passed in 75.02s (0:01:15)\n";
+        assert_eq!(tally(text), Tally { passed: 44, failed: 4, ignored: 2 });
+        let other = "5 passed\n1 passed in time\n2 apples in 3s\nnothing in 1.0s\n7 passed, in 1s\n";
+        assert_eq!(tally(other), Tally::default());
     }
 
     const TWO: &str = "running 3 tests\n\

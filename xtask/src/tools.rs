@@ -80,6 +80,14 @@ fn may_install() -> bool {
     root && Path::new("/etc/debian_version").exists() && on_path("apt-get").is_some()
 }
 
+/// Installs a package of Debian's that a step turned out to need; answers whether that may be done here.
+///
+/// # Errors
+/// That it could not be installed.
+pub(crate) fn bring(package: &str) -> Result<bool, String> {
+    if may_install() { install(package).map(|()| true) } else { Ok(false) }
+}
+
 fn install(package: &str) -> Result<(), String> {
     for arguments in [&["update", "--quiet"][..], &["install", "--yes", "--quiet", "--no-install-recommends", package]]
     {

@@ -3,6 +3,7 @@
 
 mod bits;
 mod lattice;
+mod mask;
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};

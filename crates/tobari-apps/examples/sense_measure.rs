@@ -4,12 +4,8 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "an example that reports")]
 
-#[path = "../../tobari-device/tests/flash/mod.rs"]
-mod flash;
-
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
-use flash::Flash;
 use std::sync::Arc;
 use std::time::Instant;
 use tobari_apps::engine::{BgvEngine, BgvValue};
@@ -21,7 +17,10 @@ use tobari_apps::sense::server::{Batch, exact_slots, linear_slots};
 use tobari_apps::sense::{Arrangement, Layout, Scheme};
 use tobari_core::params::{LatticeParameters, NamedSet};
 use tobari_core::rlwe::SecretKey;
-use tobari_device::{Device, DeviceNumber, Envelope, MacKey, Opener, P1, Profile, READINGS, Root, U25, transform_root};
+use tobari_device::{
+    Device, DeviceNumber, Envelope, InsecureVolatileCounter, MacKey, Opener, P1, Profile, READINGS, Root, U25,
+    transform_root,
+};
 use tobari_plan::engine::Direct;
 
 type Failure = Box<dyn std::error::Error>;
@@ -50,7 +49,7 @@ impl<P: Profile> Fleet<P> {
             let (mut frame, mut reading) = (P::EMPTY, [0; READINGS]);
             rng.fill_bytes(&mut reading);
             let number = DeviceNumber::new(block as u32).ok_or("too many devices")?;
-            Device::<P, _>::open(&root, number, Flash(0))?.seal(&reading, &mut frame)?;
+            Device::<P, _>::open(&root, number, InsecureVolatileCounter(0))?.seal(&reading, &mut frame)?;
             envelopes.push(MacKey::<P>::from_bytes(&root.mac_key::<P>()).open(frame.as_ref())?);
             readings.push(reading);
             cohort.put(block, &Opener::<P>::new(&root));

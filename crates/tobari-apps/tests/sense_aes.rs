@@ -2,14 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-#[path = "../../tobari-device/tests/flash/mod.rs"]
-mod flash;
-
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
-use flash::Flash;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tobari_apps::engine::{BgvEngine, BgvValue};
@@ -17,12 +13,14 @@ use tobari_apps::sense::aes::batch::{self, FRAME_BLOCKS};
 use tobari_apps::sense::aes::chain::{DEGREE, MODULUS, SCHEDULE};
 use tobari_apps::sense::aes::cipher::{BLOCK, ROUNDS, states};
 use tobari_apps::sense::aes::program::{self, Inputs};
+use tobari_apps::sense::aes::sums::{SumInputs, SumPlan, level_of, sum, sum_key};
 use tobari_apps::sense::aes::{Batch, Block, Chain, Characters, Circuit, Input, KeyTable, Layout};
-use tobari_apps::sense::linear::key_holder;
+use tobari_apps::sense::bounds::Overflow;
+use tobari_apps::sense::linear::{PlanError, key_holder};
 use tobari_core::bgv::{Decryptor, EvaluationKeys};
 use tobari_core::params::{LatticeParameters, Security};
 use tobari_core::rlwe::SecretKey;
-use tobari_device::{DeviceNumber, GcmDevice, GcmOpener, READINGS, Root, gcm_key};
+use tobari_device::{DeviceNumber, GcmDevice, GcmOpener, InsecureVolatileCounter, READINGS, Root, gcm_key};
 use tobari_plan::check::Requirements;
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::cost::Costs;
@@ -218,6 +216,52 @@ impl Run {
     }
 }
 
+/// Every byte of a block, summed over the blocks of two devices with weights, and over two batches, the second of which is the first again.
+fn sums_over_devices(run: &Run, layout: Layout, sent: &[u8]) {
+    let weights = |batch: i64| (0..layout.blocks() as i64).map(|place| (place + batch) % 5 - 2).collect::<Vec<_>>();
+    let plan = SumPlan::new(layout, vec![weights(0), weights(1)], 255).unwrap();
+    let mut rng = rng(7);
+    let inputs = SumInputs::new(&plan, |input| match sum_key(&run.secret, input, &mut rng) {
+        Some(key) => run.engine.key(key).map(Arc::new),
+        None => run.engine.compact(&plan.slots(input).unwrap(), level_of(input)).map(Arc::new),
+    });
+    let batches = [run.outputs.bytes.clone(), run.outputs.bytes.clone()];
+    let found = sum(&mut Direct::new(&run.engine), &plan, &inputs.unwrap(), &batches).unwrap();
+    let slots = run.slots(&found);
+    let expected: [i64; BLOCK] = std::array::from_fn(|i| {
+        let of = |batch| {
+            weights(batch).iter().zip(sent.chunks(BLOCK)).map(|(w, block)| w * i64::from(block[i])).sum::<i64>()
+        };
+        of(0) + of(1)
+    });
+    assert_eq!(plan.read(&slots), Ok(expected));
+    assert_eq!(found.as_ciphertext().unwrap().level(), 3, "two products are left");
+    // whatever is not declared withholds all
+    let mut other = slots.clone();
+    let free = (0..slots.len()).find(|slot| layout.results(0).all(|(declared, _)| declared != *slot)).unwrap();
+    other[free] = 1;
+    assert!(plan.read(&other).is_err() && plan.read(&slots[1..]).is_err());
+    other.clone_from(&slots);
+    other[layout.results(0).next().unwrap().0] = plan.range().most + 1;
+    assert!(plan.read(&other).is_err());
+}
+
+#[test]
+fn sums_that_would_wrap_are_refused_when_they_are_planned() {
+    let layout = Layout::new(DEGREE).unwrap();
+    let ones = |blocks: usize| -> Vec<Vec<i64>> {
+        (0..4).map(|batch| (0..1024).map(|place| i64::from(1024 * batch + place < blocks)).collect()).collect()
+    };
+    assert!(SumPlan::new(layout, ones(3_084), 255).is_ok());
+    for (batches, most) in [(ones(3_085), 255), (vec![vec![i64::MAX; 1024]], 1), (vec![vec![-4; 1024]], 255)] {
+        assert!(matches!(SumPlan::new(layout, batches, most), Err(PlanError::Overflow(Overflow::Range { .. }))));
+    }
+    assert!(SumPlan::new(layout, ones(4_096), 190).is_ok(), "smaller readings, more of them");
+    for shape in [vec![], vec![vec![1; 1023]]] {
+        assert!(matches!(SumPlan::new(layout, shape, 1), Err(PlanError::Shape { .. })));
+    }
+}
+
 /// Under primes of the product, at a degree that protects nothing.
 fn toy(degree: usize) -> (Chain, LatticeParameters) {
     let chain = Chain::new().unwrap();
@@ -241,7 +285,8 @@ fn frames_of_two_devices_are_decrypted_under_encryption_and_every_round_is_that_
     let mut sent = Vec::new();
     for device in 0..2u8 {
         let root = Root::from_bytes([device; 32]);
-        let mut sender = GcmDevice::open(&root, DeviceNumber::new(device.into()).unwrap(), Flash(0)).unwrap();
+        let mut sender =
+            GcmDevice::open(&root, DeviceNumber::new(device.into()).unwrap(), InsecureVolatileCounter(0)).unwrap();
         let readings: [u8; READINGS] = std::array::from_fn(|i| (i as u8).wrapping_mul(3 + device));
         let mut frame = [0; tobari_device::GCM_FRAME];
         sender.seal(&readings, &mut frame).unwrap();
@@ -258,6 +303,7 @@ fn frames_of_two_devices_are_decrypted_under_encryption_and_every_round_is_that_
     let result = run.slots(&run.outputs.bytes);
     let found: Vec<u8> = world.batch.read(&result).unwrap().into_iter().flatten().flatten().collect();
     assert_eq!(found, sent);
+    sums_over_devices(&run, layout, &found);
     // three products more
     let mut machine = Direct::new(&run.engine);
     let level = run.outputs.bytes.as_ciphertext().unwrap().level() as u16 - 1;

@@ -4,19 +4,20 @@ mod call_bench;
 mod infer;
 mod parse;
 mod sense;
+mod serve;
 
 use crate::cmd::call::arguments::{JoinArguments, LinkArguments, OpenArguments};
-use crate::cmd::infer::{InferVerb, ServeInferArguments};
-use crate::cmd::search::{SearchVerb, ServeSearchArguments};
-use crate::cmd::sense::{SenseVerb, ServeSenseArguments};
+use crate::cmd::infer::InferVerb;
+use crate::cmd::search::SearchVerb;
+use crate::cmd::sense::SenseVerb;
 pub(crate) use call_bench::CallBench;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub(crate) use infer::InferBench;
 pub(crate) use infer::{InferPlan, Protected, ResetName, WhoseCosts, WhosePolicy};
 pub(crate) use parse::parse_bytes;
-pub(crate) use sense::SenseBench;
-use std::net::SocketAddr;
+pub(crate) use sense::{SenseBench, SensePlan};
+pub(crate) use serve::{CheckArguments, ServeArguments};
 use std::path::PathBuf;
 use tobari_core::curve::{Curve, PointEncoding};
 use tobari_core::elgamal::Mode;
@@ -35,6 +36,18 @@ pub(crate) struct Arguments {
     /// How much to log on standard error.
     #[arg(long, global = true, value_enum, env = "TOBARI_LOG")]
     pub(crate) log: Option<LogLevel>,
+    /// How the log is written.
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "TOBARI_LOG_FORMAT")]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
 }
 
 /// How much to log.
@@ -59,6 +72,18 @@ pub(crate) enum Verb {
     Demo(DemoArguments),
     /// The blind server: does the work, holds no key.
     Serve(Box<ServeArguments>),
+    /// The file with the settings of the server.
+    Config {
+        /// What to do.
+        #[command(subcommand)]
+        verb: ConfigVerb,
+    },
+    /// What a stopped server keeps, sealed into a folder of its own.
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    Backup(Box<crate::cmd::seal::SealArguments>),
+    /// What a backup holds, put into a new folder for a server.
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    Restore(crate::cmd::seal::UnsealArguments),
     /// Version, arithmetic in use, and each curve with its security.
     Info(InfoArguments),
     /// A job's numbers on this machine.
@@ -67,6 +92,8 @@ pub(crate) enum Verb {
         #[command(subcommand)]
         job: BenchJob,
     },
+    /// Every job's paper benchmark on this machine, and one page that shows the papers, the peers on record and this machine.
+    Report(crate::cmd::report::ReportArguments),
     /// The plan of a job: what is done in which order, what lies in memory when, and why.
     Plan {
         /// Which job.
@@ -103,6 +130,13 @@ pub(crate) enum Verb {
     /// What was sealed, opened.
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
     Unseal(crate::cmd::seal::UnsealArguments),
+}
+
+/// What to do with the file of settings.
+#[derive(Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Say each setting, where it is from, and whether the server could start with them.
+    Check(CheckArguments),
 }
 
 /// What to do in a call.
@@ -169,6 +203,8 @@ pub(crate) enum PlanJob {
     Memory(MemoryPlan),
     /// The paper's algorithm for the search, as a job: the positional Burrows-Wheeler transform under encryption.
     Search(SearchPlan),
+    /// Devices' frames of AES-128, decrypted under encryption: the paper's second design at 128 bits, which wants 10GiB of memory.
+    Sense(SensePlan),
 }
 
 /// How a reference job is run.
@@ -409,46 +445,6 @@ fn parse_tier(text: &str) -> Result<Folder, String> {
 fn parse_runs(text: &str) -> Result<usize, String> {
     let runs: usize = text.parse().map_err(|_| "expected a number".to_owned())?;
     if (1..=10_000).contains(&runs) { Ok(runs) } else { Err("expected 1 to 10000".to_owned()) }
-}
-
-/// `tobari serve`
-#[derive(Args)]
-pub(crate) struct ServeArguments {
-    /// Where to listen; port 0 takes a free one.
-    #[arg(long, default_value = "127.0.0.1:7610")]
-    pub(crate) addr: SocketAddr,
-    /// The server's certificate chain (PEM).
-    #[arg(long, requires = "tls_key", conflicts_with = "tls_self_signed", value_name = "FILE")]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// The private key of the certificate (PEM): of the TLS connection, not of any call.
-    #[arg(long, requires = "tls_cert", value_name = "FILE")]
-    pub(crate) tls_key: Option<PathBuf>,
-    /// TLS with a certificate made now, whose fingerprint is printed for clients to pin.
-    #[arg(long)]
-    pub(crate) tls_self_signed: bool,
-    /// Connections at once.
-    #[arg(long, value_name = "N")]
-    pub(crate) max_connections: Option<usize>,
-    /// Rooms at once.
-    #[arg(long, value_name = "N")]
-    pub(crate) max_rooms: Option<usize>,
-    /// When told to stop, let live rooms go on for so many seconds, and nobody in.
-    #[arg(long, default_value_t = 0, value_name = "SECONDS")]
-    pub(crate) drain: u32,
-    #[command(flatten)]
-    pub(crate) search: ServeSearchArguments,
-    #[command(flatten)]
-    pub(crate) infer: ServeInferArguments,
-    #[command(flatten)]
-    pub(crate) sense: ServeSenseArguments,
-    #[command(flatten)]
-    pub(crate) floor: FloorArguments,
-    /// One JSON object a line on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Stop when standard input ends: for a server started by another program.
-    #[arg(long, hide = true)]
-    pub(crate) until_stdin_closes: bool,
 }
 
 /// `tobari call keygen`

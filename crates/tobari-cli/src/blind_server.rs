@@ -44,4 +44,20 @@ impl BlindProcess {
     pub(crate) fn pid(&self) -> u32 {
         self.child.pid()
     }
+
+    /// Seconds that the processors have worked for it, where the system tells (Linux).
+    pub(crate) fn cpu_seconds(&self) -> Option<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).ok()?;
+        // after the name in brackets: state, then eleven fields, then user and system time in hundredths
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let [user, system] = [fields.get(11)?, fields.get(12)?].map(|field| field.parse::<f64>().ok());
+        Some((user? + system?) / 100.0)
+    }
+
+    /// Bytes of it that are in memory, where the system tells (Linux).
+    pub(crate) fn resident_bytes(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib << 10)
+    }
 }

@@ -9,14 +9,14 @@ mod args;
 mod blind_server;
 mod call_key;
 mod cmd;
+mod config;
 mod mixing;
 mod output;
 mod randomness;
 mod reference;
 mod simulated;
 
-use args::{Arguments, CallVerb, Verb};
-use clap::Parser;
+use args::{CallVerb, ConfigVerb, Verb};
 use std::process::ExitCode;
 
 /// Ciphertexts and keys are large, and come and go.
@@ -36,13 +36,22 @@ fn main() -> ExitCode {
     if tobari_host::enclave::is_inside(tobari_host::dispatch::MODULE_VERB) {
         return tobari_host::dispatch::run_module();
     }
-    let arguments = Arguments::parse(); // exits with status 2 where the call is wrong
+    let arguments = match config::arguments() {
+        Ok(arguments) => arguments,
+        Err(failure) => return failure.report(),
+    };
     output::start_log(&arguments);
     let done = match arguments.verb {
         Verb::Demo(demo) => cmd::demo::run(&demo),
         Verb::Serve(serve) => cmd::serve::run(&serve),
+        Verb::Config { verb: ConfigVerb::Check(check) } => cmd::config::check(&check),
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+        Verb::Backup(backup) => cmd::backup::backup(&backup),
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+        Verb::Restore(restore) => cmd::backup::restore(&restore),
         Verb::Info(info) => cmd::info::run(&info),
         Verb::Bench { job } => cmd::bench::run(&job),
+        Verb::Report(report) => cmd::report::run(&report),
         Verb::Plan { job } => cmd::plan::run(&job),
         Verb::Call { verb: CallVerb::Keygen(keygen) } => cmd::call::keygen(&keygen),
         Verb::Call { verb: CallVerb::Mix(mix) } => cmd::call::mix(&mix),

@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stderr, reason = "the one room that prints")]
 
-use crate::args::{Arguments, LogLevel, Verb};
+use crate::args::{Arguments, LogFormat, LogLevel, Verb};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -57,8 +57,11 @@ pub(crate) fn start_log(arguments: &Arguments) {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
-    let ansi = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(ansi).init();
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    match arguments.log_format {
+        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().flatten_event(true).with_current_span(false).with_span_list(false).init(),
+    }
 }
 
 /// A line for people.

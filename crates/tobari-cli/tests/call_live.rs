@@ -85,6 +85,63 @@ fn three_recordings_are_heard_by_the_others_and_the_recorded_sums_open_with_the_
 }
 
 #[test]
+#[cfg(feature = "mls")]
+fn members_who_agree_on_keys_hear_one_another_and_see_one_set_of_words() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let server = Server::start(&[]);
+    let (link_text, _) = link(&server, &["--speakers", "8", "--keys", "mls"]);
+    let speech: Vec<i16> = noise(5, 16_000 * 4).iter().map(|sample| sample / 4).collect();
+    record(folder.path(), "speech.wav", &speech);
+    let listening = join(&link_text, &["--seconds", "8", "--out", &at("heard.wav"), "--name", "ear", "--json"]);
+    let speaking = done(join(&link_text, &["--in", &at("speech.wav"), "--unlevelled", "--name", "speaker", "--json"]));
+    assert!(speaking.status.success(), "{}", stderr(&speaking));
+    let listening = done(listening);
+    assert!(listening.status.success(), "{}", stderr(&listening));
+    assert!(is_heard(&speech, &samples(Path::new(&at("heard.wav")))), "the listener hears the speaker");
+    // the roster of two, as each was told it
+    let rosters = |told: Vec<u8>| -> Vec<serde_json::Value> {
+        let lines = String::from_utf8(told).unwrap();
+        let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines.filter(|line| line["members"].as_array().is_some_and(|members| members.len() == 2)).collect()
+    };
+    let (one, two) = (rosters(speaking.stdout), rosters(listening.stdout));
+    let words = |line: &serde_json::Value| {
+        let of_members = line["members"].as_array().unwrap().iter().map(|it| it["words"].as_str().unwrap().to_owned());
+        (line["words"].as_str().unwrap().to_owned(), of_members.collect::<Vec<_>>())
+    };
+    assert_eq!(words(&one[0]), words(&two[0]));
+    let (all, of_members) = words(&one[0]);
+    assert!(all.len() == 23 && of_members[0] != of_members[1] && of_members.iter().all(|it| *it != all));
+    // what is not kept cannot be recorded
+    let refused = done(join(&link_text, &["--record", &at("call.rec")]));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("--record") && !Path::new(&at("call.rec")).exists(), "{}", stderr(&refused));
+}
+
+#[test]
+fn in_the_modes_of_points_a_call_is_heard_and_its_recording_opens() {
+    let folder = tempdir().unwrap();
+    let server = Server::start(&[]);
+    let speech: Vec<i16> = noise(7, 16_000 * 4).iter().map(|sample| sample / 4).collect();
+    record(folder.path(), "speech.wav", &speech);
+    for mode in ["elgamal-shared", "elgamal"] {
+        let at = |name: &str| folder.path().join(format!("{mode}-{name}")).to_str().unwrap().to_owned();
+        let (link_text, _) = link(&server, &["--speakers", "2", "--mode", mode]);
+        let listening = join(&link_text, &["--seconds", "7", "--out", &at("heard.wav"), "--record", &at("call.rec")]);
+        let speech_file = folder.path().join("speech.wav");
+        let speaking = done(join(&link_text, &["--in", speech_file.to_str().unwrap(), "--unlevelled"]));
+        assert!(speaking.status.success(), "{mode}: {}", stderr(&speaking));
+        let listening = done(listening);
+        assert!(listening.status.success(), "{mode}: {}", stderr(&listening));
+        assert!(is_heard(&speech, &samples(Path::new(&at("heard.wav")))), "{mode}: the listener hears the speaker");
+        let opened = tobari(&["call", "open", &at("call.rec"), "--link", &link_text, "-o", &at("opened.wav")]);
+        assert!(opened.status.success(), "{mode}: {}", stderr(&opened));
+        assert!(is_heard(&speech, &samples(Path::new(&at("opened.wav")))), "{mode}: the recording opens");
+    }
+}
+
+#[test]
 fn bots_speak_and_hear_raw_samples_on_standard_input_and_output() {
     let server = Server::start(&[]);
     let (link, _) = link(&server, &["--speakers", "4"]);
@@ -132,4 +189,31 @@ fn links_that_are_none_are_wrong_calls_and_are_not_repeated() {
         );
     }
     assert_eq!(tobari(&["call", "link", "ftp://host"]).status.code(), Some(2));
+}
+
+/// A smoke test: figures are for quiet machines.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_capacity_of_rooms_is_measured_with_the_server_on_a_core_of_its_own() {
+    if std::thread::available_parallelism().map_or(1, std::num::NonZero::get) < 2 {
+        let refused = tobari(&["bench", "call", "--live", "--capacity", "--sizes", "3", "--seconds", "1"]);
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        return;
+    }
+    let folder = tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let rooms = ["--mode", "mask", "--sizes", "3,5", "--seconds", "1", "--json", "-o", out];
+    let shown = tobari(&[&["bench", "call", "--live", "--capacity"][..], &rooms[..]].concat());
+    assert!(shown.status.success(), "{}", stderr(&shown));
+    let lines: Vec<serde_json::Value> =
+        String::from_utf8(shown.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for members in [3, 5] {
+        let line = lines.iter().find(|line| line["what"] == "live_server_cpu" && line["params"]["members"] == members);
+        let line = line.unwrap_or_else(|| panic!("no figure of {members} members"));
+        assert_eq!((&line["threads"], &line["labels"][1]), (&1.into(), &"pinned".into()));
+    }
+    let table = std::fs::read_to_string(folder.path().join("capacity.csv")).unwrap();
+    assert!(table.lines().count() == 3 && table.lines().nth(1).unwrap().starts_with("mask,3,1,"), "{table}");
+    let wrong = tobari(&["bench", "call", "--live", "--capacity", "--members", "4"]);
+    assert_eq!(wrong.status.code(), Some(2), "sizes are given by --sizes");
 }

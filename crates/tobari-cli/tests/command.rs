@@ -35,7 +35,7 @@ fn info_prints_every_curve_with_its_security() {
     }
     let lines = info(&["--json"]);
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let (curves, sets) = (10, 17);
+    let (curves, sets) = (10, 18);
     assert_eq!(lines.len(), 1 + curves + sets + 1);
     let (costs, all) = (&lines[1 + curves + sets], &lines[1..1 + curves + sets]);
     assert!(all.iter().all(|line| line["security_bits"].as_u64().is_some_and(|bits| bits >= 80)));
@@ -184,6 +184,22 @@ fn every_attack_ends_as_documented() {
     for limit in ["double a speaker", "add 1000", "say nothing"] {
         assert!(!caught(limit), "{limit}: if this is caught now, docs/threats.md must say so");
     }
+    // of live rooms: a table that the library's tests hold to the page; here that it is shown, with who noticed and when
+    let live: Vec<_> =
+        lines.iter().filter(|line| line["attack"].as_str().unwrap().starts_with("live room: ")).collect();
+    assert!(live.len() > 50, "{}", live.len());
+    for line in &live {
+        let noticed = line["caught_by"].is_string() && line["within_ms"].is_u64();
+        assert_eq!(line["caught"].as_bool().unwrap(), noticed, "{line}");
+    }
+    for mode in ["mask", "elgamal-shared", "elgamal"] {
+        assert!(live.iter().filter(|line| line["mode"] == mode).count() > 10, "{mode}");
+    }
+    assert!(
+        caught("flood the server with packets")
+            && caught("split the room, and keep")
+            && !caught("by a tap or the server")
+    );
 }
 
 #[test]

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use support::{Server, stderr, tobari};
-use tempfile::{TempDir, tempdir};
+use support::Server;
+use support::fleet::{Place, ask, bad, get, good};
 
 const WINDOW_MS: u64 = 4_000;
 const SCHEMA: &str = r#"
@@ -56,58 +56,6 @@ at-least = 2
 kind = "covariance"
 channels = ["temperature", "humidity"]
 "#;
-
-struct Place(TempDir);
-
-impl Place {
-    fn new() -> Self {
-        Self(tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().unwrap().to_owned()
-    }
-
-    fn write(&self, name: &str, text: &str) -> String {
-        std::fs::write(self.path(name), text).unwrap();
-        self.path(name)
-    }
-
-    /// A fleet with these devices, provisioned.
-    fn fleet(&self, schema: &str, devices: &[&str]) -> String {
-        let schema = self.write("schema.toml", schema);
-        good(&["sense", "keygen", "--schema", &schema, "-o", &self.path("holder")]);
-        let (holder, output) = (self.path("holder"), self.path("devices"));
-        good(&[&["sense", "provision", &holder][..], devices, &["-o", &output]].concat());
-        let card: Value = serde_json::from_slice(&std::fs::read(self.path("holder/fleet.json")).unwrap()).unwrap();
-        card["fleet"].as_str().unwrap().to_owned()
-    }
-
-    /// The words of `sense encrypt` for a device.
-    fn encrypt<'a>(&'a self, device: &'a str, readings: &'a str, rest: &[&'a str]) -> Vec<String> {
-        let words = [self.path(readings), "--device".to_owned(), self.path(&format!("devices/{device}.device"))];
-        let card = ["--fleet".to_owned(), self.path("holder/fleet.json")];
-        let first = ["sense".to_owned(), "encrypt".to_owned()].into_iter().chain(words).chain(card);
-        first.chain(rest.iter().map(|word| (*word).to_owned())).collect()
-    }
-
-    fn seal(&self, device: &str, readings: &str, rest: &[&str]) -> String {
-        let words = self.encrypt(device, readings, rest);
-        good(&words.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-}
-
-fn good(words: &[&str]) -> String {
-    let output = tobari(words);
-    assert!(output.status.success(), "{words:?}: {}", stderr(&output));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn bad(words: &[&str], status: i32, expected: &str) {
-    let output = tobari(words);
-    assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
-    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
-}
 
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
@@ -186,6 +134,8 @@ fn a_mean_a_histogram_and_an_alarm_come_out_right_from_three_processes() {
     let metrics = get(&server.address(), "/sense/v1/metrics");
     assert!(metrics.contains("tobari_sense_frames_total{verdict=\"taken\"} "), "{metrics}");
     let mut told = server.stop() + &metrics;
+    #[cfg(feature = "parquet")]
+    frames_and_figures_are_exported(&place, &fleet, &released);
     for path in walk(Path::new(&place.path("server"))) {
         told += &String::from_utf8_lossy(&std::fs::read(path).unwrap());
     }
@@ -225,6 +175,29 @@ fn analysts_see(keyholder: &[&str], released: &Value, above: usize) {
     assert!(serving.wait().unwrap().success());
 }
 
+/// Where the server is stopped: its frames; from the key holder's folder and from what analysts see: the figures.
+#[cfg(feature = "parquet")]
+fn frames_and_figures_are_exported(place: &Place, fleet: &str, released: &Value) {
+    let (server, holder, file) = (place.path("server"), place.path("holder"), place.path("table.parquet"));
+    let export = |words: &[&str]| -> Value {
+        let told = good(&[&["sense", "export", "--json", "-o", &file][..], words].concat());
+        let bytes = std::fs::read(&file).unwrap();
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+        serde_json::from_str::<Value>(&told).unwrap()["rows"].clone()
+    };
+    let frames = released["groups"][0]["frames"].as_u64().unwrap() + released["left_out"].as_u64().unwrap();
+    assert_eq!(export(&["--frames", &server]), frames);
+    assert_eq!(export(&["--frames", &server, "--fleet", fleet, "--to-ms", "1"]), 0);
+    // a mean, a histogram of three bins, an alarm, a covariance
+    assert_eq!(export(&["--figures", &holder]), 6);
+    let releases = place.write("releases.json", &serde_json::json!([released, released]).to_string());
+    assert_eq!(export(&["--releases", &releases]), 12);
+    assert_eq!(export(&["--releases", &releases, "--from-ms", "99999999999999"]), 0);
+    bad(&["sense", "export", "--frames", &server, "--fleet", "00", "-o", &file], 1, "expected the fleet 00");
+    bad(&["sense", "export", "--frames", &holder, "-o", &file], 1, "found 0 fleets");
+    bad(&["sense", "export", "--frames", &server, "--figures", &holder, "-o", &file], 2, "cannot be used with");
+}
+
 fn walk(folder: &Path) -> Vec<String> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -236,28 +209,6 @@ fn walk(folder: &Path) -> Vec<String> {
         }
     }
     all
-}
-
-/// A reply's status and body; none if the server went away.
-fn ask(address: &str, method: &str, path: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    let length = body.len();
-    let head =
-        format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
-    stream.write_all(&[head.as_bytes(), body].concat()).ok()?;
-    let mut reply = Vec::new();
-    stream.read_to_end(&mut reply).ok()?;
-    let end = reply.windows(4).position(|four| four == b"\r\n\r\n")?;
-    let status = std::str::from_utf8(&reply[..end]).unwrap().split(' ').nth(1)?.parse().ok()?;
-    let length = String::from_utf8_lossy(&reply[..end]).to_ascii_lowercase();
-    let length = length.split("content-length: ").nth(1).and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    let body = reply[end + 4..].to_vec();
-    (length.is_none_or(|length: usize| length == body.len())).then_some((status, body))
-}
-
-/// What there is at a path.
-fn get(address: &str, path: &str) -> String {
-    String::from_utf8(ask(address, "GET", path, b"").unwrap().1).unwrap()
 }
 
 /// The counts of a reply to frames.

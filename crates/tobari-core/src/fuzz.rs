@@ -56,8 +56,9 @@ pub fn live_wire(data: &[u8]) {
     let masks = [Form::Packed, Form::Aligned].into_iter().flat_map(|form| {
         (Width::MIN..=Width::MAX).filter_map(Width::new).map(move |width| LiveLayout::Mask { width, form })
     });
-    let points = [PointEncoding::Compressed, PointEncoding::Uncompressed]
-        .map(|encoding| LiveLayout::ElgamalShared { parameters, encoding });
+    let points = [PointEncoding::Compressed, PointEncoding::Uncompressed].into_iter().flat_map(|encoding| {
+        [LiveLayout::ElgamalShared { parameters, encoding }, LiveLayout::Elgamal { parameters, encoding }]
+    });
     for layout in masks.chain(points) {
         let header = wire::decode_live_header(layout, data);
         match wire::decode_live_packet(layout, data) {

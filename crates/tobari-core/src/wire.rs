@@ -13,8 +13,8 @@
 //! | 06 | sum, shared randomness | as 04 |
 //! | 07 | epoch secret, of which the keys of shared randomness are the expansion | 32 bytes, then `s_1 G` in SEC 1 form, against damage |
 //!
-//! Kinds 08 to 0b are packets and sums of live rooms: `wire/live.rs`. 0c to 0e are what members of a live room say to one another, and
-//! recordings, which `tobari-apps` reads and writes. Kinds from 10 (hexadecimal) on are those of the lattice schemes: `wire/lattice.rs`.
+//! Kinds 08 to 0b, 19 and 1a (hexadecimal) are packets and sums of live rooms: `wire/live.rs`. 0c to 0e are what members of a live room say to
+//! one another, and recordings, which `tobari-apps` reads and writes. Kinds 10 to 18 are those of the lattice schemes: `wire/lattice.rs`.
 //!
 //! Key files put `TOBARI` before the version. Points are `S_0 … S_(k-1), R_0 … R_(k-1)`, or with shared randomness `C_1 … C_k, R`,
 //! as [`Points::encode`] writes them. A
@@ -80,6 +80,10 @@ pub enum Kind {
     LiveSharedPacket = 10,
     /// The sum of a live room in mode `elgamal-shared`.
     LiveSharedSum = 11,
+    /// A packet of a live room in mode `elgamal`.
+    LiveElgamalPacket = 25,
+    /// The sum of a live room in mode `elgamal`.
+    LiveElgamalSum = 26,
 }
 
 /// Bytes that are not the object expected.

@@ -5,7 +5,7 @@
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::fmt::Write;
 use tobari_core::curve::{Curve, PointEncoding};
-use tobari_core::elgamal::{SharedDecryptor, SharedEncryptor, SharedKey};
+use tobari_core::elgamal::{Decryptor, Encryptor, SecretKey, SharedDecryptor, SharedEncryptor, SharedKey};
 use tobari_core::mask::{EpochKey, Form, MaskReceiver, MaskSender, SessionKey, Tag, TagReceiver, TagSender, Width};
 use tobari_core::params::{Parameters, SecurityFloor};
 use tobari_core::wire::{self, LiveHeader, LiveLayout, LivePacket, LivePayload, LiveSum, MemberSet, RoomId, WireError};
@@ -39,12 +39,19 @@ fn layouts() -> Vec<(&'static str, LiveLayout)> {
         ("mask-aligned-26", LiveLayout::Mask { width: width(26), form: Form::Aligned }),
         ("shared-compressed", LiveLayout::ElgamalShared { parameters, encoding: PointEncoding::Compressed }),
         ("shared-uncompressed", LiveLayout::ElgamalShared { parameters, encoding: PointEncoding::Uncompressed }),
+        ("elgamal-compressed", LiveLayout::Elgamal { parameters, encoding: PointEncoding::Compressed }),
+        ("elgamal-uncompressed", LiveLayout::Elgamal { parameters, encoding: PointEncoding::Uncompressed }),
     ]
 }
 
 fn shared_key(layout: LiveLayout) -> SharedKey {
     let LiveLayout::ElgamalShared { parameters, .. } = layout else { panic!("no curve") };
     SharedKey::generate(parameters, 5, &mut ChaCha20Rng::from_seed([9; 32]))
+}
+
+fn secret_key(layout: LiveLayout) -> SecretKey {
+    let LiveLayout::Elgamal { parameters, .. } = layout else { panic!("no curve") };
+    SecretKey::generate(parameters, &mut ChaCha20Rng::from_seed([10; 32]))
 }
 
 /// The packets of two members in tick 77 of epoch 4.
@@ -63,6 +70,14 @@ fn packets(layout: LiveLayout) -> [LivePacket; 2] {
                 let tag = TagSender::new(epoch(), session(place), 0).tag(77, &wide).unwrap();
                 (LivePayload::ElgamalShared(ciphertexts), tag)
             }
+            LiveLayout::Elgamal { .. } => {
+                let wide = samples.map(i32::from);
+                let mut rng = ChaCha20Rng::from_seed([30 + place as u8; 32]);
+                let key = secret_key(layout).public_key();
+                let ciphertexts = Encryptor::new(&key).encrypt(&wide, &mut rng).unwrap();
+                let tag = TagSender::new(epoch(), session(place), 0).tag(77, &wide).unwrap();
+                (LivePayload::Elgamal(ciphertexts), tag)
+            }
         };
         LivePacket { header: LiveHeader { room: ROOM, member: WHO[place], epoch: 4, tick: 77 }, tag, payload }
     })
@@ -80,6 +95,15 @@ fn sum(layout: LiveLayout) -> LiveSum {
     LiveSum { room: ROOM, epoch: 4, tick: 77, speakers, late, tag, payload }
 }
 
+/// Samples of points, after their tag was checked.
+fn verified(sum: &LiveSum, samples: &[i32]) -> Vec<i32> {
+    let who: Vec<u16> = sum.speakers.iter().collect();
+    let mut receiver = TagReceiver::new(epoch(), 0);
+    WHO.iter().zip([0, 1]).for_each(|(member, place)| receiver.insert(*member, session(place)));
+    receiver.verify(sum.tick, &who, samples, &sum.tag).unwrap();
+    samples.to_vec()
+}
+
 /// What the sum says, to those who have the keys.
 fn open(layout: LiveLayout, sum: &LiveSum) -> Vec<i32> {
     let who: Vec<u16> = sum.speakers.iter().collect();
@@ -90,11 +114,10 @@ fn open(layout: LiveLayout, sum: &LiveSum) -> Vec<i32> {
             receiver.open(sum.tick, &who, masked, &sum.tag).unwrap().to_vec()
         }
         (LivePayload::ElgamalShared(ciphertexts), layout) => {
-            let samples = SharedDecryptor::new(&shared_key(layout), 65_536).vartime_decrypt(ciphertexts).unwrap();
-            let mut receiver = TagReceiver::new(epoch(), 0);
-            WHO.iter().zip([0, 1]).for_each(|(member, place)| receiver.insert(*member, session(place)));
-            receiver.verify(sum.tick, &who, &samples, &sum.tag).unwrap();
-            samples.to_vec()
+            verified(sum, &SharedDecryptor::new(&shared_key(layout), 65_536).vartime_decrypt(ciphertexts).unwrap())
+        }
+        (LivePayload::Elgamal(ciphertexts), layout) => {
+            verified(sum, &Decryptor::new(&secret_key(layout), 65_536).vartime_decrypt(ciphertexts).unwrap())
         }
         _ => panic!("another mode"),
     }
@@ -213,4 +236,6 @@ fn a_second_of_live_speech_takes_the_bandwidth_that_the_documents_say() {
     assert_eq!(LiveLayout::Mask { width, form: Form::Aligned }.packet_len(320), 1320);
     let (_, shared) = layouts()[4];
     assert!(megabits(shared.packet_len(321) + 128) <= 4.3);
+    let (_, each) = layouts()[6];
+    assert!(megabits(each.packet_len(321) + 128) <= 8.4);
 }

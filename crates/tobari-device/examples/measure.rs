@@ -4,13 +4,11 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "an example that reports")]
 
-#[path = "../tests/flash/mod.rs"]
-mod flash;
-
-use flash::Flash;
 use std::hint::black_box;
 use std::time::Instant;
-use tobari_device::{Device, DeviceNumber, GCM_FRAME, GcmDevice, MacKey, Opener, P1, Profile, Root, U25};
+use tobari_device::{
+    Device, DeviceNumber, GCM_FRAME, GcmDevice, InsecureVolatileCounter, MacKey, Opener, P1, Profile, Root, U25,
+};
 
 /// Microseconds: the least, and the median, of runs of 64.
 fn measure(mut work: impl FnMut()) -> (f64, f64) {
@@ -30,7 +28,7 @@ fn report(what: &str, (least, median): (f64, f64)) {
 }
 
 fn profile<P: Profile>(root: &Root, number: DeviceNumber) {
-    let mut device = Device::<P, _>::open(root, number, Flash(0)).unwrap();
+    let mut device = Device::<P, _>::open(root, number, InsecureVolatileCounter(0)).unwrap();
     let (readings, mut frame) = ([7; 256], P::EMPTY);
     report(&format!("{} seal", P::NAME), measure(|| device.seal(black_box(&readings), &mut frame).unwrap()));
     let key = MacKey::<P>::from_bytes(&root.mac_key::<P>());
@@ -49,7 +47,7 @@ fn main() {
     let (root, number) = (Root::from_bytes([5; 32]), DeviceNumber::new(1).unwrap());
     profile::<P1>(&root, number);
     profile::<U25>(&root, number);
-    let mut device = GcmDevice::open(&root, number, Flash(0)).unwrap();
+    let mut device = GcmDevice::open(&root, number, InsecureVolatileCounter(0)).unwrap();
     let mut frame = [0; GCM_FRAME];
     report("AES-128-GCM seal", measure(|| device.seal(black_box(&[7; 256]), &mut frame).unwrap()));
 }

@@ -41,6 +41,28 @@ impl<S: CounterStore + ?Sized> CounterStore for &mut S {
     }
 }
 
+/// A counter that lasts as long as the process: **for keys that last no longer**, of tests and measurements. With a key that is kept it breaks the contract at every start.
+///
+/// ```
+/// use tobari_device::{CounterStore, InsecureVolatileCounter};
+/// let mut counter = InsecureVolatileCounter(0);
+/// assert_eq!((counter.store(64), counter.load()), (Ok(()), Ok(64)));
+/// ```
+pub struct InsecureVolatileCounter(pub u32);
+
+impl CounterStore for InsecureVolatileCounter {
+    type Error = core::convert::Infallible;
+
+    fn load(&mut self) -> Result<u32, Self::Error> {
+        Ok(self.0)
+    }
+
+    fn store(&mut self, next: u32) -> Result<(), Self::Error> {
+        self.0 = next;
+        Ok(())
+    }
+}
+
 /// Why there is no counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterError<E> {

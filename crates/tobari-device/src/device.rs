@@ -43,7 +43,9 @@ impl<P: Profile, S: CounterStore> Device<P, S> {
     /// # Errors
     /// [`CounterError::Store`].
     pub fn open(root: &Root, number: DeviceNumber, store: S) -> Result<Self, SealError<S::Error>> {
-        Ok(Self { keys: Keys::new(root), number, counters: Counters::open(store)? })
+        // first, so that keys are made where they are handed out
+        let counters = Counters::open(store)?;
+        Ok(Self { keys: Keys::new(root), number, counters })
     }
 
     /// Writes a frame of these readings.

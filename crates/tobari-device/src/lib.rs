@@ -69,7 +69,7 @@ mod pack;
 mod profile;
 mod schedule;
 
-pub use counter::{BLOCK, CounterError, CounterStore, Counters, FRAME_LIMIT};
+pub use counter::{BLOCK, CounterError, CounterStore, Counters, FRAME_LIMIT, InsecureVolatileCounter};
 pub use device::{Device, SealError};
 pub use frame::{DeviceNumber, HEAD, Head, MAC, NONCE, READINGS, Refused, VERSION};
 #[doc(hidden)]

@@ -48,14 +48,19 @@ impl Root {
 
     /// The transforms of the secret, times `2^32/256`.
     pub(crate) fn secret<P: Profile>(&self) -> Zeroizing<P::Secret> {
-        let mut stream = ChaCha20Rng::from_seed(*self.key(P::CODE, Purpose::Secret));
         let mut secret = Zeroizing::new(P::ZERO);
+        self.secret_into::<P>(&mut secret);
+        secret
+    }
+
+    /// The same where it is to stay: it has kilobytes, of which a sensor's stack should not hold two.
+    fn secret_into<P: Profile>(&self, secret: &mut P::Secret) {
+        let mut stream = ChaCha20Rng::from_seed(*self.key(P::CODE, Purpose::Secret));
         for polynomial in secret.as_mut() {
             small::<P>(&mut stream, polynomial);
             field::<P>().forward(polynomial);
             field::<P>().store(polynomial);
         }
-        secret
     }
 }
 
@@ -125,13 +130,15 @@ pub(crate) struct Keys<P: Profile> {
 impl<P: Profile> Keys<P> {
     pub(crate) fn new(root: &Root) -> Self {
         let keyed = |purpose| keyed(&root.key(P::CODE, purpose));
-        Self {
-            secret: root.secret::<P>(),
+        let mut keys = Self {
+            secret: Zeroizing::new(P::ZERO),
             nonce: keyed(Purpose::Nonce),
             noise: keyed(Purpose::Noise),
             mac: keyed(Purpose::Mac),
             profile: PhantomData,
-        }
+        };
+        root.secret_into::<P>(&mut keys.secret);
+        keys
     }
 
     /// A nonce, and the stream of the noise that goes with it.

@@ -2,12 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod flash;
-
-use flash::Flash;
 use tobari_device::{
-    CounterError, Device, DeviceNumber, FRAME_LIMIT, GCM_FRAME, GcmDevice, GcmOpener, Head, MacKey, Opener, P1,
-    Profile, READINGS, Refused, ReplayWindow, Root, U25, fuzz_frames, peek,
+    CounterError, Device, DeviceNumber, FRAME_LIMIT, GCM_FRAME, GcmDevice, GcmOpener, Head, InsecureVolatileCounter,
+    MacKey, Opener, P1, Profile, READINGS, Refused, ReplayWindow, Root, U25, fuzz_frames, peek,
 };
 
 fn root() -> Root {
@@ -20,7 +17,7 @@ fn number() -> DeviceNumber {
 
 /// A frame of these readings from a device that has sealed so many.
 fn sealed<P: Profile>(counter: u32, readings: &[u8; READINGS]) -> Vec<u8> {
-    let (mut flash, mut frame) = (Flash(counter), P::EMPTY);
+    let (mut flash, mut frame) = (InsecureVolatileCounter(counter), P::EMPTY);
     Device::<P, _>::open(&root(), number(), &mut flash).unwrap().seal(readings, &mut frame).unwrap();
     frame.as_ref().to_vec()
 }
@@ -47,7 +44,7 @@ fn every_reading_comes_back<P: Profile>() {
 fn every_reading_comes_back_in_every_profile() {
     every_reading_comes_back::<P1>();
     every_reading_comes_back::<U25>();
-    let (mut flash, mut frame) = (Flash(7), [0; GCM_FRAME]);
+    let (mut flash, mut frame) = (InsecureVolatileCounter(7), [0; GCM_FRAME]);
     GcmDevice::open(&root(), number(), &mut flash).unwrap().seal(&[9; READINGS], &mut frame).unwrap();
     let (head, readings) = GcmOpener::new(&root()).open(&frame).unwrap();
     assert_eq!((head.counter, *readings), (7, [9; READINGS]));
@@ -113,7 +110,7 @@ fn tampering_is_refused<P: Profile>() {
 fn every_changed_bit_and_every_other_length_is_refused() {
     tampering_is_refused::<P1>();
     tampering_is_refused::<U25>();
-    let (mut flash, mut frame) = (Flash(0), [0; GCM_FRAME]);
+    let (mut flash, mut frame) = (InsecureVolatileCounter(0), [0; GCM_FRAME]);
     GcmDevice::open(&root(), number(), &mut flash).unwrap().seal(&[9; READINGS], &mut frame).unwrap();
     for bit in 8..frame.len() * 8 {
         let mut changed = frame;
@@ -125,7 +122,7 @@ fn every_changed_bit_and_every_other_length_is_refused() {
 
 #[test]
 fn at_the_limit_of_its_key_a_device_refuses_to_seal() {
-    let mut flash = Flash(FRAME_LIMIT - 1);
+    let mut flash = InsecureVolatileCounter(FRAME_LIMIT - 1);
     let mut device = Device::<P1, _>::open(&root(), number(), &mut flash).unwrap();
     let (mut frame, before) = (P1::EMPTY, P1::EMPTY);
     device.seal(&[1; READINGS], &mut frame).unwrap();
@@ -138,7 +135,7 @@ fn at_the_limit_of_its_key_a_device_refuses_to_seal() {
 
 #[test]
 fn no_nonce_repeats_across_restarts_nor_when_storage_is_put_back() {
-    let (mut flash, mut nonces, mut frames) = (Flash(0), std::collections::BTreeSet::new(), 0);
+    let (mut flash, mut nonces, mut frames) = (InsecureVolatileCounter(0), std::collections::BTreeSet::new(), 0);
     for restart in 0..60u32 {
         let kept = flash.0;
         let mut device = Device::<P1, _>::open(&root(), number(), &mut flash).unwrap();

@@ -4,12 +4,11 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
-mod flash;
-
-use flash::Flash;
 use std::hint::black_box;
 use std::process::{Command, Stdio};
-use tobari_device::{Device, DeviceNumber, GCM_FRAME, GcmDevice, P1, Profile, READINGS, Root, U25};
+use tobari_device::{
+    Device, DeviceNumber, GCM_FRAME, GcmDevice, InsecureVolatileCounter, P1, Profile, READINGS, Root, U25,
+};
 
 const PROBE: &str = "TOBARI_DEVICE_STACK_PROBE";
 const STACK: usize = 256 << 10;
@@ -32,14 +31,14 @@ fn down(depth: usize, work: &mut dyn FnMut()) -> [usize; 2] {
 
 fn seal<P: Profile>() -> Box<dyn FnMut() + Send> {
     let (root, number) = (Root::from_bytes([1; 32]), DeviceNumber::new(1).unwrap());
-    let mut device = Box::new(Device::<P, _>::open(&root, number, Flash(0)).unwrap());
+    let mut device = Box::new(Device::<P, _>::open(&root, number, InsecureVolatileCounter(0)).unwrap());
     let (readings, mut frame) = (Box::new([7; READINGS]), Box::new(P::EMPTY));
     Box::new(move || device.seal(&readings, &mut frame).unwrap())
 }
 
 fn seal_gcm() -> Box<dyn FnMut() + Send> {
     let (root, number) = (Root::from_bytes([1; 32]), DeviceNumber::new(1).unwrap());
-    let mut device = Box::new(GcmDevice::open(&root, number, Flash(0)).unwrap());
+    let mut device = Box::new(GcmDevice::open(&root, number, InsecureVolatileCounter(0)).unwrap());
     let (readings, mut frame) = (Box::new([7; READINGS]), Box::new([0; GCM_FRAME]));
     Box::new(move || device.seal(&readings, &mut frame).unwrap())
 }

@@ -4,13 +4,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod flash;
-
-use flash::Flash;
 use std::fmt::Write as _;
 use std::path::Path;
 use tobari_device::{
-    Device, DeviceNumber, GCM_FRAME, GcmDevice, GcmOpener, MacKey, Opener, P1, Profile, READINGS, Root, U25,
+    Device, DeviceNumber, GCM_FRAME, GcmDevice, GcmOpener, InsecureVolatileCounter, MacKey, Opener, P1, Profile,
+    READINGS, Root, U25,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -36,7 +34,7 @@ fn cases() -> Vec<([u8; 32], u32, u32, [u8; READINGS])> {
 fn frame<P: Profile>((root, number, counter, readings): &([u8; 32], u32, u32, [u8; READINGS])) -> Vec<u8> {
     let (root, number) = (Root::from_bytes(*root), DeviceNumber::new(*number).unwrap());
     let mut frame = P::EMPTY;
-    Device::<P, _>::open(&root, number, Flash(*counter)).unwrap().seal(readings, &mut frame).unwrap();
+    Device::<P, _>::open(&root, number, InsecureVolatileCounter(*counter)).unwrap().seal(readings, &mut frame).unwrap();
     let envelope = MacKey::<P>::from_bytes(&root.mac_key::<P>()).open(frame.as_ref()).unwrap();
     assert_eq!(*Opener::<P>::new(&root).open(&envelope).unwrap(), *readings);
     frame.as_ref().to_vec()
@@ -45,7 +43,7 @@ fn frame<P: Profile>((root, number, counter, readings): &([u8; 32], u32, u32, [u
 fn gcm((root, number, counter, readings): &([u8; 32], u32, u32, [u8; READINGS])) -> Vec<u8> {
     let (root, number) = (Root::from_bytes(*root), DeviceNumber::new(*number).unwrap());
     let mut frame = [0; GCM_FRAME];
-    GcmDevice::open(&root, number, Flash(*counter)).unwrap().seal(readings, &mut frame).unwrap();
+    GcmDevice::open(&root, number, InsecureVolatileCounter(*counter)).unwrap().seal(readings, &mut frame).unwrap();
     assert_eq!(*GcmOpener::new(&root).open(&frame).unwrap().1, *readings);
     frame.to_vec()
 }

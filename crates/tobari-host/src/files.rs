@@ -91,8 +91,7 @@ pub fn write_atomically_with(path: &Path, write: impl FnOnce(&mut File) -> io::R
         builder.permissions(permissions);
     }
     let replace = || {
-        let temporary = write_temporary(&builder, &target, write)?;
-        temporary.persist(&target).map_err(|failed| failed.error)?;
+        persist(write_temporary(&builder, &target, write)?, &target, true)?;
         sync_directory(directory_of(&target))
     };
     replace().map_err(|source| FileError::Write { name: name_of(path), source })
@@ -113,8 +112,7 @@ pub fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     }
     let create = || {
         // The builder's default mode is 0600.
-        let temporary = write_temporary(&Builder::new(), path, |file| file.write_all(bytes))?;
-        temporary.persist_noclobber(path).map_err(|failed| failed.error)?;
+        persist(write_temporary(&Builder::new(), path, |file| file.write_all(bytes))?, path, false)?;
         sync_directory(directory_of(path))
     };
     create().map_err(|source| match source.kind() {
@@ -152,19 +150,31 @@ pub(crate) fn name_of(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// A flushed temporary file beside `target`, removed again unless it is persisted.
+/// An empty temporary file beside `target`, removed again unless it is given the name.
+pub(crate) fn temporary(builder: &Builder, target: &Path) -> io::Result<NamedTempFile> {
+    builder.tempfile_in(directory_of(target))
+}
+
+/// Gives a temporary file its name, and replaces what has it only if that is wanted.
+pub(crate) fn persist(file: NamedTempFile, target: &Path, replace: bool) -> io::Result<()> {
+    let named = if replace { file.persist(target) } else { file.persist_noclobber(target) };
+    named.map(|_| ()).map_err(|failed| failed.error)
+}
+
+/// A flushed temporary file beside `target`.
 fn write_temporary(
     builder: &Builder,
     target: &Path,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<NamedTempFile> {
-    let mut temporary = builder.tempfile_in(directory_of(target))?;
+    let mut temporary = temporary(builder, target)?;
     write(temporary.as_file_mut())?;
     temporary.as_file().sync_all()?;
     Ok(temporary)
 }
 
-fn directory_of(path: &Path) -> PathBuf {
+/// The folder of a file.
+pub(crate) fn directory_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent.to_path_buf(),
         _ => PathBuf::from("."),

@@ -11,12 +11,13 @@
 //! | `enclave` | an enclave in a process of its own, without hardware (Linux) |
 //! | [`files`] | whole files, read within a limit and written whole or not at all |
 //! | [`images`] | pictures of digits in: `idx` and PNG, brought into the form that a network was trained on |
+//! | [`job`] | a program within a limit of memory: planned, checked, carried out |
 //! | [`memory`] | an allocator for large objects: huge pages, and nothing kept that nobody uses |
 //! | [`onnx`] | networks from ONNX files and back |
 //! | [`process`] | this executable: its digest, and itself started again as a server; a search of a process's memory |
 //! | [`run`] | a checked plan, carried out by threads and a tier |
 //! | `seal` | folders, files and streams, sealed and opened (Linux) |
-//! | [`sense`] | a device's counter, and the frames of devices that a server keeps |
+//! | [`sense`] | a device's counter, and the frames of devices that a server keeps, also as Parquet |
 //! | [`store`] | a disk tier: objects that leave memory and come back |
 //! | [`tsv`] | keys and counts from a table of text |
 //! | [`threads`] | a parallel map that keeps order |
@@ -24,11 +25,13 @@
 #![deny(unsafe_code)] // the disk tier's memory and its ring allow it, and say why
 
 pub mod cache;
+pub mod data;
 pub mod dispatch;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub mod enclave;
 pub mod files;
 pub mod images;
+pub mod job;
 pub mod memory;
 pub mod onnx;
 pub mod process;

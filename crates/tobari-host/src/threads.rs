@@ -16,17 +16,39 @@ pub fn available() -> usize {
 
 /// Keeps the calling thread on a core, where the system lets it choose.
 pub fn stay_on(core: usize) {
+    stay_on_all(&[core]);
+}
+
+/// Keeps the calling thread, and the threads and processes that it begins from now on, on these cores; whether the system let it.
+pub fn stay_on_all(cores: &[usize]) -> bool {
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-    if core < rustix::thread::CpuSet::MAX_CPU {
-        let mut cores = rustix::thread::CpuSet::new();
-        cores.set(core);
-        let _ = rustix::thread::sched_setaffinity(None, &cores);
+    {
+        let mut set = rustix::thread::CpuSet::new();
+        cores.iter().filter(|core| **core < rustix::thread::CpuSet::MAX_CPU).for_each(|core| set.set(*core));
+        set.count() > 0 && rustix::thread::sched_setaffinity(None, &set).is_ok()
     }
     #[cfg(not(all(
         target_os = "linux",
         any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
     )))]
-    let _ = core;
+    {
+        let _ = cores;
+        false
+    }
+}
+
+/// The cores that the calling thread may run on, by number; none where the system does not tell.
+pub fn allowed() -> Vec<usize> {
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    {
+        let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+        (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
+    }
+    #[cfg(not(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+    )))]
+    Vec::new()
 }
 
 /// Nanoseconds that all threads of this process have computed, if the system tells.
@@ -98,6 +120,19 @@ mod tests {
             assert_eq!(map_parallel(&items, threads, |x| x * x + 1), expected, "{threads} threads");
         }
         assert_eq!(map_parallel(&[] as &[u64], 4, |x| x + 1), [] as [u64; 0]);
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    fn a_thread_that_is_kept_on_a_core_keeps_those_there_that_it_begins() {
+        let found = thread::spawn(|| {
+            let all = allowed();
+            assert!(!all.is_empty() && !stay_on_all(&[]));
+            assert!(stay_on_all(&all[..1]));
+            (all[0], thread::spawn(|| (allowed(), available())).join().unwrap())
+        });
+        let (core, (cores, threads)) = found.join().unwrap();
+        assert_eq!((cores, threads), (vec![core], 1));
     }
 
     #[test]

@@ -238,6 +238,62 @@ fn another_key_opens_nothing_and_without_the_list_the_files_can_be_salvaged() {
 }
 
 #[test]
+fn of_a_damaged_file_all_chunks_that_are_right_are_salvaged_and_the_missing_ranges_are_listed() {
+    let (source, set, out) = (folder(), tempdir().unwrap(), tempdir().unwrap());
+    seal(source.path(), set.path(), 11, false).unwrap();
+    let (pool, keys, mut rng) = (pool(), keys(), ChaCha20Rng::from_seed([1; 32]));
+    let (reader, mut names) = (Reader::new(&pool, &keys), HashMap::new());
+    reader.list(set.path(), |found| drop(names.insert(found.path, set.path().join(found.name)))).unwrap();
+    let alter = |path: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let place = &names[path.as_bytes()];
+        let mut bytes = fs::read(place).unwrap();
+        change(&mut bytes);
+        fs::write(place, bytes).unwrap();
+    };
+    // chunks have 4,096 bytes and a tag of 16; after the last come its trailer's and the file's
+    let end = |bytes: &[u8], content: usize| bytes.len() - content - 16 * content.div_ceil(4096);
+    alter("sub/deeper/chunks", &|bytes| {
+        let first = end(bytes, 50_000) - {
+            let (trailer, mac) = (12 + 16, 32);
+            trailer + mac
+        };
+        bytes[first + 4112 * 3 + 77] ^= 1;
+        bytes[first + 4112 * 4 + 1] ^= 8;
+        bytes[first + 4112 * 9] ^= 128;
+    });
+    // cut within its second chunk
+    alter("full", &|bytes| bytes.truncate(bytes.len() - 60 - 2000));
+    alter("sub/one byte", &|bytes| bytes[20] ^= 1);
+    let salvaged = reader.salvage(set.path(), out.path(), false, &mut rng).unwrap();
+    let text = words(&salvaged.problems);
+    assert!(
+        text.contains(
+            "chunks.damaged: expected the whole file, found all of it but the bytes 12288 to 20480, 36864 to 40960\n"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("full.damaged: expected the whole file, found all of it but the bytes 4096 to 8192\n"),
+        "{text}"
+    );
+    assert_eq!((salvaged.entries, salvaged.problems.len()), (8, 5), "{text}");
+    let original = fs::read(source.path().join("sub/deeper/chunks")).unwrap();
+    let found = fs::read(out.path().join("sub/deeper/chunks.damaged")).unwrap();
+    for (at, (original, found)) in original.iter().zip(&found).enumerate() {
+        let missing = (12_288..20_480).contains(&at) || (36_864..40_960).contains(&at);
+        assert_eq!(*found, if missing { 0 } else { *original }, "byte {at}");
+    }
+    assert_eq!(found.len(), original.len());
+    assert!(!out.path().join("sub/deeper/chunks").exists() && !out.path().join("full").exists());
+    assert!(!out.path().join("sub/one byte.damaged").exists(), "nothing of it opens");
+    // one file alone, and never over another
+    let alone = out.path().join("alone");
+    let damaged = reader.pieces(&names[&b"full"[..]], &alone, false).unwrap();
+    assert!(matches!(damaged, Some(FileProblem::Damaged { missing, .. }) if missing.0 == [[4096, 8192]]));
+    assert!(matches!(reader.pieces(&names[&b"full"[..]], &alone, false), Err(FileProblem::Exists { .. })));
+}
+
+#[test]
 fn a_pipe_is_left_out_and_said_and_the_rest_is_sealed() {
     let (source, set) = (folder(), tempdir().unwrap());
     let status = std::process::Command::new("mkfifo").arg(source.path().join("pipe")).status().unwrap();
@@ -246,6 +302,18 @@ fn a_pipe_is_left_out_and_said_and_the_rest_is_sealed() {
     assert_eq!((sealed.entries, sealed.problems.len()), (11, 1));
     assert!(words(&sealed.problems).contains("found something else: left out"));
     assert_eq!(words(&open(set.path(), None).unwrap().problems), "");
+}
+
+#[test]
+fn a_set_inside_its_source_is_not_sealed_and_neither_is_what_lies_in_it() {
+    let source = folder();
+    let set = source.path().join("sub/deeper/set");
+    let sealed = seal(source.path(), &set, 12, false).unwrap();
+    assert_eq!((sealed.entries, words(&sealed.problems).as_str()), (11, ""));
+    fs::remove_file(set.join(MANIFEST)).unwrap();
+    assert_eq!(seal(source.path(), &set, 13, true).unwrap().entries, 11);
+    let inner = fs::read_dir(&set).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
+    assert_eq!(seal(&inner, &set, 14, true).unwrap().entries, 0, "a part of the set is not sealed into it");
 }
 
 #[test]

@@ -49,10 +49,11 @@ use tokio_tungstenite::{
     tungstenite::{self, Message, http::Uri, protocol::WebSocketConfig},
 };
 
-use crate::{Fingerprint, session::MAX_MESSAGE_BYTES};
+use crate::{Fingerprint, room_task::MAX_MESSAGE_BYTES};
 
 pub use http::{HttpClient, HttpConnection, HttpReply, HttpRequest};
 pub use live::{LiveInbound, LiveIncoming, LiveOutbound, connect_live};
+pub(crate) use trust::client_config;
 
 /// The longest message from the server: a sum has the points of a packet, and two sets of members.
 const MAX_SUM_BYTES: usize = MAX_MESSAGE_BYTES + MAX_MEMBERS / 4;
@@ -206,7 +207,7 @@ impl Target {
             return Ok(Box::new(stream));
         }
         let fault = |what: String| ConnectError::Tls { server: server(), what };
-        let config = trust::client_config(tls, &server())?;
+        let config = client_config(tls, &server())?;
         let name = ServerName::try_from(self.host.clone()).map_err(|error| fault(error.to_string()))?;
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
         Ok(Box::new(stream.map_err(|error| fault(error.to_string()))?))

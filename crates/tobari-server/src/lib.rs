@@ -1,13 +1,15 @@
 //! The blind server at the edge of the network, and the client's half of a connection to it.
 //!
 //! ```text
-//!   GET /                    one line: what this is
-//!   GET /health              ok
+//!   GET /                    one line: what this is; to browsers, the way to the page
+//!   GET /healthz             ok, while the process answers (and at /health)
+//!   GET /readyz              ready, or 503 and why nobody is let in: the server is closing
 //!   /search/v1…              searches in tables (the module `search` has the routes)
 //!   /infer/v1…               images through models, encrypted (the module `infer` has the routes)
 //!   /sense/v1…               devices' frames, and questions about them (the module `sense` has the routes)
 //!   GET /call/v1/{room}      a WebSocket: one member of a call (tobari_apps::call::messages has the protocol)
 //!   GET /call/v2/{room}      a WebSocket: one member of a live room (tobari_apps::call::live::messages)
+//!   GET /call/, /call/{room} the page of live rooms, with what belongs to it under /web/ (the module `web`)
 //!   GET /metrics             counters of live rooms, without names
 //! ```
 //!
@@ -18,19 +20,22 @@
 //! owns its state machine and hears of everything through one bounded queue. Arithmetic on points never runs on the
 //! asynchronous threads: decoding passes a gate as wide as the machine has cores, additions run on the blocking pool.
 //!
-//! **What is bounded.** Connections, rooms, members, the length of every message, every queue, and the time for a TLS
+//! **What is bounded.** Connections and rooms, of all and of each client, members, the length of every message, every queue, and the time for a TLS
 //! handshake, a request's head, a join, a write, and for silence.
 
 #![forbid(unsafe_code)]
 
 pub mod analyst;
 pub mod beacon;
+mod clients;
 pub mod connect;
 mod cpu;
 mod fingerprint;
 mod infer;
+mod kind;
 mod live;
 mod options;
+mod origins;
 mod room_task;
 mod rooms;
 mod search;
@@ -41,12 +46,17 @@ mod stop;
 pub mod sum;
 mod tls;
 mod tokens;
+mod web;
 
 pub use connect::connect;
 pub use fingerprint::{Fingerprint, NotAFingerprint};
 pub use infer::{EnclaveOptions, EnclaveTold, InferError, InferOptions, ModelSource};
 pub use options::{ServerLimits, ServerOptions, Tls};
+pub use origins::{NotAnOrigin, WebOrigin};
 pub use search::{HiddenOptions, SearchError, SearchOptions};
 pub use sense::{MqttBroker, MqttError, SenseError, SenseOptions, publish};
 pub use serve::{BlindServer, ServerError, bind};
+#[cfg(feature = "acme")]
+pub use tls::acme::{AcmeOptions, LETS_ENCRYPT};
 pub use tokens::{TokensError, token_hash};
+pub use web::{Bundle, BundleError};

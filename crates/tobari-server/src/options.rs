@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use tobari_apps::call::{live::LiveLimits, server::Limits};
 use tobari_core::params::SecurityFloor;
 
-use crate::{infer::InferOptions, search::SearchOptions, sense::SenseOptions};
+use crate::{infer::InferOptions, origins::WebOrigin, search::SearchOptions, sense::SenseOptions};
 
 /// What [`crate::bind`] needs to know. There is no field for a key of a call: the server has no use for one.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub struct ServerOptions {
     pub floor: SecurityFloor,
     /// Whether and how connections are encrypted.
     pub tls: Tls,
+    /// Does a proxy stand in front, by whose word clients are told apart (`X-Forwarded-For`)?
+    pub behind_proxy: bool,
     /// What the server puts up with.
     pub limits: ServerLimits,
     /// Tables to search, if there are any.
@@ -25,6 +27,10 @@ pub struct ServerOptions {
     pub infer: Option<InferOptions>,
     /// Devices' frames, if they are taken.
     pub sense: Option<SenseOptions>,
+    /// A folder with the files of the page, instead of those that are built in.
+    pub web: Option<PathBuf>,
+    /// Origins whose pages may call, the server's own among them if its page is to be used; any may where none is named.
+    pub web_origins: Vec<WebOrigin>,
 }
 
 impl ServerOptions {
@@ -34,10 +40,13 @@ impl ServerOptions {
             addr,
             floor: SecurityFloor::Standard,
             tls: Tls::None,
+            behind_proxy: false,
             limits: ServerLimits::default(),
             search: None,
             infer: None,
             sense: None,
+            web: None,
+            web_origins: Vec::new(),
         }
     }
 }
@@ -56,6 +65,9 @@ pub enum Tls {
     },
     /// With a certificate made now, whose key is kept in memory only: clients pin its fingerprint.
     SelfSigned,
+    /// With certificates that an authority signs and renews, by ACME.
+    #[cfg(feature = "acme")]
+    Acme(crate::AcmeOptions),
 }
 
 /// What the server puts up with.
@@ -63,8 +75,12 @@ pub enum Tls {
 pub struct ServerLimits {
     /// Connections at once; those beyond are closed unheard.
     pub connections: usize,
-    /// Rooms at once.
+    /// Connections at once from one client: an address, or the first 64 bits of one of version 6. This machine's own are not counted.
+    pub client_connections: usize,
+    /// Rooms at once, of each kind.
     pub rooms: usize,
+    /// Rooms at once that one client has opened.
+    pub client_rooms: usize,
     /// What each room puts up with.
     pub room: Limits,
     /// What each live room puts up with.
@@ -88,7 +104,9 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            client_connections: 1024,
             rooms: 64,
+            client_rooms: 16,
             room: Limits::default(),
             live: LiveLimits::default(),
             handshake: Duration::from_secs(10),

@@ -1,67 +1,68 @@
 //! The task that owns one room: hears what happens, does the arithmetic off the asynchronous threads, and tells members.
 
-use std::{collections::HashMap, future::pending, time::Instant};
+use std::time::Instant;
 
 use axum::{
     body::Bytes,
     extract::ws::{Message, Utf8Bytes},
 };
 use tobari_apps::call::{
-    messages::{ClientMessage, Join, Pace, ServerMessage, Welcome},
+    PACKET_SAMPLES,
+    messages::{ClientMessage, Code, Join, MAX_CONTROL_BYTES, MessageError, Pace, ServerMessage, Welcome},
     server::{AnyPayload, Event, Fault, Limits, Refusal, Room, Tick, Uplink},
 };
 use tobari_core::{curve::PointEncoding, params::SecurityFloor, wire::RoomId};
-use tokio::{
-    sync::{
-        mpsc::{self, error::TrySendError},
-        oneshot,
-    },
-    task,
-    time::sleep_until,
+use tokio::sync::oneshot;
+
+use crate::{
+    ServerLimits,
+    cpu::Cpu,
+    kind::{Intake, Kind, Links, Task, words},
 };
 
-use crate::stop::Stop;
-
+/// The longest message from a member: a packet on the largest curve in mode `elgamal`, two uncompressed points of 96 bytes
+/// for each sample.
+pub(crate) const MAX_MESSAGE_BYTES: usize = PACKET_SAMPLES * 2 * 96 + MAX_CONTROL_BYTES;
 /// What a member's queue holds beyond the sums that it may leave unacknowledged.
 const QUEUE_MARGIN: usize = 8;
-/// How many happenings are handled in one go.
-const BATCH: usize = 16;
 
-/// Until then; for ever if there is no such time.
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline.into()).await,
-        None => pending().await,
+/// Rooms for points without tags, on curves of at least this strength.
+#[derive(Clone, Copy)]
+pub(crate) struct Points {
+    pub(crate) floor: SecurityFloor,
+}
+
+type Happening = crate::kind::Happening<Points>;
+type Seat = crate::kind::Seat<Points>;
+
+impl Kind for Points {
+    const NAME: &str = "room";
+    /// Packets wait decoded, so this bounds memory.
+    const QUEUE: usize = 16;
+    const BATCH: usize = 16;
+    const MAX_MESSAGE_BYTES: usize = MAX_MESSAGE_BYTES;
+    type Intake = Packets;
+    type Task = RoomTask;
+
+    fn open(&self, id: RoomId, join: &Join, limits: &ServerLimits) -> Result<RoomTask, Refusal> {
+        RoomTask::open(id, join, self.floor, limits.room)
     }
+
+    words!();
 }
 
-/// What a session tells its room.
-pub(crate) enum Happening {
-    /// Somebody wants in.
-    Join { join: Join, reply: oneshot::Sender<Result<Seat, Refusal>> },
-    /// A packet, decoded.
-    Packet { member: u16, tick: u32, ciphertexts: AnyPayload },
-    /// A control message.
-    Message { member: u16, message: ClientMessage },
-    /// Something that the session does not put up with.
-    Fault { member: u16, fault: Fault },
-    /// The connection is gone.
-    Left { member: u16 },
-}
+/// The way in for packets.
+pub(crate) struct Packets(Uplink);
 
-/// A member's place in a room, from the session's side.
-pub(crate) struct Seat {
-    pub(crate) welcome: Welcome,
-    pub(crate) uplink: Uplink,
-    pub(crate) queue: mpsc::Receiver<Message>,
-    /// The last message, after the queue has run dry. None if the room's task died.
-    pub(crate) farewell: oneshot::Receiver<ServerMessage>,
-}
+impl Intake for Packets {
+    type Binary = (u32, AnyPayload);
 
-/// A member's place in a room, from the room's side.
-struct Link {
-    queue: mpsc::Sender<Message>,
-    farewell: oneshot::Sender<ServerMessage>,
+    async fn take(&mut self, packet: Bytes, cpu: &Cpu) -> Result<(u32, AnyPayload), Fault> {
+        // What is wrong on the face of it costs no place at the cores.
+        self.0.check(&packet)?;
+        let uplink = self.0;
+        cpu.run(move || uplink.decode(&packet)).await.ok_or(Fault::Internal)?
+    }
 }
 
 /// A room with its members' links.
@@ -71,66 +72,60 @@ pub(crate) struct RoomTask {
     pace: Pace,
     limits: Limits,
     origin: Instant,
-    links: HashMap<u16, Link>,
+    links: Links<Points>,
 }
 
-impl RoomTask {
-    pub(crate) fn open(id: RoomId, join: &Join, floor: SecurityFloor, limits: Limits) -> Result<Self, Refusal> {
-        let origin = Instant::now();
-        let room = Room::open(id, join, floor, limits, origin.elapsed())?;
-        let limits = room.limits();
-        // The number on the wire stands for the room in the log: its name is the members' own.
-        let id = id.to_string();
-        tracing::info!(room = id, pace = ?join.pace, curve = %join.curve, mode = %join.mode, "room opened");
-        Ok(Self { room, id, pace: join.pace, limits, origin, links: HashMap::new() })
+impl Task<Points> for RoomTask {
+    fn id(&self) -> String {
+        self.id.clone()
     }
 
-    /// Runs until the room is over, or left by everybody.
-    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Happening>, mut stopped: Stop) {
-        let (id, mut happenings) = (self.id.clone(), Vec::new());
-        loop {
-            let deadline = self.room.deadline().map(|deadline| self.origin + deadline);
-            let mut stop = false;
-            tokio::select! {
-                count = inbox.recv_many(&mut happenings, BATCH) => stop = count == 0,
-                () = until(deadline) => {}
-                () = stopped.wait() => stop = true,
-            }
-            let batch = std::mem::take(&mut happenings);
-            let worked = task::spawn_blocking(move || {
-                self.work(batch, stop);
-                self
-            });
-            match worked.await {
-                Ok(task) if !task.links.is_empty() => self = task,
-                Ok(task) => return tracing::info!(room = id, ticks = task.room.open_tick(), "room closed"),
-                Err(_) => return tracing::error!(room = id, "room closed by an internal error"),
-            }
-        }
+    fn deadline(&self) -> Option<Instant> {
+        self.room.deadline().map(|deadline| self.origin + deadline)
     }
 
-    /// Everything that costs time: additions, encodings.
-    fn work(&mut self, batch: Vec<Happening>, stop: bool) {
+    /// Additions, encodings.
+    fn work(&mut self, batch: Vec<Happening>, close: bool) {
         // First what is due: a packet that was still waiting when its tick ended is late.
         self.follow();
         for happening in batch {
             self.hear(happening);
             self.follow();
         }
-        if stop {
+        if close {
             self.room.remove_all(&Fault::Shutdown);
             self.follow();
         }
     }
 
+    fn is_left(&self) -> bool {
+        self.links.is_empty()
+    }
+
+    fn ticks(&self) -> u32 {
+        self.room.open_tick()
+    }
+}
+
+impl RoomTask {
+    fn open(id: RoomId, join: &Join, floor: SecurityFloor, limits: Limits) -> Result<Self, Refusal> {
+        let origin = Instant::now();
+        let room = Room::open(id, join, floor, limits, origin.elapsed())?;
+        let limits = room.limits();
+        // The number on the wire stands for the room in the log: its name is the members' own.
+        let id = id.to_string();
+        tracing::info!(room = id, pace = ?join.pace, curve = %join.curve, mode = %join.mode, "room opened");
+        Ok(Self { room, id, pace: join.pace, limits, origin, links: Links::new() })
+    }
+
     fn hear(&mut self, happening: Happening) {
         match happening {
             Happening::Join { join, reply } => self.join(&join, reply),
-            Happening::Packet { member, tick, ciphertexts } => self.room.packet(member, tick, ciphertexts),
+            Happening::Binary { member, binary: (tick, ciphertexts) } => self.room.packet(member, tick, ciphertexts),
             Happening::Message { member, message } => self.room.message(member, &message),
             Happening::Fault { member, fault } => self.room.remove(member, fault),
             Happening::Left { member } => {
-                if self.links.remove(&member).is_some() {
+                if self.links.forget(member) {
                     self.room.leave(member);
                     tracing::info!(room = self.id, members = self.room.members(), "a member left");
                 }
@@ -140,15 +135,13 @@ impl RoomTask {
 
     fn join(&mut self, join: &Join, reply: oneshot::Sender<Result<Seat, Refusal>>) {
         let answer = self.room.join(join, self.origin.elapsed()).map(|welcome| {
-            let (link, queue) = mpsc::channel(self.limits.window as usize + QUEUE_MARGIN);
-            let (goodbye, farewell) = oneshot::channel();
-            self.links.insert(welcome.member, Link { queue: link, farewell: goodbye });
-            Seat { welcome, uplink: self.room.uplink(&welcome), queue, farewell }
+            let intake = Packets(self.room.uplink(&welcome));
+            self.links.seat(welcome, intake, self.limits.window as usize + QUEUE_MARGIN)
         });
         tracing::info!(room = self.id, members = self.room.members(), refused = answer.is_err(), "join");
         if let Err(Ok(seat)) = reply.send(answer) {
             // The connection went away while it waited.
-            self.links.remove(&seat.welcome.member);
+            self.links.forget(seat.welcome.member);
             self.room.leave(seat.welcome.member);
         }
     }
@@ -160,11 +153,12 @@ impl RoomTask {
                 Event::Closed(tick) => self.tell(&tick),
                 Event::Removed { member, fault } => {
                     tracing::info!(room = self.id, member, code = %fault.code(), reason = %fault, "member removed");
-                    self.dismiss(member, ServerMessage::Removed { code: fault.code(), reason: fault.to_string() });
+                    self.links
+                        .dismiss(member, ServerMessage::Removed { code: fault.code(), reason: fault.to_string() });
                 }
                 Event::Ended { ticks, members } => {
                     for member in members {
-                        self.dismiss(member, ServerMessage::Ended { ticks });
+                        self.links.dismiss(member, ServerMessage::Ended { ticks });
                     }
                 }
             }
@@ -189,19 +183,8 @@ impl RoomTask {
     /// Puts a message into a member's queue. One that does not take its messages misses them in a live room; in a
     /// lockstep room, which drops nothing, it is removed.
     fn send(&mut self, member: u16, message: &Message) {
-        let Some(link) = self.links.get(&member) else { return };
-        if let Err(TrySendError::Full(_)) = link.queue.try_send(message.clone())
-            && self.pace != Pace::Live
-        {
+        if !self.links.send(member, message.clone(), 0) && self.pace != Pace::Live {
             self.room.remove(member, Fault::Slow);
-        }
-    }
-
-    /// Ends a member's connection after what is in its queue.
-    fn dismiss(&mut self, member: u16, last: ServerMessage) {
-        if let Some(link) = self.links.remove(&member) {
-            // If the session is gone there is nobody to tell.
-            let _ = link.farewell.send(last);
         }
     }
 }
@@ -210,8 +193,14 @@ impl RoomTask {
 mod tests {
     use std::time::Duration;
 
-    use tobari_apps::call::{TICK_MS, messages::Code};
-    use tobari_core::curve::Curve;
+    use tobari_apps::call::TICK_MS;
+    use tobari_core::{
+        curve::Curve,
+        elgamal::{Ciphertexts, SharedCiphertexts},
+        params::Parameters,
+        wire::packet_len,
+    };
+    use tokio::sync::mpsc;
 
     use super::*;
 
@@ -229,7 +218,7 @@ mod tests {
 
     fn say(task: &mut RoomTask, member: u16, tick: u32) {
         let ciphertexts = AnyPayload::zero(task.room.mode(), task.room.parameters(), 1);
-        task.work(vec![Happening::Packet { member, tick, ciphertexts }], false);
+        task.work(vec![Happening::Binary { member, binary: (tick, ciphertexts) }], false);
     }
 
     /// Lets time go by, as far as the room can tell.
@@ -301,5 +290,15 @@ mod tests {
         drop(answer);
         task.work(vec![Happening::Join { join, reply }], false);
         assert!(task.links.is_empty() && task.room.is_over());
+    }
+
+    #[test]
+    fn the_longest_packet_of_every_curve_and_mode_fits_into_a_message() {
+        for curve in Curve::ALL {
+            let parameters = Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap();
+            let longest = packet_len::<Ciphertexts>(parameters, PointEncoding::Uncompressed, PACKET_SAMPLES);
+            let shared = packet_len::<SharedCiphertexts>(parameters, PointEncoding::Uncompressed, PACKET_SAMPLES);
+            assert!(shared < longest && longest <= MAX_MESSAGE_BYTES, "{curve}: {longest}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The server's rooms by name.
+//! Rooms of one kind by name, and the way in.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -6,33 +6,32 @@ use std::{
 };
 
 use tobari_apps::call::{
-    messages::{Code, Join, RoomName},
+    messages::{Code, RoomName},
     server::Refusal,
 };
-use tobari_core::{params::SecurityFloor, wire::RoomId};
+use tobari_core::wire::RoomId;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     ServerLimits,
+    clients::Guest,
     cpu::Cpu,
-    room_task::{Happening, RoomTask, Seat},
+    kind::{self, Happening, Kind, Seat},
     stop::Stop,
 };
 
-/// How many happenings may wait for a room. Packets wait here decoded, so this bounds memory.
-const ROOM_QUEUE: usize = 16;
 /// How often to look for a room again that ended while somebody was on the way in.
 const ENTRY_ATTEMPTS: usize = 8;
 
-/// All rooms, and what every session needs.
+/// All rooms of a kind, and what every session needs.
 #[derive(Clone)]
-pub(crate) struct Rooms {
-    shared: Arc<Shared>,
+pub(crate) struct Rooms<K: Kind> {
+    shared: Arc<Shared<K>>,
 }
 
-struct Shared {
-    by_name: Mutex<HashMap<RoomName, Handle>>,
-    floor: SecurityFloor,
+struct Shared<K: Kind> {
+    kind: K,
+    by_name: Mutex<HashMap<RoomName, Handle<K>>>,
     limits: ServerLimits,
     cpu: Cpu,
     stopped: Stop,
@@ -40,15 +39,18 @@ struct Shared {
 
 /// A way to a room that is open, or was.
 #[derive(Clone)]
-struct Handle {
+struct Handle<K: Kind> {
     id: RoomId,
-    happenings: mpsc::Sender<Happening>,
+    happenings: mpsc::Sender<Happening<K>>,
 }
 
-impl Rooms {
-    pub(crate) fn new(floor: SecurityFloor, limits: ServerLimits, stopped: Stop) -> Self {
-        let by_name = Mutex::default();
-        Self { shared: Arc::new(Shared { by_name, floor, limits, cpu: Cpu::new(), stopped }) }
+/// A seat, and the way to tell its room.
+pub(crate) type Entered<K> = (Seat<K>, mpsc::Sender<Happening<K>>);
+
+impl<K: Kind> Rooms<K> {
+    pub(crate) fn new(kind: K, limits: ServerLimits, stopped: Stop) -> Self {
+        let (by_name, cpu) = (Mutex::default(), Cpu::new());
+        Self { shared: Arc::new(Shared { kind, by_name, limits, cpu, stopped }) }
     }
 
     pub(crate) fn limits(&self) -> &ServerLimits {
@@ -65,13 +67,15 @@ impl Rooms {
     }
 
     /// Gives a member its seat in the room of that name, which its first member opens, and the way to tell the room.
-    pub(crate) async fn enter(
-        &self,
-        name: &RoomName,
-        join: &Join,
-    ) -> Result<(Seat, mpsc::Sender<Happening>), EnterError> {
+    pub(crate) async fn enter(&self, name: &RoomName, join: &K::Join, guest: &Guest) -> Result<Entered<K>, EnterError> {
+        let entered = self.try_enter(name, join, guest).await;
+        self.shared.kind.entered(entered.is_ok());
+        entered
+    }
+
+    async fn try_enter(&self, name: &RoomName, join: &K::Join, guest: &Guest) -> Result<Entered<K>, EnterError> {
         for _ in 0..ENTRY_ATTEMPTS {
-            let handle = self.find_or_open(name, join)?;
+            let handle = self.find_or_open(name, join, guest)?;
             let (reply, answer) = oneshot::channel();
             let happening = Happening::Join { join: join.clone(), reply };
             if handle.happenings.send(happening).await.is_ok() {
@@ -87,7 +91,7 @@ impl Rooms {
         Err(EnterError::Internal)
     }
 
-    fn find_or_open(&self, name: &RoomName, join: &Join) -> Result<Handle, EnterError> {
+    fn find_or_open(&self, name: &RoomName, join: &K::Join, guest: &Guest) -> Result<Handle<K>, EnterError> {
         let limit = self.shared.limits.rooms;
         let mut rooms = self.lock();
         let count = rooms.len();
@@ -95,19 +99,21 @@ impl Rooms {
             Entry::Occupied(found) => Ok(found.get().clone()),
             Entry::Vacant(_) if self.shared.stopped.is_given() => Err(EnterError::Shutdown),
             Entry::Vacant(_) if count >= limit => Err(EnterError::Rooms { limit }),
-            Entry::Vacant(place) => Ok(place.insert(self.open(name, join)?).clone()),
+            Entry::Vacant(place) => Ok(place.insert(self.open(name, join, guest)?).clone()),
         }
     }
 
-    fn open(&self, name: &RoomName, join: &Join) -> Result<Handle, EnterError> {
+    fn open(&self, name: &RoomName, join: &K::Join, guest: &Guest) -> Result<Handle<K>, EnterError> {
+        let opened = guest.open().ok_or(EnterError::ClientRooms { limit: guest.most_rooms() })?;
         let mut id = RoomId([0; 8]);
         getrandom::fill(&mut id.0).map_err(|_| EnterError::Internal)?;
-        let task = RoomTask::open(id, join, self.shared.floor, self.shared.limits.room)?;
-        let (happenings, inbox) = mpsc::channel(ROOM_QUEUE);
+        let task = self.shared.kind.open(id, join, &self.shared.limits)?;
+        let (happenings, inbox) = mpsc::channel(K::QUEUE);
         let (rooms, name) = (self.clone(), name.clone());
         tokio::spawn(async move {
-            task.run(inbox, rooms.stopped()).await;
+            kind::run(task, inbox, rooms.stopped()).await;
             rooms.forget(&name, id);
+            drop(opened);
         });
         Ok(Handle { id, happenings })
     }
@@ -120,7 +126,7 @@ impl Rooms {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RoomName, Handle>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RoomName, Handle<K>>> {
         // Nothing that can panic happens under the lock: a map of handles is never half changed.
         self.shared.by_name.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,6 +139,8 @@ pub(crate) enum EnterError {
     Refused(#[from] Refusal),
     #[error("the server has {limit} rooms, and opens no more")]
     Rooms { limit: usize },
+    #[error("one client has {limit} rooms open, and may open no more")]
+    ClientRooms { limit: usize },
     #[error("the server is closing")]
     Shutdown,
     #[error("internal error")]
@@ -143,7 +151,7 @@ impl EnterError {
     pub(crate) fn code(&self) -> Code {
         match self {
             Self::Refused(refusal) => refusal.code(),
-            Self::Rooms { .. } => Code::Full,
+            Self::Rooms { .. } | Self::ClientRooms { .. } => Code::Full,
             Self::Shutdown => Code::Shutdown,
             Self::Internal => Code::Internal,
         }

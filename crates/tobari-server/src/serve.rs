@@ -1,11 +1,12 @@
 //! The listener: binds, accepts, answers HTTP, and closes in order.
 
-use std::{future::Future, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, future::Future, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{
     Extension, Router,
-    extract::{Path, State, WebSocketUpgrade},
-    http::StatusCode,
+    extract::{Path, Request, State, WebSocketUpgrade},
+    http::{HeaderMap, StatusCode},
+    middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -15,6 +16,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tobari_apps::call::messages::RoomName;
+use tobari_host::data::{DataError, DataFolder};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -25,19 +27,23 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     Fingerprint, ServerLimits, ServerOptions,
+    clients::{Clients, Guest, forwarded},
     infer::{EnclaveTold, Infer, InferError},
+    kind::Kind,
     live,
+    origins::Origins,
+    room_task::Points,
     rooms::Rooms,
     search::{Search, SearchError},
     sense::{Sense, SenseError},
-    session::{MAX_MESSAGE_BYTES, session},
+    session::session,
     stop::{Stop, stop},
     tls::{ServerTls, server_tls},
+    web::{self, Bundle, BundleError},
 };
 
 /// How long to wait after the system could not accept a connection (too many open files, for instance).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-const GREETING: &str = "Tobari: a blind server. It mixes what it cannot hear.\n";
 
 /// A server that listens but does not answer yet: see [`BlindServer::run`].
 ///
@@ -58,7 +64,10 @@ pub struct BlindServer {
     search: Option<Search>,
     infer: Option<Infer>,
     sense: Option<Sense>,
+    page: Bundle,
     options: ServerOptions,
+    /// Locked while the server lives.
+    _data: Vec<DataFolder>,
 }
 
 /// Takes the address and reads the certificate; from now on connections queue up.
@@ -70,6 +79,8 @@ pub async fn bind(options: ServerOptions) -> Result<BlindServer, ServerError> {
     let listener = TcpListener::bind(options.addr).await.map_err(fault)?;
     let addr = listener.local_addr().map_err(fault)?;
     let tls = server_tls(&options.tls, addr)?;
+    let page = options.web.as_deref().map_or_else(|| Ok(Bundle::embedded()), Bundle::read)?;
+    let data = data_folders(&options)?;
     let search = match options.search.clone() {
         None => None,
         Some(search) => Some(
@@ -94,7 +105,16 @@ pub async fn bind(options: ServerOptions) -> Result<BlindServer, ServerError> {
                 .map_err(|error| fault(io::Error::other(error)))??,
         ),
     };
-    Ok(BlindServer { listener, addr, tls, search, infer, sense, options })
+    Ok(BlindServer { listener, addr, tls, search, infer, sense, page, options, _data: data })
+}
+
+/// The folders in which something is kept, each once.
+fn data_folders(options: &ServerOptions) -> Result<Vec<DataFolder>, DataError> {
+    let search = options.search.iter().filter_map(|search| search.data.as_ref());
+    let infer = options.infer.iter().filter_map(|infer| infer.data.as_ref());
+    let sense = options.sense.iter().map(|sense| &sense.folder);
+    let folders: BTreeSet<&PathBuf> = search.chain(infer).chain(sense).collect();
+    folders.into_iter().map(|folder| DataFolder::open(folder)).collect()
 }
 
 impl BlindServer {
@@ -113,9 +133,14 @@ impl BlindServer {
         format!("{scheme}://{addr}")
     }
 
-    /// The fingerprint of the server's own certificate, if it has one.
+    /// The fingerprint of the server's own certificate, if it has one that stays.
     pub fn certificate_fingerprint(&self) -> Option<Fingerprint> {
-        self.tls.as_ref().map(|tls| tls.fingerprint)
+        self.tls.as_ref().and_then(|tls| tls.fingerprint)
+    }
+
+    /// The fingerprint of the page that it serves.
+    pub fn page_digest(&self) -> Fingerprint {
+        self.page.digest()
     }
 
     /// What is to be said of its enclaves, one for each model that has one.
@@ -128,7 +153,7 @@ impl BlindServer {
         let limits = self.options.limits;
         let places = u32::try_from(limits.connections).unwrap_or(u32::MAX);
         let (stop, stopped) = stop();
-        let rooms = Rooms::new(self.options.floor, limits, stopped.clone());
+        let rooms = Rooms::new(Points { floor: self.options.floor }, limits, stopped.clone());
         if let Some(search) = self.search.clone() {
             tokio::spawn(search.keep_up(stopped.clone()));
         }
@@ -138,28 +163,57 @@ impl BlindServer {
         if let Some(sense) = self.sense.clone() {
             tokio::spawn(sense.keep_up(stopped.clone()));
         }
+        let tls = self.tls.map(|tls| {
+            #[cfg(feature = "acme")]
+            if let Some(renewal) = tls.renewal {
+                tokio::spawn(renewal.keep_up());
+            }
+            tls.acceptor
+        });
+        let clients = Clients::new(limits.client_connections, limits.client_rooms);
+        let behind_proxy = self.options.behind_proxy;
+        let (search, infer, sense) = (self.search.is_some(), self.infer.is_some(), self.sense.is_some());
+        let jobs = web::Jobs { call: true, infer, search, sense };
+        let app = routes(rooms, self.search.as_ref(), self.infer.as_ref(), self.sense.as_ref())
+            .merge(live::routes(limits, stopped.clone()))
+            .merge(web::routes(self.page, jobs))
+            .merge(health(stopped.clone()))
+            .layer(Extension(Origins::new(&self.options.web_origins)));
+        let told_apart = from_fn_with_state(clients.clone(), by_the_proxys_word);
         let door = Door {
-            app: routes(rooms, self.search.as_ref(), self.infer.as_ref(), self.sense.as_ref())
-                .merge(live::routes(limits, stopped.clone())),
-            tls: self.tls.map(|tls| tls.acceptor),
+            app: if behind_proxy { app.layer(told_apart) } else { app },
+            tls,
             limits,
             stopped,
             places: Arc::new(Semaphore::new(places as usize)),
+            clients,
+            behind_proxy,
         };
         tokio::select! {
             () = shutdown => {}
             () = door.accept(&self.listener) => {}
         }
-        drop(self.listener);
         stop.send();
-        if timeout(limits.grace + limits.drain, door.places.acquire_many(places)).await.is_err() {
+        // while live rooms go on, whoever comes is told that nobody is let in
+        tokio::select! {
+            () = sleep(limits.drain) => {}
+            () = door.emptied(places as usize) => {}
+            () = door.accept(&self.listener) => {}
+        }
+        drop(self.listener);
+        if timeout(limits.grace, door.places.acquire_many(places)).await.is_err() {
             tracing::info!("closed with connections still open");
         }
     }
 }
 
 /// One place among the connections: held by the connection, and by the session that it may turn into.
-pub(crate) type Place = Arc<OwnedSemaphorePermit>;
+#[derive(Clone)]
+pub(crate) struct Place {
+    _permit: Arc<OwnedSemaphorePermit>,
+    /// Whose it is.
+    pub(crate) guest: Arc<Guest>,
+}
 
 /// What every new connection passes.
 struct Door {
@@ -168,15 +222,17 @@ struct Door {
     limits: ServerLimits,
     stopped: Stop,
     places: Arc<Semaphore>,
+    clients: Clients,
+    behind_proxy: bool,
 }
 
 impl Door {
     async fn accept(&self, listener: &TcpListener) {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => match Arc::clone(&self.places).try_acquire_owned() {
-                    Ok(place) => self.enter(stream, Arc::new(place)),
-                    Err(_) => tracing::info!(limit = self.limits.connections, "connection refused: no place left"),
+                Ok((stream, peer)) => match self.place(peer) {
+                    Ok(place) => self.enter(stream, place),
+                    Err((limit, why)) => tracing::info!(limit, "connection refused: {why}"),
                 },
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -184,6 +240,23 @@ impl Door {
                 }
             }
         }
+    }
+
+    /// Until all of so many places are free.
+    async fn emptied(&self, places: usize) {
+        while self.places.available_permits() < places {
+            sleep(ACCEPT_PAUSE).await;
+        }
+    }
+
+    /// A place for a connection from there, or the limit that it is beyond. Behind a proxy requests say whose they are.
+    fn place(&self, peer: SocketAddr) -> Result<Place, (usize, &'static str)> {
+        let limits = &self.limits;
+        let permit = Arc::clone(&self.places).try_acquire_owned();
+        let permit = permit.map_err(|_| (limits.connections, "no place left"))?;
+        let address = (!self.behind_proxy).then(|| peer.ip());
+        let guest = self.clients.enter(address).ok_or((limits.client_connections, "too many from one client"))?;
+        Ok(Place { _permit: Arc::new(permit), guest: Arc::new(guest) })
     }
 
     fn enter(&self, stream: TcpStream, place: Place) {
@@ -210,13 +283,14 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = TowerToHyperService::new(app.layer(Extension(place)));
-    let mut connection = std::pin::pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.handshake)
-            .serve_connection(TokioIo::new(stream), service)
-            .with_upgrades()
-    );
+    let mut http = http1::Builder::new();
+    // who comes while the server is closing may ask one thing
+    http.timer(TokioTimer::new()).header_read_timeout(limits.handshake).keep_alive(!stopped.is_given());
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    if stopped.is_given() {
+        let _ = connection.await;
+        return;
+    }
     tokio::select! {
         _ = connection.as_mut() => {}
         () = stopped.wait() => {
@@ -226,30 +300,51 @@ where
     }
 }
 
-fn routes(rooms: Rooms, search: Option<&Search>, infer: Option<&Infer>, sense: Option<&Sense>) -> Router {
-    let own = Router::new()
-        .route("/", get(|| async { GREETING }))
-        .route("/health", get(|| async { "ok" }))
-        .route("/call/v1/{room}", get(call))
-        .with_state(rooms);
+fn routes(rooms: Rooms<Points>, search: Option<&Search>, infer: Option<&Infer>, sense: Option<&Sense>) -> Router {
+    let own = Router::new().route("/call/v1/{room}", get(call::<Points>)).with_state(rooms);
     let own = search.map_or(own.clone(), |search| own.merge(search.routes()));
     let own = infer.map_or(own.clone(), |infer| own.merge(infer.routes()));
     sense.map_or(own.clone(), |sense| own.merge(sense.routes()))
 }
 
-async fn call(
-    State(rooms): State<Rooms>,
+/// What asks whether the server is there, and whether it lets anybody in.
+fn health(stopped: Stop) -> Router {
+    let ready = move || async move {
+        if stopped.is_given() { (StatusCode::SERVICE_UNAVAILABLE, "closing\n") } else { (StatusCode::OK, "ready\n") }
+    };
+    let alive = || async { "ok" };
+    Router::new().route("/health", get(alive)).route("/healthz", get(alive)).route("/readyz", get(ready))
+}
+
+/// Puts the client that the proxy names in the place of the proxy.
+async fn by_the_proxys_word(State(clients): State<Clients>, mut request: Request, next: Next) -> Response {
+    let Some(guest) = clients.enter(forwarded(request.headers())) else {
+        return (StatusCode::TOO_MANY_REQUESTS, "too many connections from one client\n").into_response();
+    };
+    if let Some(place) = request.extensions_mut().get_mut::<Place>() {
+        place.guest = Arc::new(guest);
+    }
+    next.run(request).await
+}
+
+/// A WebSocket for one member of a room of this kind.
+pub(crate) async fn call<K: Kind>(
+    State(rooms): State<Rooms<K>>,
     Path(room): Path<String>,
     Extension(place): Extension<Place>,
+    Extension(origins): Extension<Origins>,
+    headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
+    if !origins.admits(&headers) {
+        return (StatusCode::FORBIDDEN, "pages of this origin may not call here\n").into_response();
+    }
+    let most = K::MAX_MESSAGE_BYTES;
     match room.parse::<RoomName>() {
-        Ok(name) => upgrade.max_message_size(MAX_MESSAGE_BYTES).max_frame_size(MAX_MESSAGE_BYTES).on_upgrade(
-            move |socket| async move {
-                session(socket, name, rooms).await;
-                drop(place);
-            },
-        ),
+        Ok(name) => upgrade.max_message_size(most).max_frame_size(most).on_upgrade(move |socket| async move {
+            session(socket, name, rooms, &place.guest).await;
+            drop(place);
+        }),
         Err(error) => (StatusCode::NOT_FOUND, error.to_string()).into_response(),
     }
 }
@@ -277,6 +372,9 @@ pub enum ServerError {
     /// Certificate and key do not go together, or not with TLS.
     #[error("certificate: {0}")]
     Tls(#[from] rustls::Error),
+    /// A folder of data cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// The search cannot be served.
     #[error(transparent)]
     Search(#[from] SearchError),
@@ -286,6 +384,9 @@ pub enum ServerError {
     /// Devices' frames cannot be served.
     #[error(transparent)]
     Sense(#[from] SenseError),
+    /// The page cannot be read.
+    #[error(transparent)]
+    Web(#[from] BundleError),
     /// No certificate could be made.
     #[error("self-signed certificate: {0}")]
     SelfSigned(#[from] rcgen::Error),

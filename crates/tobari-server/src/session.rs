@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::{
     Error,
+    body::Bytes,
     extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code},
 };
 use futures_util::{
@@ -11,9 +12,8 @@ use futures_util::{
     stream::{SplitSink, SplitStream},
 };
 use tobari_apps::call::{
-    PACKET_SAMPLES,
-    messages::{ClientMessage, Code, Join, MAX_CONTROL_BYTES, MessageError, RoomName, ServerMessage},
-    server::{Fault, Uplink},
+    messages::{Code, MessageError, RoomName},
+    server::Fault,
 };
 use tokio::{
     sync::mpsc,
@@ -22,80 +22,79 @@ use tokio::{
 use tokio_tungstenite::tungstenite;
 
 use crate::{
+    clients::Guest,
     cpu::Cpu,
-    room_task::{Happening, Seat},
-    rooms::Rooms,
+    kind::{Happening, Intake, Kind},
+    rooms::{Entered, Rooms},
 };
 
-pub(crate) type Sink = SplitSink<WebSocket, Message>;
-pub(crate) type Stream = SplitStream<WebSocket>;
+type Sink = SplitSink<WebSocket, Message>;
+type Stream = SplitStream<WebSocket>;
 
-/// The longest message from a member: a packet on the largest curve in mode `elgamal`, two uncompressed points of 96 bytes
-/// for each sample.
-pub(crate) const MAX_MESSAGE_BYTES: usize = PACKET_SAMPLES * 2 * 96 + MAX_CONTROL_BYTES;
 /// How often a member is pinged within the silence that is put up with.
-pub(crate) const PINGS: u32 = 3;
+const PINGS: u32 = 3;
 
 /// From the WebSocket's first message to its end.
-pub(crate) async fn session(socket: WebSocket, name: RoomName, rooms: Rooms) {
+pub(crate) async fn session<K: Kind>(socket: WebSocket, name: RoomName, rooms: Rooms<K>, guest: &Guest) {
     let (mut sink, mut stream) = socket.split();
     let mut stopped = rooms.stopped();
     let entered = tokio::select! {
-        entered = enter(&mut stream, &name, &rooms) => entered,
+        entered = enter(&mut stream, &name, &rooms, guest) => entered,
         () = stopped.wait() => Err(Some((Code::Shutdown, "the server is closing".to_owned()))),
     };
     match entered {
-        Ok((seat, room)) => attend(seat, room, &mut sink, &mut stream, &rooms).await,
+        Ok(entered) => attend(entered, &mut sink, &mut stream, &rooms).await,
         Err(None) => return,
         Err(Some((code, reason))) => {
             tracing::info!(%code, "join refused");
-            let _ = part(&mut sink, &ServerMessage::Refused { code, reason }, rooms.limits().write).await;
+            let _ = part::<K>(&mut sink, &K::refused(code, reason), rooms.limits().write).await;
         }
     }
     linger(&mut stream, rooms.limits().grace).await;
 }
 
 /// Waits for the join and takes the seat; or says why not, unless nobody is there to hear it.
-async fn enter(
+async fn enter<K: Kind>(
     stream: &mut Stream,
     name: &RoomName,
-    rooms: &Rooms,
-) -> Result<(Seat, mpsc::Sender<Happening>), Option<(Code, String)>> {
+    rooms: &Rooms<K>,
+    guest: &Guest,
+) -> Result<Entered<K>, Option<(Code, String)>> {
     let limit = rooms.limits().join;
-    let Ok(first) = timeout(limit, first_message(stream)).await else {
+    let Ok(first) = timeout(limit, first_message::<K>(stream)).await else {
         return Err(Some((Code::Timeout, format!("no `join` came within {limit:?}"))));
     };
     let join = match first.ok_or(None)? {
         Ok(join) => join,
         Err(fault) => return Err(Some((fault.code(), fault.to_string()))),
     };
-    rooms.enter(name, &join).await.map_err(|error| Some((error.code(), error.to_string())))
+    rooms.enter(name, &join, guest).await.map_err(|error| Some((error.code(), error.to_string())))
 }
 
-async fn first_message(stream: &mut Stream) -> Option<Result<Join, Fault>> {
+async fn first_message<K: Kind>(stream: &mut Stream) -> Option<Result<K::Join, Fault>> {
     loop {
-        match read(stream.next().await)? {
-            Ok(Said::Message(ClientMessage::Join(join))) => return Some(Ok(join)),
+        match read::<K>(stream.next().await)? {
+            Ok(Said::Message(message)) => return Some(K::join(message).ok_or(Fault::NotJoined)),
             Ok(Said::Alive) => {}
-            Ok(Said::Message(_) | Said::Packet(_)) => return Some(Err(Fault::NotJoined)),
+            Ok(Said::Binary(_)) => return Some(Err(Fault::NotJoined)),
             Err(fault) => return Some(Err(fault)),
         }
     }
 }
 
 /// What a member can say.
-enum Said {
-    Packet(axum::body::Bytes),
-    Message(ClientMessage),
+enum Said<K: Kind> {
+    Binary(Bytes),
+    Message(K::Said),
     /// A ping or a pong.
     Alive,
 }
 
 /// Makes sense of what came; none at the end of the connection.
-fn read(came: Option<Result<Message, Error>>) -> Option<Result<Said, Fault>> {
+fn read<K: Kind>(came: Option<Result<Message, Error>>) -> Option<Result<Said<K>, Fault>> {
     match came? {
-        Ok(Message::Binary(packet)) => Some(Ok(Said::Packet(packet))),
-        Ok(Message::Text(text)) => Some(ClientMessage::parse(&text).map(Said::Message).map_err(Fault::from)),
+        Ok(Message::Binary(bytes)) => Some(Ok(Said::Binary(bytes))),
+        Ok(Message::Text(text)) => Some(K::parse(&text).map(Said::Message).map_err(Fault::from)),
         Ok(Message::Ping(_) | Message::Pong(_)) => Some(Ok(Said::Alive)),
         Ok(Message::Close(_)) => None,
         Err(error) => match error.into_inner().downcast_ref::<tungstenite::Error>() {
@@ -107,18 +106,19 @@ fn read(came: Option<Result<Message, Error>>) -> Option<Result<Said, Fault>> {
 }
 
 /// The member's time in the room: reading and writing go on side by side until one of them ends.
-async fn attend(mut seat: Seat, room: mpsc::Sender<Happening>, sink: &mut Sink, stream: &mut Stream, rooms: &Rooms) {
+async fn attend<K: Kind>(entered: Entered<K>, sink: &mut Sink, stream: &mut Stream, rooms: &Rooms<K>) {
+    let (mut seat, room) = entered;
     let (write, silence) = (rooms.limits().write, rooms.limits().silence);
-    let member = seat.welcome.member;
+    let member = K::member(&seat.welcome);
     let mut writing = std::pin::pin!(async {
-        let welcome = ServerMessage::Welcome(seat.welcome);
-        send(sink, Message::Text(Utf8Bytes::from(welcome.to_text())), write).await?;
+        let welcome = K::welcome(seat.welcome);
+        send(sink, Message::Text(Utf8Bytes::from(K::text(&welcome))), write).await?;
         deliver(sink, &mut seat.queue, write, silence / PINGS).await?;
-        let internal = || ServerMessage::Removed { code: Code::Internal, reason: Fault::Internal.to_string() };
+        let internal = || K::removed(Code::Internal, Fault::Internal.to_string());
         let last = (&mut seat.farewell).await.unwrap_or_else(|_| internal());
-        part(sink, &last, write).await
+        part::<K>(sink, &last, write).await
     });
-    let reader = Reader { member, uplink: seat.uplink, room: room.clone(), cpu: rooms.cpu().clone() };
+    let reader = Reader::<K> { member, intake: seat.intake, room: room.clone(), cpu: rooms.cpu().clone() };
     tokio::select! {
         _ = &mut writing => {}
         fault = reader.run(stream, silence) => {
@@ -134,9 +134,9 @@ async fn attend(mut seat: Seat, room: mpsc::Sender<Happening>, sink: &mut Sink, 
 }
 
 /// A member is to be disconnected without another word: it does not take what is sent.
-pub(crate) struct Gone;
+struct Gone;
 
-pub(crate) async fn send(sink: &mut Sink, message: Message, limit: Duration) -> Result<(), Gone> {
+async fn send(sink: &mut Sink, message: Message, limit: Duration) -> Result<(), Gone> {
     match timeout(limit, sink.send(message)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) | Err(_) => Err(Gone),
@@ -144,7 +144,7 @@ pub(crate) async fn send(sink: &mut Sink, message: Message, limit: Duration) -> 
 }
 
 /// Sends what the room puts into the queue, until the room closes it; pings in between.
-pub(crate) async fn deliver(
+async fn deliver(
     sink: &mut Sink,
     queue: &mut mpsc::Receiver<Message>,
     limit: Duration,
@@ -158,52 +158,50 @@ pub(crate) async fn deliver(
                 Some(message) => send(sink, message, limit).await?,
                 None => return Ok(()),
             },
-            _ = pings.tick() => send(sink, Message::Ping(axum::body::Bytes::new()), limit).await?,
+            _ = pings.tick() => send(sink, Message::Ping(Bytes::new()), limit).await?,
         }
     }
 }
 
 /// Sends the last message and the closing frame.
-async fn part(sink: &mut Sink, last: &ServerMessage, limit: Duration) -> Result<(), Gone> {
-    let code = match last {
-        ServerMessage::Ended { .. } => close_code::NORMAL,
-        ServerMessage::Removed { code: Code::Shutdown, .. } | ServerMessage::Refused { code: Code::Shutdown, .. } => {
-            close_code::AWAY
-        }
-        _ => close_code::POLICY,
+async fn part<K: Kind>(sink: &mut Sink, last: &K::Told, limit: Duration) -> Result<(), Gone> {
+    let code = match K::code(last) {
+        None => close_code::NORMAL,
+        Some(Code::Shutdown) => close_code::AWAY,
+        Some(_) => close_code::POLICY,
     };
-    send(sink, Message::Text(Utf8Bytes::from(last.to_text())), limit).await?;
+    send(sink, Message::Text(Utf8Bytes::from(K::text(last))), limit).await?;
     send(sink, Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::default() })), limit).await
 }
 
 /// Reads on for a while and forgets what it reads: a socket closed over unread bytes is reset, and the member might
 /// never see why it was put out.
-pub(crate) async fn linger(stream: &mut Stream, limit: Duration) {
+async fn linger(stream: &mut Stream, limit: Duration) {
     let _ = timeout(limit, async { while let Some(Ok(_)) = stream.next().await {} }).await;
 }
 
 /// What a member sends, on its way to the room.
-struct Reader {
+struct Reader<K: Kind> {
     member: u16,
-    uplink: Uplink,
-    room: mpsc::Sender<Happening>,
+    intake: K::Intake,
+    room: mpsc::Sender<Happening<K>>,
     cpu: Cpu,
 }
 
-impl Reader {
-    /// Until the connection ends, or the member does what is not allowed. One packet at a time: while the room or the
+impl<K: Kind> Reader<K> {
+    /// Until the connection ends, or the member does what is not allowed. One message at a time: while the room or the
     /// cores are busy nothing more is read, and the member's own sending comes to a halt.
-    async fn run(self, stream: &mut Stream, silence: Duration) -> Option<Fault> {
+    async fn run(mut self, stream: &mut Stream, silence: Duration) -> Option<Fault> {
         loop {
             let Ok(came) = timeout(silence, stream.next()).await else {
                 return Some(Fault::Silent { waited: silence });
             };
             let member = self.member;
-            let happening = match read(came)? {
+            let happening = match read::<K>(came)? {
                 Ok(Said::Alive) => continue,
                 Ok(Said::Message(message)) => Happening::Message { member, message },
-                Ok(Said::Packet(packet)) => match self.decode(packet).await {
-                    Ok(happening) => happening,
+                Ok(Said::Binary(bytes)) => match self.intake.take(bytes, &self.cpu).await {
+                    Ok(binary) => Happening::Binary { member, binary },
                     Err(fault) => return Some(fault),
                 },
                 Err(fault) => return Some(fault),
@@ -212,37 +210,6 @@ impl Reader {
                 // The room is over, and its last word on the way: this fault will find nobody.
                 return Some(Fault::Internal);
             }
-        }
-    }
-
-    async fn decode(&self, packet: axum::body::Bytes) -> Result<Happening, Fault> {
-        // What is wrong on the face of it costs no place at the cores.
-        self.uplink.check(&packet)?;
-        let uplink = self.uplink;
-        let decoded = self.cpu.run(move || uplink.decode(&packet)).await.ok_or(Fault::Internal)?;
-        let (tick, ciphertexts) = decoded?;
-        Ok(Happening::Packet { member: self.member, tick, ciphertexts })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tobari_core::{
-        curve::{Curve, PointEncoding},
-        elgamal::{Ciphertexts, SharedCiphertexts},
-        params::{Parameters, SecurityFloor},
-        wire::packet_len,
-    };
-
-    use super::*;
-
-    #[test]
-    fn the_longest_packet_of_every_curve_and_mode_fits_into_a_message() {
-        for curve in Curve::ALL {
-            let parameters = Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap();
-            let longest = packet_len::<Ciphertexts>(parameters, PointEncoding::Uncompressed, PACKET_SAMPLES);
-            let shared = packet_len::<SharedCiphertexts>(parameters, PointEncoding::Uncompressed, PACKET_SAMPLES);
-            assert!(shared < longest && longest <= MAX_MESSAGE_BYTES, "{curve}: {longest}");
         }
     }
 }

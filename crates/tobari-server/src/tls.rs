@@ -1,5 +1,8 @@
 //! The server's side of TLS: rustls with the ring provider, TLS 1.2 and 1.3, HTTP/1.1 only.
 
+#[cfg(feature = "acme")]
+pub(crate) mod acme;
+
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
@@ -12,10 +15,16 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{Fingerprint, ServerError, Tls};
 
+/// The protocol inside.
+const HTTP: &[u8] = b"http/1.1";
+
 /// What accepts TLS connections, and the fingerprint that clients may pin.
 pub(crate) struct ServerTls {
     pub(crate) acceptor: TlsAcceptor,
-    pub(crate) fingerprint: Fingerprint,
+    /// None of a certificate that an authority renews.
+    pub(crate) fingerprint: Option<Fingerprint>,
+    #[cfg(feature = "acme")]
+    pub(crate) renewal: Option<acme::Renewal>,
 }
 
 /// As the options ask; `addr` goes into a self-signed certificate.
@@ -24,14 +33,29 @@ pub(crate) fn server_tls(options: &Tls, addr: SocketAddr) -> Result<Option<Serve
         Tls::None => return Ok(None),
         Tls::Files { cert, key } => (read_chain(cert)?, read_key(key)?),
         Tls::SelfSigned => self_signed(addr)?,
+        #[cfg(feature = "acme")]
+        Tls::Acme(options) => {
+            let (mut config, renewal) = acme::config(options)?;
+            config.alpn_protocols = vec![HTTP.to_vec(), acme::CHALLENGE.to_vec()];
+            return Ok(Some(ServerTls { acceptor: acceptor(config), fingerprint: None, renewal: Some(renewal) }));
+        }
     };
     let fingerprint = chain.first().map(|own| Fingerprint::of(own)).ok_or(rustls::Error::NoCertificatesPresented)?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Some(ServerTls { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint }))
+    config.alpn_protocols = vec![HTTP.to_vec()];
+    Ok(Some(ServerTls {
+        acceptor: acceptor(config),
+        fingerprint: Some(fingerprint),
+        #[cfg(feature = "acme")]
+        renewal: None,
+    }))
+}
+
+fn acceptor(config: ServerConfig) -> TlsAcceptor {
+    TlsAcceptor::from(Arc::new(config))
 }
 
 fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerError> {

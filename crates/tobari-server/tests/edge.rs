@@ -9,7 +9,7 @@ use std::{net::SocketAddr, path::Path, time::Duration};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use support::{Caller, Server, frame, keys, lockstep, raw_socket, read_until, room_name, run};
 use tempfile::TempDir;
-use tobari_apps::call::messages::{Join, Pace};
+use tobari_apps::call::messages::{ClientMessage, Join, Pace};
 use tobari_core::curve::Curve;
 use tobari_server::{
     Fingerprint, ServerError, ServerOptions, Tls, bind,
@@ -193,8 +193,11 @@ fn the_plain_pages_answer_and_others_do_not() {
         let get = async |path: &str| {
             answer(server.addr, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await
         };
-        let health = get("/health").await;
-        assert!(health.starts_with("HTTP/1.1 200") && health.ends_with("\r\n\r\nok"), "{health}");
+        for path in ["/health", "/healthz"] {
+            let health = get(path).await;
+            assert!(health.starts_with("HTTP/1.1 200") && health.ends_with("\r\n\r\nok"), "{health}");
+        }
+        assert!(get("/readyz").await.ends_with("\r\n\r\nready\n"));
         let root = get("/").await;
         assert!(root.starts_with("HTTP/1.1 200") && root.contains("blind server"), "{root}");
         assert!(get("/elsewhere").await.starts_with("HTTP/1.1 404"));
@@ -290,5 +293,50 @@ fn a_removed_member_that_goes_on_sending_is_cut_off() {
         let mut stream = raw_socket(&server, "deaf").await;
         stream.write_all(&frame(0x81, b"garbage")).await.unwrap();
         while stream.write_all(&frame(0x81, &[b' '; 1000])).await.is_ok() {}
+    });
+}
+
+/// A WebSocket by hand through a proxy, which says where it was asked from; and the first line of the answer.
+async fn through_a_proxy(server: &Server, room: &str, client: &str) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(server.addr).await.unwrap();
+    let request = format!(
+        "GET /call/v1/{room} HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         X-Forwarded-For: 203.0.113.200, {client}\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let head = String::from_utf8_lossy(&read_until(&mut stream, b"\r\n\r\n").await).into_owned();
+    (stream, head.lines().next().unwrap().to_owned())
+}
+
+/// What the server says to a join for a room of its name.
+async fn join_through(server: &Server, room: &str, client: &str) -> (TcpStream, String) {
+    let (mut stream, head) = through_a_proxy(server, room, client).await;
+    assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+    let join = ClientMessage::Join(Join::new(Pace::Live, Curve::Secp256k1)).to_text();
+    stream.write_all(&frame(0x81, join.as_bytes())).await.unwrap();
+    let said = read_until(&mut stream, b"}").await;
+    (stream, String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn behind_a_proxy_one_client_takes_neither_all_connections_nor_all_rooms() {
+    run(async {
+        let server = Server::with(|options| {
+            options.behind_proxy = true;
+            (options.limits.client_connections, options.limits.client_rooms) = (3, 1);
+            options.limits.grace = support::PATIENCE; // who was refused stays connected
+        })
+        .await;
+        let (_one, said) = join_through(&server, "a", "192.0.2.1").await;
+        assert!(said.contains("welcome"), "{said}");
+        let (_two, said) = join_through(&server, "b", "192.0.2.1").await;
+        assert!(said.contains(r#""code":"full""#) && said.contains("one client has 1 rooms open"), "{said}");
+        let (_three, said) = join_through(&server, "a", "192.0.2.1").await;
+        assert!(said.contains("welcome"), "a room that is open is no new one: {said}");
+        let (_four, head) = through_a_proxy(&server, "a", "192.0.2.1").await;
+        assert!(head.starts_with("HTTP/1.1 429"), "{head}");
+        let (_other, said) = join_through(&server, "b", "192.0.2.2").await;
+        assert!(said.contains("welcome"), "another client is not asked: {said}");
     });
 }

@@ -6,77 +6,25 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::{Server, rng, run};
+use support::{
+    Server,
+    live::{Caller, asked},
+    rng, run,
+};
 use tobari_apps::call::{
-    live::{Heard, LiveMember, News, RoomLink, Settings, messages::ServerMessage},
+    live::{Keys, LiveMode, News, RoomLink, Settings, messages::ServerMessage},
     messages::Code,
 };
-use tobari_server::connect::{ClientTls, ConnectError, LiveInbound, LiveIncoming, LiveOutbound, connect_live};
+use tobari_server::connect::{ConnectError, LiveIncoming};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     sync::mpsc,
-    time::{MissedTickBehavior, interval, timeout},
+    time::timeout,
 };
 
 fn link(server: &str, settings: Settings) -> RoomLink {
     RoomLink::new(server, "canary-room".parse().unwrap(), settings, &mut rng(1))
-}
-
-/// A member with its connection, which says one level in every frame.
-struct Caller {
-    member: LiveMember,
-    outbound: LiveOutbound,
-    inbound: LiveInbound,
-    rng: chacha20::ChaCha20Rng,
-    heard: Vec<Heard>,
-    news: Vec<News>,
-    level: i16,
-}
-
-impl Caller {
-    async fn enter(link: &RoomLink, seed: u8, level: i16) -> Result<Self, ConnectError> {
-        let join = LiveMember::join(link, true);
-        let (welcome, outbound, inbound) = connect_live(&link.server, &link.room, &join, &ClientTls::System).await?;
-        let mut rng = rng(seed);
-        let member = LiveMember::new(link, &format!("canary-name-{seed}"), true, &welcome, &mut rng).unwrap();
-        Ok(Self { member, outbound, inbound, rng, heard: Vec::new(), news: Vec::new(), level })
-    }
-
-    /// Speaks and hears for so many frames.
-    async fn call(&mut self, frames: usize) {
-        let mut clock = interval(Duration::from_millis(20));
-        clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        let mut done = 0;
-        while done < frames {
-            tokio::select! {
-                _ = clock.tick() => {
-                    done += 1;
-                    let talking = self.level != 0;
-                    if let Some(packet) = self.member.frame(&[self.level; 320], talking, &mut self.rng) {
-                        self.outbound.send_packet(packet).await.unwrap();
-                    }
-                }
-                came = self.inbound.receive() => match came {
-                    Ok(LiveIncoming::Binary(bytes)) => self.heard.extend(self.member.binary(&bytes)),
-                    Ok(LiveIncoming::Message(message)) => self.member.message(&message, &mut self.rng),
-                    Err(error) => return self.news.push(News::Over { code: None, reason: error.to_string() }),
-                },
-            }
-            while let Some(out) = self.member.poll_outgoing() {
-                self.outbound.say(out).await.unwrap();
-            }
-            self.news.extend(std::iter::from_fn(|| self.member.poll_news()));
-        }
-    }
-
-    fn is_over(&self) -> Option<Option<Code>> {
-        self.news.iter().find_map(|news| if let News::Over { code, .. } = news { Some(*code) } else { None })
-    }
-
-    fn alarms(&self) -> usize {
-        self.news.iter().filter(|news| matches!(news, News::Alarm(_))).count()
-    }
 }
 
 #[test]
@@ -96,6 +44,59 @@ fn three_callers_hear_one_another_exactly_over_sockets() {
             let whole = caller.heard.iter().filter(|heard| heard.speakers.len() == 3).collect::<Vec<_>>();
             assert!(whole.len() > 40, "{} sums of three", whole.len());
             assert!(whole.iter().all(|heard| heard.samples.iter().all(|sample| *sample == others)));
+        }
+    });
+}
+
+#[test]
+fn in_the_modes_of_points_two_callers_hear_each_other_over_sockets() {
+    run(async {
+        let server = Server::start().await;
+        for (mode, seed) in [(LiveMode::ElgamalShared, 2), (LiveMode::Elgamal, 4)] {
+            let mut link = link(&server.url, Settings { mode, speakers: 2, ..Settings::default() });
+            link.room = mode.name().parse().unwrap();
+            let mut one = Caller::enter(&link, seed, 700).await.unwrap();
+            let mut two = Caller::enter(&link, seed + 1, -9).await.unwrap();
+            tokio::join!(one.call(120), two.call(120));
+            for (caller, other) in [(&one, -9), (&two, 700)] {
+                assert_eq!(caller.alarms(), 0, "{mode}: {:?}", caller.news);
+                let both = caller.heard.iter().filter(|heard| heard.speakers.len() == 2).collect::<Vec<_>>();
+                assert!(both.len() > 5, "{mode}: {} sums of two", both.len());
+                assert!(both.iter().all(|heard| heard.samples.iter().all(|sample| *sample == other)), "{mode}");
+            }
+        }
+    });
+}
+
+#[test]
+fn callers_agree_on_keys_over_sockets_and_one_comes_and_one_goes_in_the_middle() {
+    run(async {
+        let server = Server::start().await;
+        let link = link(&server.url, Settings { speakers: 8, keys: Keys::Group, ..Settings::default() });
+        let mut one = Caller::enter(&link, 2, 1000).await.unwrap();
+        let mut two = Caller::enter(&link, 3, -40).await.unwrap();
+        tokio::join!(one.call(150), two.call(150));
+        let early = one.member.words();
+        assert!(early.is_some() && early == two.member.words(), "{early:?}");
+        let mut three = Caller::enter(&link, 4, 7).await.unwrap();
+        tokio::join!(one.call(150), two.call(150), three.call(150));
+        for (caller, others) in [(&one, -33), (&two, 1007), (&three, 960)] {
+            assert_eq!(caller.alarms(), 0, "{:?}", caller.news);
+            let whole = caller.heard.iter().filter(|heard| heard.speakers.len() == 3).collect::<Vec<_>>();
+            assert!(whole.len() > 20, "{} sums of three", whole.len());
+            assert!(whole.iter().all(|heard| heard.samples.iter().all(|sample| *sample == others)));
+            assert_eq!(caller.member.words(), one.member.words());
+        }
+        assert!(one.member.words() != early, "a new member, new keys");
+        // the founder goes: another makes the commit without it
+        one.outbound.close().await.unwrap();
+        drop(one);
+        tokio::join!(two.call(150), three.call(150));
+        assert!(two.member.words().is_some() && two.member.words() == three.member.words());
+        for (caller, other) in [(&two, 7), (&three, -40)] {
+            assert_eq!(caller.alarms(), 0, "{:?}", caller.news);
+            let last = caller.heard.last().unwrap();
+            assert_eq!((last.speakers.len(), last.samples[0]), (2, other));
         }
     });
 }
@@ -121,10 +122,14 @@ fn a_closing_server_lets_the_call_go_on_for_a_while_and_lets_nobody_in() {
         let link = link(&server.url, Settings::default());
         let mut one = Caller::enter(&link, 2, 5).await.unwrap();
         one.call(60).await;
-        let url = server.url.clone();
+        let (url, addr) = (server.url.clone(), server.addr);
+        assert!(asked(addr, "/readyz").await.starts_with("HTTP/1.1 200"));
         let stopping = tokio::spawn(server.stop());
         one.call(20).await;
         assert!(one.is_over().is_none(), "{:?}", one.news);
+        let ready = asked(addr, "/readyz").await;
+        assert!(ready.starts_with("HTTP/1.1 503") && ready.ends_with("closing\n"), "{ready}");
+        assert!(asked(addr, "/healthz").await.starts_with("HTTP/1.1 200"), "it still lives");
         assert!(one.news.iter().any(|news| matches!(news, News::Closing { .. })));
         assert!(Caller::enter(&RoomLink { server: url, ..link.clone() }, 3, 5).await.is_err());
         one.call(60).await;
@@ -140,10 +145,7 @@ fn counters_are_served_and_name_nobody() {
         let link = link(&server.url, Settings::default());
         let mut one = Caller::enter(&link, 2, 5).await.unwrap();
         one.call(70).await;
-        let mut stream = TcpStream::connect(server.addr).await.unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await.unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).await.unwrap();
+        let text = asked(server.addr, "/metrics").await;
         assert!(text.contains("tobari_call_rooms 1\n") && text.contains("tobari_call_members 1\n"), "{text}");
         assert!(!text.contains("canary") && !text.contains("127.0.0.1"), "{text}");
     });

@@ -11,7 +11,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tobari-plan", &[]),
     ("tobari-enclave", &[]),
     ("tobari-device", &[]),
-    ("tobari-apps", &["tobari-core", "tobari-plan", "tobari-enclave", "tobari-device"]),
+    ("tobari-group", &[]),
+    ("tobari-apps", &["tobari-core", "tobari-plan", "tobari-enclave", "tobari-device", "tobari-group"]),
     ("tobari-host", &["tobari-apps", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-device"]),
     ("tobari-server", &["tobari-host", "tobari-apps", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-device"]),
     (
@@ -71,6 +72,22 @@ const PURE_DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     ("tobari-device", &["aes-gcm", "chacha20", "hmac", "sha2", "subtle", "zeroize"]),
+    (
+        "tobari-group",
+        &[
+            "chacha20",
+            "ed25519-dalek",
+            "mls-rs",
+            "mls-rs-core",
+            "mls-rs-crypto-hpke",
+            "mls-rs-crypto-rustcrypto",
+            "mls-rs-crypto-traits",
+            "rand_core",
+            "sha2",
+            "thiserror",
+            "zeroize",
+        ],
+    ),
 ];
 
 /// Finds every dependency between crates that is not in the table, and every crate that the table does not know.

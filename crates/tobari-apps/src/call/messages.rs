@@ -33,6 +33,9 @@ use tobari_core::{
     wire::RoomId,
 };
 
+pub use super::control::MessageError;
+use super::control::{client_messages, server_messages};
+
 /// The version of the protocol, in every [`Join`].
 pub const VERSION: u32 = 1;
 /// The longest control message, in bytes, either way.
@@ -195,7 +198,7 @@ pub enum Code {
     Host,
     /// The host has put the member out.
     Ejected,
-    /// A note that is none, or more of them than a room puts up with.
+    /// A note that is none, or more of them than a room puts up with; an offer or part of a commit that is none, or was not asked for.
     Note,
     /// A fault of the server.
     Internal,
@@ -210,99 +213,8 @@ impl fmt::Display for Code {
     }
 }
 
-impl ClientMessage {
-    /// Reads a member's message.
-    ///
-    /// # Errors
-    /// [`MessageError`] if `text` is too long, is not exactly one of these messages, or joins in another version.
-    pub fn parse(text: &str) -> Result<Self, MessageError> {
-        match version_of(text) {
-            Some(version) if version != u64::from(VERSION) => Err(MessageError::Version { found: version }),
-            _ => parse_object(text),
-        }
-    }
-
-    /// The message as text.
-    pub fn to_text(&self) -> String {
-        to_text(self)
-    }
-}
-
-impl ServerMessage {
-    /// Reads a server's message.
-    ///
-    /// # Errors
-    /// [`MessageError`] if `text` is too long or is not exactly one of these messages.
-    pub fn parse(text: &str) -> Result<Self, MessageError> {
-        parse_object(text)
-    }
-
-    /// The message as text.
-    pub fn to_text(&self) -> String {
-        to_text(self)
-    }
-}
-
-pub(super) fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, MessageError> {
-    if text.len() > MAX_CONTROL_BYTES {
-        return Err(MessageError::TooLong);
-    }
-    // serde would also take a message written as an array.
-    if !text.trim_start().starts_with('{') {
-        return Err(MessageError::NotAnObject);
-    }
-    serde_json::from_str(text).map_err(|error| MessageError::Malformed { line: error.line(), column: error.column() })
-}
-
-/// The version in `text`, whatever else stands there: so that a later client is told the right reason.
-pub(super) fn version_of(text: &str) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct Versioned {
-        version: u64,
-    }
-    parse_object::<Versioned>(text).ok().map(|join| join.version)
-}
-
-pub(super) fn to_text(message: &impl Serialize) -> String {
-    // Strings, numbers and named fields: nothing here that JSON cannot hold.
-    serde_json::to_string(message).unwrap_or_default()
-}
-
-/// A text that is not a control message. What was found is not repeated: it is not ours to log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum MessageError {
-    /// Longer than any message may be.
-    #[error("message too long: a control message has at most {MAX_CONTROL_BYTES} bytes")]
-    TooLong,
-    /// Not a JSON object.
-    #[error("control message: expected a JSON object")]
-    NotAnObject,
-    /// Not one of the messages of this protocol.
-    #[error("control message: not one of version {VERSION} of the protocol (line {line}, column {column})")]
-    Malformed {
-        /// Where it went wrong.
-        line: usize,
-        /// Where it went wrong.
-        column: usize,
-    },
-    /// A join in another version.
-    #[error("protocol version {found}: expected {VERSION}")]
-    Version {
-        /// The version found.
-        found: u64,
-    },
-}
-
-impl MessageError {
-    /// The code to answer with.
-    pub fn code(self) -> Code {
-        match self {
-            Self::Version { .. } => Code::Version,
-            Self::TooLong | Self::NotAnObject | Self::Malformed { .. } => Code::Malformed,
-        }
-    }
-}
+client_messages!(ClientMessage, VERSION);
+server_messages!(ServerMessage);
 
 /// The name of a room: 1 to 64 letters, digits, `_` or `-` of ASCII.
 ///
@@ -543,8 +455,11 @@ mod tests {
     #[test]
     fn another_version_is_named_whatever_else_it_says() {
         let later = r#"{"type":"join","version":2,"colour":"red"}"#;
-        assert_eq!(ClientMessage::parse(later), Err(MessageError::Version { found: 2 }));
-        assert_eq!(ClientMessage::parse(&JOIN.replace(":1,", ":0,")), Err(MessageError::Version { found: 0 }));
+        assert_eq!(ClientMessage::parse(later), Err(MessageError::Version { found: 2, expected: 1 }));
+        assert_eq!(
+            ClientMessage::parse(&JOIN.replace(":1,", ":0,")),
+            Err(MessageError::Version { found: 0, expected: 1 })
+        );
     }
 
     #[test]

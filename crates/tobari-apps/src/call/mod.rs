@@ -30,6 +30,7 @@
 //! **The protocol** is described in [`messages`] (what is said) and [`server`] (the rules of a room).
 
 pub mod client;
+mod control;
 pub mod live;
 pub mod messages;
 pub mod program;

@@ -84,9 +84,22 @@ impl Holder {
     /// # Errors
     /// [`HolderError::Client`] for a card that no keys can be made for.
     pub fn generate(card: Card, model: [u8; NAME_BYTES], rng: &mut impl CryptoRng) -> Result<Self, HolderError> {
+        Self::generate_with_keys(card, model, rng).map(|(holder, _)| holder)
+    }
+
+    /// The same, and the keys that the server needs, as a message: who sends them at once need not make them twice.
+    ///
+    /// # Errors
+    /// As [`Self::generate`].
+    pub fn generate_with_keys(
+        card: Card,
+        model: [u8; NAME_BYTES],
+        rng: &mut impl CryptoRng,
+    ) -> Result<(Self, Vec<u8>), HolderError> {
         let mut holder = Self { seed: Seed::random(rng), model, keys: [0; NAME_BYTES], card };
-        holder.keys = Sha256::digest(holder.keys()?).into();
-        Ok(holder)
+        let keys = holder.keys()?;
+        holder.keys = Sha256::digest(&keys).into();
+        Ok((holder, keys))
     }
 
     /// The digest of the model.

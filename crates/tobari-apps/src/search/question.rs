@@ -125,6 +125,11 @@ impl Prepared {
         self.shape
     }
 
+    /// The places that the server sees, as numbers of sites, the true one among them; none for a key.
+    pub fn places(&self) -> &[u32] {
+        &self.starts
+    }
+
     /// `log2` of a bound on the probability of a false match; none where there is none.
     pub fn false_matches(&self) -> Option<f64> {
         self.false_matches

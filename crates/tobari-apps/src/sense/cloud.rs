@@ -18,6 +18,7 @@ use std::sync::Arc;
 use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_device::{DeviceNumber, Envelope, P1, Profile, U25, transform_root};
 use tobari_plan::engine::Direct;
+use tobari_plan::program::{Program, Value};
 
 /// What the key holder gave the server.
 pub trait Material {
@@ -43,6 +44,9 @@ pub enum CloudError {
     /// What the engine says.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// A program that cannot be written down.
+    #[error(transparent)]
+    Plan(#[from] linear::PlanError),
     /// A result that is none.
     #[error(transparent)]
     Result(#[from] Withheld),
@@ -64,6 +68,33 @@ pub fn tally<P: Profile>(order: &Order, seats: &[Seat], frames: &Frames<P>) -> V
         })
     };
     frames.iter().filter_map(of).collect()
+}
+
+/// A job with its frames, to be computed.
+pub struct Prepared {
+    job: Job,
+    tally: Vec<Tally>,
+    batches: Vec<Batch>,
+    program: Program,
+    inputs: Vec<Input>,
+}
+
+impl Prepared {
+    /// What is computed.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The message of what came out of it.
+    ///
+    /// # Errors
+    /// [`CloudError::Result`] for values that are no results.
+    pub fn message(&self, outputs: &[Arc<BgvValue>]) -> Result<Vec<u8>, CloudError> {
+        let ciphertext =
+            |value: &Arc<BgvValue>| value.as_ciphertext().map(|result| result.clone().with_written_bound());
+        let results = outputs.iter().map(ciphertext).collect::<Option<Vec<_>>>().ok_or(Withheld)?;
+        Ok(message::encode(&WindowResults { tally: self.tally.clone(), results }))
+    }
 }
 
 /// A server's computations for one fleet.
@@ -93,10 +124,56 @@ impl Cloud {
         &self.setting
     }
 
-    /// The results of an order for the frames of a window, as a message.
+    /// What is to be computed for an order and the frames of a window, without computing any of it.
     ///
     /// # Errors
     /// [`CloudError`]; [`OrderError::Empty`] in it where no group has enough devices.
+    pub fn prepare<P: Profile>(
+        &self,
+        order: &Order,
+        seats: &[Seat],
+        frames: &Frames<P>,
+    ) -> Result<Prepared, CloudError> {
+        let tally = tally(order, seats, frames);
+        let job = order.job(&self.setting, seats, &tally)?;
+        let batches = self.batches(&job, seats, &tally, frames)?;
+        let (program, inputs) = match &job.plan {
+            JobPlan::Linear(plan) => linear::record(&self.engine, plan)?,
+            JobPlan::Exact(plan) => exact::record(&self.engine, plan)?,
+        };
+        Ok(Prepared { job, tally, batches, program, inputs })
+    }
+
+    /// An engine for one run of a plan.
+    pub fn engine_for_a_run(&self, rng: &mut impl CryptoRng) -> BgvEngine {
+        self.engine.next_run(rng)
+    }
+
+    /// An input of what was prepared.
+    ///
+    /// # Errors
+    /// [`CloudError`].
+    ///
+    /// # Panics
+    /// If the program has no such input.
+    pub fn input(
+        &self,
+        prepared: &Prepared,
+        material: &mut dyn Material,
+        value: Value,
+    ) -> Result<BgvValue, CloudError> {
+        let (input, batches) = (prepared.inputs[value.index()], &prepared.batches);
+        self.value(&self.engine, &prepared.job, material, input, |input| match &prepared.job.plan {
+            JobPlan::Linear(plan) => linear_slots(plan, batches, input),
+            JobPlan::Exact(plan) => exact_slots(plan, self.transform.as_ref()?, batches, input),
+        })
+    }
+
+    /// The results of an order for the frames of a window, as a message: computed here and now, with everything in memory. A server with a limit
+    /// [prepares](Self::prepare), and has a plan carried out.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
     pub fn answer<P: Profile>(
         &self,
         order: &Order,
@@ -105,31 +182,24 @@ impl Cloud {
         material: &mut dyn Material,
         rng: &mut impl CryptoRng,
     ) -> Result<Vec<u8>, CloudError> {
-        let tally = tally(order, seats, frames);
-        let job = order.job(&self.setting, seats, &tally)?;
-        let batches = self.batches(&job, seats, &tally, frames)?;
-        let engine = self.engine.next_run(rng);
-        let values = match &job.plan {
+        let prepared = self.prepare(order, seats, frames)?;
+        let engine = self.engine_for_a_run(rng);
+        let mut next = prepared.program.values();
+        let mut make = |_| {
+            let value = next.next().ok_or(CloudError::Material("an input of the program"))?;
+            self.input(&prepared, material, value).map(Arc::new)
+        };
+        let values = match &prepared.job.plan {
             JobPlan::Linear(plan) => {
-                let inputs = linear::Inputs::new(plan, engine.top_level(), |input| {
-                    let plain = |input| linear_slots(plan, &batches, input);
-                    self.value(&engine, &job, material, input, plain).map(Arc::new)
-                })?;
+                let inputs = linear::Inputs::new(plan, engine.top_level(), &mut make)?;
                 linear::program(&mut Direct::new(&engine), plan, &inputs)?
             }
             JobPlan::Exact(plan) => {
-                let transform = self.transform.as_ref().ok_or(CloudError::Material("a profile with a transform"))?;
-                let inputs = exact::Inputs::new(plan, engine.top_level(), |input| {
-                    let plain = |input| exact_slots(plan, transform, &batches, input);
-                    self.value(&engine, &job, material, input, plain).map(Arc::new)
-                })?;
+                let inputs = exact::Inputs::new(plan, engine.top_level(), &mut make)?;
                 exact::program(&mut Direct::new(&engine), plan, &inputs)?
             }
         };
-        let ciphertext =
-            |value: &Arc<BgvValue>| value.as_ciphertext().map(|result| result.clone().with_written_bound());
-        let results = values.iter().map(ciphertext).collect::<Option<Vec<_>>>().ok_or(Withheld)?;
-        Ok(message::encode(&WindowResults { tally, results }))
+        prepared.message(&values)
     }
 
     /// One input of a program.

@@ -3,12 +3,14 @@
 //! A frame's phase is transformed back, a polynomial removes its noise and applies a function of a byte, and sums go over batches and devices. Three primes go to the linear parts and eleven to the polynomial; a sum that folds blocks
 //! takes one more. Whoever wants to multiply what comes out has three levels.
 //!
+//! Frames of 16 bits take the set `sense`, of 25 bits `sense-wide`, of twice the degree and so twice as many devices in a batch. Other parameters are refused when a program is written down.
+//!
 //! **Sums stay below `q`**, or are refused when they are planned. A square of a byte is above 65,537 with a second one, so that [`Measure::SquareHigh`] and [`Measure::SquareLow`] are its two bytes: sums of up to 257 each.
 
 use super::bounds::{Range, Scheme};
 use super::interpolation::{BYTES, ByteFunction, Points};
 use super::layout::Layout;
-use super::linear::{PlanError, described};
+use super::linear::{PlanError, described, fits};
 use super::program::{Frames, Input, Maps, byte_function, fold, points, readings};
 use crate::engine::{BgvEngine, EngineError};
 use std::collections::BTreeMap;
@@ -20,6 +22,8 @@ use tobari_plan::site::Secrecy;
 
 /// The set that frames of [`P1`](tobari_device::P1) are converted with.
 pub const SET: &str = "sense";
+/// The set that frames of [`U25`](tobari_device::U25) are converted with. Rounding leaves noise in proportion to `q`, so that its primes have ten bits more, and 865 bits do not fit `N = 2^15` at 128 bits of security.
+pub const WIDE_SET: &str = "sense-wide";
 /// Levels before the polynomial.
 pub const LINEAR_LEVELS: u16 = 3;
 /// Levels of the polynomial: its degree is 1,791.
@@ -293,6 +297,10 @@ pub fn program<M: Machine>(
 pub fn record(engine: &BgvEngine, plan: &ExactPlan) -> Result<(Program, Vec<Input>), PlanError> {
     let (mut recorder, mut all) = (Recorder::new(engine), Vec::new());
     let top = engine.top_level();
+    fits(engine, &plan.scheme)?;
+    if top <= LINEAR_LEVELS + POLYNOMIAL_LEVELS {
+        return Err(PlanError::Levels { least: LINEAR_LEVELS + POLYNOMIAL_LEVELS + 1, found: top });
+    }
     let inputs: Inputs<Value> = Inputs::new(plan, top, |input| {
         all.push(input);
         let level = level_of(top, input);

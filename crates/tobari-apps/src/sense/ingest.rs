@@ -243,27 +243,11 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
-    use std::convert::Infallible;
-    use tobari_device::{CounterStore, Device as Sealer, READINGS, Root};
-
-    struct Flash(u32);
-
-    impl CounterStore for Flash {
-        type Error = Infallible;
-
-        fn load(&mut self) -> Result<u32, Infallible> {
-            Ok(self.0)
-        }
-
-        fn store(&mut self, next: u32) -> Result<(), Infallible> {
-            self.0 = next;
-            Ok(())
-        }
-    }
+    use tobari_device::{Device as Sealer, InsecureVolatileCounter, READINGS, Root};
 
     fn frames<P: Profile>(root: &Root, number: u32, first: u32, count: usize) -> Vec<P::Frame> {
         let number = DeviceNumber::new(number).unwrap();
-        let mut device = Sealer::<P, _>::open(root, number, Flash(first)).unwrap();
+        let mut device = Sealer::<P, _>::open(root, number, InsecureVolatileCounter(first)).unwrap();
         let seal = |i: usize| {
             let mut frame = P::EMPTY;
             device.seal(&[i as u8; READINGS], &mut frame).unwrap();

@@ -7,6 +7,7 @@ use super::bounds::{Overflow, Range, Scheme};
 use super::layout::Layout;
 use super::program::{Frames, Input, fold};
 use crate::engine::{BgvEngine, EngineError};
+use tobari_core::params::Plaintext;
 use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, ProgramError, Recorder, Value};
 use tobari_plan::site::{KeyDomain, Secrecy};
@@ -59,6 +60,20 @@ pub enum PlanError {
         expected: &'static str,
         /// What there is.
         found: usize,
+    },
+    /// Parameters with too few levels for a conversion and a sum.
+    #[error("expected parameters with {least} levels for exact readings, found {found}: no such frames are converted")]
+    Levels {
+        /// So many are needed.
+        least: u16,
+        /// So many there are.
+        found: u16,
+    },
+    /// Parameters of another plaintext modulus than the frames'.
+    #[error("expected parameters whose plaintext modulus is that of the frames, {expected}, found others")]
+    Modulus {
+        /// The frames'.
+        expected: i64,
     },
     /// What the recorder says.
     #[error(transparent)]
@@ -193,6 +208,14 @@ pub fn key_holder() -> KeyDomain {
     KeyDomain("key holder".to_owned())
 }
 
+/// Whether an engine's plaintext modulus is that of frames.
+pub(crate) fn fits(engine: &BgvEngine, scheme: &Scheme) -> Result<(), PlanError> {
+    match engine.evaluator().parameters().plaintext() {
+        Plaintext::Integers(t) if i64::try_from(t.value()) == Ok(scheme.modulus) => Ok(()),
+        _ => Err(PlanError::Modulus { expected: scheme.modulus }),
+    }
+}
+
 /// The shape and the secrecy of an input that frames, secrets or keys are; none for others.
 pub(crate) fn described(
     engine: &BgvEngine,
@@ -223,6 +246,7 @@ pub(crate) fn described(
 /// # Errors
 /// [`PlanError`].
 pub fn record(engine: &BgvEngine, plan: &LinearPlan) -> Result<(Program, Vec<Input>), PlanError> {
+    fits(engine, &plan.scheme)?;
     let (mut recorder, mut all) = (Recorder::new(engine), Vec::new());
     let inputs: Inputs<Value> = Inputs::new(plan, engine.top_level(), |input| {
         all.push(input);

@@ -105,7 +105,7 @@ fn without_a_host_hands_are_granted_while_there_is_a_place() {
     world.frames(100);
     assert_eq!(world.person_of(one).last().0, [one, two], "there are two places");
     let join = LiveMember::join(&world.link, true);
-    let refused = world.room.join(&join, world.now).unwrap_err();
+    let refused = world.0.room.join(&join, world.0.now).unwrap_err();
     assert_eq!((refused.code(), refused.to_string().contains("listeners may come")), (Code::Full, true));
 }
 
@@ -119,21 +119,21 @@ fn only_the_host_hosts_and_a_wrong_token_is_refused() {
     assert_eq!(world.removed, [(guest, "only the host may do that".to_owned())]);
     let mut join = LiveMember::join(&world.link, true);
     join.token.as_mut().unwrap().0[0] ^= 1;
-    assert_eq!(world.room.join(&join, world.now).unwrap_err().code(), Code::Host);
+    assert_eq!(world.0.room.join(&join, world.0.now).unwrap_err().code(), Code::Host);
     let mut join = LiveMember::join(&world.link, true);
     join.settings.speakers += 1;
-    assert_eq!(world.room.join(&join, world.now).unwrap_err().code(), Code::Settings);
+    assert_eq!(world.0.room.join(&join, world.0.now).unwrap_err().code(), Code::Settings);
 }
 
 #[test]
 fn who_says_too_much_or_nothing_at_all_is_removed_and_the_others_go_on() {
     let mut world = World::with(2);
     for _ in 0..30 {
-        world.room.message(1, &ClientMessage::Hand { raised: true }, world.now);
+        world.0.room.message(1, &ClientMessage::Hand { raised: true }, world.0.now);
     }
     world.follow();
     assert_eq!((world.removed[0].0, world.removed.len()), (1, 1));
-    let welcome = world.room.join(&LiveMember::join(&world.link, true), world.now).unwrap();
+    let welcome = world.0.room.join(&LiveMember::join(&world.0.link, true), world.0.now).unwrap();
     world.frames(600);
     assert_eq!(world.removed[1].0, welcome.member, "it never presented itself");
     assert_eq!(world.person_of(0).last().0, [0]);
@@ -159,11 +159,11 @@ fn a_packet_from_a_listener_or_in_anothers_name_or_too_far_ahead_removes_its_sen
 #[test]
 fn a_closing_server_says_so_and_ends_the_room_in_time() {
     let mut world = World::with(2);
-    world.room.close(world.now, world.now + Duration::from_secs(2));
+    world.0.room.close(world.0.now, world.0.now + Duration::from_secs(2));
     world.carry();
     assert!(world.person_of(0).news.contains(&News::Closing { seconds: 2 }));
     let join = LiveMember::join(&world.link, true);
-    assert_eq!(world.room.join(&join, world.now).unwrap_err().code(), Code::Shutdown);
+    assert_eq!(world.0.room.join(&join, world.0.now).unwrap_err().code(), Code::Shutdown);
     world.frames(99);
     assert!(world.removed.is_empty() && world.person_of(0).heard.len() >= 99, "it goes on until then");
     world.frames(3);
@@ -179,11 +179,28 @@ fn numbers_come_free_again_but_no_session_does() {
         let session = world.person_of(0).member.roster().unwrap()[&2].session;
         assert!(sessions.insert(session));
         world.people.remove(&2);
-        world.room.leave(2, world.now);
+        world.0.room.leave(2, world.0.now);
         world.frames(100);
         assert_eq!(world.enter(true), 2);
         world.frames(100);
     }
     world.no_alarms();
     assert_eq!(world.person_of(0).last().0, [0, 1, 2]);
+}
+
+/// Whoever stood still and catches up sends many ticks at once, further ahead than a roster is said.
+#[test]
+fn a_roster_holds_from_after_the_last_tick_that_somebody_has_sent() {
+    let mut world = World::with(2);
+    world.says(0, 40);
+    for _ in 0..28 {
+        let person = world.people.get_mut(&0).unwrap();
+        if let Some(packet) = person.member.frame(&level(40), true, &mut person.rng) {
+            world.send(0, &packet);
+        }
+    }
+    let third = world.enter(true);
+    world.frames(90);
+    world.no_alarms();
+    assert_eq!(world.person_of(1).last(), (vec![0, 1, third], 40));
 }

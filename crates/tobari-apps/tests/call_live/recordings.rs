@@ -5,12 +5,15 @@ use tobari_apps::call::live::recording::{self, HEAD_BYTES, Playback, RECORD_HEAD
 
 /// What member 1 received, as a recording.
 fn recorded() -> (World, Vec<u8>) {
-    let mut world = World::new(link());
+    recorded_in(World::new(link()))
+}
+
+fn recorded_in(mut world: World) -> (World, Vec<u8>) {
     (0..2).for_each(|member| assert_eq!(world.enter(true), member));
     world.says(0, 1000);
     world.says(1, -7);
     world.frames(120);
-    let mut bytes = recording::begin(RoomId([7; 8]));
+    let mut bytes = recording::begin(ROOM);
     world.person_of(1).came.iter().filter_map(|came| recording::record(came)).for_each(|record| bytes.extend(record));
     (world, bytes)
 }
@@ -43,6 +46,17 @@ fn whoever_holds_the_link_opens_the_recording_and_hears_everybody() {
     assert_eq!(heard.len(), world.person_of(1).heard.len());
     let last = heard.last().unwrap();
     assert!(last.samples.iter().all(|sample| *sample == 993) && last.samples.len() == 320, "all voices, one's own too");
+}
+
+#[test]
+fn in_the_modes_of_points_a_recording_opens_too() {
+    for mode in [LiveMode::ElgamalShared, LiveMode::Elgamal] {
+        let settings = Settings { mode, speakers: 4, ..Settings::default() };
+        let (world, bytes) = recorded_in(World::new(link_with(settings, 3)));
+        let (heard, refused) = open(&world.link.for_members(), &bytes).unwrap();
+        assert_eq!((heard.len(), refused), (world.person_of(1).heard.len(), 0), "{mode}");
+        assert!(heard.last().unwrap().samples.iter().all(|sample| *sample == 993), "{mode}");
+    }
 }
 
 #[test]

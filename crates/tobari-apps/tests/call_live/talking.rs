@@ -1,7 +1,7 @@
 //! Honest rooms: everybody hears everybody, exactly, whoever comes and goes.
 
 use crate::*;
-use tobari_apps::call::live::{LiveMode, Sending};
+use tobari_apps::call::live::{OneByOne, Sending};
 
 #[test]
 fn three_people_hear_the_exact_sum_of_the_others_and_not_themselves() {
@@ -32,7 +32,7 @@ fn every_frame_is_heard_once_by_everybody_through_comings_and_goings() {
     let listener = world.enter(false);
     world.frames(100);
     world.people.remove(&third);
-    world.room.leave(third, world.now);
+    world.0.room.leave(third, world.0.now);
     world.frames(150);
     world.no_alarms();
     let ear = world.person_of(listener);
@@ -60,22 +60,19 @@ fn members_see_who_talks_and_when_they_stop() {
 }
 
 #[test]
-fn in_mode_elgamal_shared_it_is_the_same() {
-    let settings = Settings { mode: LiveMode::ElgamalShared, speakers: 4, ..Settings::default() };
-    let mut world = World::new(link_with(settings, 3));
-    for member in 0..3 {
-        assert_eq!(world.enter(true), member);
+fn in_the_modes_of_points_it_is_the_same() {
+    for mode in [LiveMode::ElgamalShared, LiveMode::Elgamal] {
+        let mut world = World::in_mode(mode, 3);
+        for (member, level) in [(0, 1000), (1, -300), (2, i16::MIN)] {
+            world.says(member, level);
+        }
+        world.frames(5);
+        world.no_alarms();
+        for (member, sum) in [(0, -300 - 32_768), (1, 1000 - 32_768), (2, 700)] {
+            assert_eq!(world.person_of(member).last(), (vec![0, 1, 2], sum), "{mode}: member {member}");
+        }
+        assert!(world.person_of(0).news.contains(&News::Talking { member: 2, talking: true }));
     }
-    world.settle();
-    for (member, level) in [(0, 1000), (1, -300), (2, i16::MIN)] {
-        world.says(member, level);
-    }
-    world.frames(5);
-    world.no_alarms();
-    for (member, sum) in [(0, -300 - 32_768), (1, 1000 - 32_768), (2, 700)] {
-        assert_eq!(world.person_of(member).last(), (vec![0, 1, 2], sum), "member {member}");
-    }
-    assert!(world.person_of(0).news.contains(&News::Talking { member: 2, talking: true }));
 }
 
 #[test]
@@ -145,6 +142,37 @@ fn a_thousand_people_at_full_scale_in_one_room_are_heard_exactly() {
     }
     assert_eq!(world.person_of(0).last().1, -1023 * 32_768);
     world.no_alarms();
+}
+
+/// Packets that wait for the room's task are taken together, and may be added by several cores.
+#[test]
+fn packets_taken_at_once_make_the_same_sums_as_one_after_another() {
+    for mode in LiveMode::ALL {
+        let came = [false, true].map(|at_once| {
+            let mut world = World::in_mode(mode, 4);
+            let layout = world.room.layout();
+            for frame in 0..4 {
+                let made: Vec<Vec<u8>> = (0..4).filter_map(|member| world.packet(member)).collect();
+                let mut packets: Vec<_> =
+                    made.iter().map(|packet| wire::decode_live_packet(layout, packet).unwrap()).collect();
+                // one comes twice, one too late, and one makes its sender go
+                packets.push(packets[0].clone());
+                packets[1].header.tick -= if frame == 2 { 50 } else { 0 };
+                packets[3].header.tick += if frame == 3 { 1000 } else { 0 };
+                if at_once {
+                    world.room.packets(&packets.iter().collect::<Vec<_>>(), &mut OneByOne::default());
+                } else {
+                    packets.iter().for_each(|packet| world.room.packet(packet));
+                }
+                world.pass();
+                assert_eq!(world.people.len(), if frame == 3 { 3 } else { 4 }, "{mode}");
+            }
+            world.frames(8);
+            assert!(world.person_of(0).heard.len() >= 10, "{mode}");
+            world.person_of(0).came.clone()
+        });
+        assert!(came[0] == came[1], "{mode}");
+    }
 }
 
 #[test]

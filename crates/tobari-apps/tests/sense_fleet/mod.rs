@@ -1,11 +1,7 @@
 //! A fleet from its registry to the desk where results are opened: devices that seal rows of bytes, a server without keys, and what everybody may compute in the clear.
 
-#[path = "../../../tobari-device/tests/flash/mod.rs"]
-mod flash;
-
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
-use flash::Flash;
 use std::collections::BTreeMap;
 use tobari_apps::sense::client::{self, Cohort};
 use tobari_apps::sense::cloud::{Cloud, CloudError, Frames, Material};
@@ -17,7 +13,7 @@ use tobari_apps::sense::schema::{ProfileName, Schema};
 use tobari_apps::sense::setting::{Setting, key_name};
 use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_core::rlwe::SecretKey;
-use tobari_device::{Device, MacKey, Opener, Profile};
+use tobari_device::{Device, InsecureVolatileCounter, MacKey, Opener, Profile};
 
 pub(crate) const WINDOW: u64 = 60_000;
 
@@ -35,7 +31,7 @@ pub(crate) struct Fleet<P: Profile> {
     pub(crate) registry: Registry,
     pub(crate) secret: SecretKey,
     pub(crate) frames: Frames<P>,
-    devices: Vec<Device<P, Flash>>,
+    devices: Vec<Device<P, InsecureVolatileCounter>>,
     pub(crate) material: Memory,
     pub(crate) cloud: Cloud,
 }
@@ -65,8 +61,9 @@ impl<P: Profile> Fleet<P> {
             let tenant = ["north", "south", "west"][device % 3];
             registry.add(&format!("d{device}"), tenant, None, Secret::random(&mut rng)).unwrap();
         }
-        let open =
-            |entry: &tobari_apps::sense::registry::Entry| Device::open(&entry.root(), entry.number, Flash(0)).unwrap();
+        let open = |entry: &tobari_apps::sense::registry::Entry| {
+            Device::open(&entry.root(), entry.number, InsecureVolatileCounter(0)).unwrap()
+        };
         let sealers = registry.entries().iter().map(open).collect();
         let secret = SecretKey::generate(&setting.parameters, &mut rng);
         let mut cohorts = Vec::new();

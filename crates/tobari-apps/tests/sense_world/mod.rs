@@ -1,11 +1,7 @@
 //! A fleet of devices, its ingest, and the key holder.
 
-#[path = "../../../tobari-device/tests/flash/mod.rs"]
-mod flash;
-
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
-use flash::Flash;
 use std::collections::BTreeMap;
 use tobari_apps::sense::analytics::Fleet;
 use tobari_apps::sense::client::{self, Cohort};
@@ -14,7 +10,7 @@ use tobari_apps::sense::server::{Batch, Ingest};
 use tobari_apps::sense::{Layout, Scheme};
 use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_core::rlwe::SecretKey;
-use tobari_device::{Device, DeviceNumber, Opener, Profile, READINGS, Root};
+use tobari_device::{Device, DeviceNumber, InsecureVolatileCounter, Opener, Profile, READINGS, Root};
 
 pub(crate) fn rng(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(seed)
@@ -26,7 +22,7 @@ pub(crate) struct World<P: Profile> {
     pub(crate) fleet: Fleet,
     pub(crate) scheme: Scheme,
     pub(crate) ingest: Ingest<P>,
-    pub(crate) devices: Vec<Device<P, Flash>>,
+    pub(crate) devices: Vec<Device<P, InsecureVolatileCounter>>,
     pub(crate) roots: Vec<Root>,
     pub(crate) batches: Vec<Batch>,
 }
@@ -45,8 +41,8 @@ impl<P: Profile> World<P> {
         for (device, root) in roots.iter().enumerate() {
             assert!(ingest.register(number(device), &root.mac_key::<P>()));
         }
-        let open = |(device, root)| Device::open(root, number(device), Flash(0)).unwrap();
-        let devices: Vec<Device<P, Flash>> = roots.iter().enumerate().map(open).collect();
+        let open = |(device, root)| Device::open(root, number(device), InsecureVolatileCounter(0)).unwrap();
+        let devices: Vec<Device<P, InsecureVolatileCounter>> = roots.iter().enumerate().map(open).collect();
         let fleet = Fleet { devices: devices.len(), blocks: layout.blocks() };
         Self { layout, fleet, scheme: Scheme::of::<P>(), ingest, devices, roots, batches: Vec::new() }
     }

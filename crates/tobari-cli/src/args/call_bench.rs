@@ -2,6 +2,7 @@
 
 use super::{Measuring, ModeName};
 use clap::{Args, ValueEnum};
+use tobari_apps::call::live::LiveMode;
 use tobari_core::curve::Curve;
 
 /// `tobari bench call`
@@ -14,10 +15,64 @@ pub(crate) struct CallBench {
     #[arg(long = "mode", value_enum, value_delimiter = ',', value_name = "MODE")]
     pub(crate) modes: Vec<MeasuredMode>,
     /// The paper's tables 4 to 6, its figures 5 and 6 and its real-time criteria too, ours beside its values.
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", conflicts_with = "live")]
     pub(crate) paper: bool,
+    /// A live room instead: members over real sockets and a server in a process of its own. What the server computes, what is late, how long a
+    /// word takes from mouth to ear on this machine.
+    #[arg(long)]
+    pub(crate) live: bool,
+    /// Keys that members agree on instead: what it costs to come into a call of `--group` members, and to be taken out.
+    #[arg(long, conflicts_with_all = ["live", "paper"])]
+    pub(crate) mls: bool,
+    /// Members of the call of `--mls`, who comes included.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(3..=4096), requires = "mls", value_name = "N")]
+    pub(crate) group: u16,
+    #[command(flatten)]
+    pub(crate) load: LiveLoad,
     #[command(flatten)]
     pub(crate) common: Measuring,
+}
+
+/// The load of `--live`.
+#[derive(Args)]
+pub(crate) struct LiveLoad {
+    /// Members of the room.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(3..=4096), requires = "live", value_name = "N")]
+    pub(crate) members: u16,
+    /// How many of them speak; all but two without it, who listen.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4094), requires = "live", value_name = "M")]
+    pub(crate) speakers: Option<u16>,
+    /// Seconds that are measured.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600), requires = "live", value_name = "S")]
+    pub(crate) seconds: u32,
+    /// Instead of figures: for so many minutes members come, go, lose packets and connections; every sum is compared with what was said, and
+    /// the server's memory must stay flat.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_080), requires = "live", value_name = "MINUTES")]
+    pub(crate) chaos: Option<u32>,
+    /// Instead of one room: rooms of growing size, with the server kept on some cores and the members on the others. How late, how much
+    /// computing and how many Mbit/s a member, as a table.
+    #[arg(long, requires = "live", conflicts_with_all = ["chaos", "members", "speakers"])]
+    pub(crate) capacity: bool,
+    /// Members of those rooms, separated by commas; without it 64,256,1024 in mode mask, 8,16,32 in elgamal-shared and 4,8,16 in elgamal.
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(3..=4096), requires = "capacity", value_name = "N")]
+    pub(crate) sizes: Vec<u16>,
+    /// How many cores the server is kept on; the members have the others.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), requires = "capacity", value_name = "K")]
+    pub(crate) server_cores: u16,
+}
+
+impl LiveLoad {
+    /// The rooms of `--capacity` in a mode.
+    pub(crate) fn sizes(&self, mode: LiveMode) -> Vec<u16> {
+        if !self.sizes.is_empty() {
+            return self.sizes.clone();
+        }
+        match mode {
+            LiveMode::Mask => vec![64, 256, 1024],
+            LiveMode::ElgamalShared => vec![8, 16, 32],
+            LiveMode::Elgamal => vec![4, 8, 16],
+        }
+    }
 }
 
 /// A mode of a call that has figures.
@@ -34,6 +89,19 @@ pub(crate) enum MeasuredMode {
 impl CallBench {
     fn wants(&self, mode: MeasuredMode) -> bool {
         self.modes.is_empty() || self.modes.contains(&mode)
+    }
+
+    /// The modes of the live rooms that are measured, the cheapest first; where none is named `mask`, and all of them for the capacity.
+    pub(crate) fn live_modes(&self) -> Vec<LiveMode> {
+        if self.modes.is_empty() {
+            return if self.load.capacity { LiveMode::ALL.to_vec() } else { vec![LiveMode::Mask] };
+        }
+        let modes = [
+            (MeasuredMode::Mask, LiveMode::Mask),
+            (MeasuredMode::ElgamalShared, LiveMode::ElgamalShared),
+            (MeasuredMode::Elgamal, LiveMode::Elgamal),
+        ];
+        modes.into_iter().filter(|(mode, _)| self.wants(*mode)).map(|(_, live)| live).collect()
     }
 
     /// The modes on curves that are measured.

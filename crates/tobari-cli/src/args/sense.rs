@@ -24,9 +24,21 @@ pub(crate) struct SenseBench {
     /// Servers that frames are sent to, one after the other.
     #[arg(long, default_value_t = 3, value_parser = super::parse_runs)]
     pub(crate) ingest_runs: usize,
+    /// Also by this broker (MQTT 5), as mqtt://host:1883.
+    #[arg(long, value_name = "URL")]
+    pub(crate) mqtt: Option<tobari_server::MqttBroker>,
     /// The paper's figure 4, (a) to (h), ours for one thread of this machine.
     #[arg(long)]
     pub(crate) paper: bool,
+    /// Memory for design 2 on the server, AES under encryption, as in 10GiB: a plan within it is carried out, which takes minutes and a disk of 20 GB. Without it the design is left out there.
+    #[arg(long, value_parser = super::parse_bytes, value_name = "BYTES")]
+    pub(crate) memory: Option<u64>,
+    /// The folder of its tier. [default: that of temporary files]
+    #[arg(long, requires = "memory", value_name = "FOLDER")]
+    pub(crate) tier: Option<PathBuf>,
+    /// A degree that protects nothing, for design 2: to see that it works.
+    #[arg(long, hide = true, requires = "memory", value_name = "N")]
+    pub(crate) insecure_degree: Option<usize>,
     /// One cell of it, in this process.
     #[arg(long, hide = true)]
     pub(crate) once: Option<String>,
@@ -36,4 +48,23 @@ pub(crate) struct SenseBench {
     /// One JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `tobari plan sense`
+#[derive(Args)]
+pub(crate) struct SensePlan {
+    #[command(flatten)]
+    pub(crate) common: super::RunArguments,
+    /// Blocks of 16 bytes of the batch, sixteen of each device. A batch has room for 1,024, and takes the same time for any number of them.
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    pub(crate) blocks: usize,
+    /// Carry it out as well.
+    #[arg(long)]
+    pub(crate) run: bool,
+    /// Compare every round with AES, which takes the secret key, and tell what rounds take.
+    #[arg(long, requires = "run", conflicts_with = "json")]
+    pub(crate) rounds: bool,
+    /// A degree that protects nothing: to see that it works.
+    #[arg(long, hide = true, value_name = "N")]
+    pub(crate) insecure_degree: Option<usize>,
 }

@@ -16,13 +16,16 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {
     let (backend, lattices) = (Curve::Secp256k1.backend(), RingKernels::best().name);
     let threads = tobari_host::threads::available();
     let executable = tobari_host::process::executable_digest()?.to_string();
+    let page = tobari_server::Bundle::embedded().digest().to_string();
     if arguments.json {
         output::json(&json!({
             "tobari": version, "backend": backend, "lattices": lattices, "threads": threads, "executable": executable,
+            "page_sha256": page,
         }))?;
     } else {
         output::result(format!("tobari {version}, arithmetic: {backend} for curves, {lattices} for lattices"));
         output::result(format!("executable (SHA-256): {executable}"));
+        output::result(format!("client for browsers, the page's files (SHA-256): {page}"));
         output::result("curves of `tobari call` (security in bits, against Pollard's rho):");
     }
     for (name, curve) in Curve::PAPER_NAMES {
@@ -110,7 +113,7 @@ fn costs(json: bool) -> Result<(), Failure> {
 }
 
 /// The day of a time in seconds since 1970, as 2026-11-21: Hinnant's `civil_from_days`.
-fn date(seconds: u64) -> String {
+pub(crate) fn date(seconds: u64) -> String {
     let days = seconds / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -25,7 +25,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
+/// What was asked for, as the server takes it.
+pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
     let search = &arguments.search;
     let more = search.tokens.is_some() || search.open || search.data.is_some();
     if more && search.tables.is_empty() && arguments.infer.models.is_empty() && arguments.sense.sense.is_none() {
@@ -39,12 +40,20 @@ fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
         _ if arguments.tls_self_signed => Tls::SelfSigned,
         _ => Tls::None,
     };
-    if let Some(connections) = arguments.max_connections {
-        options.limits.connections = connections;
+    #[cfg(feature = "acme")]
+    if let Some(acme) = arguments.acme.options() {
+        options.tls = Tls::Acme(acme);
     }
-    if let Some(rooms) = arguments.max_rooms {
-        options.limits.rooms = rooms;
-    }
+    options.behind_proxy = arguments.behind_proxy;
+    let limits = &mut options.limits;
+    limits.connections = arguments.max_connections.unwrap_or(limits.connections);
+    limits.client_connections = arguments.max_client_connections.unwrap_or(limits.client_connections);
+    limits.rooms = arguments.max_rooms.unwrap_or(limits.rooms);
+    limits.client_rooms = arguments.max_client_rooms.unwrap_or(limits.client_rooms);
+    limits.live.members = arguments.max_members.map_or(limits.live.members, usize::from);
+    limits.live.speakers = arguments.max_speakers.unwrap_or(limits.live.speakers);
+    options.web.clone_from(&arguments.web);
+    options.web_origins.clone_from(&arguments.web_origin);
     options.limits.drain = Duration::from_secs(arguments.drain.into());
     options.search = search_options(search);
     options.infer = infer_options(arguments);
@@ -60,6 +69,7 @@ fn sense_options(arguments: &ServeArguments) -> Result<Option<SenseOptions>, Fai
     (options.tokens, options.open) = (search.tokens.clone(), search.open);
     options.keep = sense.sense_days.map(|days| Duration::from_secs(86_400 * u64::from(days)));
     options.batch_bytes = sense.sense_batch.map_or(options.batch_bytes, |bytes| bytes as usize);
+    options.memory = sense.sense_memory;
     options.mqtt.clone_from(&sense.sense_mqtt);
     if let (Some(broker), Some(path)) = (&mut options.mqtt, &sense.sense_mqtt_login) {
         broker.login = Some(crate::cmd::sense::login(path)?);
@@ -122,7 +132,8 @@ fn announce(server: &BlindServer, arguments: &ServeArguments) -> Result<(), Fail
     }
     if arguments.json {
         // the first key is the one by which a parent process knows the line
-        let mut line = json!({ "listening": server.url() });
+        let page = server.page_digest().to_string();
+        let mut line = json!({ "listening": server.url(), "page_sha256": page });
         if let Some(fingerprint) = fingerprint {
             line["tls_fingerprint"] = fingerprint.into();
         }
@@ -135,6 +146,12 @@ fn announce(server: &BlindServer, arguments: &ServeArguments) -> Result<(), Fail
     if let Some(fingerprint) = fingerprint {
         output::result(format!("certificate fingerprint (SHA-256): {fingerprint}"));
     }
+    output::result(format!("pages of all jobs: {}/", server.url()));
+    output::result(format!(
+        "live calls: {}/call/ (SHA-256 of the page's files: {})",
+        server.url(),
+        server.page_digest()
+    ));
     for enclave in &enclaves {
         let EnclaveTold { model, combination, set, sessions, images, tells, measurement, .. } = enclave;
         let mebibytes = enclave.session_bytes.div_ceil(1 << 20);

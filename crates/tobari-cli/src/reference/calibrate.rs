@@ -1,17 +1,17 @@
 //! What steps and moves cost here: a few seconds of measuring, kept for the next time.
 
-use super::{Examples, Reference, Work};
+use super::{Examples, Reference};
 use crate::output::{self, Failure};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use tobari_apps::engine::BgvValue;
+use tobari_apps::engine::{BgvEngine, BgvValue};
 use tobari_core::simd::RingKernels;
 use tobari_host::cache;
 use tobari_host::store::{self, Folder};
 use tobari_plan::cost::{Costs, TierSpeed};
 use tobari_plan::engine::Engine;
-use tobari_plan::program::{Encoding, Kind, Op, Shape};
+use tobari_plan::program::{Encoding, Kind, Op};
 
 /// The name of the costs of cores in the cache; of other sets than the first, with their name behind it.
 const CORES: &str = "cores";
@@ -68,7 +68,7 @@ pub(crate) fn calibrate(reference: &Reference, folders: &[Folder], again: bool) 
         Some(kept) => kept,
         None => {
             output::say("measuring what steps cost on this machine; it is kept for the next time");
-            Kept { of: ours(work.set()), measured: Some(now()), costs: measure(work)?, tiers: Vec::new() }
+            Kept { of: ours(work.set()), measured: Some(now()), costs: work.measure()?, tiers: Vec::new() }
         }
     };
     let speeds = folders.iter().map(|folder| store::measure(folder, 2.0)).collect::<Result<Vec<_>, _>>()?;
@@ -115,10 +115,10 @@ fn fastest<T>(mut work: impl FnMut() -> Result<T, Failure>) -> Result<(f64, T), 
     last.map(|last| (best, last)).ok_or_else(|| Failure::Work("nothing was measured".to_owned()))
 }
 
-fn measure(work: &dyn Work) -> Result<Costs, Failure> {
-    let engine = work.engine();
+/// What steps cost, one by one, at three levels.
+pub(super) fn measure(engine: &BgvEngine, examples: &Examples) -> Result<Costs, Failure> {
     let mut costs = Costs::unmeasured();
-    let Examples { vector, plain, steps, rotation, product } = &work.examples()?;
+    let Examples { vector, plain, steps, rotation, product } = examples;
     let top = engine.top_level();
     for level in [top, top / 2, top / 4] {
         let step = |op: Op, args: &[&BgvValue]| fastest(|| Ok(engine.step(0, op, args)?));
@@ -146,10 +146,9 @@ fn measure(work: &dyn Work) -> Result<Costs, Failure> {
         }
     }
     for (kind, value) in [(Kind::Encrypted, vector), (Kind::Plain, plain), (Kind::Key, rotation)] {
-        let shape = engine.shape_of(value)?;
-        let resident = shape.resident as f64;
+        let resident = engine.shape_of(value)?.resident as f64;
         for (encoding, speeds) in [(Encoding::Raw, &mut costs.raw), (Encoding::Packed, &mut costs.packed)] {
-            let seconds = moves(work, value, &shape, encoding)?;
+            let seconds = moves(engine, value, encoding)?;
             speeds.insert(kind, seconds.map(|seconds| resident / seconds));
         }
     }
@@ -157,11 +156,11 @@ fn measure(work: &dyn Work) -> Result<Costs, Failure> {
 }
 
 /// Seconds to export a value and to import it.
-fn moves(work: &dyn Work, value: &BgvValue, shape: &Shape, encoding: Encoding) -> Result<[f64; 2], Failure> {
-    let engine = work.engine();
+pub(super) fn moves(engine: &BgvEngine, value: &BgvValue, encoding: Encoding) -> Result<[f64; 2], Failure> {
+    let shape = engine.shape_of(value)?;
     let mut bytes = vec![0; usize::try_from(shape.stored(encoding))?];
-    let (export, ()) = fastest(|| Ok(engine.export(value, shape, encoding, &mut bytes)?))?;
-    let (import, _) = fastest(|| Ok(engine.import(shape, encoding, &bytes)?))?;
+    let (export, ()) = fastest(|| Ok(engine.export(value, &shape, encoding, &mut bytes)?))?;
+    let (import, _) = fastest(|| Ok(engine.import(&shape, encoding, &bytes)?))?;
     Ok([export, import])
 }
 

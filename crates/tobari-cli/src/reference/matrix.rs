@@ -2,14 +2,16 @@
 
 mod by_hand;
 
-use super::{Examples, Outcome, Work, generator};
+use super::{Examples, Outcome, Work, calibrate, generator};
 use crate::output::Failure;
+use std::sync::Arc;
 use tobari_apps::engine::{BgvEngine, BgvValue};
 use tobari_apps::matrix::{self, Inputs, Size};
 use tobari_core::bgv::{Decryptor, Encoder, EvaluationKeys};
 use tobari_core::params::{LatticeParameters, NamedSet};
 use tobari_core::rlwe::{PublicKey, SecretKey};
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
+use tobari_plan::cost::Costs;
 use tobari_plan::engine::Direct;
 use tobari_plan::plan::bytes;
 use tobari_plan::program::{Program, Value};
@@ -118,22 +120,25 @@ impl Work for Matrix {
         self.of(self.sources[value.index()])
     }
 
-    fn examples(&self) -> Result<Examples, Failure> {
+    fn measure(&self) -> Result<Costs, Failure> {
         let of = |source| self.of(source).map_err(Failure::Work);
         let [vector, plain] = [of(Source::Vector(0))?, of(Source::Diagonal(0))?];
         let [rotation, product] = [of(Source::Rotation(1))?, of(Source::Relinearization)?];
-        Ok(Examples { vector, plain, steps: 1, rotation, product })
+        calibrate::measure(&self.engine, &Examples { vector, plain, steps: 1, rotation, product })
     }
 
-    fn is_right(&self, output: &BgvValue) -> Result<bool, Failure> {
-        let found = output.as_ciphertext().ok_or_else(|| Failure::Work("the output is no ciphertext".to_owned()))?;
+    fn is_right(&self, outputs: &[Arc<BgvValue>]) -> Result<bool, Failure> {
+        let found = outputs
+            .first()
+            .and_then(|output| output.as_ciphertext())
+            .ok_or_else(|| Failure::Work("the output is no ciphertext".to_owned()))?;
         let found = Encoder::new(&self.parameters)?.decode(&Decryptor::new(&self.secret)?.decrypt(found));
         let clear =
             ClearEngine { arithmetic: Arithmetic::Modulo(65_537), rows: 2, columns: self.parameters.degree() / 2 };
         let vectors = |what: u64, count: usize| -> Result<Vec<_>, Failure> {
             (0..count).map(|i| Ok(clear.integers(&self.numbers(what, i))?.into())).collect()
         };
-        let key = || std::sync::Arc::new(ClearValue::Key);
+        let key = || Arc::new(ClearValue::Key);
         let inputs = Inputs {
             vectors: vectors(0, self.size.vectors)?,
             diagonals: vectors(1, self.size.diagonals)?,

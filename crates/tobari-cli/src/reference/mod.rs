@@ -2,10 +2,12 @@
 //!
 //! Keys and what is encrypted are made of a fixed seed: there is nothing to keep secret in a measurement, and two runs can be compared to the bit.
 
+mod aes;
 mod calibrate;
 mod matrix;
 mod pbwt;
 
+pub(crate) use aes::Aes;
 pub(crate) use calibrate::{Kept, calibrate, kept};
 pub(crate) use matrix::{Matrix, SET};
 pub(crate) use pbwt::Pbwt;
@@ -13,16 +15,18 @@ pub(crate) use pbwt::Pbwt;
 use crate::output::Failure;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tobari_apps::engine::{BgvEngine, BgvValue};
+use tobari_apps::engine::{BgvEngine, BgvValue, EngineError};
 use tobari_host::memory;
 use tobari_host::run::{self, Status};
 use tobari_host::store::{self, Blocks, DiskStore, Folder, Store};
 use tobari_plan::check::{CheckedPlan, Requirements};
 use tobari_plan::cost::Costs;
+use tobari_plan::engine::{Engine, Shapes};
 use tobari_plan::page::Instruction;
 use tobari_plan::plan::{Plan, plan, plan_in};
-use tobari_plan::program::{Program, Value};
+use tobari_plan::program::{Encoding, Op, Program, Shape, Value};
 use tobari_plan::site::{Owner, Site};
 
 /// Bytes that a thread needs besides values: what a key switch has under way.
@@ -54,11 +58,19 @@ pub(crate) trait Work: Sync {
     /// An input.
     fn input(&self, value: Value) -> Result<BgvValue, String>;
 
-    /// What costs are measured with.
-    fn examples(&self) -> Result<Examples, Failure>;
+    /// What steps and moves cost on one core.
+    fn measure(&self) -> Result<Costs, Failure>;
 
-    /// Whether the output decrypts to what it should be.
-    fn is_right(&self, output: &BgvValue) -> Result<bool, Failure>;
+    /// Bytes that a thread needs besides values.
+    fn scratch(&self) -> u64 {
+        SCRATCH
+    }
+
+    /// Whether the outputs decrypt to what they should be.
+    fn is_right(&self, outputs: &[Arc<BgvValue>]) -> Result<bool, Failure>;
+
+    /// Told how long a step of a run took, by its result's level: for jobs that report it.
+    fn took(&self, _op: Op, _level: u16, _seconds: f64) {}
 
     /// The same computed without a plan, where somebody wrote that down.
     fn by_hand(&self) -> Result<Outcome, Failure> {
@@ -66,7 +78,7 @@ pub(crate) trait Work: Sync {
     }
 }
 
-/// One value of each kind, of the highest level.
+/// One value of each kind, of the highest level: what costs are measured with.
 pub(crate) struct Examples {
     vector: BgvValue,
     plain: BgvValue,
@@ -148,7 +160,7 @@ impl Reference {
     /// What a limit leaves for values: the process as it is, threads, and moves take their part.
     fn memory_for_values(&self, limit: u64, threads: usize) -> Result<u64, Failure> {
         let base = memory::resident().map_or(64 << 20, |[now, _]| now);
-        let besides = base + SCRATCH * threads as u64 + POOL + memory::IDLE as u64 + self.blocks();
+        let besides = base + self.0.scratch() * threads as u64 + POOL + memory::IDLE as u64 + self.blocks();
         limit.checked_sub(besides).filter(|left| *left > 0).ok_or_else(|| {
             let (limit, besides) = (tobari_plan::plan::bytes(limit), tobari_plan::plan::bytes(besides));
             Failure::Work(format!(
@@ -188,21 +200,19 @@ impl Reference {
         let options = run::Options { threads, blocks, observer, cancel: &cancel };
         let tier = store.as_ref().map_or("none", Store::name).to_owned();
         // the same for each run, on purpose: they are compared to the bit, and their inputs are the same
-        let engine = self.0.engine().next_run(&mut generator(3, 0));
+        let engine = Timed { engine: self.0.engine().next_run(&mut generator(3, 0)), work: self.work() };
         let moving = store.as_mut().map(|store| store as &mut dyn Store);
         let finished = run::run(engine, plan, |value| self.0.input(value), moving, &options)?;
         let used = |store: &DiskStore| store.used().map(|(path, bytes)| (path.to_path_buf(), bytes)).collect();
         let folders = store.as_ref().map(used).unwrap_or_default();
         let peak = memory::resident().map(|[_, peak]| peak);
         let output = finished.outputs.first().ok_or_else(|| Failure::Work("the program gave nothing".to_owned()))?;
-        let (digest, right) = (Some(self.digest(output)?), self.0.is_right(output)?);
+        let (digest, right) = (Some(self.digest(output)?), self.0.is_right(&finished.outputs)?);
         Ok(Outcome { status: finished.status, peak, digest, right, tier, folders })
     }
 
     /// FNV-1a of the output's bytes: two runs are compared, nobody is to be stopped from making two alike.
     fn digest(&self, output: &BgvValue) -> Result<u64, Failure> {
-        use tobari_plan::engine::Engine;
-        use tobari_plan::program::Encoding;
         let shape = self.0.engine().shape_of(output)?;
         let mut bytes = vec![0; usize::try_from(shape.packed)?];
         self.0.engine().export(output, &shape, Encoding::Packed, &mut bytes)?;
@@ -210,6 +220,46 @@ impl Reference {
             .iter()
             .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
     }
+}
+
+/// An engine whose job hears how long steps take.
+struct Timed<'a> {
+    engine: BgvEngine,
+    work: &'a dyn Work,
+}
+
+impl Shapes for Timed<'_> {
+    fn shape(&self, op: Op, args: &[Shape]) -> Result<Shape, String> {
+        self.engine.shape(op, args)
+    }
+}
+
+impl Engine for Timed<'_> {
+    type Value = BgvValue;
+    type Error = EngineError;
+
+    fn step(&self, step: usize, op: Op, args: &[&BgvValue]) -> Result<BgvValue, EngineError> {
+        let start = thread_seconds();
+        let made = self.engine.step(step, op, args)?;
+        if let Some((start, end)) = start.zip(thread_seconds()) {
+            self.work.took(op, self.engine.shape_of(&made)?.level, end - start);
+        }
+        Ok(made)
+    }
+
+    fn export(&self, value: &BgvValue, shape: &Shape, encoding: Encoding, bytes: &mut [u8]) -> Result<(), EngineError> {
+        self.engine.export(value, shape, encoding, bytes)
+    }
+
+    fn import(&self, shape: &Shape, encoding: Encoding, bytes: &[u8]) -> Result<BgvValue, EngineError> {
+        self.engine.import(shape, encoding, bytes)
+    }
+}
+
+/// Seconds that this thread had a core, where the system tells: what else runs on the machine counts less than by the clock on the wall.
+fn thread_seconds() -> Option<f64> {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    told.split(' ').next()?.parse::<f64>().ok().map(|nanoseconds| nanoseconds * 1e-9)
 }
 
 /// Whose plain data the jobs compute with.

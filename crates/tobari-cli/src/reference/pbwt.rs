@@ -2,9 +2,10 @@
 //!
 //! The panel is made up: what a run does and how long it takes depends on sizes alone.
 
-use super::{Examples, Work, generator};
+use super::{Examples, Work, calibrate, generator};
 use crate::output::Failure;
 use chacha20::rand_core::Rng;
+use std::sync::Arc;
 use tobari_apps::engine::{BgvEngine, BgvValue};
 use tobari_apps::search::panel::{Panel, Pattern};
 use tobari_apps::search::pbwt::maps::Maps;
@@ -13,6 +14,7 @@ use tobari_apps::search::pbwt::{self, Layout, Size, client};
 use tobari_core::bgv::{Decryptor, Encoder};
 use tobari_core::params::{LatticeParameters, NamedSet};
 use tobari_core::rlwe::{PublicKey, SecretKey};
+use tobari_plan::cost::Costs;
 use tobari_plan::plan::bytes;
 use tobari_plan::program::{Program, Value};
 
@@ -125,7 +127,7 @@ impl Work for Pbwt {
         self.of(self.inputs[value.index()], value.index()).map_err(|failure| failure.to_string())
     }
 
-    fn examples(&self) -> Result<Examples, Failure> {
+    fn measure(&self) -> Result<Costs, Failure> {
         let (primes, level) = (self.parameters.data_primes(), self.engine.top_level());
         let (encoder, holder) = (Encoder::new(&self.parameters)?, Decryptor::new(&self.secret)?);
         let slots = client::slots(&self.layout, 0, true)?;
@@ -137,17 +139,21 @@ impl Work for Pbwt {
             none().with_rotation(&self.secret, 1, primes, rng),
             none().with_relinearization(&self.secret, primes, rng),
         );
-        Ok(Examples {
+        let examples = Examples {
             vector: self.engine.ciphertext(vector)?,
             plain: self.engine.compact(&self.maps.slots(Input::Last).unwrap_or(slots), level)?,
             steps: 1,
             rotation: self.engine.key(rotation)?,
             product: self.engine.key(product)?,
-        })
+        };
+        calibrate::measure(&self.engine, &examples)
     }
 
-    fn is_right(&self, output: &BgvValue) -> Result<bool, Failure> {
-        let answer = output.as_ciphertext().ok_or_else(|| Failure::Work("the output is no ciphertext".to_owned()))?;
+    fn is_right(&self, outputs: &[Arc<BgvValue>]) -> Result<bool, Failure> {
+        let answer = outputs
+            .first()
+            .and_then(|output| output.as_ciphertext())
+            .ok_or_else(|| Failure::Work("the output is no ciphertext".to_owned()))?;
         Ok(client::count(&self.layout, &self.secret, 0, answer)? == self.expected)
     }
 }

@@ -31,7 +31,7 @@ pub struct NamedSet {
 
 impl NamedSet {
     /// All of them.
-    pub const ALL: [NamedSet; 16] = [
+    pub const ALL: [NamedSet; 17] = [
         NamedSet {
             name: "ckks-a",
             purpose: "benchmark set A: CKKS, scale 2^30, five levels",
@@ -176,6 +176,16 @@ impl NamedSet {
             special: &[43, 43, 43, 43],
             digits: 5,
             plaintext_modulus: Some(65_537),
+        },
+        NamedSet {
+            name: "sense-wide",
+            purpose: "devices' readings in frames of 25 bits, exact, and three products: BGV modulo 33,292,289",
+            degree: 1 << 16,
+            // as above: rounding leaves 2^44, and weights of 24 bits are paid for over six primes
+            data: &[48, 47, 47, 47, 50, 50, 50, 50, 50, 50, 47, 47, 47, 47, 47, 47, 47, 47],
+            special: &[50, 50, 50, 50],
+            digits: 5,
+            plaintext_modulus: Some(33_292_289),
         },
     ];
 

@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "vectors are read from memory and written to it")]
 
 use super::quads::Quads;
-use super::ring::{Estimates, QuadTransform, RingKernels, quad_keystream, ring_kernels, stream_sums};
+use super::ring::{Estimates, QuadTransform, RingKernels, quad_keystream, quad_stream_sums, ring_kernels};
 use core::arch::wasm32::*;
 
 static KERNELS: RingKernels = ring_kernels!(
@@ -14,7 +14,7 @@ static KERNELS: RingKernels = ring_kernels!(
     |key, nonce, first, out| {
         quad_keystream(Wasm128, key, nonce, first, out);
     },
-    stream_sums::<4>
+    |keys, nonce, first, kept, out| quad_stream_sums(Wasm128, keys, nonce, first, kept, out)
 );
 
 /// The loops.
@@ -100,7 +100,12 @@ impl Quads for Wasm128 {
 
     #[inline(always)]
     fn rotate_left<const BITS: u32>(self, v: v128) -> v128 {
-        v128_or(u32x4_shl(v, BITS), u32x4_shr(v, 32 - BITS))
+        match BITS {
+            // whole bytes change places
+            8 => i8x16_shuffle::<3, 0, 1, 2, 7, 4, 5, 6, 11, 8, 9, 10, 15, 12, 13, 14>(v, v),
+            16 => i8x16_shuffle::<2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13>(v, v),
+            _ => v128_or(u32x4_shl(v, BITS), u32x4_shr(v, 32 - BITS)),
+        }
     }
 
     #[inline(always)]

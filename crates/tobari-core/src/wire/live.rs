@@ -1,4 +1,4 @@
-//! Packets and sums of live rooms, which carry an epoch and a tag: kinds 08 to 0b.
+//! Packets and sums of live rooms, which carry an epoch and a tag: kinds 08 to 0b, 19 and 1a.
 //!
 //! | kind | object | third and fourth byte | after them |
 //! |---|---|---|---|
@@ -6,13 +6,15 @@
 //! | 09 | sum, masked | as 08 | room 8, epoch 4, tick 4, samples 2, speakers, late, tag 16, words |
 //! | 0a | packet, shared randomness | curve, encoding | as 08, with points for words |
 //! | 0b | sum, shared randomness | as 0a | as 09, with points for words |
+//! | 19 | packet, two points a sample | as 0a | as 0a |
+//! | 1a | sum, two points a sample | as 0a | as 0b |
 //!
 //! The form is 0 for packed words and 1 for aligned ones ([`Form`]); encodings and member sets are as everywhere. With 320 samples of 26
 //! bits a packed packet has 1,080 bytes, with 321 of them 1,084.
 
 use super::{Kind, MAX_MEMBERS, MAX_PACKET_MESSAGES, MemberSet, Reader, RoomId, VERSION, WireError, encoding_number};
 use crate::curve::{Adder, PointEncoding};
-use crate::elgamal::SharedCiphertexts;
+use crate::elgamal::{Ciphertexts, SharedCiphertexts};
 use crate::mask::{Form, Masked, Tag, Width};
 use crate::params::Parameters;
 
@@ -36,6 +38,13 @@ pub enum LiveLayout {
         /// How points are written.
         encoding: PointEncoding,
     },
+    /// In mode `elgamal`.
+    Elgamal {
+        /// The curve.
+        parameters: Parameters,
+        /// How points are written.
+        encoding: PointEncoding,
+    },
 }
 
 impl LiveLayout {
@@ -44,13 +53,16 @@ impl LiveLayout {
         match self {
             Self::Mask { .. } => [Kind::MaskPacket, Kind::MaskSum],
             Self::ElgamalShared { .. } => [Kind::LiveSharedPacket, Kind::LiveSharedSum],
+            Self::Elgamal { .. } => [Kind::LiveElgamalPacket, Kind::LiveElgamalSum],
         }
     }
 
     fn numbers(self) -> [u8; 2] {
         match self {
             Self::Mask { width, form } => [u8::from(form == Form::Aligned), width.bits() as u8],
-            Self::ElgamalShared { parameters, encoding } => [parameters.curve().wire_id(), encoding_number(encoding)],
+            Self::ElgamalShared { parameters, encoding } | Self::Elgamal { parameters, encoding } => {
+                [parameters.curve().wire_id(), encoding_number(encoding)]
+            }
         }
     }
 
@@ -58,6 +70,7 @@ impl LiveLayout {
         match self {
             Self::Mask { width, form } => form.encoded_len(width, samples),
             Self::ElgamalShared { parameters, encoding } => encoding.encoded_len(parameters.curve(), samples + 1),
+            Self::Elgamal { parameters, encoding } => encoding.encoded_len(parameters.curve(), 2 * samples),
         }
     }
 
@@ -87,6 +100,8 @@ pub enum LivePayload {
     Mask(Masked),
     /// In mode `elgamal-shared`.
     ElgamalShared(SharedCiphertexts),
+    /// In mode `elgamal`.
+    Elgamal(Ciphertexts),
 }
 
 impl LivePayload {
@@ -97,6 +112,7 @@ impl LivePayload {
             LiveLayout::ElgamalShared { parameters, .. } => {
                 Self::ElgamalShared(SharedCiphertexts::zero(parameters, samples))
             }
+            LiveLayout::Elgamal { parameters, .. } => Self::Elgamal(Ciphertexts::zero(parameters, samples)),
         }
     }
 
@@ -105,6 +121,7 @@ impl LivePayload {
         match self {
             Self::Mask(masked) => masked.len(),
             Self::ElgamalShared(ciphertexts) => ciphertexts.len(),
+            Self::Elgamal(ciphertexts) => ciphertexts.len(),
         }
     }
 
@@ -114,6 +131,7 @@ impl LivePayload {
         match (self, other) {
             (Self::Mask(sum), Self::Mask(other)) => sum.add_assign(other).is_ok(),
             (Self::ElgamalShared(sum), Self::ElgamalShared(other)) => sum.add_assign_with(other, adder).is_ok(),
+            (Self::Elgamal(sum), Self::Elgamal(other)) => sum.add_assign_with(other, adder).is_ok(),
             _ => false,
         }
     }
@@ -123,6 +141,7 @@ impl LivePayload {
         match (self, layout) {
             (Self::Mask(masked), LiveLayout::Mask { width, .. }) => masked.width() == width,
             (Self::ElgamalShared(sum), LiveLayout::ElgamalShared { parameters, .. }) => sum.parameters() == parameters,
+            (Self::Elgamal(sum), LiveLayout::Elgamal { parameters, .. }) => sum.parameters() == parameters,
             _ => false,
         }
     }
@@ -132,6 +151,9 @@ impl LivePayload {
         match (self, layout) {
             (Self::Mask(masked), LiveLayout::Mask { form, .. }) => masked.encode(form, out),
             (Self::ElgamalShared(ciphertexts), LiveLayout::ElgamalShared { encoding, .. }) => {
+                super::payload::sealed::Payload::to_points(ciphertexts).encode(encoding, out);
+            }
+            (Self::Elgamal(ciphertexts), LiveLayout::Elgamal { encoding, .. }) => {
                 super::payload::sealed::Payload::to_points(ciphertexts).encode(encoding, out);
             }
             _ => {}
@@ -148,6 +170,9 @@ impl LivePayload {
             }
             LiveLayout::ElgamalShared { parameters, encoding } => {
                 reader.ciphertexts(parameters, encoding, samples).map(Self::ElgamalShared)
+            }
+            LiveLayout::Elgamal { parameters, encoding } => {
+                reader.ciphertexts(parameters, encoding, samples).map(Self::Elgamal)
             }
         }
     }

@@ -12,10 +12,12 @@ use tobari_plan::dispatch::{Cost, Model};
 
 /// Lengths that are measured; in between costs are straight lines.
 const LENGTHS: [usize; 6] = [16, 256, 1024, 4096, 16_384, 65_536];
-/// Items of the larger batch.
+/// Items of the larger batch of a CPU worker.
 const MANY: usize = 16;
+/// How often all lengths are measured, one after the other: what disturbs one of these passes the others set right.
+const PASSES: usize = 4;
 /// All measurements together take about as long.
-const TIME: Duration = Duration::from_millis(20);
+const TIME: Duration = Duration::from_millis(40);
 
 /// Keys of chunks that are only measured need not be random.
 struct Counter(u64);
@@ -51,32 +53,50 @@ fn sealing(suite: Suite, bytes: usize) -> Result<Chunk, SealError> {
     Sealing::begin(&set, &stanzas, Layout::new(suite), &meta, &mut rng)?.0.chunk(vec![0; bytes], true, &mut rng)
 }
 
-/// The least wall and CPU time of a few tries.
-fn least(mut work: impl FnMut() -> bool) -> Option<(f64, f64)> {
-    let until = Instant::now() + TIME / (4 * LENGTHS.len() as u32);
-    let mut best: Option<(f64, f64)> = None;
-    for tried in 1..=16 {
-        let watch = Watch::start();
-        if !work() {
-            return None;
-        }
-        let (wall, cpu) = watch.stop();
-        let (wall, cpu) = (wall as f64, cpu as f64);
-        best = Some(best.map_or((wall, cpu), |best| (best.0.min(wall), best.1.min(cpu))));
-        // Three at least: one may be disturbed.
-        if tried >= 3 && Instant::now() > until {
-            break;
-        }
-    }
-    best
+/// Wall and CPU time in nanoseconds, the least of each so far.
+#[derive(Clone, Copy)]
+struct Least {
+    wall: f64,
+    cpu: f64,
 }
 
-/// A batch's own part, and that of each item, by batches of one and of many.
-fn fit(points: &[(u32, f64, f64)]) -> Cost {
-    let many = MANY as f64;
-    let own = |&(_, one, all): &(u32, f64, f64)| ((many * one - all) / (many - 1.0)).max(0.0);
-    let batch_ns = points.first().map_or(0.0, own);
-    let items = points.iter().map(|(bytes, _, all)| (*bytes, ((all - batch_ns) / many).max(0.1)));
+impl Least {
+    const NONE: Self = Self { wall: f64::INFINITY, cpu: f64::INFINITY };
+
+    /// A few tries more; false if one failed.
+    fn lower(&mut self, mut work: impl FnMut() -> bool) -> bool {
+        let until = Instant::now() + TIME / (4 * PASSES * LENGTHS.len()) as u32;
+        for tried in 1..=16 {
+            let watch = Watch::start();
+            if !work() {
+                return false;
+            }
+            let (wall, cpu) = watch.stop();
+            (self.wall, self.cpu) = (self.wall.min(wall as f64), self.cpu.min(cpu as f64));
+            // Two at least: the first may find cold caches.
+            if tried >= 2 && Instant::now() > until {
+                break;
+            }
+        }
+        true
+    }
+}
+
+/// What was measured of chunks of one length: batches of one, and of many.
+struct Point {
+    chunks: Vec<Chunk>,
+    /// Of a CPU worker.
+    cpu: [Least; 2],
+    /// Of a module and its driver.
+    module: [Least; 2],
+    module_many: usize,
+}
+
+/// A batch's own part, and that of each item: of lengths, how many, and what one and so many take.
+fn fit(points: impl Iterator<Item = (u32, usize, f64, f64)> + Clone) -> Cost {
+    let own = |(_, many, one, all): (u32, usize, f64, f64)| ((many as f64 * one - all) / (many as f64 - 1.0)).max(0.0);
+    let batch_ns = points.clone().next().map_or(0.0, own);
+    let items = points.map(|(bytes, many, _, all)| (bytes, ((all - batch_ns) / many as f64).max(0.1)));
     Cost { batch_ns, items: items.collect() }
 }
 
@@ -86,7 +106,8 @@ pub(super) fn calibrate_sealing(options: &mut Options) -> Model {
     calibrate(options, &|bytes| sealing(suite, bytes).ok())
 }
 
-/// Measures CPU workers and modules with chunks of so many bytes. A module that fails here costs as much as can be, and is found out when it is used.
+/// Measures CPU workers and modules with chunks of so many bytes. A module that fails here
+/// costs as much as can be, and is found out when it is used.
 pub fn calibrate(options: &mut Options, chunk: &(dyn Fn(usize) -> Option<Chunk> + Sync)) -> Model {
     let core = options.core;
     // On a thread of its own, which may have to stay on a core.
@@ -100,29 +121,56 @@ pub fn calibrate(options: &mut Options, chunk: &(dyn Fn(usize) -> Option<Chunk> 
 }
 
 fn measured(options: &mut Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> Model {
-    let (mut cpu, mut device, mut handing) = (Vec::new(), Vec::new(), Vec::new());
-    for bytes in LENGTHS {
-        let Some(chunks) = (0..MANY).map(|_| chunk(bytes)).collect::<Option<Vec<Chunk>>>() else { continue };
-        let (chunks, lanes): (Vec<&Chunk>, _) = (chunks.iter().collect(), options.lanes);
-        let times = |count: usize| least(|| process_in_lanes(&chunks[..count], &RingGcm, lanes).len() == count);
-        if let (Some(one), Some(all)) = (times(1), times(MANY)) {
-            cpu.push((bytes as u32, one.1, all.1));
-        }
-        let (check, Some(module)) = (options.check, options.modules.first_mut()) else { continue };
-        let mut times = |count: usize| least(|| hand_over(module.as_mut(), &chunks[..count], check).is_ok());
-        let (one, all) = (times(1).unwrap_or((1e9, 0.0)), times(MANY).unwrap_or((1e9, 0.0)));
-        // What the driver did not compute, it waited.
-        device.push((bytes as u32, one.0 - one.1, all.0 - all.1));
-        handing.push((bytes as u32, one.1, all.1));
+    let module_many = |bytes: usize| {
+        let most = (options.limits.batch_bytes / bytes as u64).clamp(2, u64::from(options.limits.module_items.max(2)));
+        most.min(4 * MANY as u64) as usize
+    };
+    let point = |bytes: usize| {
+        let module_many = module_many(bytes);
+        let chunks = (0..MANY.max(module_many)).map(|_| chunk(bytes)).collect::<Option<Vec<Chunk>>>()?;
+        Some((bytes as u32, Point { chunks, cpu: [Least::NONE; 2], module: [Least::NONE; 2], module_many }))
+    };
+    let mut points: Vec<(u32, Point)> = LENGTHS.into_iter().filter_map(point).collect();
+    for _ in 0..PASSES {
+        points.iter_mut().for_each(|(_, point)| point.measure(options));
     }
+    let of = |take: fn(&Point) -> (usize, f64, f64)| {
+        points.iter().map(move |(bytes, point)| {
+            let (many, one, all) = take(point);
+            (*bytes, many, one, all)
+        })
+    };
+    let [cpu, device, handing] = [
+        fit(of(|point| (MANY, point.cpu[0].cpu, point.cpu[1].cpu))),
+        // What the driver did not compute, it waited.
+        fit(of(|point| {
+            let waited = |least: Least| if least.wall.is_finite() { (least.wall - least.cpu).max(0.0) } else { 1e9 };
+            (point.module_many, waited(point.module[0]), waited(point.module[1]))
+        })),
+        fit(of(|point| {
+            let computed = |least: Least| if least.cpu.is_finite() { least.cpu } else { 0.0 };
+            (point.module_many, computed(point.module[0]), computed(point.module[1]))
+        })),
+    ];
     let takes = options.core.is_none() && options.modules.first().is_some_and(|module| module.cores() > 0);
     let cores = options.core.map_or_else(crate::threads::available, |_| 1);
-    Model {
-        cpu: fit(&cpu),
-        device: fit(&device),
-        handing: fit(&handing),
-        cores: cores as f64,
-        device_takes: f64::from(u8::from(takes)),
-        available: 1.0,
+    let device_takes = f64::from(u8::from(takes));
+    Model { cpu, device, handing, cores: cores as f64, device_takes, available: 1.0 }
+}
+
+impl Point {
+    fn measure(&mut self, options: &mut Options) {
+        let chunks: Vec<&Chunk> = self.chunks.iter().collect();
+        let lanes = options.lanes;
+        for (least, count) in self.cpu.iter_mut().zip([1, MANY]) {
+            least.lower(|| process_in_lanes(&chunks[..count], &RingGcm, lanes).len() == count);
+        }
+        let (check, Some(module)) = (options.check, options.modules.first_mut()) else { return };
+        for (least, count) in self.module.iter_mut().zip([1, self.module_many]) {
+            if !least.lower(|| hand_over(module.as_mut(), &chunks[..count], check).is_ok()) {
+                *least = Least::NONE;
+                return;
+            }
+        }
     }
 }

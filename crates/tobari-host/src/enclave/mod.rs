@@ -42,6 +42,7 @@
 //! | `inside` | the process itself |
 //! | `sandbox` | what it gives up, step by step |
 //! | `memory`, `ring` | shared memory, and messages over it |
+//! | `head` | what stands before a message's bytes in both |
 //! | `pipe` | messages over pipes, where memory cannot be shared |
 //! | `transport` | either of them |
 //! | `protocol` | what the two say |
@@ -54,6 +55,7 @@ pub(crate) mod ring;
 #[allow(unsafe_code, reason = "system calls that no safe interface has: each says why it is sound")]
 pub(crate) mod sandbox;
 
+mod head;
 mod inside;
 mod pipe;
 mod transport;

@@ -3,7 +3,8 @@
 //! A message is what it is on a ring: four words (its length in bytes, and three of the protocol) and its bytes. The host's ends do not block, so
 //! that it can give up; inside they do, and the end of the host is the end of the input.
 
-use super::ring::{Broken, HEAD, Patience};
+use super::head;
+use super::ring::{Broken, Patience};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio, read, write};
 use std::io;
@@ -47,11 +48,7 @@ pub(super) struct Writer(pub(super) End);
 impl Writer {
     /// Writes one message: three words and bytes.
     pub(super) fn send(&mut self, words: [u64; 3], bytes: &[u8], patience: Patience<'_>) -> Result<(), Broken> {
-        let mut head = [0; 8 * HEAD];
-        for (place, word) in head.chunks_exact_mut(8).zip([bytes.len() as u64].into_iter().chain(words)) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        self.put(&head, patience)?;
+        self.put(&head::write(words, bytes.len()), patience)?;
         self.put(bytes, patience)
     }
 
@@ -78,20 +75,11 @@ pub(super) struct Reader {
 impl Reader {
     /// Reads one message: its three words, and its bytes into `buffer`, from the start.
     pub(super) fn receive(&mut self, buffer: &mut Vec<u8>, patience: Patience<'_>) -> Result<[u64; 3], Broken> {
-        let mut head = [0; 8 * HEAD];
+        let mut head = head::EMPTY;
         self.get(&mut head, patience)?;
-        let mut words = [0; HEAD];
-        for (word, place) in words.iter_mut().zip(head.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*place);
-        }
-        let [length, first, second, third] = words;
-        let length = usize::try_from(length).ok().filter(|length| *length <= self.limit).ok_or(Broken::Malformed)?;
-        if buffer.len() < length {
-            buffer.resize(length, 0);
-        }
-        buffer.truncate(length);
+        let words = head::read(&head, buffer, self.limit)?;
         self.get(buffer, patience)?;
-        Ok([first, second, third])
+        Ok(words)
     }
 
     fn get(&mut self, mut bytes: &mut [u8], patience: Patience<'_>) -> Result<(), Broken> {

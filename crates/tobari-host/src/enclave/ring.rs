@@ -7,6 +7,7 @@
 //! Who waits looks for a while and then sleeps on the bell (a futex). The sleeper says so first and looks again, the other publishes first
 //! and then looks whether somebody sleeps; a fence between the two on both sides makes sure that one of them sees the other.
 
+use super::head;
 use super::memory::Shared;
 use rustix::io::Errno;
 use rustix::thread::futex;
@@ -22,8 +23,6 @@ const PIECE: usize = 4096;
 const LOOKS: u32 = 1_000;
 /// How long one sleeps at most before one looks whether the other side is still there.
 const NAP: Duration = Duration::from_millis(100);
-/// Words before a message's bytes.
-pub(crate) const HEAD: usize = 4;
 
 /// Why a transfer did not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,21 +139,23 @@ pub(crate) struct Sender {
     shared: Arc<Shared>,
     lane: Lane,
     head: u64,
+    /// Whether a sleeping reader is woken for the first piece already, to read while the rest is written; or for the last one, and when the ring is full.
+    pub(crate) wakes_early: bool,
 }
 
 impl Sender {
     pub(crate) fn new(shared: Arc<Shared>, lane: Lane) -> Self {
-        Self { shared, lane, head: 0 }
+        Self { shared, lane, head: 0, wakes_early: true }
     }
 
     /// Writes one message: three words and bytes.
     pub(crate) fn send(&mut self, words: [u64; 3], bytes: &[u8], patience: Patience<'_>) -> Result<(), Broken> {
-        let mut head = [0; 8 * HEAD];
-        for (place, word) in head.chunks_exact_mut(8).zip([bytes.len() as u64].into_iter().chain(words)) {
-            place.copy_from_slice(&word.to_ne_bytes());
+        self.put(&head::write(words, bytes.len()), patience)?;
+        self.put(bytes, patience)?;
+        if !self.wakes_early {
+            ring_if_asleep(self.lane.data(&self.shared));
         }
-        self.put(&head, patience)?;
-        self.put(bytes, patience)
+        Ok(())
     }
 
     fn put(&mut self, mut bytes: &[u8], patience: Patience<'_>) -> Result<(), Broken> {
@@ -162,6 +163,9 @@ impl Sender {
             let ring = self.shared.ring(self.lane.0);
             let (capacity, tail) = (ring.len() as u64, self.lane.tail(&self.shared));
             let used = || self.head.wrapping_sub(tail.load(Acquire));
+            if !self.wakes_early && used() == capacity {
+                ring_if_asleep(self.lane.data(&self.shared));
+            }
             wait(self.lane.space(&self.shared), LOOKS, patience, || used() != capacity)?;
             let free = capacity.checked_sub(used()).ok_or(Broken::Malformed)?;
             let at = usize::try_from(self.head % capacity).map_err(|_| Broken::Malformed)?;
@@ -174,7 +178,9 @@ impl Sender {
             bytes = rest;
             self.head += count as u64;
             self.lane.head(&self.shared).store(self.head, Release);
-            ring_if_asleep(self.lane.data(&self.shared));
+            if self.wakes_early {
+                ring_if_asleep(self.lane.data(&self.shared));
+            }
         }
         Ok(())
     }
@@ -196,9 +202,10 @@ impl Receiver {
         Self { shared, lane, tail: 0, limit, looks: LOOKS }
     }
 
-    /// Whether a message has begun.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.lane.head(&self.shared).load(Acquire) != self.tail
+    /// Whether a message of so many bytes is there whole.
+    pub(crate) fn has_message(&self, bytes: usize) -> bool {
+        let words = (head::EMPTY.len() / 8 + bytes.div_ceil(8)) as u64;
+        self.lane.head(&self.shared).load(Acquire).wrapping_sub(self.tail) >= words
     }
 
     /// Waits until a message begins.
@@ -212,23 +219,11 @@ impl Receiver {
     /// The buffer is private memory: what is checked there stays as it was checked. It is not cleared first, as filling it with zeros would cost as
     /// much as the copy.
     pub(crate) fn receive(&mut self, buffer: &mut Vec<u8>, patience: Patience<'_>) -> Result<[u64; 3], Broken> {
-        let mut head = [0; 8 * HEAD];
+        let mut head = head::EMPTY;
         self.get(&mut head, patience)?;
-        let mut words = [0; HEAD];
-        for (word, place) in words.iter_mut().zip(head.chunks_exact(8)) {
-            *word = u64::from_ne_bytes(place.try_into().map_err(|_| Broken::Malformed)?);
-        }
-        let [length, first, second, third] = words;
-        let length = usize::try_from(length).map_err(|_| Broken::Malformed)?;
-        if length > self.limit {
-            return Err(Broken::Malformed);
-        }
-        if buffer.len() < length {
-            buffer.resize(length, 0);
-        }
-        buffer.truncate(length);
+        let words = head::read(&head, buffer, self.limit)?;
         self.get(buffer, patience)?;
-        Ok([first, second, third])
+        Ok(words)
     }
 
     fn get(&mut self, mut bytes: &mut [u8], patience: Patience<'_>) -> Result<(), Broken> {

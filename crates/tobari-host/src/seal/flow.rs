@@ -1,21 +1,28 @@
 //! Many files on their way through the engines at once.
+//!
+//! Most files are small, and waking a thread costs more than sealing one: chunks are handed over many at a time, and what makes a finished file of a whole one (its
+//! bytes written, its name given) is done by other threads, beside the reading of the next ones.
 
 use super::FileProblem;
+use super::ending::{Ending, Endings};
 use crate::dispatch::Pool;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use tobari_apps::seal::Chunk;
+use tobari_apps::seal::{Chunk, SealError};
 
 /// Files that are open at once, at most.
 const MAX_OPEN: usize = 128;
+/// Chunks, and bytes of them, that are handed over together.
+const TOGETHER: usize = 32;
+const TOGETHER_BYTES: usize = 256 << 10;
 /// Bytes of results that wait for an earlier one of their file, at most, but for what is on its way.
 const MAX_HELD: usize = 8 << 20;
 
 /// What becomes of the chunks of one file.
 pub(super) trait Job {
     /// What is known when all are there.
-    type Output;
+    type Output: Send + 'static;
 
     /// The name for messages.
     fn path(&self) -> PathBuf;
@@ -24,13 +31,14 @@ pub(super) trait Job {
     fn take(&mut self, bytes: Vec<u8>) -> Result<(), FileProblem>;
 
     /// All were taken.
-    fn end(self, rng: &mut dyn CryptoRng) -> Result<Self::Output, FileProblem>;
+    fn end(self, rng: &mut dyn CryptoRng) -> Result<Ending<Self::Output>, FileProblem>;
 }
 
 struct Running<J> {
     job: J,
     next: u32,
-    held: BTreeMap<u32, Vec<u8>>,
+    /// What came before its turn, failures too: of a damaged stream all that precedes the damage is written.
+    held: BTreeMap<u32, Result<Vec<u8>, SealError>>,
     /// How many chunks there are, when that is known.
     count: Option<u32>,
 }
@@ -41,12 +49,25 @@ pub(super) struct Flow<'a, J: Job> {
     running: HashMap<u32, Running<J>>,
     next: u32,
     held_bytes: usize,
+    /// Not handed over yet.
+    waiting: Vec<(u64, Chunk)>,
+    waiting_bytes: usize,
+    endings: Endings<J::Output>,
     ended: Vec<(u32, Result<J::Output, FileProblem>)>,
 }
 
 impl<'a, J: Job> Flow<'a, J> {
     pub(super) fn new(pool: &'a Pool) -> Self {
-        Self { pool, running: HashMap::new(), next: 0, held_bytes: 0, ended: Vec::new() }
+        Self {
+            pool,
+            running: HashMap::new(),
+            next: 0,
+            held_bytes: 0,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            endings: Endings::new(),
+            ended: Vec::new(),
+        }
     }
 
     /// Begins a file; answers its number.
@@ -71,20 +92,34 @@ impl<'a, J: Job> Flow<'a, J> {
 
     /// Whether the file is still on its way: nothing went wrong.
     pub(super) fn is_running(&self, file: u32) -> bool {
-        self.running.contains_key(&file)
+        self.running.contains_key(&file) || self.endings.has(file)
     }
 
     pub(super) fn job(&mut self, file: u32) -> Option<&mut J> {
         self.running.get_mut(&file).map(|running| &mut running.job)
     }
 
-    /// Hands a chunk to the engines; takes results while there is no room.
-    pub(super) fn submit(&mut self, file: u32, mut chunk: Chunk, rng: &mut dyn CryptoRng) {
+    /// A chunk for the engines; takes results while there is no room.
+    pub(super) fn submit(&mut self, file: u32, chunk: Chunk, rng: &mut dyn CryptoRng) {
         let ticket = u64::from(file) << 32 | u64::from(chunk.number());
         while self.held_bytes > MAX_HELD && self.pump(rng) {}
-        while let Err(again) = self.pool.submit(ticket, chunk) {
-            chunk = again;
-            if !self.pump(rng) {
+        self.waiting_bytes += chunk.bytes();
+        self.waiting.push((ticket, chunk));
+        if self.waiting.len() >= TOGETHER || self.waiting_bytes >= TOGETHER_BYTES {
+            self.hand_over(rng);
+        }
+    }
+
+    /// Hands over what was submitted.
+    fn hand_over(&mut self, rng: &mut dyn CryptoRng) {
+        self.waiting_bytes = 0;
+        let mut chunks = std::mem::take(&mut self.waiting).into_iter().peekable();
+        loop {
+            self.pool.submit_all(&mut chunks);
+            if chunks.peek().is_none() {
+                break;
+            }
+            if !self.receive(rng) {
                 return; // the pool has nothing and takes nothing: it is closed
             }
         }
@@ -104,7 +139,7 @@ impl<'a, J: Job> Flow<'a, J> {
     /// The file is given up: its temporary file goes away, and what is still on its way is dropped when it comes.
     pub(super) fn give_up(&mut self, file: u32) {
         if let Some(running) = self.running.remove(&file) {
-            self.held_bytes -= running.held.values().map(Vec::len).sum::<usize>();
+            self.held_bytes -= running.held.values().flatten().map(Vec::len).sum::<usize>();
         }
     }
 
@@ -116,16 +151,23 @@ impl<'a, J: Job> Flow<'a, J> {
 
     /// What has ended since.
     pub(super) fn take_ended(&mut self) -> Vec<(u32, Result<J::Output, FileProblem>)> {
+        self.endings.take(&mut self.ended);
         std::mem::take(&mut self.ended)
     }
 
     /// Waits for all that is on its way.
     pub(super) fn drain(&mut self, rng: &mut dyn CryptoRng) {
         while self.pump(rng) {}
+        self.endings.take_all(&mut self.ended);
     }
 
     /// Waits for a result; false if nothing is on its way.
     fn pump(&mut self, rng: &mut dyn CryptoRng) -> bool {
+        self.hand_over(rng);
+        self.receive(rng)
+    }
+
+    fn receive(&mut self, rng: &mut dyn CryptoRng) -> bool {
         let finished = self.pool.wait();
         finished.map(|finished| self.deliver(finished, rng)).is_some()
     }
@@ -133,20 +175,19 @@ impl<'a, J: Job> Flow<'a, J> {
     fn deliver(&mut self, (ticket, result): crate::dispatch::Finished, rng: &mut dyn CryptoRng) {
         let (file, number) = ((ticket >> 32) as u32, ticket as u32);
         let Some(running) = self.running.get_mut(&file) else { return };
-        let taken = match result {
-            Ok(bytes) => {
-                self.held_bytes += bytes.len();
-                running.held.insert(number, bytes);
-                let mut taken = Ok(());
-                while let (Ok(()), Some(bytes)) = (&taken, running.held.remove(&running.next)) {
+        self.held_bytes += result.as_ref().map_or(0, Vec::len);
+        running.held.insert(number, result);
+        let mut taken = Ok(());
+        while let (Ok(()), Some(result)) = (&taken, running.held.remove(&running.next)) {
+            running.next += 1;
+            taken = match result {
+                Ok(bytes) => {
                     self.held_bytes -= bytes.len();
-                    running.next += 1;
-                    taken = running.job.take(bytes);
+                    running.job.take(bytes)
                 }
-                taken
-            }
-            Err(source) => Err(FileProblem::Seal { name: running.job.path().display().to_string(), source }),
-        };
+                Err(source) => Err(FileProblem::Seal { name: running.job.path().display().to_string(), source }),
+            };
+        }
         match taken {
             Ok(()) => self.end_if_whole(file, rng),
             Err(problem) => self.fail(file, problem),
@@ -159,7 +200,11 @@ impl<'a, J: Job> Flow<'a, J> {
             return;
         }
         if let Some(running) = self.running.remove(&file) {
-            self.ended.push((file, running.job.end(rng)));
+            match running.job.end(rng) {
+                Ok(Ending::Later(end)) => self.endings.add(file, end, &mut self.ended),
+                Ok(Ending::Now(output)) => self.ended.push((file, Ok(output))),
+                Err(problem) => self.ended.push((file, Err(problem))),
+            }
         }
     }
 }

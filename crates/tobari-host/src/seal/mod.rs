@@ -9,15 +9,19 @@
 //! | `keys` | who may open: key files, passphrases, recipients of age |
 //! | `recipients` | recipients and identities of age (feature `age`) |
 //! | `flow` | many files on their way through the engines at once, each in its order |
+//! | `ending` | what makes finished files of whole ones, on threads of its own |
 //! | `source` | a walk through a folder; files with holes |
 //! | `write` | sealing a folder, a file, a stream |
 //! | `read` | opening, verifying and listing |
 
+mod ending;
 mod flow;
 mod keys;
+mod listing;
 mod read;
 #[cfg(feature = "age")]
 mod recipients;
+mod salvage;
 mod source;
 mod write;
 
@@ -25,8 +29,10 @@ pub use keys::Keys;
 pub use read::{Found, Opened, Reader, Target};
 #[cfg(feature = "age")]
 pub use recipients::{Ask, Identities, MAX_RECIPIENTS, Nobody, Recipients, new_identity, recipients_of_lines};
+pub use salvage::DAMAGED;
 pub use write::{Sealed, Writer};
 
+use std::fmt;
 use std::path::Path;
 use tobari_apps::seal::SealError;
 
@@ -97,6 +103,14 @@ pub enum FileProblem {
         /// The file.
         name: String,
     },
+    /// A file of which only a part opens: the rest are holes.
+    #[error("{name}: expected the whole file, found all of it but {missing}")]
+    Damaged {
+        /// What was written.
+        name: String,
+        /// What is not in it.
+        missing: Missing,
+    },
     /// The list and the files do not agree.
     #[error("{name}: expected {expected}")]
     List {
@@ -105,6 +119,33 @@ pub enum FileProblem {
         /// What the list says.
         expected: &'static str,
     },
+}
+
+/// Ranges of a file that are missing: from a byte on, up to another, or up to [`u64::MAX`] where nobody knows its length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing(pub Vec<[u64; 2]>);
+
+/// Ranges that are told one by one.
+const TOLD: usize = 100;
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("its end, which says that it is all");
+        }
+        f.write_str("the bytes")?;
+        for (place, [from, to]) in self.0.iter().take(TOLD).enumerate() {
+            let comma = if place == 0 { "" } else { "," };
+            match *to {
+                u64::MAX => write!(f, "{comma} {from} to the end")?,
+                to => write!(f, "{comma} {from} to {to}")?,
+            }
+        }
+        match self.0.len().checked_sub(TOLD) {
+            Some(more @ 1..) => write!(f, " and {more} ranges more"),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl FileProblem {

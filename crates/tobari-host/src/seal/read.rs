@@ -1,9 +1,12 @@
 //! Opening, verifying and listing.
 
+use super::ending::Ending;
 use super::flow::{Flow, Job};
+use super::listing::{added, sealed_files};
+use super::salvage::pieces;
 use super::source::Places;
 use super::write::{Content, persist, read_full, sync, temporary};
-use super::{FileProblem, Keys, MANIFEST, PART, SET};
+use super::{FileProblem, Keys, MANIFEST};
 use crate::dispatch::{Pool, RingGcm};
 use rand_core::CryptoRng;
 use std::collections::HashSet;
@@ -54,7 +57,7 @@ pub enum Target<'a> {
 }
 
 /// A sealed file that is being read, from its first chunk on.
-struct Input {
+pub(super) struct Input {
     file: Box<dyn Read>,
     opening: Opening,
     /// Bytes that were read and not handed out.
@@ -79,8 +82,18 @@ impl Input {
         Ok((Self { file, opening, ahead: Vec::new(), ended: false }, head.stanzas().clone(), key))
     }
 
+    /// What was said of the source.
+    pub(super) fn meta(&self) -> &Meta {
+        self.opening.meta()
+    }
+
+    /// Bytes of content in every chunk but the last.
+    pub(super) fn chunk_bytes(&self) -> usize {
+        self.opening.layout().chunk_bytes()
+    }
+
     /// The next chunk, or `None` where only the end is left.
-    fn next(&mut self, place: &Path) -> Result<Option<(Chunk, bool)>, FileProblem> {
+    pub(super) fn next(&mut self, place: &Path) -> Result<Option<(Chunk, bool)>, FileProblem> {
         loop {
             match self.opening.next(self.ahead.len(), self.ended).map_err(FileProblem::seal(place))? {
                 Next::Need(bytes) => {
@@ -217,15 +230,16 @@ impl Job for Output<'_> {
         self.write(&bytes).map_err(FileProblem::system(&place))
     }
 
-    fn end(self, _: &mut dyn CryptoRng) -> Result<Self::Output, FileProblem> {
+    fn end(self, _: &mut dyn CryptoRng) -> Result<Ending<Self::Output>, FileProblem> {
         let Some((opening, end)) = self.end else { return Err(FileProblem::seal(&self.place)(SealError::Truncated)) };
         let identity = opening.finish(&end, self.content).map_err(FileProblem::seal(&self.place))?;
         if self.expected.is_some_and(|expected| expected != identity) {
             let expected = "the file that the list names, found another or an older one";
             return Err(FileProblem::List { name: self.place.display().to_string(), expected });
         }
+        let content = self.content;
         match self.sink {
-            Sink::File(file, target, replace) => {
+            Sink::File(file, target, replace) => Ok(Ending::Later(Box::new(move || {
                 let finish = || -> std::io::Result<()> {
                     if self.meta.kind == Kind::File {
                         file.as_file().set_len(self.meta.bytes)?;
@@ -235,20 +249,20 @@ impl Job for Output<'_> {
                 };
                 finish().map_err(FileProblem::system(&target))?;
                 persist(file, &target, replace)?;
-                Ok((self.content, None))
-            }
+                Ok((content, None))
+            }))),
             Sink::Stream(out) => {
                 out.flush().map_err(FileProblem::system(&self.place))?;
-                Ok((self.content, None))
+                Ok(Ending::Now((content, None)))
             }
-            Sink::Link(target, place) => Ok((self.content, Some(Link { target, place }))),
-            Sink::Nowhere => Ok((self.content, None)),
+            Sink::Link(target, place) => Ok(Ending::Now((content, Some(Link { target, place })))),
+            Sink::Nowhere => Ok(Ending::Now((content, None))),
         }
     }
 }
 
 /// Permissions and time. Set-user and set-group bits are left out: the file has another owner now.
-fn describe(file: &File, meta: &Meta) -> std::io::Result<()> {
+pub(super) fn describe(file: &File, meta: &Meta) -> std::io::Result<()> {
     file.set_times(FileTimes::new().set_modified(system_time(meta.modified)))?;
     file.set_permissions(Permissions::from_mode(meta.mode & 0o1777))
 }
@@ -412,29 +426,17 @@ impl<'a> Reader<'a> {
         rng: &mut dyn CryptoRng,
         progress: &mut dyn FnMut(&Opened),
     ) -> Result<Opened, FileProblem> {
-        if let Some(target) = target {
-            let empty = fs::read_dir(target).map_or(true, |mut entries| entries.next().is_none());
-            if !empty && !replace {
-                return Err(FileProblem::Exists { name: target.display().to_string() });
-            }
-        }
-        let (mut opened, mut folders, mut links, mut names) =
-            (Opened::default(), Vec::new(), Vec::new(), HashSet::new());
-        let mut flow = Flow::new(self.pool);
+        let (mut run, mut names) = (Run::new(self.pool, target, replace)?, HashSet::new());
         self.entries(set, |entry| {
             names.insert(entry.name.clone());
-            let sent = self.entry(set, &entry, target, replace, &mut folders, &mut flow, rng);
-            if let Err(problem) = sent {
-                flow.skip(Err(problem));
+            if let Err(problem) = self.entry(set, &entry, &mut run, rng) {
+                run.flow.skip(Err(problem));
             }
-            collect(&mut flow, &mut opened, &mut links)?;
-            progress(&opened);
+            run.collect()?;
+            progress(&run.opened);
             Ok(())
         })?;
-        flow.drain(rng);
-        collect(&mut flow, &mut opened, &mut links)?;
-        opened.problems.extend(links.iter().filter_map(|link| make_link(link).err()));
-        describe_folders(&folders, &mut opened);
+        let mut opened = run.finish(rng)?;
         added(set, &names, &mut opened.problems)?;
         if let Some(target) = target {
             sync(target)?;
@@ -444,7 +446,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Opens whatever opens in a set's folder, without its list: what a killed run left, or a set whose list is lost. What is missing, was added, or
-    /// is older is not seen.
+    /// is older is not seen. Of a file that is damaged the chunks that are right are written, and what is missing is listed ([`FileProblem::Damaged`]).
     ///
     /// # Errors
     /// As [`Reader::set`], but for the list.
@@ -455,149 +457,130 @@ impl<'a> Reader<'a> {
         replace: bool,
         rng: &mut dyn CryptoRng,
     ) -> Result<Opened, FileProblem> {
-        let empty = fs::read_dir(target).map_or(true, |mut entries| entries.next().is_none());
-        if !empty && !replace {
-            return Err(FileProblem::Exists { name: target.display().to_string() });
-        }
-        let (mut opened, mut folders, mut links) = (Opened::default(), Vec::new(), Vec::new());
-        let mut flow = Flow::new(self.pool);
+        let mut run = Run::new(self.pool, Some(target), replace)?;
         for place in sealed_files(set)? {
-            let sent = self.file(&place).and_then(|(input, ..)| {
-                self.place(input, &place, None, Some(target), replace, &mut folders, &mut flow, rng)
-            });
-            sent.unwrap_or_else(|problem| flow.skip(Err(problem)));
-            collect(&mut flow, &mut opened, &mut links)?;
+            let sent = self.file(&place).and_then(|(input, ..)| self.place(input, &place, None, &mut run, rng));
+            sent.unwrap_or_else(|problem| run.flow.skip(Err(problem)));
+            run.collect()?;
         }
-        flow.drain(rng);
-        collect(&mut flow, &mut opened, &mut links)?;
-        opened.problems.extend(links.iter().filter_map(|link| make_link(link).err()));
-        folders.sort_by_key(|(place, _)| place.components().count());
-        describe_folders(&folders, &mut opened);
+        let mut opened = run.finish(rng)?;
+        let broken = |problem: &FileProblem| match problem {
+            FileProblem::Seal { name, .. } => Some(PathBuf::from(name)),
+            _ => None,
+        };
+        let broken: Vec<PathBuf> = opened.problems.iter().filter_map(broken).collect();
+        for place in broken {
+            // one whose beginning is not right tells nothing, and was named
+            let Ok((input, ..)) = self.file(&place) else { continue };
+            let out = target.join(std::ffi::OsStr::from_bytes(&input.meta().path));
+            match pieces(input, &place, &out, replace) {
+                Ok(damaged) => opened.problems.extend(damaged),
+                Err(problem) if problem.is_fatal() => return Err(problem),
+                Err(problem) => opened.problems.push(problem),
+            }
+        }
         Ok(opened)
     }
 
+    /// Opens what can be opened of one sealed file that does not open as a whole, to a file of `target`'s name with [`DAMAGED`](super::DAMAGED) added: what is missing in it. None if no
+    /// chunk is right, or it is no file's.
+    ///
+    /// # Errors
+    /// [`FileProblem`] if its beginning does not open, or nothing can be written.
+    pub fn pieces(&self, place: &Path, target: &Path, replace: bool) -> Result<Option<FileProblem>, FileProblem> {
+        let (input, ..) = self.file(place)?;
+        pieces(input, place, target, replace)
+    }
+
     /// One entry of a list.
-    #[allow(clippy::too_many_arguments, reason = "what a set is opened with")]
-    fn entry(
-        &self,
-        set: &Path,
-        entry: &Entry,
-        target: Option<&Path>,
-        replace: bool,
-        folders: &mut Vec<(PathBuf, Meta)>,
-        flow: &mut Flow<'_, Output<'static>>,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<(), FileProblem> {
+    fn entry(&self, set: &Path, entry: &Entry, run: &mut Run<'_>, rng: &mut dyn CryptoRng) -> Result<(), FileProblem> {
         let place = set.join(&entry.name);
         let (input, ..) = self.file(&place)?;
-        let meta = input.opening.meta().clone();
+        let meta = input.opening.meta();
         if meta.path != entry.path || meta.kind != entry.kind {
             let expected = "the path that the list has, found another";
             return Err(FileProblem::List { name: place.display().to_string(), expected });
         }
-        self.place(input, &place, Some(entry.identity), target, replace, folders, flow, rng)
+        self.place(input, &place, Some(entry.identity), run, rng)
     }
 
     /// Where a file goes by its own path.
-    #[allow(clippy::too_many_arguments, reason = "what a set is opened with")]
     fn place(
         &self,
         input: Input,
         place: &Path,
         expected: Option<Identity>,
-        target: Option<&Path>,
-        replace: bool,
-        folders: &mut Vec<(PathBuf, Meta)>,
-        flow: &mut Flow<'_, Output<'static>>,
+        run: &mut Run<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), FileProblem> {
         let meta = input.opening.meta().clone();
-        let sink = match target.map(|target| target.join(std::ffi::OsStr::from_bytes(&meta.path))) {
+        let sink = match run.target.map(|target| target.join(std::ffi::OsStr::from_bytes(&meta.path))) {
             None => Sink::Nowhere,
             Some(out) if meta.kind == Kind::Directory => {
                 fs::create_dir_all(&out).map_err(FileProblem::system(&out))?;
-                folders.push((out, meta));
+                run.folders.push((out, meta));
                 Sink::Nowhere
             }
             Some(out) if meta.kind == Kind::Symlink => Sink::Link(Vec::new(), out),
-            Some(out) => Sink::File(temporary(&out)?, out, replace),
+            Some(out) => Sink::File(temporary(&out)?, out, run.replace),
         };
-        self.send(input, place, expected, sink, flow, rng)
+        self.send(input, place, expected, sink, &mut run.flow, rng)
     }
 }
 
-fn collect(
-    flow: &mut Flow<'_, Output<'static>>,
-    opened: &mut Opened,
-    links: &mut Vec<Link>,
-) -> Result<(), FileProblem> {
-    for (_, ended) in flow.take_ended() {
-        match ended {
-            Ok((bytes, link)) => {
-                opened.entries += 1;
-                opened.bytes += bytes;
-                links.extend(link);
-            }
-            Err(problem) if problem.is_fatal() => return Err(problem),
-            Err(problem) => opened.problems.push(problem),
+/// A set that is being opened: where it goes, and what came of it so far.
+struct Run<'a> {
+    /// None where files are only verified.
+    target: Option<&'a Path>,
+    replace: bool,
+    flow: Flow<'a, Output<'static>>,
+    folders: Vec<(PathBuf, Meta)>,
+    links: Vec<Link>,
+    opened: Opened,
+}
+
+impl<'a> Run<'a> {
+    /// Into a folder that is empty, or may be written over.
+    fn new(pool: &'a Pool, target: Option<&'a Path>, replace: bool) -> Result<Self, FileProblem> {
+        let empty = |target| fs::read_dir(target).map_or(true, |mut entries| entries.next().is_none());
+        if let Some(target) = target.filter(|target| !replace && !empty(*target)) {
+            return Err(FileProblem::Exists { name: target.display().to_string() });
         }
+        let (folders, links, opened) = Default::default();
+        Ok(Self { target, replace, flow: Flow::new(pool), folders, links, opened })
     }
-    Ok(())
-}
 
-/// The innermost first: a folder's time changes when something is made in it.
-fn describe_folders(folders: &[(PathBuf, Meta)], opened: &mut Opened) {
-    for (place, meta) in folders.iter().rev() {
-        let described = File::open(place).and_then(|folder| describe(&folder, meta));
-        opened.problems.extend(described.err().map(FileProblem::system(place)));
-    }
-}
-
-/// What looks like a sealed file in the folders of a set.
-fn sealed_files(set: &Path) -> Result<Vec<PathBuf>, FileProblem> {
-    let mut files = Vec::new();
-    for outer in fs::read_dir(set).map_err(FileProblem::system(set))? {
-        let outer = outer.map_err(FileProblem::system(set))?.path();
-        if !outer.is_dir() {
-            continue;
-        }
-        for inner in fs::read_dir(&outer).map_err(FileProblem::system(&outer))? {
-            let inner = inner.map_err(FileProblem::system(&outer))?.path();
-            if inner.extension().is_some_and(|extension| extension == "seal") {
-                files.push(inner);
+    /// Takes what has ended.
+    fn collect(&mut self) -> Result<(), FileProblem> {
+        for (_, ended) in self.flow.take_ended() {
+            match ended {
+                Ok((bytes, link)) => {
+                    self.opened.entries += 1;
+                    self.opened.bytes += bytes;
+                    self.links.extend(link);
+                }
+                Err(problem) if problem.is_fatal() => return Err(problem),
+                Err(problem) => self.opened.problems.push(problem),
             }
         }
+        Ok(())
     }
-    Ok(files)
+
+    /// Waits for the rest; then links are made, and folders described, the innermost first: a folder's time changes when something is made in it.
+    fn finish(mut self, rng: &mut dyn CryptoRng) -> Result<Opened, FileProblem> {
+        self.flow.drain(rng);
+        self.collect()?;
+        self.opened.problems.extend(self.links.iter().filter_map(|link| make_link(link).err()));
+        self.folders.sort_by_key(|(place, _)| place.components().count());
+        for (place, meta) in self.folders.iter().rev() {
+            let described = File::open(place).and_then(|folder| describe(&folder, meta));
+            self.opened.problems.extend(described.err().map(FileProblem::system(place)));
+        }
+        Ok(self.opened)
+    }
 }
 
 fn make_link(link: &Link) -> Result<(), FileProblem> {
     std::os::unix::fs::symlink(std::ffi::OsStr::from_bytes(&link.target), &link.place)
         .map_err(FileProblem::system(&link.place))
-}
-
-/// Files in the set's folder that the list does not name.
-fn added(set: &Path, names: &HashSet<String>, problems: &mut Vec<FileProblem>) -> Result<(), FileProblem> {
-    for outer in fs::read_dir(set).map_err(FileProblem::system(set))? {
-        let outer = outer.map_err(FileProblem::system(set))?;
-        let folder = outer.file_name().to_string_lossy().into_owned();
-        if !outer.path().is_dir() {
-            if ![MANIFEST, SET].contains(&folder.as_str()) && !folder.starts_with(PART) {
-                problems.push(unlisted(&outer.path()));
-            }
-            continue;
-        }
-        for inner in fs::read_dir(outer.path()).map_err(FileProblem::system(&outer.path()))? {
-            let inner = inner.map_err(FileProblem::system(&outer.path()))?;
-            let name = format!("{folder}/{}", inner.file_name().to_string_lossy());
-            if !names.contains(&name) && !name.contains(PART) {
-                problems.push(unlisted(&inner.path()));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn unlisted(path: &Path) -> FileProblem {
-    FileProblem::List { name: path.display().to_string(), expected: "only files that the list names, found this one" }
 }

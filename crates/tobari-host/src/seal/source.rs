@@ -3,7 +3,7 @@
 use super::FileProblem;
 use rustix::fs::{SeekFrom, seek};
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, FileType, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -16,35 +16,59 @@ pub(super) struct Source {
     /// Its path below the folder; empty for the folder itself.
     pub(super) path: Vec<u8>,
     pub(super) kind: Kind,
-    pub(super) metadata: Metadata,
+    /// Of a folder or a link; a file's is asked for when it is open.
+    pub(super) metadata: Option<Metadata>,
+}
+
+impl Source {
+    /// Of a folder or a link.
+    pub(super) fn metadata(&self) -> Result<&Metadata, FileProblem> {
+        self.metadata.as_ref().ok_or_else(|| FileProblem::Kind { name: self.place.display().to_string() })
+    }
 }
 
 /// A walk: each folder before what is in it, names by their bytes.
 pub(super) struct Walk {
     root: PathBuf,
-    /// Of each folder that we are in: its path, and the names that are left, the next one last.
-    stack: Vec<(Vec<u8>, Vec<OsString>)>,
+    /// Of each folder that we are in: its path, and the names that are left with their kinds, the next one last.
+    stack: Vec<(Vec<u8>, Names)>,
     first: bool,
+    /// A folder that is left out: its device and number.
+    without: Option<(u64, u64)>,
+}
+
+/// What a folder lists.
+type Names = Vec<(OsString, FileType)>;
+
+/// Which folder it is, whatever it is called.
+pub(super) fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 impl Walk {
-    pub(super) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), stack: Vec::new(), first: true }
+    /// Of all that is in `root`, but for what is in the folder `without`.
+    pub(super) fn new(root: &Path, without: Option<(u64, u64)>) -> Self {
+        Self { root: root.to_owned(), stack: Vec::new(), first: true, without }
     }
 
     fn enter(&mut self, place: &Path, path: Vec<u8>) -> Result<(), FileProblem> {
-        let mut names = Vec::new();
+        let mut names = Names::new();
         for entry in fs::read_dir(place).map_err(FileProblem::system(place))? {
-            names.push(entry.map_err(FileProblem::system(place))?.file_name());
+            let entry = entry.map_err(FileProblem::system(place))?;
+            names.push((entry.file_name(), entry.file_type().map_err(FileProblem::system(&entry.path()))?));
         }
-        names.sort_unstable_by(|a, b| b.as_bytes().cmp(a.as_bytes()));
+        names.sort_unstable_by(|a, b| b.0.as_bytes().cmp(a.0.as_bytes()));
         self.stack.push((path, names));
         Ok(())
     }
 
-    fn look(&mut self, place: PathBuf, path: Vec<u8>) -> Result<Source, FileProblem> {
-        let metadata = fs::symlink_metadata(&place).map_err(FileProblem::system(&place))?;
-        let kind = match metadata.file_type() {
+    fn look(place: PathBuf, path: Vec<u8>, listed: Option<FileType>) -> Result<Source, FileProblem> {
+        let mut metadata = None;
+        let listed = match listed {
+            Some(listed) if listed.is_file() => listed,
+            _ => metadata.insert(fs::symlink_metadata(&place).map_err(FileProblem::system(&place))?).file_type(),
+        };
+        let kind = match listed {
             kind if kind.is_dir() => Kind::Directory,
             kind if kind.is_symlink() => Kind::Symlink,
             kind if kind.is_file() => Kind::File,
@@ -58,12 +82,12 @@ impl Iterator for Walk {
     type Item = Result<Source, FileProblem>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (place, path) = if std::mem::take(&mut self.first) {
-            (self.root.clone(), Vec::new())
-        } else {
-            loop {
+        loop {
+            let (place, path, listed) = if std::mem::take(&mut self.first) {
+                (self.root.clone(), Vec::new(), None)
+            } else {
                 let (folder, names) = self.stack.last_mut()?;
-                let Some(name) = names.pop() else {
+                let Some((name, listed)) = names.pop() else {
                     self.stack.pop();
                     continue;
                 };
@@ -72,17 +96,21 @@ impl Iterator for Walk {
                     path.push(b'/');
                 }
                 path.extend_from_slice(name.as_bytes());
-                break (self.root.join(PathBuf::from(OsString::from_vec(path.clone()))), path);
+                (self.root.join(PathBuf::from(OsString::from_vec(path.clone()))), path, Some(listed))
+            };
+            let source = Self::look(place, path, listed);
+            let left_out = |source: &Source| source.metadata.as_ref().map(identity) == self.without;
+            if self.without.is_some() && source.as_ref().is_ok_and(left_out) {
+                continue;
             }
-        };
-        let source = self.look(place, path);
-        // A folder that cannot be listed is left out: then what is in it is not sealed, and that is said.
-        Some(source.and_then(|source| {
-            if source.kind == Kind::Directory {
-                self.enter(&source.place, source.path.clone())?;
-            }
-            Ok(source)
-        }))
+            // A folder that cannot be listed is left out: then what is in it is not sealed, and that is said.
+            return Some(source.and_then(|source| {
+                if source.kind == Kind::Directory {
+                    self.enter(&source.place, source.path.clone())?;
+                }
+                Ok(source)
+            }));
+        }
     }
 }
 
@@ -108,7 +136,12 @@ pub(super) fn stamp(metadata: &Metadata) -> (u64, i64, i64, i64, i64) {
 }
 
 /// What is not a hole. A file system that does not tell has no holes, nor has a file with too many.
-pub(super) fn ranges(file: &File, bytes: u64) -> Vec<Range> {
+pub(super) fn ranges(file: &File, metadata: &Metadata) -> Vec<Range> {
+    let bytes = metadata.len();
+    // As much on the disk as the file is long: there is no hole to look for.
+    if bytes > 0 && metadata.blocks().saturating_mul(512) >= bytes {
+        return vec![Range { offset: 0, bytes }];
+    }
     let mut ranges: Vec<Range> = Vec::new();
     let mut at = 0;
     while at < bytes {

@@ -1,10 +1,12 @@
 //! Sealing a folder, a file, a stream.
 
+use super::ending::Ending;
 use super::flow::{Flow, Job};
 use super::read::{key_to_continue, sealed_content_is};
 use super::source::{self, Places, Source, Walk};
 use super::{FileProblem, Keys, MANIFEST, PART, SET};
 use crate::dispatch::Pool;
+use crate::files;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
@@ -46,22 +48,53 @@ pub struct Writer<'a> {
     rng: &'a mut dyn CryptoRng,
 }
 
+/// So many bytes of a sealed file are kept before they are written: most files are shorter, and one call writes them.
+const KEPT: usize = 32 << 10;
+
 /// A sealed file that is being written.
 struct Output {
     sealing: Sealing,
-    file: NamedTempFile,
-    target: PathBuf,
+    file: Outgoing,
     source: PathBuf,
-    replace: bool,
     kind: Kind,
     path: Vec<u8>,
     name: String,
     bytes: u64,
 }
 
-impl Output {
+/// A file under a temporary name, which there is when there is something to write.
+struct Outgoing {
+    file: Option<NamedTempFile>,
+    kept: Vec<u8>,
+    target: PathBuf,
+    replace: bool,
+    /// Whether its bytes have to be on the disk before it has its name.
+    durable: bool,
+}
+
+impl Outgoing {
     fn write(&mut self, bytes: &[u8]) -> Result<(), FileProblem> {
-        self.file.write_all(bytes).map_err(FileProblem::system(&self.target))
+        if self.kept.len() + bytes.len() <= KEPT {
+            self.kept.extend_from_slice(bytes);
+            return Ok(());
+        }
+        let kept = std::mem::take(&mut self.kept);
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(temporary(&self.target)?),
+        };
+        let mut write = || file.write_all(&kept).and_then(|()| file.write_all(bytes));
+        write().map_err(FileProblem::system(&self.target))
+    }
+
+    /// Writes what is left, and gives the file its name.
+    fn finish(self) -> Result<(), FileProblem> {
+        let mut file = self.file.map_or_else(|| temporary(&self.target), Ok)?;
+        file.write_all(&self.kept).map_err(FileProblem::system(&self.target))?;
+        if self.durable {
+            file.as_file().sync_all().map_err(FileProblem::system(&self.target))?;
+        }
+        persist(file, &self.target, self.replace)
     }
 }
 
@@ -74,27 +107,27 @@ impl Job for Output {
 
     fn take(&mut self, bytes: Vec<u8>) -> Result<(), FileProblem> {
         self.sealing.sealed(&bytes).map_err(FileProblem::seal(&self.source))?;
-        self.write(&bytes)
+        self.file.write(&bytes)
     }
 
-    fn end(mut self, rng: &mut dyn CryptoRng) -> Result<Entry, FileProblem> {
+    fn end(self, rng: &mut dyn CryptoRng) -> Result<Ending<Entry>, FileProblem> {
         let (end, identity) = self.sealing.finish(rng).map_err(FileProblem::seal(&self.source))?;
-        self.file.write_all(&end).map_err(FileProblem::system(&self.target))?;
-        persist(self.file, &self.target, self.replace)?;
-        Ok(Entry { kind: self.kind, path: self.path, name: self.name, identity, bytes: self.bytes })
+        let (mut file, bytes) = (self.file, self.bytes);
+        let entry = Entry { kind: self.kind, path: self.path, name: self.name, identity, bytes };
+        Ok(Ending::Later(Box::new(move || {
+            file.write(&end)?;
+            file.finish()?;
+            Ok(entry)
+        })))
     }
 }
 
 /// Gives a temporary file its name.
 pub(super) fn persist(file: NamedTempFile, target: &Path, replace: bool) -> Result<(), FileProblem> {
-    let named = if replace { file.persist(target) } else { file.persist_noclobber(target) };
-    match named {
-        Ok(_) => Ok(()),
-        Err(failed) if failed.error.kind() == std::io::ErrorKind::AlreadyExists => {
-            Err(FileProblem::Exists { name: target.display().to_string() })
-        }
-        Err(failed) => Err(FileProblem::system(target)(failed.error)),
-    }
+    files::persist(file, target, replace).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => FileProblem::Exists { name: target.display().to_string() },
+        _ => FileProblem::system(target)(error),
+    })
 }
 
 /// Waits until everything on the file system of `path` is on its disk.
@@ -106,9 +139,12 @@ pub(super) fn sync(path: &Path) -> Result<File, FileProblem> {
 
 /// A temporary file in the folder of `target`, which is made if it is not there.
 pub(super) fn temporary(target: &Path) -> Result<NamedTempFile, FileProblem> {
-    let folder = target.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(FileProblem::system(folder))?;
-    Builder::new().prefix(PART).tempfile_in(folder).map_err(FileProblem::system(target))
+    let create = || files::temporary(Builder::new().prefix(PART), target);
+    let created = create().or_else(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => fs::create_dir_all(files::directory_of(target)).and_then(|()| create()),
+        _ => Err(error),
+    });
+    created.map_err(FileProblem::system(target))
 }
 
 impl<'a> Writer<'a> {
@@ -124,13 +160,11 @@ impl<'a> Writer<'a> {
 
     fn begin(&mut self, meta: &Meta, source: &Path, target: PathBuf, replace: bool) -> Result<Output, FileProblem> {
         let name = String::new();
-        let file = temporary(&target)?;
         let (sealing, head) =
             Sealing::begin(&self.set, &self.stanzas, self.layout, meta, self.rng).map_err(FileProblem::seal(source))?;
         let (source, path, kind) = (source.to_owned(), meta.path.clone(), meta.kind);
-        let mut output = Output { sealing, file, target, source, replace, kind, path, name, bytes: 0 };
-        output.write(&head)?;
-        Ok(output)
+        let file = Outgoing { file: None, kept: head, target, replace, durable: false };
+        Ok(Output { sealing, file, source, kind, path, name, bytes: 0 })
     }
 
     /// Seals what a reader gives, to its end: a stream, or one file.
@@ -209,9 +243,11 @@ impl<'a> Writer<'a> {
         };
         state.manifest = Some(Manifest::begin(self, target)?);
         let mut flow = Flow::new(self.pool);
-        for source in Walk::new(root) {
+        let without = fs::metadata(target).ok().as_ref().map(source::identity);
+        // What was sealed is not sealed again.
+        let walk = if is_inside(root, target) { None } else { Some(Walk::new(root, without)) };
+        for source in walk.into_iter().flatten() {
             match source {
-                Ok(source) if is_inside(&source.place, target) => {}
                 Ok(source) => self.source(&source, target, resumes, &mut flow, &mut state),
                 Err(problem) => state.sealed.problems.push(problem),
             }
@@ -256,7 +292,7 @@ impl<'a> Writer<'a> {
         for sealed in process(&[&chunk], &PortableGcm) {
             output.take(sealed.map_err(FileProblem::seal(target))?)?;
         }
-        Ok(output.end(self.rng)?.identity)
+        Ok(output.end(self.rng)?.now()?.identity)
     }
 
     /// One thing of a folder.
@@ -402,12 +438,13 @@ struct Manifest {
 impl Manifest {
     fn begin(writer: &mut Writer<'_>, target: &Path) -> Result<Self, FileProblem> {
         let place = target.join(MANIFEST);
-        let output = writer.begin(&Meta::new(Kind::Manifest, b"", 0), &place.clone(), place, true)?;
+        let mut output = writer.begin(&Meta::new(Kind::Manifest, b"", 0), &place.clone(), place, true)?;
+        output.file.durable = true;
         Ok(Self { output, text: Vec::new() })
     }
 
     fn add(&mut self, entry: &Entry, writer: &mut Writer<'_>) -> Result<(), FileProblem> {
-        entry.encode(&mut self.text).map_err(FileProblem::seal(&self.output.target))?;
+        entry.encode(&mut self.text).map_err(FileProblem::seal(&self.output.file.target))?;
         // One byte at least stays for the last chunk.
         while self.text.len() > writer.layout.chunk_bytes() {
             let rest = self.text.split_off(writer.layout.chunk_bytes());
@@ -418,7 +455,7 @@ impl Manifest {
     }
 
     fn seal(&mut self, text: Vec<u8>, last: bool, writer: &mut Writer<'_>) -> Result<(), FileProblem> {
-        let place = self.output.target.clone();
+        let place = self.output.file.target.clone();
         let chunk = self.output.sealing.chunk(text, last, writer.rng).map_err(FileProblem::seal(&place))?;
         for sealed in process(&[&chunk], &PortableGcm) {
             self.output.take(sealed.map_err(FileProblem::seal(&place))?)?;
@@ -429,8 +466,7 @@ impl Manifest {
     fn finish(mut self, writer: &mut Writer<'_>) -> Result<(), FileProblem> {
         let text = std::mem::take(&mut self.text);
         self.seal(text, true, writer)?;
-        self.output.file.as_file().sync_all().map_err(FileProblem::system(&self.output.target))?;
-        self.output.end(writer.rng).map(|_| ())
+        self.output.end(writer.rng)?.now().map(|_| ())
     }
 }
 
@@ -447,18 +483,19 @@ impl Content {
         match source.kind {
             Kind::File => {
                 let (file, metadata) = source::open(&source.place)?;
-                let ranges = source::ranges(&file, metadata.len());
+                let ranges = source::ranges(&file, &metadata);
                 let meta = source::describe(Kind::File, &source.path, &metadata, metadata.len());
                 let stamp = source::stamp(&metadata);
                 Ok((Self::File(file, stamp), Meta { ranges, ..meta }))
             }
             Kind::Symlink => {
+                let metadata = source.metadata()?;
                 let link = fs::read_link(&source.place).map_err(FileProblem::system(&source.place))?;
                 let bytes = link.as_os_str().as_bytes().to_vec();
-                let meta = source::describe(Kind::Symlink, &source.path, &source.metadata, bytes.len() as u64);
+                let meta = source::describe(Kind::Symlink, &source.path, metadata, bytes.len() as u64);
                 Ok((Self::Bytes(bytes), meta))
             }
-            kind => Ok((Self::Bytes(Vec::new()), source::describe(kind, &source.path, &source.metadata, 0))),
+            kind => Ok((Self::Bytes(Vec::new()), source::describe(kind, &source.path, source.metadata()?, 0))),
         }
     }
 
@@ -502,7 +539,7 @@ pub(super) fn read_full(input: &mut dyn Read, count: usize) -> std::io::Result<V
     Ok(bytes)
 }
 
-/// Whether a source is (in) the folder that is written to.
+/// Whether a folder is (in) the one that is written to.
 fn is_inside(place: &Path, target: &Path) -> bool {
     let whole = |path: &Path| fs::canonicalize(path).ok();
     match (place.parent().and_then(whole), place.file_name(), whole(target)) {

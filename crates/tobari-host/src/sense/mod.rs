@@ -1,6 +1,8 @@
 //! What devices and servers of the job `sense` keep: a device's counter, and a server's frames.
 
 mod counter;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 mod store;
 
 pub use counter::{CounterFile, CounterFileError};

@@ -37,6 +37,12 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
     }
 }
 
+impl From<StoreError> for std::io::Error {
+    fn from(error: StoreError) -> Self {
+        Self::other(error)
+    }
+}
+
 /// A device's number, and which of its counters came.
 pub type DeviceState = (u32, [u8; 16]);
 
@@ -135,12 +141,29 @@ impl FrameStore {
     /// # Errors
     /// [`StoreError`].
     pub fn window(&self, from_ms: u64, to_ms: u64, mut take: impl FnMut(&[u8])) -> Result<(), StoreError> {
-        let reading = self.database.begin_read()?;
-        let (times, records) = (reading.open_table(TIMES)?, reading.open_table(RECORDS)?);
-        for entry in times.range((from_ms, 0)..(to_ms, 0))? {
-            let (_, record) = entry?.0.value();
-            if let Some(bytes) = records.get(record)? {
-                take(bytes.value());
+        self.window_with_times(from_ms, to_ms, |_, bytes| {
+            take(bytes);
+            Ok(())
+        })
+    }
+
+    /// The same, with when each record came, in milliseconds since 1970; ends where `take` does.
+    ///
+    /// # Errors
+    /// [`StoreError`], and what `take` says.
+    pub fn window_with_times<E: From<StoreError>>(
+        &self,
+        from_ms: u64,
+        to_ms: u64,
+        mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let reading = self.database.begin_read().map_err(StoreError::from)?;
+        let times = reading.open_table(TIMES).map_err(StoreError::from)?;
+        let records = reading.open_table(RECORDS).map_err(StoreError::from)?;
+        for entry in times.range((from_ms, 0)..(to_ms, 0)).map_err(StoreError::from)? {
+            let (time_ms, record) = entry.map_err(StoreError::from)?.0.value();
+            if let Some(bytes) = records.get(record).map_err(StoreError::from)? {
+                take(time_ms, bytes.value())?;
             }
         }
         Ok(())

@@ -18,6 +18,12 @@ const WINDOWS: u32 = 250;
 const FASTER: f64 = 1.03;
 /// A module that does not pay by the model is handed one item so often: the model may be wrong.
 const PROBE_NS: u64 = 250_000_000;
+/// Nor does it need that long to find out where the model is in doubt: a module of which nothing of a length was measured yet, and that would lose less than this
+/// part, is handed this part of what waits, once. At worst that costs half a hundredth of the whole.
+const DOUBT: f64 = 1.5;
+const FIRST_PART: usize = 100;
+/// What is left of a bad opinion of a module that does nothing after sixteen items of the CPU; half as much is lost after each try in vain.
+const REMEMBERED: f64 = 0.9;
 
 /// Who may take items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -257,7 +263,8 @@ impl Dispatcher {
         let Some((_, bytes)) = self.waiting.peek(Place::ByLength, End::Large, &self.slots) else { return 0 };
         let full = self.batch_items(self.limits.module_items, bytes);
         if !self.module_pays(&self.workers[worker], bytes, full) {
-            return u32::from(now >= self.arms.probe_at_ns.max(PROBE_NS));
+            let first = self.first_part(worker, bytes, full);
+            return first.unwrap_or_else(|| u32::from(now >= self.arms.probe_at_ns.max(PROBE_NS)));
         }
         let cpu_is_there = self.useful(Unit::Cpu).next().is_some();
         if self.arms.leaves_out(Unit::Module) && cpu_is_there {
@@ -276,6 +283,34 @@ impl Dispatcher {
             count = self.module_count_at_the_end(worker, now, bytes, count);
         }
         if count > 0 && self.module_pays(&self.workers[worker], bytes, count) { count } else { 0 }
+    }
+
+    /// A module was measured: counts how often in a row it was of no use for such items.
+    pub(super) fn judge_module(&mut self, worker: usize, bytes: u32, count: u32) {
+        let pays = self.module_pays(&self.workers[worker], bytes, count);
+        let doubts = &mut self.workers[worker].doubts[class(bytes)];
+        *doubts = if pays { 0 } else { doubts.saturating_add(1) };
+    }
+
+    /// The CPU has done a batch. What is believed of modules that do nothing gets old: their first batches may have been slow because memory was new, or the
+    /// machine was busy. So they are tried again, the more rarely the more often that was in vain.
+    pub(super) fn forget_modules(&mut self, bytes: u32, count: usize) {
+        let lost = 1.0 - REMEMBERED.powf(count as f64 / 16.0);
+        let idle = |worker: &&mut super::Worker| worker.unit == Unit::Module && worker.held.is_empty() && !worker.dead;
+        for module in self.workers.iter_mut().filter(idle) {
+            let weight = lost / f64::from(1u32 << module.doubts[class(bytes)].min(16));
+            module.drift.forget(bytes, weight);
+            module.handing_drift.forget(bytes, weight);
+        }
+    }
+
+    /// How many items a module is handed to see whether the model is right.
+    fn first_part(&self, worker: usize, bytes: u32, full: u32) -> Option<u32> {
+        let module = &self.workers[worker];
+        let part = (self.waiting.count() / FIRST_PART) as u32;
+        let unknown =
+            !module.drift.was_measured(bytes) && module.held.is_empty() && !self.arms.leaves_out(Unit::Module);
+        (unknown && part > 0 && self.loss(module, bytes, full) < DOUBT).then_some(part.min(full))
     }
 
     /// Up to `most`: as many as end when the CPU workers end with the rest; none if those would have done everything sooner.

@@ -74,29 +74,48 @@ pub(super) fn class(bytes: u32) -> usize {
     (4 * exponent + (bytes.max(4) >> (exponent - 2) & 3)) as usize
 }
 
-/// How fast what is measured pulls what is believed: of the class that was measured, and of all others.
+/// How fast what is measured pulls what is believed of the class that was measured. At first faster: the model counts
+/// as one measurement, and so does each that follows, until one among so many has the lasting weight.
 const OWN_WEIGHT: f64 = 0.25;
-const OTHER_WEIGHT: f64 = 0.05;
+/// How fast it pulls what is believed of all other classes, as part of that.
+const OTHERS_PART: f64 = 0.2;
 
 /// How much slower than the model something is, by class.
 #[derive(Clone, Debug)]
-pub(super) struct Drift([f64; CLASSES]);
+pub(super) struct Drift {
+    factors: [f64; CLASSES],
+    /// Measurements, counted as far as it matters.
+    seen: [u8; CLASSES],
+}
 
 impl Drift {
     pub(super) fn none() -> Self {
-        Self([1.0; CLASSES])
+        Self { factors: [1.0; CLASSES], seen: [0; CLASSES] }
     }
 
     pub(super) fn factor(&self, bytes: u32) -> f64 {
-        self.0[class(bytes)]
+        self.factors[class(bytes)]
+    }
+
+    /// Whether anything of this length was measured.
+    pub(super) fn was_measured(&self, bytes: u32) -> bool {
+        self.seen[class(bytes)] > 0
+    }
+
+    /// Items of this length were long not measured: what is believed of them goes back to the model by this weight, where it is worse.
+    pub(super) fn forget(&mut self, bytes: u32, weight: f64) {
+        let factor = &mut self.factors[class(bytes)];
+        *factor -= weight * (*factor - 1.0).max(0.0);
     }
 
     /// A batch whose items were mostly of this length took `ratio` of what is believed now.
     pub(super) fn measured(&mut self, bytes: u32, ratio: f64) {
         // One wild measurement, as when the machine slept, must not be believed whole.
         let (ratio, own) = (ratio.clamp(0.05, 20.0), class(bytes));
-        for (at, factor) in self.0.iter_mut().enumerate() {
-            let weight = if at == own { OWN_WEIGHT } else { OTHER_WEIGHT };
+        let own_weight = OWN_WEIGHT.max(1.0 / (2.0 + f64::from(self.seen[own])));
+        self.seen[own] = self.seen[own].saturating_add(1);
+        for (at, factor) in self.factors.iter_mut().enumerate() {
+            let weight = if at == own { own_weight } else { OTHERS_PART * own_weight };
             *factor = (*factor * (1.0 + weight * (ratio - 1.0))).clamp(1e-3, 1e6);
         }
     }

@@ -39,7 +39,7 @@ pub use cost::{Cost, Model};
 pub use policy::Policy;
 
 use best::Arms;
-use cost::Drift;
+use cost::{CLASSES, Drift};
 use slots::{Slots, State};
 use std::collections::VecDeque;
 use waiting::{End, Place, Waiting};
@@ -197,6 +197,8 @@ struct Worker {
     /// Part of its time in which it computes: the rest, somebody else has the core.
     available: f64,
     credit: f64,
+    /// By class: how often in a row it was tried and found of no use.
+    doubts: [u8; CLASSES],
 }
 
 impl Worker {
@@ -210,6 +212,7 @@ impl Worker {
             handing_drift: Drift::none(),
             available: available.clamp(0.02, 1.0),
             credit: 0.0,
+            doubts: [0; CLASSES],
         }
     }
 
@@ -480,6 +483,10 @@ impl Dispatcher {
         }
         for handle in &held.items {
             self.slots.release(*handle, worker);
+        }
+        match self.workers[worker].unit {
+            Unit::Cpu => self.forget_modules(held.typical, held.items.len()),
+            Unit::Module => self.judge_module(worker, held.typical, held.items.len() as u32),
         }
         self.watch(held.typical, published.len() - before, now_ns);
     }

@@ -36,4 +36,28 @@ impl Policy {
             Self::Best => "best",
         }
     }
+
+    /// What it does, in a few words.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU threads only",
+            Self::Module => "The module only",
+            Self::RoundRobin => "Dealt in turn",
+            Self::Weighted => "Dealt in proportion to speed",
+            Self::Polling => "One queue, asked without sleeping",
+            Self::Queue => "One queue: the paper's",
+            Self::Best => "By costs that are measured",
+        }
+    }
+
+    /// The one of this name.
+    ///
+    /// ```
+    /// use tobari_plan::dispatch::Policy;
+    /// assert!(Policy::ALL.iter().all(|policy| Policy::from_name(policy.name()) == Some(*policy)));
+    /// assert_eq!(Policy::from_name("Best"), None);
+    /// ```
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
 }

@@ -7,7 +7,8 @@ use futures_util::{
 };
 use tobari_apps::call::{
     live::{
-        MAX_ROSTER_BYTES, Outgoing,
+        Outgoing,
+        group::MAX_GROUP_BYTES,
         messages::{ClientMessage, Join, ServerMessage, Welcome},
     },
     messages::RoomName,
@@ -20,8 +21,8 @@ use tokio_tungstenite::{
 
 use super::{CONNECT_TIMEOUT, ClientTls, ConnectError, SILENCE, Target, Transport};
 
-/// The longest message from the server: a roster.
-const MAX_BYTES: usize = MAX_ROSTER_BYTES + 1024;
+/// The longest message from the server: a roster, and where the members agree on keys what leads to it.
+const MAX_BYTES: usize = MAX_GROUP_BYTES + 1024;
 
 /// The sending half.
 pub struct LiveOutbound {

@@ -13,7 +13,7 @@ use super::{ClientTls, ConnectError};
 use crate::Fingerprint;
 
 /// The configuration of TLS for this trust.
-pub(super) fn client_config(tls: &ClientTls, server: &str) -> Result<ClientConfig, ConnectError> {
+pub(crate) fn client_config(tls: &ClientTls, server: &str) -> Result<ClientConfig, ConnectError> {
     let provider = Arc::new(ring::default_provider());
     let fault = |what: String| ConnectError::Tls { server: server.to_owned(), what };
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

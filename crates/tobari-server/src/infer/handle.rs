@@ -10,10 +10,10 @@ use axum::{
 };
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use serde_json::json;
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 use tobari_apps::infer::{
     messages,
-    server::{Keyring, ServeError},
+    server::{Keyring, Seconds, ServeError},
 };
 use tobari_core::ckks::SeededCiphertext;
 use tokio::{
@@ -95,19 +95,28 @@ pub(super) async fn answer(
     let (_place, body) = place(&shared.places, body).await?;
     let bytes = shared.read(body, served.question).await?;
     let answered = shared.cpu.run(move || run(&served, &ring, &bytes));
-    Ok(octets(answered.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?.into()))
+    let (answer, seconds) = answered.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?;
+    Ok(([("server-timing", timing(&seconds))], octets(answer.into())).into_response())
 }
 
-fn run(served: &Served, ring: &Keyring, bytes: &[u8]) -> Result<Vec<u8>, Reply> {
+/// Milliseconds by stage, as browsers read them: what is computed does not depend on what was sent, so they tell nothing of it.
+fn timing(seconds: &Seconds) -> String {
+    let stage = |(at, (_, seconds)): (usize, &(String, f64))| format!("s{at};dur={:.2}", 1e3 * seconds);
+    seconds.iter().enumerate().map(stage).collect::<Vec<_>>().join(", ")
+}
+
+/// The answer, and the seconds of each stage.
+fn run(served: &Served, ring: &Keyring, bytes: &[u8]) -> Result<(Vec<u8>, Seconds), Reply> {
     let service = &served.service;
     let question = messages::decode_question(bytes, service.card());
     let question = question.map_err(|error| malformed(error.to_string()))?;
     let image = question.iter().map(SeededCiphertext::expand).collect();
     let mut seed = Zeroizing::new([0; 32]);
     getrandom::fill(seed.as_mut()).map_err(|_| Reply::fault("a fault of the server: no randomness"))?;
-    let answer =
-        service.resume(ring).run(image, &mut ChaCha20Rng::from_seed(*seed)).map_err(|error| refused(&error))?;
-    Ok(messages::encode_answer(&answer))
+    let (mut rng, began) = (ChaCha20Rng::from_seed(*seed), Instant::now());
+    let ran = service.resume(ring).run_timed(image, &mut rng, &mut || began.elapsed().as_secs_f64());
+    let (answer, seconds) = ran.map_err(|error| refused(&error))?;
+    Ok((messages::encode_answer(&answer), seconds))
 }
 
 pub(super) fn octets(bytes: Bytes) -> Response {

@@ -19,6 +19,8 @@ pub(super) struct Metrics {
     pub(super) received_bytes: AtomicU64,
     pub(super) sent_bytes: AtomicU64,
     pub(super) missed: AtomicU64,
+    /// Ticks that closed when the next should have, or later.
+    pub(super) late_ticks: AtomicU64,
     /// Milliseconds by which ticks closed later than they should, all together.
     pub(super) tick_delay_ms: AtomicU64,
 }
@@ -36,6 +38,7 @@ impl Metrics {
             ("refusals_total", &self.refused, "joins refused"),
             ("removals_total", &self.removed, "members put out"),
             ("ticks_total", &self.ticks, "ticks closed"),
+            ("late_ticks_total", &self.late_ticks, "ticks closed by a whole tick late"),
             ("packets_total", &self.packets, "packets added"),
             ("late_total", &self.late, "members listed as late, by tick"),
             ("received_bytes_total", &self.received_bytes, "bytes of packets"),

@@ -1,8 +1,6 @@
 //! The task that owns one live room: hears what happens, adds, and tells members.
 
 use std::{
-    collections::HashMap,
-    future::pending,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -12,66 +10,62 @@ use axum::{
     extract::ws::{Message, Utf8Bytes},
 };
 use tobari_apps::call::{
-    TICK_MS,
+    PACKET_SAMPLES, TICK_MS,
     live::{
-        LiveEvent, LiveRoom, LiveUplink,
+        LiveEvent, LiveRoom,
         messages::{ClientMessage, Join, ServerMessage, Welcome},
     },
+    messages::{Code, MessageError},
     server::{Fault, Refusal},
 };
 use tobari_core::wire::{LivePacket, RoomId};
-use tokio::{
-    sync::{mpsc, oneshot},
-    task,
-    time::sleep_until,
-};
+use tobari_host::threads;
+use tokio::sync::oneshot;
 
-use super::metrics::Metrics;
-use crate::{ServerLimits, stop::Stop};
+use super::{
+    intake::{LiveBinary, LiveIntake},
+    metrics::Metrics,
+    shards::Shards,
+};
+use crate::{
+    ServerLimits,
+    kind::{Kind, Links, Task, words},
+};
 
 /// What a member's queue holds, and how much of it sums may fill: more than a second of them is of no use to anybody.
 const QUEUE: usize = 192;
 const SUMS: usize = 64;
-/// How many happenings are handled in one go.
-const BATCH: usize = 512;
+/// The longest message from a member: a packet of two points a sample on the curve of live rooms, which has 33 bytes a point at most.
+const MAX_MESSAGE_BYTES: usize = 2 * 34 * (PACKET_SAMPLES + 2) + 1024;
 
-/// Until then; for ever if there is no such time.
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline.into()).await,
-        None => pending().await,
+/// Live rooms, which are counted.
+#[derive(Clone)]
+pub(super) struct Live {
+    pub(super) metrics: Arc<Metrics>,
+}
+
+type Happening = crate::kind::Happening<Live>;
+type Seat = crate::kind::Seat<Live>;
+
+impl Kind for Live {
+    const NAME: &str = "live room";
+    /// Packets of a full room for one tick.
+    const QUEUE: usize = 4096;
+    const BATCH: usize = 512;
+    const MAX_MESSAGE_BYTES: usize = MAX_MESSAGE_BYTES;
+    type Intake = LiveIntake;
+    type Task = LiveTask;
+
+    fn open(&self, id: RoomId, join: &Join, limits: &ServerLimits) -> Result<LiveTask, Refusal> {
+        LiveTask::open(id, join, limits, Arc::clone(&self.metrics))
     }
-}
 
-/// What a session tells its room.
-pub(super) enum Happening {
-    /// Somebody wants in.
-    Join { join: Join, reply: oneshot::Sender<Result<Seat, Refusal>> },
-    /// A packet, decoded.
-    Packet { packet: Box<LivePacket> },
-    /// A note.
-    Note { member: u16, note: Bytes },
-    /// A control message.
-    Message { member: u16, message: ClientMessage },
-    /// Something that the session does not put up with.
-    Fault { member: u16, fault: Fault },
-    /// The connection is gone.
-    Left { member: u16 },
-}
+    fn entered(&self, let_in: bool) {
+        let counter = if let_in { &self.metrics.joins } else { &self.metrics.refused };
+        counter.fetch_add(1, Relaxed);
+    }
 
-/// A member's place in a room, from the session's side.
-pub(super) struct Seat {
-    pub(super) welcome: Welcome,
-    pub(super) uplink: LiveUplink,
-    pub(super) queue: mpsc::Receiver<Message>,
-    /// The last message, after the queue has run dry. None if the room's task died.
-    pub(super) farewell: oneshot::Receiver<ServerMessage>,
-}
-
-/// A member's place in a room, from the room's side.
-struct Link {
-    queue: mpsc::Sender<Message>,
-    farewell: oneshot::Sender<ServerMessage>,
+    words!();
 }
 
 /// A room with its members' links.
@@ -79,9 +73,10 @@ pub(super) struct LiveTask {
     room: LiveRoom,
     id: String,
     origin: Instant,
-    links: HashMap<u16, Link>,
+    links: Links<Live>,
     drain: Duration,
     metrics: Arc<Metrics>,
+    shards: Shards,
 }
 
 impl Drop for LiveTask {
@@ -91,54 +86,31 @@ impl Drop for LiveTask {
     }
 }
 
-impl LiveTask {
-    pub(super) fn open(id: RoomId, join: &Join, limits: &ServerLimits, metrics: Arc<Metrics>) -> Result<Self, Refusal> {
-        let origin = Instant::now();
-        let room = LiveRoom::open(id, join, limits.live, origin.elapsed())?;
-        // The number on the wire stands for the room in the log: its name is the members' own.
-        let id = id.to_string();
-        let settings = room.settings();
-        tracing::info!(room = id, mode = %settings.mode, speakers = settings.speakers, lobby = settings.lobby, "live room opened");
-        metrics.rooms.fetch_add(1, Relaxed);
-        Ok(Self { room, id, origin, links: HashMap::new(), drain: limits.drain, metrics })
+impl Task<Live> for LiveTask {
+    fn id(&self) -> String {
+        self.id.clone()
     }
 
-    /// Runs until the room is left by everybody.
-    pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Happening>, mut stopped: Stop) {
-        let (id, mut happenings, mut closing) = (self.id.clone(), Vec::new(), false);
-        loop {
-            let deadline = self.room.deadline().map(|deadline| self.origin + deadline);
-            let mut close = false;
-            tokio::select! {
-                count = inbox.recv_many(&mut happenings, BATCH) => close = count == 0,
-                () = until(deadline) => {}
-                () = stopped.wait(), if !closing => close = true,
-            }
-            closing |= close;
-            let batch = std::mem::take(&mut happenings);
-            let worked = task::spawn_blocking(move || {
-                self.work(batch, close);
-                self
-            });
-            match worked.await {
-                Ok(task) if !task.links.is_empty() => self = task,
-                Ok(task) => return tracing::info!(room = id, ticks = task.room.open_tick(), "live room closed"),
-                Err(_) => return tracing::error!(room = id, "live room closed by an internal error"),
-            }
-        }
+    fn deadline(&self) -> Option<Instant> {
+        self.room.deadline().map(|deadline| self.origin + deadline)
     }
 
-    fn now(&self) -> Duration {
-        self.origin.elapsed()
-    }
-
-    /// Everything that costs time: additions, encodings.
+    /// Additions, encodings.
     fn work(&mut self, batch: Vec<Happening>, close: bool) {
         // First what is due: a packet that was still waiting when its tick ended is late.
         self.follow();
+        let mut packets = Vec::new();
         for happening in batch {
-            self.hear(happening);
+            match happening {
+                Happening::Binary { binary: LiveBinary::Packet(packet), .. } => packets.push(packet),
+                // what was sent before it counts before it
+                other => {
+                    self.mix(&std::mem::take(&mut packets));
+                    self.hear(other);
+                }
+            }
         }
+        self.mix(&packets);
         if close {
             let now = self.now();
             self.room.close(now, now + self.drain);
@@ -146,16 +118,48 @@ impl LiveTask {
         self.follow();
     }
 
+    fn is_left(&self) -> bool {
+        self.links.is_empty()
+    }
+
+    fn ticks(&self) -> u32 {
+        self.room.open_tick()
+    }
+}
+
+impl LiveTask {
+    fn open(id: RoomId, join: &Join, limits: &ServerLimits, metrics: Arc<Metrics>) -> Result<Self, Refusal> {
+        let origin = Instant::now();
+        let room = LiveRoom::open(id, join, limits.live, origin.elapsed())?;
+        // The number on the wire stands for the room in the log: its name is the members' own.
+        let id = id.to_string();
+        let settings = room.settings();
+        tracing::info!(room = id, mode = %settings.mode, speakers = settings.speakers, lobby = settings.lobby, "live room opened");
+        metrics.rooms.fetch_add(1, Relaxed);
+        let shards = Shards::new(threads::available());
+        Ok(Self { room, id, origin, links: Links::new(), drain: limits.drain, metrics, shards })
+    }
+
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// Takes packets, as many as came since the last time.
+    fn mix(&mut self, packets: &[Box<LivePacket>]) {
+        let packets: Vec<&LivePacket> = packets.iter().map(|packet| &**packet).collect();
+        self.room.packets(&packets, &mut self.shards);
+    }
+
     fn hear(&mut self, happening: Happening) {
         let now = self.now();
         match happening {
             Happening::Join { join, reply } => self.join(&join, reply),
-            Happening::Packet { packet } => self.room.packet(&packet),
-            Happening::Note { member, note } => self.room.note(member, &note, now),
+            Happening::Binary { binary: LiveBinary::Packet(packet), .. } => self.mix(&[packet]),
+            Happening::Binary { member, binary: LiveBinary::Note(note) } => self.room.note(member, &note, now),
             Happening::Message { member, message } => self.room.message(member, &message, now),
             Happening::Fault { member, fault } => self.room.remove(member, fault),
             Happening::Left { member } => {
-                if self.links.remove(&member).is_some() {
+                if self.links.forget(member) {
                     self.metrics.members.fetch_sub(1, Relaxed);
                     self.room.leave(member, now);
                     tracing::info!(room = self.id, members = self.room.members(), "a member left");
@@ -166,11 +170,9 @@ impl LiveTask {
 
     fn join(&mut self, join: &Join, reply: oneshot::Sender<Result<Seat, Refusal>>) {
         let answer = self.room.join(join, self.now()).map(|welcome| {
-            let (link, queue) = mpsc::channel(QUEUE);
-            let (goodbye, farewell) = oneshot::channel();
-            self.links.insert(welcome.member, Link { queue: link, farewell: goodbye });
             self.metrics.members.fetch_add(1, Relaxed);
-            Seat { welcome, uplink: self.room.uplink(&welcome), queue, farewell }
+            let intake = LiveIntake::new(self.room.uplink(&welcome), Arc::clone(&self.metrics));
+            self.links.seat(welcome, intake, QUEUE)
         });
         tracing::info!(room = self.id, members = self.room.members(), refused = answer.is_err(), "join");
         if let Err(Ok(seat)) = reply.send(answer) {
@@ -212,31 +214,29 @@ impl LiveTask {
         metrics.late.fetch_add(late as u64, Relaxed);
         metrics.sent_bytes.fetch_add(bytes as u64, Relaxed);
         let due = self.room.tick_opened(tick) + Duration::from_millis(TICK_MS);
-        metrics.tick_delay_ms.fetch_add(self.now().saturating_sub(due).as_millis() as u64, Relaxed);
+        let delay_ms = self.now().saturating_sub(due).as_millis() as u64;
+        metrics.tick_delay_ms.fetch_add(delay_ms, Relaxed);
+        metrics.late_ticks.fetch_add(u64::from(delay_ms >= TICK_MS), Relaxed);
     }
 
     /// Puts a sum into a member's queue, unless it takes them too slowly: then it misses this one.
     fn offer(&self, member: u16, message: &Message) {
-        let Some(link) = self.links.get(&member) else { return };
-        if link.queue.capacity() <= QUEUE - SUMS || link.queue.try_send(message.clone()).is_err() {
+        if !self.links.send(member, message.clone(), QUEUE - SUMS) {
             self.metrics.missed.fetch_add(1, Relaxed);
         }
     }
 
     /// Puts into a member's queue what it must not miss.
     fn send(&mut self, member: u16, message: Message) {
-        let Some(link) = self.links.get(&member) else { return };
-        if link.queue.try_send(message).is_err() {
+        if !self.links.send(member, message, 0) {
             self.room.remove(member, Fault::Slow);
         }
     }
 
     /// Ends a member's connection after what is in its queue.
     fn dismiss(&mut self, member: u16, last: ServerMessage) {
-        if let Some(link) = self.links.remove(&member) {
+        if self.links.dismiss(member, last) {
             self.metrics.members.fetch_sub(1, Relaxed);
-            // If the session is gone there is nobody to tell.
-            let _ = link.farewell.send(last);
         }
     }
 }
@@ -248,7 +248,7 @@ fn text(message: &ServerMessage) -> Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tobari_apps::call::live::Settings;
+    use tobari_apps::call::live::{LiveMode, PACKET_WORDS, Settings};
 
     fn open() -> (LiveTask, Join) {
         let join = Join { version: 2, settings: Settings::default(), speak: true, token: None };
@@ -306,5 +306,16 @@ mod tests {
         let metrics = Arc::clone(&task.metrics);
         drop(task);
         assert!(metrics.text().contains("tobari_call_members 0\n") && metrics.text().contains("tobari_call_rooms 0\n"));
+    }
+
+    #[test]
+    fn the_longest_packet_of_every_mode_fits_into_a_message() {
+        for mode in LiveMode::ALL {
+            let settings = Settings { mode, speakers: 4096, ..Settings::default() };
+            let join = Join { version: 2, settings, speak: true, token: None };
+            let metrics = Arc::new(Metrics::default());
+            let task = LiveTask::open(RoomId([1; 8]), &join, &ServerLimits::default(), metrics).unwrap();
+            assert!(task.room.layout().packet_len(PACKET_WORDS) <= MAX_MESSAGE_BYTES, "{mode}");
+        }
     }
 }

@@ -20,6 +20,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
+use tobari_apps::engine::EngineError;
 use tobari_apps::sense::ProfileName;
 use tobari_apps::sense::bundle::{Bundle, MAX_BUNDLE, MAX_OBJECT};
 use tobari_apps::sense::cloud::{Cloud, CloudError, Frames, Material};
@@ -32,6 +33,7 @@ use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_core::wire;
 use tobari_device::{DeviceNumber, MacKey, P1, Profile, U25, peek};
 use tobari_host::files::{FileError, read_bounded, write_atomically, write_secret};
+use tobari_host::job::{self, JobError, Limits};
 use tobari_host::sense::{FrameStore, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use zeroize::Zeroizing;
@@ -71,6 +73,8 @@ pub(super) enum AnswerError {
     Cloud(#[from] CloudError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Job(#[from] Box<JobError<EngineError>>),
     #[error("a fault of the server")]
     Fault,
 }
@@ -272,14 +276,26 @@ impl Fleet {
     }
 
     /// The results of an order for the window that begins then.
-    pub(super) fn answer(&self, known: &Known, order: &Order, start_ms: u64) -> Result<Vec<u8>, AnswerError> {
+    pub(super) fn answer(
+        &self,
+        known: &Known,
+        order: &Order,
+        start_ms: u64,
+        memory: Option<u64>,
+    ) -> Result<Vec<u8>, AnswerError> {
         match known.bundle.profile {
-            ProfileName::P1 => self.answer_for::<P1>(known, order, start_ms),
-            ProfileName::U25 => self.answer_for::<U25>(known, order, start_ms),
+            ProfileName::P1 => self.answer_for::<P1>(known, order, start_ms, memory),
+            ProfileName::U25 => self.answer_for::<U25>(known, order, start_ms, memory),
         }
     }
 
-    fn answer_for<P: Profile>(&self, known: &Known, order: &Order, start_ms: u64) -> Result<Vec<u8>, AnswerError> {
+    fn answer_for<P: Profile>(
+        &self,
+        known: &Known,
+        order: &Order,
+        start_ms: u64,
+        memory: Option<u64>,
+    ) -> Result<Vec<u8>, AnswerError> {
         let mut seed = Zeroizing::new([0; 32]);
         getrandom::fill(seed.as_mut()).map_err(|_| AnswerError::Fault)?;
         let mut rng = ChaCha20Rng::from_seed(*seed);
@@ -303,7 +319,15 @@ impl Fleet {
         })?;
         frames.values_mut().for_each(|frames| frames.sort_by_key(|frame| frame.head().counter));
         let mut objects = Objects { fleet: self, bundle: &known.bundle, setting: cloud.setting() };
-        Ok(cloud.answer(order, &known.seats, &frames, &mut objects, &mut rng)?)
+        let prepared = cloud.prepare(order, &known.seats, &frames)?;
+        let (limits, mut missing) = (Limits { memory, threads: 1, tier: self.folder.clone() }, None);
+        let input =
+            |value| cloud.input(&prepared, &mut objects, value).map_err(|error| missing.insert(error).to_string());
+        let finished = job::within(cloud.engine_for_a_run(&mut rng), prepared.program().clone(), input, &limits);
+        if let Some(missing) = missing {
+            return Err(missing.into());
+        }
+        Ok(prepared.message(&finished.map_err(Box::new)?.outputs)?)
     }
 
     fn cloud(&self, profile: ProfileName, rng: &mut ChaCha20Rng) -> Result<Arc<Cloud>, AnswerError> {

@@ -207,7 +207,8 @@ pub(super) async fn answer(
         return Err(Reply::new(StatusCode::CONFLICT, "window", text));
     }
     let Ok(_place) = shared.questions.acquire().await else { return Err(Reply::fault("a fault of the server")) };
-    let answered = shared.cpu.run(move || fleet.answer(&known, &order, start)).await;
+    let memory = shared.options.memory;
+    let answered = shared.cpu.run(move || fleet.answer(&known, &order, start, memory)).await;
     let bytes = answered.ok_or_else(|| Reply::fault("a fault of the server"))?.map_err(|error| unanswered(&error))?;
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response())
 }

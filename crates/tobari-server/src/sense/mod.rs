@@ -22,7 +22,7 @@
 //!
 //! **Ingest.** A batch is answered when all that is taken of it is on the disk: frames of many batches share a transaction ([`commit`]). A batch that is not answered can be sent again: what was taken is counted as a duplicate and answered as taken.
 //!
-//! **Who runs what.** MACs are checked on the blocking pool, no more at once than there are cores; one thread a fleet stores; one question at a time is computed.
+//! **Who runs what.** MACs are checked on the blocking pool, no more at once than there are cores; one thread a fleet stores; one question at a time is computed, by a plan that was checked ([`tobari_host::job`]), within a limit of memory if there is one.
 
 mod commit;
 mod fleet;
@@ -82,13 +82,15 @@ pub struct SenseOptions {
     pub patience: Duration,
     /// Where devices publish frames, too.
     pub mqtt: Option<MqttBroker>,
+    /// Bytes of a question's values in memory; what does not fit goes to a file of the fleet's folder. As many as there are without.
+    pub memory: Option<u64>,
 }
 
 impl SenseOptions {
     /// In a folder, for this machine, with the usual limits.
     pub fn new(folder: PathBuf) -> Self {
         let (batch_bytes, queue, patience) = (4 << 20, 64, Duration::from_secs(60));
-        Self { folder, tokens: None, open: false, batch_bytes, queue, keep: None, patience, mqtt: None }
+        Self { folder, tokens: None, open: false, batch_bytes, queue, keep: None, patience, mqtt: None, memory: None }
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub(crate) mod live;
+
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -32,6 +34,15 @@ use tokio::{
 
 /// Far longer than anything here takes: a test that reaches it has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Says that a test was not run, and why.
+#[allow(clippy::print_stdout, reason = "it is said to whoever runs the test")]
+pub(crate) fn not_run(name: &str, reason: &str) {
+    println!("NOT RUN: {name}: {reason}");
+    let Ok(path) = std::env::var("TOBARI_NOT_RUN_LOG") else { return };
+    let log = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    log.and_then(|mut log| std::io::Write::write_all(&mut log, format!("{name}: {reason}\n").as_bytes())).unwrap();
+}
 
 /// Runs a test on two threads, and fails it if it hangs.
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {

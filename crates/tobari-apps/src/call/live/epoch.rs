@@ -1,19 +1,18 @@
 //! One epoch as a member knows it: its roster, and the keys to send and to open with.
 
-use std::sync::Arc;
-
 use rand_core::CryptoRng;
 use tobari_core::{
-    elgamal::{SAMPLE_BOUND, SharedCiphertexts, SharedDecryptor, SharedEncryptor},
-    mask::{MaskReceiver, MaskSender, OpenError, Tag, TagReceiver, TagSender},
+    mask::{OpenError, Tag},
     wire::{LiveLayout, LivePayload, LiveSum, RoomId},
 };
 use zeroize::Zeroizing;
 
 use super::{
     PACKET_WORDS,
-    keys::{RoomKeys, SessionId},
+    group::GroupSecret,
+    keys::RoomKeys,
     link::Settings,
+    modes::{Opener, Sender, Speaker},
     roster::Roster,
 };
 
@@ -22,16 +21,6 @@ pub(super) struct Epoch {
     pub(super) roster: Roster,
     opener: Opener,
     sender: Option<Sender>,
-}
-
-enum Opener {
-    Mask(MaskReceiver),
-    Points(TagReceiver, Box<SharedDecryptor>),
-}
-
-enum Sender {
-    Mask(MaskSender),
-    Points(TagSender, Arc<SharedEncryptor>),
 }
 
 /// Why a sum is not heard.
@@ -70,40 +59,22 @@ pub enum SumError {
 }
 
 impl Epoch {
-    /// Derives the keys of all speakers on the roster, and those to send with if `own` is one of them.
+    /// Derives the keys of all speakers on the roster, from the secret of the members' group too if there is one, and those to send with if `own` is one of them.
     pub(super) fn new(
         roster: Roster,
         keys: &RoomKeys,
+        group: Option<&GroupSecret>,
         room: RoomId,
         settings: &Settings,
         layout: LiveLayout,
-        own: (u16, SessionId),
+        own: Speaker,
     ) -> Self {
-        let epoch = keys.epoch(roster.epoch, &roster.digest(room));
-        let (coefficients, from) = (|| epoch.coefficients(), roster.from);
-        let sends = roster.members.get(&own.0).is_some_and(|listed| listed.speaks && listed.session == own.1);
-        let own_key = || epoch.session(own.0, own.1);
+        let epoch = keys.epoch(roster.epoch, &roster.digest(room), group.map(|secret| &**secret));
         let speakers = roster.members.iter().filter(|(_, listed)| listed.speaks);
-        let speakers = speakers.map(|(member, listed)| (*member, epoch.session(*member, listed.session)));
-        let (opener, sender) = match layout {
-            LiveLayout::Mask { width, .. } => {
-                let mut receiver = MaskReceiver::new(coefficients(), width, PACKET_WORDS, from);
-                speakers.for_each(|(member, key)| receiver.insert(member, key));
-                let sender = sends.then(|| Sender::Mask(MaskSender::new(coefficients(), own_key(), width, from)));
-                (Opener::Mask(receiver), sender)
-            }
-            LiveLayout::ElgamalShared { parameters, .. } => {
-                let mut receiver = TagReceiver::new(coefficients(), from);
-                speakers.for_each(|(member, key)| receiver.insert(member, key));
-                let key = epoch.points(parameters).expand(PACKET_WORDS);
-                let sender = sends.then(|| {
-                    let tags = TagSender::new(coefficients(), own_key(), from);
-                    Sender::Points(tags, Arc::new(SharedEncryptor::new(&key)))
-                });
-                let bound = u32::from(settings.speakers) * SAMPLE_BOUND as u32;
-                (Opener::Points(receiver, Box::new(SharedDecryptor::new(&key, bound))), sender)
-            }
-        };
+        let speakers = speakers.map(|(member, listed)| (*member, listed.session));
+        let opener = Opener::new(layout, &epoch, roster.from, speakers, settings.speakers);
+        let sends = roster.members.get(&own.0).is_some_and(|listed| listed.speaks && listed.session == own.1);
+        let sender = sends.then(|| Sender::new(layout, &epoch, roster.from, own));
         Self { roster, opener, sender }
     }
 
@@ -122,41 +93,11 @@ impl Epoch {
         words: &[i16; PACKET_WORDS],
         rng: &mut (impl CryptoRng + ?Sized),
     ) -> Option<(LivePayload, Tag)> {
-        match self.sender.as_mut()? {
-            Sender::Mask(sender) => {
-                let (masked, tag) = sender.encrypt(tick, words).ok()?;
-                Some((LivePayload::Mask(masked), tag))
-            }
-            Sender::Points(tags, encryptor) => {
-                let wide = Zeroizing::new(words.map(i32::from));
-                let tag = tags.tag(tick, wide.as_ref()).ok()?;
-                Some((LivePayload::ElgamalShared(encryptor.encrypt(wide.as_ref(), rng).ok()?), tag))
-            }
-        }
+        self.sender.as_mut()?.encrypt(tick, words, rng)
     }
 
     /// The exact sum, after its tag was checked against the list.
     pub(super) fn open(&mut self, sum: &LiveSum) -> Result<Zeroizing<Vec<i32>>, OpenError> {
-        let senders: Vec<u16> = sum.speakers.iter().collect();
-        match (&mut self.opener, &sum.payload) {
-            (Opener::Mask(receiver), LivePayload::Mask(masked)) => receiver.open(sum.tick, &senders, masked, &sum.tag),
-            (Opener::Points(tags, _), LivePayload::ElgamalShared(points)) if senders.is_empty() => {
-                // nobody has sent: there is nothing to decrypt, and nothing else may be there
-                let nothing = SharedCiphertexts::zero(points.parameters(), points.len());
-                let silence = Zeroizing::new(vec![0; points.len()]);
-                if *points != nothing {
-                    return Err(OpenError::Forged);
-                }
-                tags.verify(sum.tick, &senders, &silence, &sum.tag)?;
-                Ok(silence)
-            }
-            (Opener::Points(tags, decryptor), LivePayload::ElgamalShared(points)) => {
-                // beyond the bound there is no sum that honest members make
-                let samples = decryptor.vartime_decrypt(points).map_err(|_| OpenError::Forged)?;
-                tags.verify(sum.tick, &senders, &samples, &sum.tag)?;
-                Ok(samples)
-            }
-            _ => Err(OpenError::Forged),
-        }
+        self.opener.open(sum)
     }
 }

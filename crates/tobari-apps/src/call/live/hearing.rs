@@ -9,6 +9,7 @@ use super::{
     PACKET_WORDS,
     epoch::{Epoch, SumError},
     flagged,
+    group::GroupSecret,
     keys::{RoomKeys, SessionId},
     link::{RoomLink, Settings},
     roster::{Change, Roster, RosterError},
@@ -65,18 +66,19 @@ impl Hearing {
         self.next
     }
 
-    /// Takes a roster if `accept` does, and derives its keys; those to send with as well if `own` is on it.
+    /// Takes a roster if `accept` does, which answers the secret of its group where there is one, and derives its keys; those to send with as well if
+    /// `own` is on it.
     pub(super) fn take_roster(
         &mut self,
         bytes: &[u8],
         own: (u16, SessionId),
-        accept: impl FnOnce(&Roster) -> Result<(), RosterError>,
+        accept: impl FnOnce(&Roster) -> Result<Option<GroupSecret>, RosterError>,
     ) -> Result<&Roster, RosterError> {
         let nobody = Roster::default();
         let change = Change::decode(bytes).ok_or(RosterError::Malformed)?;
         let roster = self.roster().unwrap_or(&nobody).changed(&change, &self.keys, self.room)?;
-        accept(&roster)?;
-        let epoch = Epoch::new(roster, &self.keys, self.room, &self.settings, self.layout, own);
+        let group = accept(&roster)?;
+        let epoch = Epoch::new(roster, &self.keys, group.as_ref(), self.room, &self.settings, self.layout, own);
         if self.epochs.len() == MOST_EPOCHS {
             self.epochs.pop_front();
         }

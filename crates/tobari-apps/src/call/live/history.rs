@@ -1,11 +1,13 @@
 //! Who was in the sums, as one digest for every five seconds, so that members can find out whether all were told the same.
 //!
 //! `digest of window w = SHA-256("tobari history" 1 ‖ w ‖ for each tick of it: tick 4, epoch 4, length of the list 2, list)`, for members who
-//! heard every tick of the window. Each tells the others its digest from time to time (`super::notes`): in a room of `n` speakers about
+//! heard every tick of the window. Each tells the others its digest from time to time (`super::notes`): in a room of `n` members about
 //! sixteen a window. A server that gives two members different lists for one tick, one voice to each for instance, is found by the next note
-//! of one that gets to the other. A server that keeps notes back is found by their absence, which this module does not judge.
+//! of one that gets to the other. A server that keeps notes back, or sees to it that no window is whole, is found by what is missing: a member
+//! with whom nothing could be compared for [`PATIENCE`] of its turns (`History::passed`). On a line that loses sums that happens without
+//! anybody's fault.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 use tobari_core::wire::MemberSet;
@@ -18,6 +20,8 @@ const TELLERS: u32 = 16;
 const KEPT: usize = 4;
 /// How many words of others about windows that have not ended here are remembered.
 const WAITING: usize = 64;
+/// So many of its turns may go by without a comparison with a member, and two windows more: one in which it came, and one on the way.
+pub const PATIENCE: u32 = 3;
 
 #[derive(Default)]
 pub(super) struct History {
@@ -25,6 +29,10 @@ pub(super) struct History {
     current: Option<(u32, Sha256)>,
     own: BTreeMap<u32, [u8; 32]>,
     others: Vec<(u32, u16, [u8; 32])>,
+    /// The window of the last tick.
+    window: Option<u32>,
+    /// Windows that went by since something was compared with a member, or it came.
+    unconfirmed: BTreeMap<u16, u32>,
 }
 
 impl History {
@@ -53,16 +61,24 @@ impl History {
         Some((window, digest))
     }
 
+    /// In how many windows each of so many members tells once.
+    fn turns(members: usize) -> u32 {
+        (members as u32).div_ceil(TELLERS).max(1)
+    }
+
     /// Is it this member's turn to tell of a window, of so many?
     pub(super) fn tells(member: u16, window: u32, members: usize) -> bool {
-        let turns = (members as u32).div_ceil(TELLERS).max(1);
-        (u32::from(member) + window).is_multiple_of(turns)
+        (u32::from(member) + window).is_multiple_of(Self::turns(members))
     }
 
     /// What a member tells of a window; answers the window if it is not what was heard here.
     pub(super) fn told(&mut self, window: u32, member: u16, digest: [u8; 32]) -> Option<u32> {
         match self.own.get(&window) {
-            Some(own) => (*own != digest).then_some(window),
+            Some(own) => {
+                let differs = *own != digest;
+                self.unconfirmed.entry(member).and_modify(|windows| *windows = 0);
+                differs.then_some(window)
+            }
             None => {
                 if self.others.len() >= WAITING {
                     self.others.remove(0);
@@ -75,10 +91,33 @@ impl History {
 
     /// Of those who told of a window before it ended here: who heard something else.
     pub(super) fn differing(&mut self, window: u32) -> Vec<u16> {
-        let Some(own) = self.own.get(&window) else { return Vec::new() };
-        let different = |(told, _, digest): &&(u32, u16, [u8; 32])| *told == window && digest != own;
-        let found = self.others.iter().filter(different).map(|(_, member, _)| *member).collect();
-        self.others.retain(|(told, _, _)| *told > window);
+        let others = std::mem::take(&mut self.others);
+        let (now, later): (Vec<_>, Vec<_>) =
+            others.into_iter().filter(|told| told.0 >= window).partition(|told| told.0 == window);
+        self.others = later;
+        now.into_iter()
+            .filter_map(|(window, member, digest)| self.told(window, member, digest).map(|_| member))
+            .collect()
+    }
+
+    /// A tick is over, whether or not it was heard, and these are the others on its roster. Whenever a window has gone by: with whom nothing
+    /// could be compared for too long, each said once.
+    pub(super) fn passed(&mut self, tick: u32, others: impl Fn() -> BTreeSet<u16>) -> Vec<u16> {
+        let window = tick / WINDOW_TICKS;
+        if self.window.replace(window).is_none_or(|last| last == window) {
+            return Vec::new();
+        }
+        let others = others();
+        self.unconfirmed.retain(|member, _| others.contains(member));
+        let most = PATIENCE * Self::turns(others.len() + 1) + 2;
+        let mut found = Vec::new();
+        for member in others {
+            let windows = self.unconfirmed.entry(member).or_insert(0);
+            *windows = windows.saturating_add(1);
+            if *windows == most + 1 {
+                found.push(member);
+            }
+        }
         found
     }
 }
@@ -125,6 +164,31 @@ mod tests {
         }
         let mut late = History::default();
         assert!((5..WINDOW_TICKS).all(|tick| late.heard(tick, 1, &set(&[1])).is_none()));
+    }
+
+    /// Windows go by, with or without being heard here; member 2 tells of some of them.
+    #[test]
+    fn a_member_with_whom_nothing_can_be_compared_is_found_and_said_once() {
+        let most = PATIENCE + 2;
+        for heard in [true, false] {
+            let (mut history, mut found) = (History::default(), Vec::new());
+            for number in 0..20 {
+                for tick in number * WINDOW_TICKS..(number + 1) * WINDOW_TICKS {
+                    if heard || tick % 7 != 0 {
+                        history.heard(tick, 1, &set(&[1, 2]));
+                    }
+                    let unconfirmed = history.passed(tick, || BTreeSet::from([2, 3]));
+                    found.extend(unconfirmed.into_iter().map(|member| (member, number)));
+                }
+                let mut same = History::default();
+                if let Some((number, digest)) = window(&mut same, number, None).filter(|(number, _)| *number != 12) {
+                    assert_eq!(history.told(number, 2, digest), None);
+                }
+            }
+            // one word that is missing is nothing; who does not hear every tick cannot compare with anybody
+            let all: &[(u16, u32)] = if heard { &[(3, most + 1)] } else { &[(2, most + 1), (3, most + 1)] };
+            assert_eq!(found, all, "{heard}");
+        }
     }
 
     #[test]

@@ -3,11 +3,14 @@
 //! ```text
 //! room     = Extract("tobari call/2", secret of the link)
 //! note_sid = Expand(room, "note"  ‖ place ‖ sid)                   what a session says to the members
-//! E_e      = Expand(room, "epoch" ‖ place ‖ e ‖ digest of the roster of e)
+//! offer_sid = Expand(room, "offer" ‖ place ‖ sid)                  its key package, where the members agree on keys
+//! room_e   = room, or Extract(room, secret of the group), where they do
+//! E_e      = Expand(room_e, "epoch" ‖ place ‖ e ‖ digest of the roster of e)
 //! k_u      = Expand(E_e, "mask"   ‖ place ‖ u ‖ sid_u)             masks of a session, 32 bytes
 //! b_u      = Expand(E_e, "tag"    ‖ place ‖ u ‖ sid_u)             what hides its tags
 //! α        = Expand(E_e, "sum"    ‖ place)                         coefficients of the tags, of all
-//! s        = Expand(E_e, "points" ‖ place)                         keys of places, in mode elgamal-shared
+//! s        = Expand(E_e, "points" ‖ place)                         the secret of mode elgamal-shared, of which keys of places are the expansion,
+//!                                                                  and of mode elgamal, whose key is the first of them: the mode is in place
 //! place    = settings of the link (19 bytes) ‖ length and name of the room
 //! ```
 //!
@@ -16,10 +19,11 @@
 //! number, with which session and from which tick on. So members who were told different rosters have different keys and hear nothing of one
 //! another; and as the sessions of all who listen are in it too, nothing that was recorded before a member came can be played to it.
 
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use hkdf::Hkdf;
 use sha2::Sha256;
 use tobari_core::{
-    elgamal::EpochSecret,
+    elgamal::{EpochSecret, SecretKey},
     mask::{EpochKey, SessionKey},
     params::Parameters,
 };
@@ -60,9 +64,22 @@ impl RoomKeys {
         expand(&self.room, &[b"note", &self.place, &session.0])
     }
 
-    /// The keys of an epoch.
-    pub(super) fn epoch(&self, epoch: u32, roster: &[u8; 32]) -> EpochKeys {
-        let secret = expand(&self.room, &[b"epoch", &self.place, &epoch.to_be_bytes(), roster]);
+    /// The key of what a session offers to be taken into a group with.
+    #[cfg(any(feature = "mls", test))]
+    pub(super) fn offer(&self, session: SessionId) -> Zeroizing<[u8; 32]> {
+        expand(&self.room, &[b"offer", &self.place, &session.0])
+    }
+
+    /// The keys of an epoch; where the members agree on keys, those of who has the secret of their group too.
+    pub(super) fn epoch(&self, epoch: u32, roster: &[u8; 32], group: Option<&[u8; 32]>) -> EpochKeys {
+        let room = match group {
+            None => self.room.clone(),
+            Some(secret) => {
+                let (extracted, _) = Hkdf::<Sha256>::extract(Some(&*self.room), secret);
+                Zeroizing::new(extracted.into())
+            }
+        };
+        let secret = expand(&room, &[b"epoch", &self.place, &epoch.to_be_bytes(), roster]);
         EpochKeys { secret, place: self.place.clone() }
     }
 }
@@ -84,7 +101,16 @@ impl EpochKeys {
     }
 
     pub(super) fn points(&self, parameters: Parameters) -> EpochSecret {
-        EpochSecret::from_seed(parameters, expand(&self.secret, &[b"points", &self.place]))
+        EpochSecret::from_seed(parameters, self.points_seed())
+    }
+
+    /// The key of mode `elgamal`.
+    pub(super) fn secret_key(&self, parameters: Parameters) -> SecretKey {
+        SecretKey::generate(parameters, &mut ChaCha20Rng::from_seed(*self.points_seed()))
+    }
+
+    fn points_seed(&self) -> Zeroizing<[u8; 32]> {
+        expand(&self.secret, &[b"points", &self.place])
     }
 }
 
@@ -100,7 +126,7 @@ fn expand(key: &[u8; 32], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::link::{LiveMode, Sending};
+    use super::super::link::{Keys, LiveMode, Sending};
     use super::*;
 
     fn secret(byte: u8) -> RoomSecret {
@@ -116,25 +142,32 @@ mod tests {
         let usual = Settings::default();
         let mut found = Vec::new();
         let mut add = |keys: &RoomKeys, epoch: u32, roster: u8, member: u16, session: u8| {
-            let (epoch, session) = (keys.epoch(epoch, &[roster; 32]), SessionId([session; 16]));
-            let parts = |name: &[u8]| *expand(&epoch.secret, &[name, &epoch.place, &member.to_be_bytes(), &session.0]);
-            found.extend([*keys.note(session), parts(b"mask"), parts(b"tag"), *epoch.secret]);
+            let session = SessionId([session; 16]);
+            for group in [None, Some([1; 32]), Some([2; 32])] {
+                let epoch = keys.epoch(epoch, &[roster; 32], group.as_ref());
+                let parts =
+                    |name: &[u8]| *expand(&epoch.secret, &[name, &epoch.place, &member.to_be_bytes(), &session.0]);
+                found.extend([parts(b"mask"), parts(b"tag"), *epoch.secret]);
+            }
+            found.extend([*keys.note(session), *keys.offer(session)]);
         };
         let base = keys(1, "a", usual);
         add(&base, 1, 1, 1, 1);
         add(&keys(2, "a", usual), 1, 1, 1, 2);
         add(&keys(1, "b", usual), 1, 1, 1, 3);
         add(&keys(1, "a", Settings { mode: LiveMode::ElgamalShared, ..usual }), 1, 1, 1, 4);
+        add(&keys(1, "a", Settings { mode: LiveMode::Elgamal, ..usual }), 1, 1, 1, 11);
         add(&keys(1, "a", Settings { sending: Sending::Spurts, ..usual }), 1, 1, 1, 5);
         add(&keys(1, "a", Settings { speakers: 7, ..usual }), 1, 1, 1, 6);
         add(&keys(1, "a", Settings { host: Some([1; 16]), ..usual }), 1, 1, 1, 7);
+        add(&keys(1, "a", Settings { keys: Keys::Group, ..usual }), 1, 1, 1, 12);
         add(&base, 2, 1, 1, 8);
         add(&base, 1, 2, 1, 9);
         add(&base, 1, 3, 2, 10);
         let distinct: std::collections::HashSet<_> = found.iter().collect();
         assert_eq!(distinct.len(), found.len());
         // the number and the session alone
-        let epoch = base.epoch(1, &[1; 32]);
+        let epoch = base.epoch(1, &[1; 32], None);
         let mask = |member: u16, session: u8| {
             *expand(&epoch.secret, &[b"mask", &epoch.place, &member.to_be_bytes(), &[session; 16]])
         };
@@ -147,11 +180,15 @@ mod tests {
         let keys = keys(7, "monday", Settings::default());
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         assert_eq!(hex(&*keys.note(SessionId([9; 16]))), NOTE);
-        let epoch = keys.epoch(3, &[5; 32]);
+        let epoch = keys.epoch(3, &[5; 32], None);
         let mask = expand(&epoch.secret, &[b"mask", &epoch.place, &300u16.to_be_bytes(), &[9; 16]]);
         assert_eq!(hex(&*mask), MASK);
+        assert_eq!(hex(&*keys.offer(SessionId([9; 16]))), OFFER);
+        assert_eq!(hex(&*keys.epoch(3, &[5; 32], Some(&[6; 32])).secret), OF_A_GROUP);
     }
 
     const NOTE: &str = "07eef3720eb4681d9d73c19c3905b8ef1eb9f47ec2a851df7c62c36bec77e414";
+    const OFFER: &str = "1879563a7d3a3eadd4d95448f69c0f2d60a3d57d5b0f9794f90a9713658d15a9";
+    const OF_A_GROUP: &str = "d88963e2afe8ff82e483d65322169f130083a79be0f83959d228ef2cfc8bfed9";
     const MASK: &str = "5f0c04751944fe8116fa5efa1d08be87ff78f430b517b07c6aeac806229da120";
 }

@@ -3,12 +3,12 @@
 //! ```text
 //! https://host[:port][/prefix]/call/ROOM#FRAGMENT
 //! FRAGMENT  base64url without padding of: version 1, flags, speakers 2, secret 32 [, mark of the host 16 [, token of the host 16]]
-//! flags     1 mode elgamal-shared, 2 talk spurts, 4 lobby, 8 a host, 16 this is the host's own link
+//! flags     1 mode elgamal-shared, 2 talk spurts, 4 lobby, 8 a host, 16 this is the host's own link, 32 mode elgamal, 64 keys of a group
 //! ```
 //!
 //! **The settings are in the link, not at the server**: members hold them from whom they have the link, every key is derived from them too,
 //! and a server that lets a member in under others is found at the first sum. The *mark* is a hash of the host's token; the server learns the
-//! mark when the room is opened and so knows the host by its token, which is no key of anything.
+//! mark when the room is opened and so knows the host by its token, which is no key of anything. The curve of both modes of ElGamal is secp256k1.
 
 use std::{fmt, str::FromStr};
 
@@ -28,6 +28,9 @@ const SPURTS: u8 = 2;
 const LOBBY: u8 = 4;
 const HOSTED: u8 = 8;
 const HOSTS_OWN: u8 = 16;
+const ELGAMAL: u8 = 32;
+const GROUP: u8 = 64;
+const FLAGS: u8 = SHARED | SPURTS | LOBBY | HOSTED | HOSTS_OWN | ELGAMAL | GROUP;
 
 /// How samples are encrypted in a live room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,6 +40,35 @@ pub enum LiveMode {
     Mask,
     /// Lifted ElGamal with shared randomness on secp256k1: [`tobari_core::elgamal`]. Ten times the bytes.
     ElgamalShared,
+    /// Lifted ElGamal on secp256k1, one ciphertext a sample, as in the paper. Twice the bytes of that again.
+    Elgamal,
+}
+
+impl LiveMode {
+    /// Every mode.
+    pub const ALL: [Self; 3] = [Self::Mask, Self::ElgamalShared, Self::Elgamal];
+
+    /// The name, in links' words and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mask => "mask",
+            Self::ElgamalShared => "elgamal-shared",
+            Self::Elgamal => "elgamal",
+        }
+    }
+
+    /// The mode of that name; none if there is no such.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    fn flag(self) -> u8 {
+        match self {
+            Self::Mask => 0,
+            Self::ElgamalShared => SHARED,
+            Self::Elgamal => ELGAMAL,
+        }
+    }
 }
 
 /// When speakers send.
@@ -49,6 +81,16 @@ pub enum Sending {
     Spurts,
 }
 
+/// What keys come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keys {
+    /// The link's secret alone. Whoever has the link has the keys, of every epoch.
+    #[default]
+    Link,
+    /// The link's secret, and what the members agree on (MLS, `super::group`): each epoch's keys are its members' only.
+    Group,
+}
+
 /// How a room is set, for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -56,6 +98,8 @@ pub struct Settings {
     pub mode: LiveMode,
     /// When speakers send.
     pub sending: Sending,
+    /// What keys come from.
+    pub keys: Keys,
     /// Whoever comes waits until the host lets it in; there must be a host then.
     pub lobby: bool,
     /// How many may speak at once, from 1 to [`MAX_MEMBERS`]: the width of masks follows from it.
@@ -66,7 +110,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { mode: LiveMode::Mask, sending: Sending::Constant, lobby: false, speakers: 1024, host: None }
+        Self {
+            mode: LiveMode::Mask,
+            sending: Sending::Constant,
+            keys: Keys::Link,
+            lobby: false,
+            speakers: 1024,
+            host: None,
+        }
     }
 }
 
@@ -83,8 +134,9 @@ impl Settings {
 
     fn flags(&self) -> u8 {
         let flag = |is: bool, flag: u8| if is { flag } else { 0 };
-        flag(self.mode == LiveMode::ElgamalShared, SHARED)
+        self.mode.flag()
             | flag(self.sending == Sending::Spurts, SPURTS)
+            | flag(self.keys == Keys::Group, GROUP)
             | flag(self.lobby, LOBBY)
             | flag(self.host.is_some(), HOSTED)
     }
@@ -244,9 +296,11 @@ fn read(bytes: &[u8]) -> Result<(Settings, RoomSecret, Option<HostToken>), LinkE
         return Err(LinkError::Version(version));
     }
     let has = |flag: u8| flags & flag != 0;
-    if flags >= 2 * HOSTS_OWN || has(HOSTS_OWN) && !has(HOSTED) {
+    if flags & !FLAGS != 0 || has(HOSTS_OWN) && !has(HOSTED) {
         return Err(LinkError::Fragment);
     }
+    let modes = flags & (SHARED | ELGAMAL);
+    let mode = LiveMode::ALL.into_iter().find(|mode| mode.flag() == modes).ok_or(LinkError::Fragment)?;
     let (secret, mut rest) = rest.split_first_chunk::<32>().ok_or(LinkError::Fragment)?;
     let mut field = |is: bool| -> Result<Option<[u8; TOKEN_BYTES]>, LinkError> {
         if !is {
@@ -258,8 +312,9 @@ fn read(bytes: &[u8]) -> Result<(Settings, RoomSecret, Option<HostToken>), LinkE
     };
     let (mark, token) = (field(has(HOSTED))?, field(has(HOSTS_OWN))?.map(HostToken));
     let settings = Settings {
-        mode: if has(SHARED) { LiveMode::ElgamalShared } else { LiveMode::Mask },
+        mode,
         sending: if has(SPURTS) { Sending::Spurts } else { Sending::Constant },
+        keys: if has(GROUP) { Keys::Group } else { Keys::Link },
         lobby: has(LOBBY),
         speakers: u16::from_be_bytes([high, low]),
         host: mark,
@@ -308,10 +363,7 @@ fn decode(text: &str) -> Option<Zeroizing<Vec<u8>>> {
 
 impl fmt::Display for LiveMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Mask => "mask",
-            Self::ElgamalShared => "elgamal-shared",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -331,14 +383,15 @@ mod tests {
 
     fn all_settings() -> Vec<Settings> {
         let mut all = Vec::new();
-        for bits in 0..16u16 {
+        for (mode, bits) in LiveMode::ALL.into_iter().flat_map(|mode| (0..16u16).map(move |bits| (mode, bits))) {
             let is = |bit: u16| bits >> bit & 1 == 1;
             all.push(Settings {
-                mode: if is(0) { LiveMode::ElgamalShared } else { LiveMode::Mask },
-                sending: if is(1) { Sending::Spurts } else { Sending::Constant },
-                lobby: is(2),
+                mode,
+                sending: if is(0) { Sending::Spurts } else { Sending::Constant },
+                keys: if is(3) { Keys::Group } else { Keys::Link },
+                lobby: is(1),
                 speakers: [1, 2, 1024, 4096][usize::from(bits % 4)],
-                host: (is(3) || is(2)).then_some([0; 16]),
+                host: (is(2) || is(1)).then_some([0; 16]),
             });
         }
         all
@@ -389,7 +442,7 @@ mod tests {
             bytes
         };
         assert!(read(&bytes(0, 1024)).is_ok());
-        for (flags, speakers) in [(0, 0), (0, 4097), (LOBBY, 4), (32, 4), (HOSTS_OWN, 4)] {
+        for (flags, speakers) in [(0, 0), (0, 4097), (LOBBY, 4), (128, 4), (HOSTS_OWN, 4), (SHARED | ELGAMAL, 4)] {
             assert!(read(&bytes(flags, speakers)).is_err(), "{flags} {speakers}");
         }
     }

@@ -18,10 +18,14 @@ use super::{
     cadence::Cadence,
     epoch::SumError,
     flagged,
+    group::{
+        self, Agreement,
+        messages::{STEP, Step, TASK, Task},
+    },
     hearing::{Hearing, Opened},
     history::History,
     keys::SessionId,
-    link::RoomLink,
+    link::{Keys, RoomLink},
     messages::{ClientMessage, Join, ServerMessage, Token, VERSION, Welcome},
     notes::{self, Hello, NoteWriter, Say},
     roster::{self, Roster, RosterError},
@@ -37,7 +41,7 @@ const OMITTED_TICKS: u32 = 100;
 pub enum Outgoing {
     /// A control message.
     Text(String),
-    /// A note.
+    /// A note, or something for the group.
     Binary(Vec<u8>),
 }
 
@@ -120,27 +124,48 @@ pub enum News {
 }
 
 /// What a server, or somebody with it, has done wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Alarm {
     /// A sum that was not taken.
+    #[error("a sum was refused: {0}")]
     Sum(SumError),
     /// A roster that was not taken.
+    #[error("a list of members was refused: {0}")]
     Roster(RosterError),
     /// This member has sent a packet, and the server says that it is not in the sum, without having been late.
+    #[error("the server left your packet of tick {tick} out")]
     Omitted {
         /// The tick.
         tick: u32,
     },
     /// A member was told other lists than this one.
+    #[error("member {member} was told another list of speakers than you, in the five seconds number {window}")]
     Histories {
         /// Who.
         member: u16,
         /// In which five seconds, counted from the beginning of the room.
         window: u32,
     },
+    /// What these members heard could not be compared with what this one heard for some time: sums are lost on the way, or the server keeps
+    /// words back so that nobody finds out what others were told.
+    #[error("nothing that {} heard could be compared with what you heard for some time", some(members))]
+    Unconfirmed {
+        /// Who.
+        members: Vec<u16>,
+    },
     /// Something that is not of this protocol, or not at this point.
+    #[error("the server sent something that is not of this protocol")]
     Unexpected,
+}
+
+/// Some numbers, for people.
+fn some(members: &[u16]) -> String {
+    const NAMED: usize = 5;
+    let named: Vec<String> = members.iter().take(NAMED).map(u16::to_string).collect();
+    let more = members.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("member {}{more}", named.join(", "))
 }
 
 /// A packet that was sent.
@@ -160,6 +185,8 @@ pub struct LiveMember {
     /// All that there were.
     sessions: BTreeSet<SessionId>,
     notes: NoteWriter,
+    /// Where the members agree on keys.
+    group: Option<Box<dyn Agreement>>,
     /// Does it send, as far as the server allows?
     speaks: bool,
     muted_by_host: bool,
@@ -185,7 +212,8 @@ impl LiveMember {
 
     /// A member that got `welcome`, and is called `name` by the others, of which the first 64 bytes count.
     ///
-    /// None if the settings of the link are impossible, which those of a link that was read are not.
+    /// None if the settings of the link are impossible, which those of a link that was read are not, or if it asks for keys of a group and this build
+    /// has none ([`group::HAS_GROUPS`]).
     pub fn new(
         link: &RoomLink,
         name: &str,
@@ -196,6 +224,10 @@ impl LiveMember {
         let hearing = Hearing::new(link, welcome.room)?;
         let session = draw(rng);
         let notes = NoteWriter::new(&hearing.keys, session, welcome.room);
+        let group = match link.settings.keys {
+            Keys::Link => None,
+            Keys::Group => Some(group::agreement(welcome.room)?),
+        };
         let mut member = Self {
             hearing,
             name: short(name),
@@ -203,6 +235,7 @@ impl LiveMember {
             session,
             sessions: BTreeSet::from([session]),
             notes,
+            group,
             speaks: speak,
             muted_by_host: false,
             cadence: Cadence::new(welcome.tick, welcome.window),
@@ -215,14 +248,20 @@ impl LiveMember {
             outgoing: VecDeque::new(),
             news: VecDeque::new(),
         };
-        member.present();
+        member.present(rng);
         Some(member)
     }
 
-    /// Says hello under the session that there is.
-    fn present(&mut self) {
+    /// Says hello under the session that there is, and offers it to the group.
+    fn present(&mut self, mut rng: &mut (impl CryptoRng + ?Sized)) {
         let hello = Hello { member: self.number, speaks: self.speaks, name: self.name.clone() };
         self.send_note(&Say::Hello(hello));
+        if let Some(group) = &mut self.group {
+            match group.begin(&self.hearing.keys, self.session, &self.name, &mut rng) {
+                Some(offer) => self.outgoing.push_back(Outgoing::Binary(offer)),
+                None => self.alarm(Alarm::Unexpected),
+            }
+        }
     }
 
     fn send_note(&mut self, say: &Say) {
@@ -244,6 +283,18 @@ impl LiveMember {
     /// The last roster: who is there, by number.
     pub fn roster(&self) -> Option<&BTreeMap<u16, roster::Listed>> {
         self.hearing.roster().map(|roster| &roster.members)
+    }
+
+    /// Words to compare with those of the others, by voice for instance, where the members agree on keys: they are equal for all members of one state of
+    /// their group, and for nobody who was led into another. They change with every roster.
+    pub fn words(&self) -> Option<String> {
+        self.group.as_ref()?.words()
+    }
+
+    /// Words that stand for the key of a member in this call, where the members agree on keys.
+    pub fn words_of(&self, member: u16) -> Option<String> {
+        let session = self.roster()?.get(&member)?.session;
+        self.group.as_ref()?.words_of(session)
     }
 
     /// What is to be sent next, besides packets.
@@ -348,7 +399,7 @@ impl LiveMember {
             self.session = draw(rng);
             self.sessions.insert(self.session);
             self.notes = NoteWriter::new(&self.hearing.keys, self.session, self.hearing.room);
-            self.present();
+            self.present(rng);
         }
     }
 
@@ -365,10 +416,12 @@ impl LiveMember {
         self.news.push_back(News::Alarm(alarm));
     }
 
-    /// Takes a binary message: a sum, a roster or a note. A sum that was heard is answered.
+    /// Takes a binary message: a sum, a roster, a note, or what is for the group. A sum that was heard is answered.
     pub fn binary(&mut self, bytes: &[u8]) -> Option<Heard> {
         match bytes.get(1).copied() {
-            Some(roster::KIND) => self.roster_said(bytes),
+            Some(roster::KIND) => self.roster_said(None, bytes),
+            Some(STEP) => self.step(bytes),
+            Some(TASK) => self.task(bytes),
             Some(notes::KIND) => self.noted(bytes),
             _ => match self.sum(bytes) {
                 Ok(heard) => return heard,
@@ -380,12 +433,18 @@ impl LiveMember {
 
     /// A roster counts only with this member on it, under a session of its own: before the server has the hello of a new one, the one
     /// before. So what was recorded before it came does not open.
-    fn roster_said(&mut self, bytes: &[u8]) {
-        let (number, sessions) = (self.number, &self.sessions);
+    ///
+    /// Where the members agree on keys it comes with the words that lead the group there, and nowhere else.
+    fn roster_said(&mut self, words: Option<&[u8]>, bytes: &[u8]) {
+        let (number, sessions, group) = (self.number, &self.sessions, &mut self.group);
         let accept = |roster: &Roster| match roster.members.get(&number) {
             None => Err(RosterError::NotListed),
             Some(own) if !sessions.contains(&own.session) => Err(RosterError::NumberTaken(number)),
-            Some(_) => Ok(()),
+            Some(_) => match (group, words) {
+                (None, None) => Ok(None),
+                (Some(group), Some(words)) => group.follow(words, roster, number).map(Some),
+                _ => Err(RosterError::Keys),
+            },
         };
         match self.hearing.take_roster(bytes, (number, self.session), accept) {
             Ok(roster) => {
@@ -396,6 +455,26 @@ impl LiveMember {
             }
             Err(error) => self.alarm(Alarm::Roster(error)),
         }
+    }
+
+    fn step(&mut self, bytes: &[u8]) {
+        match Step::decode(bytes).filter(|step| step.room == self.hearing.room) {
+            Some(step) => self.roster_said(Some(step.words), step.roster),
+            None => self.alarm(Alarm::Roster(RosterError::Malformed)),
+        }
+    }
+
+    /// The server asks this member for a commit. It is made from what this member knows of the group and of who is new, not from what the server says.
+    fn task(&mut self, bytes: &[u8]) {
+        let task = Task::decode(bytes);
+        let (hearing, number) = (&self.hearing, self.number);
+        let answer = match (&mut self.group, &task, hearing.roster()) {
+            (Some(group), Some(task), Some(roster)) => group.commit(&hearing.keys, roster, number, task),
+            _ => None,
+        };
+        let (Some(answer), Some(task)) = (answer, task) else { return self.alarm(Alarm::Unexpected) };
+        let pieces = answer.pieces(self.hearing.room, task.change.epoch);
+        self.outgoing.extend(pieces.into_iter().map(Outgoing::Binary));
     }
 
     fn noted(&mut self, bytes: &[u8]) {
@@ -458,6 +537,13 @@ impl LiveMember {
         if let Some((window, digest)) = epoch.and_then(|epoch| self.history.heard(tick, epoch, speakers)) {
             self.compare(window, digest);
         }
+        let (own, roster) = (self.number, self.hearing.roster());
+        let others =
+            || roster.into_iter().flat_map(|roster| roster.members.keys().copied()).filter(|it| *it != own).collect();
+        let members = self.history.passed(tick, others);
+        if !members.is_empty() {
+            self.alarm(Alarm::Unconfirmed { members });
+        }
     }
 
     /// What became of our packets: in their sum, late, or left out.
@@ -483,7 +569,8 @@ impl LiveMember {
         for member in self.history.differing(window) {
             self.alarm(Alarm::Histories { member, window });
         }
-        let members = self.roster().map_or(0, |members| members.values().filter(|listed| listed.speaks).count());
+        // all of them, listeners too: so many notes go to everybody
+        let members = self.roster().map_or(0, BTreeMap::len);
         if History::tells(self.number, window, members) {
             self.send_note(&Say::History { window, digest });
         }

@@ -10,13 +10,18 @@
 //! 5. A listener who wants to speak says `hand`; without a host it is `granted` at once, with one when the host says `grant`. It then sends a
 //!    hello of a new session, and speaks from the roster on which that stands.
 //! 6. Hosts get `hand` and `left`, and the hellos of who waits; they say `admit`, `mute`, `grant` and `eject`.
-//! 7. `closing` says that the server will end the room soon; `ended` and `removed` are the last word.
+//! 7. In a room whose members agree on keys (`"keys":"group"`) a session also sends an offer after its hello, and rosters come inside steps
+//!    (`super::group`).
+//! 8. `closing` says that the server will end the room soon; `ended` and `removed` are the last word.
 
 use serde::{Deserialize, Serialize};
 use tobari_core::wire::RoomId;
 
-use super::link::{LiveMode, Sending, Settings, TOKEN_BYTES};
-use crate::call::messages::{Code, MessageError, parse_object, room_hex, to_text, version_of};
+use super::link::{Keys, LiveMode, Sending, Settings, TOKEN_BYTES};
+use crate::call::{
+    control::{client_messages, server_messages},
+    messages::{Code, MessageError, room_hex},
+};
 
 /// The version of the protocol, in every [`Join`].
 pub const VERSION: u32 = 2;
@@ -165,38 +170,8 @@ pub enum ServerMessage {
     },
 }
 
-impl ClientMessage {
-    /// Reads a member's message.
-    ///
-    /// # Errors
-    /// [`MessageError`] if `text` is too long, is not exactly one of these messages, or joins in another version.
-    pub fn parse(text: &str) -> Result<Self, MessageError> {
-        match version_of(text) {
-            Some(version) if version != u64::from(VERSION) => Err(MessageError::Version { found: version }),
-            _ => parse_object(text),
-        }
-    }
-
-    /// The message as text.
-    pub fn to_text(&self) -> String {
-        to_text(self)
-    }
-}
-
-impl ServerMessage {
-    /// Reads a server's message.
-    ///
-    /// # Errors
-    /// [`MessageError`] if `text` is too long or is not exactly one of these messages.
-    pub fn parse(text: &str) -> Result<Self, MessageError> {
-        parse_object(text)
-    }
-
-    /// The message as text.
-    pub fn to_text(&self) -> String {
-        to_text(self)
-    }
-}
+client_messages!(ClientMessage, VERSION);
+server_messages!(ServerMessage);
 
 impl Serialize for Token {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -217,15 +192,8 @@ impl<'a> Deserialize<'a> for Token {
 
 /// Settings as an object.
 mod settings {
-    use super::{Deserialize, LiveMode, Sending, Serialize, Settings, Token};
+    use super::{Deserialize, Keys, LiveMode, Sending, Serialize, Settings, Token};
     use serde::{Deserializer, Serializer, de::Error};
-
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "kebab-case")]
-    enum ModeName {
-        Mask,
-        ElgamalShared,
-    }
 
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
@@ -234,11 +202,30 @@ mod settings {
         Spurts,
     }
 
+    /// Left out where keys come from the link: so it was before there were others.
+    #[derive(Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum KeysName {
+        #[default]
+        Link,
+        Group,
+    }
+
+    impl KeysName {
+        #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+        fn is_link(&self) -> bool {
+            *self == Self::Link
+        }
+    }
+
     #[derive(Serialize, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Object {
-        mode: ModeName,
+        #[serde(with = "mode_name")]
+        mode: LiveMode,
         sending: SendingName,
+        #[serde(default, skip_serializing_if = "KeysName::is_link")]
+        keys: KeysName,
         lobby: bool,
         speakers: u16,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -247,13 +234,14 @@ mod settings {
 
     pub(super) fn serialize<S: Serializer>(settings: &Settings, serializer: S) -> Result<S::Ok, S::Error> {
         let object = Object {
-            mode: match settings.mode {
-                LiveMode::Mask => ModeName::Mask,
-                LiveMode::ElgamalShared => ModeName::ElgamalShared,
-            },
+            mode: settings.mode,
             sending: match settings.sending {
                 Sending::Constant => SendingName::Constant,
                 Sending::Spurts => SendingName::Spurts,
+            },
+            keys: match settings.keys {
+                Keys::Link => KeysName::Link,
+                Keys::Group => KeysName::Group,
             },
             lobby: settings.lobby,
             speakers: settings.speakers,
@@ -265,19 +253,35 @@ mod settings {
     pub(super) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Settings, D::Error> {
         let object = Object::deserialize(deserializer)?;
         let settings = Settings {
-            mode: match object.mode {
-                ModeName::Mask => LiveMode::Mask,
-                ModeName::ElgamalShared => LiveMode::ElgamalShared,
-            },
+            mode: object.mode,
             sending: match object.sending {
                 SendingName::Constant => Sending::Constant,
                 SendingName::Spurts => Sending::Spurts,
+            },
+            keys: match object.keys {
+                KeysName::Link => Keys::Link,
+                KeysName::Group => Keys::Group,
             },
             lobby: object.lobby,
             speakers: object.speakers,
             host: object.host.map(|token| token.0),
         };
         if settings.is_valid() { Ok(settings) } else { Err(D::Error::custom("settings that no link has")) }
+    }
+
+    /// A mode by its name.
+    mod mode_name {
+        use super::{Deserialize, Deserializer, Error, LiveMode, Serializer};
+
+        #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+        pub(super) fn serialize<S: Serializer>(mode: &LiveMode, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.serialize_str(mode.name())
+        }
+
+        pub(super) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<LiveMode, D::Error> {
+            LiveMode::from_name(&String::deserialize(deserializer)?)
+                .ok_or_else(|| D::Error::custom("expected a mode of live rooms"))
+        }
     }
 }
 
@@ -314,12 +318,29 @@ mod tests {
     }
 
     #[test]
+    fn every_mode_is_named_as_on_the_command_line() {
+        for mode in LiveMode::ALL {
+            let text = JOIN.replace("mask", mode.name());
+            let Ok(ClientMessage::Join(join)) = ClientMessage::parse(&text) else { panic!("{mode}") };
+            assert_eq!((join.settings.mode, ClientMessage::Join(join).to_text()), (mode, text));
+        }
+    }
+
+    #[test]
+    fn where_keys_come_from_is_said_if_it_is_not_the_link() {
+        let text = JOIN.replace("\"constant\"", "\"constant\",\"keys\":\"group\"");
+        let Ok(ClientMessage::Join(read)) = ClientMessage::parse(&text) else { panic!("{text}") };
+        assert_eq!((read.settings.keys, ClientMessage::Join(read).to_text()), (Keys::Group, text.clone()));
+        assert!(ClientMessage::parse(&text.replace("group", "gruppe")).is_err());
+    }
+
+    #[test]
     fn settings_that_no_link_has_and_other_words_are_refused() {
         for (from, to) in [
             (":1024", ":0"),
             (":1024", ":4097"),
             (",\"host\":\"000102030405060708090a0b0c0d0e0f\"", ""),
-            ("mask", "elgamal"),
+            ("mask", "elgamal-mask"),
             ("constant", "sometimes"),
             ("ffffffffffffffffffffffffffffffff", "fff"),
             ("ffffffffffffffffffffffffffffffff", "FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF"),
@@ -331,7 +352,7 @@ mod tests {
         }
         assert_eq!(
             ClientMessage::parse(&JOIN.replace("\"version\":2", "\"version\":1")),
-            Err(MessageError::Version { found: 1 })
+            Err(MessageError::Version { found: 1, expected: VERSION })
         );
     }
 

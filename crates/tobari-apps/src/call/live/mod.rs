@@ -4,9 +4,9 @@
 //! one identical sum to all. A packet has [`PACKET_WORDS`] words: 320 samples, and one in which each speaker has a bit of its own for *I am
 //! talking*, so that members see who speaks and the server does not.
 //!
-//! **Modes.** `mask` ([`tobari_core::mask`]), 1,084 bytes a packet in a room for 1,024 speakers, and `elgamal-shared`
-//! ([`tobari_core::elgamal`]), 10,394. In both a one-time authenticator binds the sum to list, room, epoch, sessions and tick: what a server
-//! alters, adds, drops, doubles, replays or moves without saying so is refused by every member.
+//! **Modes.** `mask` ([`tobari_core::mask`]), 1,084 bytes a packet in a room for 1,024 speakers, `elgamal-shared`
+//! ([`tobari_core::elgamal`]), 10,394, and `elgamal`, 20,665. In all a one-time authenticator binds the sum to list, room, epoch, sessions and
+//! tick: what a server alters, adds, drops, doubles, replays or moves without saying so is refused by every member.
 //!
 //! **Who sees what.** Members: the sum, its list, who talks, names. The server: room names, addresses, numbers, when who sends and how much
 //! (which says nothing about speech unless the link asks for talk spurts), and the size of the room. Not: samples, the sum, names, who talks.
@@ -14,28 +14,34 @@
 //! **What stays possible.** The server can leave somebody out *and say so*: the member itself notices. It can show one member the packet of one
 //! speaker as a sum of one: it verifies, the list says so, and the histories that members tell one another ([`history`]) differ. A member who
 //! gets hold of another's packet opens it; a member and the server together forge in another's name. Whoever has the link is a member: lobby,
-//! mute and eject are rules of the server. `docs/threats.md` has all of it.
+//! mute and eject are rules of the server, unless the members agree on keys ([`group`]): then who is out cannot hear. `docs/threats.md` has all of it.
 //!
 //! | file | what is in it |
 //! |---|---|
 //! | [`link`] | the link: place, settings, secret |
 //! | `keys` | the tree of keys |
+//! | [`group`] | keys that the members agree on |
 //! | `notes`, `roster`, [`messages`] | what is said, sealed and in the open |
+//! | `modes` | what differs between the modes, behind one interface |
 //! | `epoch`, `hearing`, `member`, `cadence`, `history` | a member: the half with keys |
 //! | [`server`] | the room: the half without |
 //! | [`audio`] | microphone and ear: gain, gate, jitter, loss, limit |
 //! | [`recording`] | sums, kept for later |
+//! | [`attack`] | what can be tried against all of it, and what comes of it |
 
+pub mod attack;
 pub mod audio;
 mod cadence;
 mod epoch;
 mod fuzz;
+pub mod group;
 mod hearing;
 pub mod history;
 mod keys;
 pub mod link;
 mod member;
 pub mod messages;
+mod modes;
 mod notes;
 pub mod recording;
 mod roster;
@@ -45,13 +51,13 @@ pub use epoch::SumError;
 #[doc(hidden)]
 pub use fuzz::fuzz_live_messages;
 pub use keys::SessionId;
-pub use link::{HostToken, LinkError, LiveMode, RoomLink, RoomSecret, Sending, Settings};
+pub use link::{HostToken, Keys, LinkError, LiveMode, RoomLink, RoomSecret, Sending, Settings};
 pub use member::{Alarm, Heard, LiveMember, News, Outgoing};
 pub use notes::{MAX_NAME, NOTE_BYTES, is_name};
 pub use roster::{Listed, MAX_ROSTER_BYTES, RosterError};
 #[doc(hidden)]
 pub use server::fuzz_live_room;
-pub use server::{LiveEvent, LiveLimits, LiveRoom, LiveUplink};
+pub use server::{LiveEvent, LiveLimits, LiveRoom, LiveUplink, Mixer, OneByOne};
 
 use crate::call::PACKET_SAMPLES;
 

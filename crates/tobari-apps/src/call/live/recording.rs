@@ -12,10 +12,10 @@
 use tobari_core::wire::{RoomId, VERSION};
 
 use super::{
-    Heard, MAX_ROSTER_BYTES, PACKET_WORDS, RosterError, SumError,
+    Heard, MAX_ROSTER_BYTES, PACKET_WORDS, RosterError, SumError, group,
     hearing::{Hearing, Opened},
     keys::SessionId,
-    link::RoomLink,
+    link::{Keys, RoomLink},
     notes, roster,
 };
 
@@ -49,7 +49,7 @@ pub fn begin(room: RoomId) -> Vec<u8> {
 pub fn record(bytes: &[u8]) -> Option<Vec<u8>> {
     let kind = match bytes.get(1).copied()? {
         roster::KIND => RecordKind::Roster,
-        notes::KIND => return None,
+        notes::KIND | group::messages::TASK | group::messages::STEP => return None,
         _ => RecordKind::Sum,
     };
     let length = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() <= MAX_CONTENT)?;
@@ -78,6 +78,9 @@ pub enum RecordingError {
     /// Settings that no link has.
     #[error("a link whose settings are impossible")]
     Settings,
+    /// A link to a room whose keys do not come from it.
+    #[error("the keys of this call were agreed by its members and are gone: expected a link whose secret is the key")]
+    Group,
 }
 
 /// The room of a recording that begins so.
@@ -120,8 +123,11 @@ impl Playback {
     /// Of this room, with the link that its members had.
     ///
     /// # Errors
-    /// [`RecordingError::Settings`] if no link has such settings.
+    /// [`RecordingError::Settings`] if no link has such settings, [`RecordingError::Group`] if the link is not the key.
     pub fn new(link: &RoomLink, room: RoomId) -> Result<Self, RecordingError> {
+        if link.settings.keys == Keys::Group {
+            return Err(RecordingError::Group);
+        }
         Ok(Self { hearing: Hearing::new(link, room).ok_or(RecordingError::Settings)? })
     }
 
@@ -131,7 +137,7 @@ impl Playback {
     /// [`RecordingError::Roster`] if it does not open.
     pub fn roster(&mut self, bytes: &[u8]) -> Result<(), RecordingError> {
         // nobody: the keys to send with are of no use
-        self.hearing.take_roster(bytes, (u16::MAX, SessionId([0; 16])), |_| Ok(()))?;
+        self.hearing.take_roster(bytes, (u16::MAX, SessionId([0; 16])), |_| Ok(None))?;
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use tobari_core::wire::{MAX_MEMBERS, MemberSet, RoomId, VERSION};
 
 use super::{
     keys::{RoomKeys, SessionId},
-    notes::{self, NOTE_BYTES, Say},
+    notes::{self, Hello, NOTE_BYTES, Say},
 };
 
 /// The kind of a roster on the wire.
@@ -154,6 +154,12 @@ pub enum RosterError {
     /// This member is not on it: it is of another time, or for others.
     #[error("a roster without this member")]
     NotListed,
+    /// A step without the commit or welcome that this member needs to follow it, or a roster without a step where there must be one.
+    #[error("a roster whose keys the group does not have: its commit is not for this member at this epoch")]
+    Keys,
+    /// The group has other members than the roster.
+    #[error("the group has other members than the server lists")]
+    Members,
     /// Somebody else stands on it under this member's number.
     #[error("the server lists somebody else under this member's number {0}")]
     NumberTaken(u16),
@@ -213,11 +219,15 @@ impl Roster {
 }
 
 fn introduced(member: u16, hello: &[u8], keys: &RoomKeys, room: RoomId) -> Result<Listed, RosterError> {
-    match notes::open(keys, room, hello) {
-        Some((head, Say::Hello(hello))) if hello.member == member => {
-            Ok(Listed { session: head.session, speaks: hello.speaks, name: hello.name })
-        }
-        _ => Err(RosterError::Stranger(member)),
+    let (session, hello) = hello_of(member, hello, keys, room).ok_or(RosterError::Stranger(member))?;
+    Ok(Listed { session, speaks: hello.speaks, name: hello.name })
+}
+
+/// What somebody with the link says of itself under this number.
+pub(super) fn hello_of(member: u16, hello: &[u8], keys: &RoomKeys, room: RoomId) -> Option<(SessionId, Hello)> {
+    match notes::open(keys, room, hello)? {
+        (head, Say::Hello(hello)) if hello.member == member => Some((head.session, hello)),
+        _ => None,
     }
 }
 
@@ -232,7 +242,7 @@ pub(super) fn fuzz(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::super::link::{RoomLink, Settings};
-    use super::super::notes::{Hello, NoteWriter};
+    use super::super::notes::NoteWriter;
     use super::*;
     use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 

@@ -184,6 +184,12 @@ pub enum Fault {
         /// The open tick.
         open: u32,
     },
+    /// An offer to a group that is none, or a second one of a session, or one that a member found to be false.
+    #[error("what was offered to the members' group is no key package of this session")]
+    Offer,
+    /// Part of a commit that this member was not asked for, or not in this order.
+    #[error("part of a commit that was not asked for, or not at this point")]
+    NotAsked,
     /// The room waited for this member too long.
     #[error("nothing came within {waited:?} that the room waits for")]
     Idle {
@@ -251,7 +257,7 @@ impl Fault {
             Self::Idle { .. } | Self::Gather { .. } | Self::Silent { .. } => Code::Timeout,
             Self::Slow => Code::Slow,
             Self::NotTheHost => Code::Host,
-            Self::Note | Self::Chatter { .. } => Code::Note,
+            Self::Note | Self::Offer | Self::NotAsked | Self::Chatter { .. } => Code::Note,
             Self::Ejected => Code::Ejected,
             Self::Shutdown => Code::Shutdown,
             Self::Internal => Code::Internal,

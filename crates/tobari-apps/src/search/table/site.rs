@@ -59,6 +59,12 @@ pub enum SiteError {
         /// Bytes, or the character.
         found: String,
     },
+    /// Text that names no site.
+    #[error("expected a site as chr20:1000000 or chr20:1000000:A:G, found {found:?}")]
+    Name {
+        /// It.
+        found: String,
+    },
     /// A position that no site has.
     #[error("expected a position from 1 to {MAX_POSITION}, found {found}")]
     Position {
@@ -239,6 +245,25 @@ impl Sites {
                 place.map(|place| first + place).ok_or_else(|| SiteError::Alleles { choices: choices(), found })
             }
         }
+    }
+
+    /// The site of this name: `chr20:1000000`, or `chr20:1000000:A:G` where several variants are.
+    ///
+    /// # Errors
+    /// [`SiteError`] if there is none, or not one.
+    pub fn named(&self, text: &str) -> Result<usize, SiteError> {
+        let wrong = || SiteError::Name { found: text.to_owned() };
+        let place = |text: &str| {
+            let (chromosome, position) = text.rsplit_once(':')?;
+            Some((chromosome.to_owned(), position.parse::<u64>().ok()?))
+        };
+        let parts: Vec<&str> = text.rsplitn(3, ':').collect();
+        let (at, alleles) = match (place(text), &parts[..]) {
+            (Some(at), _) => (at, None),
+            (None, [alternate, reference, rest]) => (place(rest).ok_or_else(wrong)?, Some((*reference, *alternate))),
+            _ => return Err(wrong()),
+        };
+        self.site_at(&at.0, at.1, alleles)
     }
 
     /// Whether so many sites from one on are of one chromosome.

@@ -25,6 +25,9 @@
 //! # Cost
 //! About 630 switches of keys and ninety-six forms, over 56 primes to five. At the top a ciphertext takes 117 MB, and a key 470 MB. Every round has keys that are cut to its level; a plan keeps in memory what is needed next.
 //!
+//! # Sums
+//! Sums of bytes over blocks and devices ([`sums`]) are exact below `t`, 3,084 bytes of full scale; a larger one is refused when it is planned.
+//!
 //! # Who sees what
 //! The server: counters, device numbers, encrypted bytes, as any receiver of such frames. The key holder, who could decrypt anything: results. Tags are under the same root as the keys, so that **the server cannot tell a forged frame**; whoever needs that has the other profiles.
 //! A test may ask for what every round begins with ([`Circuit::with_probes`](program::Circuit::with_probes)), and needs the secret key to read it.
@@ -35,8 +38,10 @@ mod characters;
 pub mod cipher;
 pub mod layout;
 pub mod program;
+pub mod sums;
 
 pub use batch::{Batch, Block, KeyTable};
 pub use chain::{Chain, Characters};
 pub use layout::Layout;
 pub use program::{Circuit, Input};
+pub use sums::SumPlan;

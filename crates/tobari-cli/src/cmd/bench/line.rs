@@ -4,32 +4,32 @@ use serde::{Deserialize, Serialize};
 
 /// One figure; `P` says what it is of.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Line<P> {
-    pub(super) job: String,
-    pub(super) what: String,
-    pub(super) engine: String,
-    pub(super) params: P,
-    pub(super) backend: String,
-    pub(super) threads: u32,
-    pub(super) unit: String,
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
-    pub(super) runs: usize,
-    pub(super) labels: Vec<String>,
+pub(crate) struct Line<P> {
+    pub(crate) job: String,
+    pub(crate) what: String,
+    pub(crate) engine: String,
+    pub(crate) params: P,
+    pub(crate) backend: String,
+    pub(crate) threads: u32,
+    pub(crate) unit: String,
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    pub(crate) runs: usize,
+    pub(crate) labels: Vec<String>,
 }
 
 /// The label of figures from a machine that was not quiet.
-pub(super) const DISTURBED: &str = "disturbed";
+pub(crate) const DISTURBED: &str = "disturbed";
 
 impl<P> Line<P> {
-    pub(super) fn is_disturbed(&self) -> bool {
+    pub(crate) fn is_disturbed(&self) -> bool {
         self.labels.iter().any(|label| label == DISTURBED)
     }
 }
 
 /// Median, minimum and maximum of at least one value.
-pub(super) fn summary(mut values: Vec<f64>) -> (f64, f64, f64) {
+pub(crate) fn summary(mut values: Vec<f64>) -> (f64, f64, f64) {
     values.sort_by(f64::total_cmp);
     (values[values.len() / 2], values[0], values[values.len() - 1])
 }

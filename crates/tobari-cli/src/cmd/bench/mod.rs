@@ -5,7 +5,7 @@ mod call;
 mod infer;
 mod lattice;
 mod limited;
-mod line;
+pub(crate) mod line;
 mod memory;
 mod peer;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
@@ -17,7 +17,7 @@ mod rounds;
 mod seal;
 mod search;
 mod sense;
-mod table;
+pub(crate) mod table;
 
 use crate::args::BenchJob;
 use crate::output::{self, Failure};

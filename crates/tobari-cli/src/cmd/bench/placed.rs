@@ -30,54 +30,100 @@ pub(crate) struct Costs {
 
 /// Layers of the built-in network and moves of a process enclave, measured now.
 pub(crate) fn costs() -> Result<Costs, Failure> {
-    let model = Model::digits().map_err(failed)?;
-    let fixed = model.fixed().map_err(failed)?;
-    let (ring, masked_ring) = (parameters(SET)?, parameters(MASKED_SET)?);
-    let (mut seconds, mut compiled, mut mask) = (plain(&model, &fixed)?, Vec::new(), f64::INFINITY);
-    let (mut input, mut result) = (f64::INFINITY, f64::INFINITY);
-    for (combination, parameters) in [
-        (Combination::ProcessUserData, &ring),
-        (Combination::ProcessBoth, &ring),
-        (Combination::MixedPlainReset, &ring),
-        (Combination::MixedMaskedReset, &masked_ring),
-    ] {
-        output::say(format!("measuring {}", combination.name()));
-        let route = Route::new(combination, parameters);
-        let setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
-        let measured = session(&setup, &fixed, RUNS)?;
-        for (stage, of) in seconds.iter_mut().zip(model.stages()) {
-            let least = measured.least(&of.name).unwrap_or(f64::INFINITY) / 1e3;
-            match combination {
-                Combination::ProcessUserData => stage.user_data = least,
-                Combination::ProcessBoth => stage.both = least,
-                Combination::MixedPlainReset => stage.reset = least,
-                _ => stage.masked = least,
+    Measured::now()?.costs()
+}
+
+/// A measurement, or the fastest of several.
+pub(super) struct Measured {
+    seconds: Vec<StageSeconds>,
+    /// But for a sealed message, which is told by the images in the clear.
+    moves: MeasuredMoves,
+    /// Seconds of an image that the enclave classifies in the clear.
+    clear: f64,
+    /// Weights in the clear, encrypted, with resets, with resets under masks.
+    compiled: [Compiled; 4],
+}
+
+impl Measured {
+    pub(super) fn now() -> Result<Self, Failure> {
+        let model = Model::digits().map_err(failed)?;
+        let fixed = model.fixed().map_err(failed)?;
+        let (ring, masked_ring) = (parameters(SET)?, parameters(MASKED_SET)?);
+        let (mut seconds, mut compiled, mut mask) = (plain(&model, &fixed)?, Vec::new(), f64::INFINITY);
+        let (mut input, mut result) = (f64::INFINITY, f64::INFINITY);
+        for (combination, parameters) in [
+            (Combination::ProcessUserData, &ring),
+            (Combination::ProcessBoth, &ring),
+            (Combination::MixedPlainReset, &ring),
+            (Combination::MixedMaskedReset, &masked_ring),
+        ] {
+            output::say(format!("measuring {}", combination.name()));
+            let route = Route::new(combination, parameters);
+            let setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
+            let measured = session(&setup, &fixed, RUNS)?;
+            for (stage, of) in seconds.iter_mut().zip(model.stages()) {
+                let least = measured.least(&of.name).unwrap_or(f64::INFINITY) / 1e3;
+                match combination {
+                    Combination::ProcessUserData => stage.user_data = least,
+                    Combination::ProcessBoth => stage.both = least,
+                    Combination::MixedPlainReset => stage.reset = least,
+                    _ => stage.masked = least,
+                }
             }
+            mask = measured.least("mask").map_or(mask, |ms| ms / 1e3);
+            if combination == Combination::MixedPlainReset {
+                // as a ciphertext goes: encoded, encrypted, packed, through the ring, unpacked; and back
+                [input, result] = ["input", "result"].map(|step| measured.least(step).unwrap_or(f64::INFINITY) / 1e3);
+            }
+            compiled.extend(setup.compile().map_err(failed)?);
         }
-        mask = measured.least("mask").map_or(mask, |ms| ms / 1e3);
-        if combination == Combination::MixedPlainReset {
-            // as a ciphertext goes: encoded, encrypted, packed, through the ring, unpacked; and back
-            [input, result] = ["input", "result"].map(|step| measured.least(step).unwrap_or(f64::INFINITY) / 1e3);
-        }
-        compiled.extend(setup.compile().map_err(failed)?);
+        output::say(format!("measuring {}", Combination::EnclavePlain.name()));
+        let route = Route::new(Combination::EnclavePlain, &ring);
+        let clear = session(&Setup { route, parameters: ring.clone(), model: model.clone() }, &fixed, 4 * RUNS)?;
+        let others = || Failure::Work("expected four compiled forms, found others".to_owned());
+        let compiled: [Compiled; 4] = compiled.try_into().map_err(|_| others())?;
+        let [_, _, reset, masked] = &compiled;
+        let moves = MeasuredMoves {
+            encrypt: input / bytes_of(reset, 0, true)?,
+            decrypt: result / bytes_of(reset, reset.len().saturating_sub(1), false)?,
+            mask: mask / masked_bytes(masked)?,
+            ..moves(&model, &ring)?
+        };
+        Ok(Self { seconds, moves, clear: clear.fastest() / 1e3, compiled })
     }
-    output::say(format!("measuring {}", Combination::EnclavePlain.name()));
-    let route = Route::new(Combination::EnclavePlain, &ring);
-    let clear = session(&Setup { route, parameters: ring.clone(), model: model.clone() }, &fixed, 4 * RUNS)?;
-    let computed: f64 = seconds.iter().map(|stage| stage.plain).sum();
-    let [through, both, reset, masked] = &compiled[..] else {
-        return Err(Failure::Work("expected four compiled forms, found others".to_owned()));
-    };
-    let moves = MeasuredMoves {
-        encrypt: input / bytes_of(reset, 0, true)?,
-        decrypt: result / bytes_of(reset, reset.len().saturating_sub(1), false)?,
-        mask: mask / masked_bytes(masked)?,
+
+    /// Of each figure the better of two: a neighbour of this machine slows some of them.
+    pub(super) fn or_faster(mut self, other: &Self) -> Self {
+        for (ours, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
+            *ours = StageSeconds {
+                plain: ours.plain.min(theirs.plain),
+                user_data: ours.user_data.min(theirs.user_data),
+                both: ours.both.min(theirs.both),
+                reset: ours.reset.min(theirs.reset),
+                masked: ours.masked.min(theirs.masked),
+            };
+        }
+        let (ours, theirs) = (self.moves, other.moves);
+        self.moves = MeasuredMoves {
+            call: ours.call.min(theirs.call),
+            byte: ours.byte.min(theirs.byte),
+            encrypt: ours.encrypt.min(theirs.encrypt),
+            decrypt: ours.decrypt.min(theirs.decrypt),
+            mask: ours.mask.min(theirs.mask),
+            ..ours
+        };
+        self.clear = self.clear.min(other.clear);
+        self
+    }
+
+    pub(super) fn costs(&self) -> Result<Costs, Failure> {
+        let computed: f64 = self.seconds.iter().map(|stage| stage.plain).sum();
         // one in and one out
-        sealed: (clear.fastest() / 1e3 - computed).max(0.0) / 2.0,
-        ..moves(&model, &ring)?
-    };
-    let layers = layers([through, both, reset, masked], &seconds, &moves).map_err(failed)?;
-    Ok(Costs { layers, moves, masked_level: masked.stage(0).manner.results().saturating_sub(1) as u16 })
+        let moves = MeasuredMoves { sealed: (self.clear - computed).max(0.0) / 2.0, ..self.moves };
+        let [through, both, reset, masked] = &self.compiled;
+        let layers = layers([through, both, reset, masked], &self.seconds, &moves).map_err(failed)?;
+        Ok(Costs { layers, moves, masked_level: masked.stage(0).manner.results().saturating_sub(1) as u16 })
+    }
 }
 
 /// Bytes of the ciphertexts that a stage takes, or gives.

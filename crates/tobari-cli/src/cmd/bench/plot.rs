@@ -1,6 +1,7 @@
 //! Line plots on two logarithmic axes, as SVG.
 
 use crate::output::Failure;
+use plotters::coord::combinators::LogCoord;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -39,26 +40,9 @@ pub(super) fn svg(plot: &Plot) -> Result<String, Failure> {
     let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let (left, right) = root.split_horizontally(SIZE.0 - LEGEND_WIDTH);
-    let (x, y) = (range(plot, |point| point.0), range(plot, |point| point.1));
-    let mut chart = ChartBuilder::on(&left)
-        .caption(&plot.title, ("sans-serif", 17))
-        .margin(12)
-        .x_label_area_size(48)
-        .y_label_area_size(72)
-        .build_cartesian_2d((x.0..x.1).log_scale().base(2.0), (y.0..y.1).log_scale())?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(BLACK.mix(0.12))
-        .x_labels(16)
-        .y_labels(10)
-        .x_label_formatter(&|x| x.to_string())
-        .y_label_formatter(&|y| y.to_string())
-        .x_desc(&plot.x)
-        .y_desc(&plot.y)
-        .label_style(("sans-serif", 14))
-        .axis_desc_style(("sans-serif", 15))
-        .draw()?;
+    let of = |value: fn(&(f64, f64)) -> f64| range(plot.series.iter().flat_map(|series| &series.points).map(value));
+    let (x, y) = (of(|point| point.0), of(|point| point.1));
+    let mut chart = axes(&left, [&plot.title, &plot.x, &plot.y], x, y)?;
     let groups = groups(plot);
     chart.draw_series(LineSeries::new([(x.0, plot.limit.0), (x.1, plot.limit.0)], BLACK.stroke_width(2)))?;
     for series in &plot.series {
@@ -71,7 +55,8 @@ pub(super) fn svg(plot: &Plot) -> Result<String, Failure> {
     }
     legend(plot, &groups, &right)?;
     root.present()?;
-    drop((chart, left, right, root));
+    drop(chart);
+    drop((left, right, root));
     Ok(text)
 }
 
@@ -90,11 +75,41 @@ fn mark<C>(at: C, engine: &str, peer: Option<usize>, colour: HSLColor) -> Circle
     Circle::new(at, if peer.is_some() { 2 } else { 4 }, style)
 }
 
-/// The values of all series and, upwards, the limit; a little wider, so that no mark lies on the frame.
-fn range(plot: &Plot, of: impl Fn(&(f64, f64)) -> f64) -> (f64, f64) {
-    let values = plot.series.iter().flat_map(|series| &series.points).map(of);
+/// From the least to the most of the values, and a little wider, so that no mark lies on the frame.
+fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (least, most) = values.fold((f64::MAX, 0.0), |(least, most): (f64, f64), v| (least.min(v), most.max(v)));
     (0.8 * least, 1.25 * most)
+}
+
+type Logarithmic = Cartesian2d<LogCoord<f64>, LogCoord<f64>>;
+
+/// A frame with both axes logarithmic; its title, and what the axes are.
+fn axes<'a, 'b>(
+    area: &'b Area<'a>,
+    [title, x_name, y_name]: [&str; 3],
+    x: (f64, f64),
+    y: (f64, f64),
+) -> Result<ChartContext<'b, SVGBackend<'a>, Logarithmic>, Failure> {
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", 17))
+        .margin(12)
+        .x_label_area_size(48)
+        .y_label_area_size(72)
+        .build_cartesian_2d((x.0..x.1).log_scale().base(2.0), (y.0..y.1).log_scale())?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.12))
+        .x_labels(16)
+        .y_labels(10)
+        .x_label_formatter(&|x| x.to_string())
+        .y_label_formatter(&|y| y.to_string())
+        .x_desc(x_name)
+        .y_desc(y_name)
+        .label_style(("sans-serif", 14))
+        .axis_desc_style(("sans-serif", 15))
+        .draw()?;
+    Ok(chart)
 }
 
 /// All groups, ascending.
@@ -161,31 +176,9 @@ pub(super) fn curves(curves: &Curves) -> Result<String, Failure> {
     let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let (left, right) = root.split_horizontally(SIZE.0 - LEGEND_WIDTH);
-    let range = |of: fn(&(f64, f64)) -> f64| {
-        let values = curves.series.iter().flat_map(|series| &series.1).map(of);
-        let (least, most) = values.fold((f64::MAX, 0.0), |(least, most): (f64, f64), v| (least.min(v), most.max(v)));
-        (0.8 * least, 1.25 * most)
-    };
-    let (x, y) = (range(|point| point.0), range(|point| point.1));
-    let mut chart = ChartBuilder::on(&left)
-        .caption(&curves.title, ("sans-serif", 17))
-        .margin(12)
-        .x_label_area_size(48)
-        .y_label_area_size(72)
-        .build_cartesian_2d((x.0..x.1).log_scale().base(2.0), (y.0..y.1).log_scale())?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(BLACK.mix(0.12))
-        .x_labels(16)
-        .y_labels(10)
-        .x_label_formatter(&|x| x.to_string())
-        .y_label_formatter(&|y| y.to_string())
-        .x_desc(&curves.x)
-        .y_desc(&curves.y)
-        .label_style(("sans-serif", 14))
-        .axis_desc_style(("sans-serif", 15))
-        .draw()?;
+    let of = |value: fn(&(f64, f64)) -> f64| range(curves.series.iter().flat_map(|series| &series.1).map(value));
+    let (x, y) = (of(|point| point.0), of(|point| point.1));
+    let mut chart = axes(&left, [&curves.title, &curves.x, &curves.y], x, y)?;
     let all: Vec<usize> = (0..curves.series.len()).collect();
     let name = ("sans-serif", 14).into_font().into_text_style(&right).pos(Pos::new(HPos::Left, VPos::Center));
     for (at, (label, points)) in curves.series.iter().enumerate() {
@@ -196,7 +189,8 @@ pub(super) fn curves(curves: &Curves) -> Result<String, Failure> {
         right.draw(&Text::new(label.clone(), (46, line), name.clone()))?;
     }
     root.present()?;
-    drop((chart, left, right, root));
+    drop(chart);
+    drop((left, right, root));
     Ok(text)
 }
 

@@ -165,7 +165,7 @@ async fn together(
     let questions = Arc::new(panel::questions(columns, length, TOGETHER));
     for clients in CLIENTS {
         let next = Arc::new(AtomicUsize::new(0));
-        let (started, busy) = (Instant::now(), server_seconds(server));
+        let (started, busy) = (Instant::now(), server.cpu_seconds());
         let all = (0..clients).map(|_| {
             let (remote, questions, next) = (Arc::clone(remote), Arc::clone(&questions), Arc::clone(&next));
             tokio::spawn(async move {
@@ -181,7 +181,7 @@ async fn together(
             client.await.map_err(|error| Failure::Work(error.to_string()))??;
         }
         let rate = TOGETHER as f64 / started.elapsed().as_secs_f64();
-        let of_server = server_seconds(server).zip(busy).map(|(after, before)| TOGETHER as f64 / (after - before));
+        let of_server = server.cpu_seconds().zip(busy).map(|(after, before)| TOGETHER as f64 / (after - before));
         table.push(vec![clients.to_string(), number(Some(rate), 0), number(of_server, 0)]);
         if json {
             let params = Params {
@@ -201,15 +201,6 @@ async fn together(
         }
     }
     Ok(table)
-}
-
-/// Seconds that the server's processors have worked for it, on Linux.
-fn server_seconds(server: &BlindProcess) -> Option<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.pid())).ok()?;
-    // after the name in brackets: state, then eleven fields, then user and system time in hundredths
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let [user, system] = [fields.get(11)?, fields.get(12)?].map(|field| field.parse::<f64>().ok());
-    Some((user? + system?) / 100.0)
 }
 
 fn line(what: &str, unit: &str, params: Params, threads: u32, values: Vec<f64>) -> Line<Params> {

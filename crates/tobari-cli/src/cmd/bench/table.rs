@@ -1,9 +1,9 @@
 //! A table, as CSV for programs and in columns for people.
 
 /// Rows of as many cells as there are columns.
-pub(super) struct Table {
+pub(crate) struct Table {
     /// What it shows: the line above it, for people.
-    pub(super) title: String,
+    pub(crate) title: String,
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
 }
@@ -13,6 +13,25 @@ impl Table {
     pub(super) fn new(title: impl Into<String>, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|&column| column.to_owned()).collect();
         Self { title: title.into(), columns, rows: Vec::new() }
+    }
+
+    /// What [`Table::csv`] wrote: RFC 4180, a head first. A row that is too long loses what is beyond the head.
+    pub(crate) fn parse(title: impl Into<String>, csv: &str) -> Self {
+        let mut rows = records(csv).into_iter();
+        let columns = rows.next().unwrap_or_default();
+        let mut table = Self { title: title.into(), columns, rows: Vec::new() };
+        rows.for_each(|row| table.push(row));
+        table
+    }
+
+    /// The names of its columns.
+    pub(crate) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Rows of as many cells.
+    pub(crate) fn rows(&self) -> &[Vec<String>] {
+        &self.rows
     }
 
     /// Adds a row; cells that it lacks stay empty.
@@ -56,6 +75,30 @@ impl Table {
     }
 }
 
+/// Rows of cells, as RFC 4180 has them.
+fn records(csv: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut cell, mut within) = (Vec::new(), Vec::new(), String::new(), false);
+    let mut characters = csv.chars().peekable();
+    while let Some(character) = characters.next() {
+        match (character, within) {
+            ('"', true) if characters.next_if_eq(&'"').is_some() => cell.push('"'),
+            ('"', _) => within = !within,
+            (',', false) => row.push(std::mem::take(&mut cell)),
+            ('\n', false) => {
+                row.push(std::mem::take(&mut cell));
+                rows.push(std::mem::take(&mut row));
+            }
+            ('\r', false) => {}
+            (other, _) => cell.push(other),
+        }
+    }
+    if !cell.is_empty() || !row.is_empty() {
+        row.push(cell);
+        rows.push(row);
+    }
+    rows
+}
+
 /// A cell as RFC 4180 has it.
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
@@ -76,6 +119,9 @@ mod tests {
         table.push(vec!["1,\"2\"".to_owned()]);
         table.push(vec!["x".to_owned(), number(Some(1.25), 1)]);
         assert_eq!(table.csv(), "a,b\n\"1,\"\"2\"\"\",\nx,1.2\n");
+        let read = Table::parse("t", &table.csv());
+        assert_eq!((read.columns(), read.rows()), (&table.columns[..], &table.rows[..]));
+        assert_eq!(Table::parse("t", "a,b\r\n1,2,3\n\n4").rows(), [["1", "2"], ["", ""], ["4", ""]]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tobari_apps::call::PACKET_SAMPLES;
 use tobari_apps::call::live::audio::{Ear, Microphone};
 use tobari_apps::call::live::messages::ClientMessage;
-use tobari_apps::call::live::{LiveMember, News, RoomLink};
+use tobari_apps::call::live::{Keys, LiveMember, News, RoomLink, group};
 use tobari_apps::call::messages::Code;
 use tobari_server::connect::{LiveInbound, LiveIncoming, LiveOutbound, connect_live};
 use tokio::task::block_in_place;
@@ -27,6 +27,16 @@ pub(crate) fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
     let link: RoomLink = arguments.link.parse().map_err(|error| Failure::Call(format!("{error}")))?;
     if arguments.json && arguments.output.as_deref() == Some(Path::new("-")) {
         return Err(Failure::Call("expected --json or --out -, found both: there is one standard output".to_owned()));
+    }
+    if link.settings.keys == Keys::Group {
+        if !group::HAS_GROUPS {
+            let text = "a link whose members agree on keys: expected a build with the feature `mls`, found one without";
+            return Err(Failure::Call(text.to_owned()));
+        }
+        if arguments.record.is_some() {
+            let text = "--record: expected a link whose secret is the key; the keys of this call are agreed by its members and not kept";
+            return Err(Failure::Call(text.to_owned()));
+        }
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -6,7 +6,7 @@ use crate::randomness;
 use chacha20::rand_core::Rng;
 use serde_json::json;
 use std::process::ExitCode;
-use tobari_apps::call::live::{RoomLink, Sending, Settings};
+use tobari_apps::call::live::{Keys, RoomLink, Sending, Settings};
 
 /// Makes a link.
 pub(crate) fn link(arguments: &LinkArguments) -> Result<ExitCode, Failure> {
@@ -24,6 +24,7 @@ pub(crate) fn link(arguments: &LinkArguments) -> Result<ExitCode, Failure> {
     let settings = Settings {
         mode: arguments.mode.into(),
         sending: arguments.sending.into(),
+        keys: arguments.keys.into(),
         lobby: arguments.lobby,
         speakers: arguments.speakers,
         host: hosted.then_some([0; 16]),
@@ -32,6 +33,9 @@ pub(crate) fn link(arguments: &LinkArguments) -> Result<ExitCode, Failure> {
     let (members, host) = (link.for_members().to_text(), link.host.as_ref().map(|_| link.to_text()));
     if arguments.json {
         let mut line = json!({ "link": *members, "mode": settings.mode.to_string(), "speakers": settings.speakers });
+        if settings.keys == Keys::Group {
+            line["keys"] = "mls".into();
+        }
         if let Some(host) = &host {
             line["host_link"] = host.as_str().into();
         }
@@ -43,7 +47,14 @@ pub(crate) fn link(arguments: &LinkArguments) -> Result<ExitCode, Failure> {
         output::say("the host's own link, for the host alone:");
         output::result(host.as_str());
     }
-    output::say("whoever has a link can hear the room, and open its recordings: send it as you would send a key");
+    match settings.keys {
+        Keys::Link => output::say(
+            "whoever has a link can hear the room, and open its recordings: send it as you would send a key",
+        ),
+        Keys::Group => output::say(
+            "whoever has a link can come into the call, and is then seen in it; compare words with the others",
+        ),
+    }
     if settings.sending == Sending::Spurts {
         output::say("with talk spurts the server learns who speaks and when");
     }

@@ -2,7 +2,7 @@
 
 use crate::output::{self, Failure};
 use serde_json::{Value, json};
-use tobari_apps::call::live::{Alarm, LiveMember, News};
+use tobari_apps::call::live::{LiveMember, News};
 
 /// The member is in the lobby.
 pub(super) fn waiting(as_json: bool) -> Result<(), Failure> {
@@ -39,9 +39,19 @@ fn line(member: &LiveMember, news: &News) -> Value {
         News::Admitted => json!({ "news": "admitted" }),
         News::Roster { epoch } => {
             let members: Vec<Value> = member.roster().into_iter().flatten().map(|(number, listed)| {
-                json!({ "member": number, "name": listed.name, "speaks": listed.speaks, "you": *number == member.number() })
+                let mut line = json!({
+                    "member": number, "name": listed.name, "speaks": listed.speaks, "you": *number == member.number()
+                });
+                if let Some(words) = member.words_of(*number) {
+                    line["words"] = words.into();
+                }
+                line
             }).collect();
-            json!({ "news": "roster", "epoch": epoch, "members": members })
+            let mut line = json!({ "news": "roster", "epoch": epoch, "members": members });
+            if let Some(words) = member.words() {
+                line["words"] = words.into();
+            }
+            line
         }
         News::Granted { speak } => json!({ "news": "granted", "speak": speak }),
         News::Muted { muted } => json!({ "news": "muted", "muted": muted }),
@@ -54,7 +64,7 @@ fn line(member: &LiveMember, news: &News) -> Value {
         News::Over { code, reason } => {
             json!({ "news": "over", "code": code.map(|code| code.to_string()), "reason": reason })
         }
-        News::Alarm(alarm) => json!({ "news": "alarm", "alarm": reason(alarm) }),
+        News::Alarm(alarm) => json!({ "news": "alarm", "alarm": alarm.to_string() }),
         _ => json!({ "news": "other" }),
     }
 }
@@ -68,7 +78,10 @@ fn sentence(member: &LiveMember, news: &News) -> String {
         News::Admitted => "the host has let you in".to_owned(),
         News::Roster { .. } => {
             let count = member.roster().map_or(0, std::collections::BTreeMap::len);
-            format!("{count} in the call")
+            match (member.words(), member.words_of(member.number())) {
+                (Some(all), Some(own)) => format!("{count} in the call; words of all: {all}; your own: {own}"),
+                _ => format!("{count} in the call"),
+            }
         }
         News::Granted { speak: true } => "you may speak".to_owned(),
         News::Granted { speak: false } => "you are listening only".to_owned(),
@@ -79,19 +92,7 @@ fn sentence(member: &LiveMember, news: &News) -> String {
         News::Hand { member, raised: false } => format!("{} has put the hand down", named(*member)),
         News::Left { member } => format!("{} is gone", named(*member)),
         News::Closing { seconds } => format!("the server ends the call in {seconds} s"),
-        News::Alarm(alarm) => format!("ALARM: {}", reason(alarm)),
+        News::Alarm(alarm) => format!("ALARM: {alarm}"),
         _ => String::new(),
-    }
-}
-
-fn reason(alarm: &Alarm) -> String {
-    match alarm {
-        Alarm::Sum(error) => format!("a sum was refused: {error}"),
-        Alarm::Roster(error) => format!("a list of members was refused: {error}"),
-        Alarm::Omitted { tick } => format!("the server left your packet of tick {tick} out"),
-        Alarm::Histories { member, window } => {
-            format!("member {member} was told another list of speakers than you, in the five seconds number {window}")
-        }
-        _ => "the server sent something that is not of this protocol".to_owned(),
     }
 }

@@ -1,7 +1,9 @@
 //! `tobari demo --attack`: tries to cheat, and prints what was caught and what is not caught yet.
 //!
 //! What the server should refuse is sent to a real server process. What only a dishonest server could do is done to its
-//! bytes here, and shown to the honest listener.
+//! bytes here, and shown to the honest listener. Attacks on live rooms are those of a table of their own ([`live`]).
+
+mod live;
 
 use super::{clips, mix};
 use crate::blind_server::BlindProcess;
@@ -31,13 +33,43 @@ const NEEDLE_SAMPLES: usize = 16;
 /// What came of one attack.
 #[derive(Serialize)]
 struct Attack {
-    attack: &'static str,
+    attack: String,
     by: &'static str,
     caught: bool,
     /// What is true today: an attack that should be caught and is not is a fault; one that is known not to be caught is a
     /// limit, named in docs/threats.md.
     known_limit: bool,
     how: String,
+    /// The mode, the one who noticed, and after how many milliseconds, of attacks on live rooms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caught_by: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    within_ms: Option<u64>,
+}
+
+impl Attack {
+    fn new(attack: &str, by: &'static str, caught: bool, known_limit: bool, how: String) -> Self {
+        let (mode, caught_by, within_ms) = (None, None, None);
+        Self { attack: attack.to_owned(), by, caught, known_limit, how, mode, caught_by, within_ms }
+    }
+
+    /// For people.
+    fn sentence(&self) -> String {
+        let verdict = match (self.caught, self.known_limit) {
+            (true, _) => "caught",
+            (false, true) => "NOT CAUGHT YET",
+            (false, false) => "NOT CAUGHT, A FAULT",
+        };
+        let mode = self.mode.map_or(String::new(), |mode| format!(", mode {mode}"));
+        let noticed = match (self.caught_by, self.within_ms) {
+            (Some(by), Some(0)) => format!("{by}, as it comes: "),
+            (Some(by), Some(within)) => format!("{by}, within {within} ms: "),
+            _ => String::new(),
+        };
+        format!("{verdict:<15} {} (by {}{mode}): {noticed}{}", self.attack, self.by, self.how)
+    }
 }
 
 /// Runs every attack; fails if one succeeds that should not, or the other way round.
@@ -45,16 +77,12 @@ pub(crate) fn run(json: bool) -> Result<ExitCode, Failure> {
     let mut attacks = vec![search_memory(Mode::Elgamal)?, search_memory(Mode::ElgamalShared)?];
     attacks.extend(against_the_server()?);
     attacks.extend(by_a_dishonest_server()?);
+    attacks.extend(live::attacks()?);
     for attack in &attacks {
         if json {
             output::json(attack)?;
         } else {
-            let verdict = match (attack.caught, attack.known_limit) {
-                (true, _) => "caught",
-                (false, true) => "NOT CAUGHT YET",
-                (false, false) => "NOT CAUGHT, A FAULT",
-            };
-            output::result(format!("{verdict:<15} {} (by {}): {}", attack.attack, attack.by, attack.how));
+            output::result(attack.sentence());
         }
     }
     let as_documented = attacks.iter().all(|attack| attack.caught != attack.known_limit);
@@ -80,20 +108,16 @@ fn search_memory(mode: Mode) -> Result<Attack, Failure> {
     let search = search.ok_or_else(|| Failure::Work("the server's memory was not searched".into()))??;
     let leaks = search.found.iter().filter(|index| **index < secrets).count();
     let works = search.found.contains(&secrets);
-    Ok(Attack {
-        attack: match mode {
-            Mode::Elgamal => "look for plain samples and the key in the server's memory",
-            Mode::ElgamalShared => "look for plain samples and the key in its memory in mode elgamal-shared",
-        },
-        by: "the server's operator",
-        caught: works && leaks == 0,
-        known_limit: false,
-        how: format!(
-            "{secrets} secrets looked for in {} bytes, {leaks} found; a string that must be there was {}",
-            search.searched_bytes,
-            if works { "found" } else { "not found, so the search proves nothing" }
-        ),
-    })
+    let attack = match mode {
+        Mode::Elgamal => "look for plain samples and the key in the server's memory",
+        Mode::ElgamalShared => "look for plain samples and the key in its memory in mode elgamal-shared",
+    };
+    let how = format!(
+        "{secrets} secrets looked for in {} bytes, {leaks} found; a string that must be there was {}",
+        search.searched_bytes,
+        if works { "found" } else { "not found, so the search proves nothing" }
+    );
+    Ok(Attack::new(attack, "the server's operator", works && leaks == 0, false, how))
 }
 
 /// Sixteen samples from the loudest part of every frame, as they would stand in memory: 16-bit and 32-bit.
@@ -147,7 +171,7 @@ fn against_the_server() -> Result<Vec<Attack>, Failure> {
         let outcome = runtime.block_on(provoke(server.url(), &format!("attack-{number}"), tamper))?;
         let caught = outcome.is_some();
         let how = outcome.map_or("the server took it".into(), |reason| format!("the server refuses: {reason}"));
-        attacks.push(Attack { attack, by, caught, known_limit: false, how });
+        attacks.push(Attack::new(attack, by, caught, false, how));
     }
     Ok(attacks)
 }
@@ -256,7 +280,7 @@ fn by_a_dishonest_server() -> Result<Vec<Attack>, Failure> {
             Ok(false) => (false, "the listener hears something else than was said, and cannot tell".into()),
             Ok(true) => return Err(Failure::Work(format!("the attack changed nothing: {attack}"))),
         };
-        attacks.push(Attack { attack, by: "a dishonest server", caught, known_limit, how });
+        attacks.push(Attack::new(attack, "a dishonest server", caught, known_limit, how));
     }
     Ok(attacks)
 }
@@ -286,11 +310,7 @@ fn flip_bits_of_a_sum(tick: &Tick, decryptor: &Arc<Decryptor>) -> Result<Attack,
         changed[place] ^= 1 << (flip % 8);
         unnoticed += usize::from(tick.hear(decryptor, &changed).is_ok());
     }
-    Ok(Attack {
-        attack: "flip bits of a sum without knowing what they mean",
-        by: "a dishonest server",
-        caught: unnoticed == 0,
-        known_limit: false,
-        how: format!("{} of {FLIPS} changes do not decrypt", FLIPS - unnoticed),
-    })
+    let how = format!("{} of {FLIPS} changes do not decrypt", FLIPS - unnoticed);
+    let attack = "flip bits of a sum without knowing what they mean";
+    Ok(Attack::new(attack, "a dishonest server", unnoticed == 0, false, how))
 }

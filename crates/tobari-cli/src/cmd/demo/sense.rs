@@ -6,7 +6,6 @@ use crate::cmd::infer::Reach;
 use crate::cmd::sense::{CloudConnection, KeyFolder, publish};
 use crate::output::Failure;
 use crate::randomness;
-use std::convert::Infallible;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tobari_apps::sense::desk::Desk;
 use tobari_apps::sense::holder::Holder;
@@ -14,7 +13,7 @@ use tobari_apps::sense::question::Question;
 use tobari_apps::sense::registry::Secret;
 use tobari_apps::sense::release::Figure;
 use tobari_apps::sense::schema::Schema;
-use tobari_device::{CounterStore, Device, Profile, READINGS, U25};
+use tobari_device::{Device, InsecureVolatileCounter, Profile, READINGS, U25};
 use tobari_server::connect::ClientTls;
 
 const DEVICES: usize = 100;
@@ -24,22 +23,6 @@ const WINDOW_MS: u64 = 1000;
 const SCHEMA: &str = r#"{"profile":"u25","samples":32,"channel":[{"name":"temperature","least":-40,"step":0.5,"square":true,"edges":[0,20],"above":[30]}]}"#;
 const QUESTION: &str = r#"{"name":"demo","window":{"length":"1s"},"statistic":[{"kind":"mean","channel":"temperature"},{"kind":"variance","channel":"temperature"},
     {"kind":"histogram","channel":"temperature"},{"kind":"alarm","channel":"temperature","threshold":30,"at-least":50}]}"#;
-
-/// A counter that lasts as long as the demonstration: its keys do, too.
-struct Flash(u32);
-
-impl CounterStore for Flash {
-    type Error = Infallible;
-
-    fn load(&mut self) -> Result<u32, Infallible> {
-        Ok(self.0)
-    }
-
-    fn store(&mut self, next: u32) -> Result<(), Infallible> {
-        self.0 = next;
-        Ok(())
-    }
-}
 
 /// Half degrees above -40: a day's course, a place's own warmth, and some unrest.
 fn reading(device: usize, sample: usize) -> u8 {
@@ -117,7 +100,8 @@ pub(super) fn devices() -> Result<Line, Failure> {
         for (device, entry) in registry.entries().iter().enumerate() {
             let own: Vec<Vec<u8>> = (0..SAMPLES).map(|sample| vec![reading(device, sample)]).collect();
             let (readings, mut frame): ([u8; READINGS], _) = (schema.frame(&own)?, U25::EMPTY);
-            Device::<U25, _>::open(&entry.root(), entry.number, Flash(0))?.seal(&readings, &mut frame)?;
+            Device::<U25, _>::open(&entry.root(), entry.number, InsecureVolatileCounter(0))?
+                .seal(&readings, &mut frame)?;
             frames.extend_from_slice(&frame);
             rows.extend(own);
         }

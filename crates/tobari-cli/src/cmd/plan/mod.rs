@@ -4,7 +4,7 @@ mod infer;
 
 use crate::args::{PanelArguments, PlanJob, RunArguments, SearchMethod};
 use crate::output::{self, Failure};
-use crate::reference::{self, Matrix, Pbwt, Reference};
+use crate::reference::{self, Aes, Matrix, Pbwt, Reference};
 use serde_json::json;
 use std::process::ExitCode;
 use tobari_apps::search::pbwt::Size;
@@ -24,6 +24,14 @@ pub(crate) fn run(job: &PlanJob) -> Result<ExitCode, Failure> {
             let SearchMethod::PbwtHe = arguments.method;
             let job = Reference::new(Pbwt::new(size(&arguments.panel, arguments.length))?);
             explain(&job, &arguments.common, arguments.run)
+        }
+        PlanJob::Sense(arguments) => {
+            let aes = Aes::new(arguments.blocks, arguments.insecure_degree, arguments.rounds)?;
+            let [keys, batch] = aes.uploads()?.map(bytes);
+            output::say(format!(
+                "the key holder sends {keys} of evaluation keys, once, and {batch} of round keys for a batch; a device loads nothing"
+            ));
+            explain(&Reference::new(aes), &arguments.common, arguments.run)
         }
     }
 }

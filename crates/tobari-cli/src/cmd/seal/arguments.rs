@@ -1,7 +1,8 @@
 //! `tobari seal` and `tobari unseal`, as clap reads them.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tobari_apps::seal::Suite;
 use tobari_plan::dispatch::Policy;
 
@@ -36,6 +37,20 @@ pub(crate) struct SealArguments {
     /// One JSON object on standard output.
     #[arg(long)]
     pub(super) json: bool,
+}
+
+impl SealArguments {
+    /// What is sealed, if it is a folder or a file that is to be.
+    pub(crate) fn source(&self) -> Option<&Path> {
+        self.source.as_deref().filter(|_| self.verb.is_none())
+    }
+}
+
+impl UnsealArguments {
+    /// Where to.
+    pub(crate) fn output(&self) -> &Path {
+        &self.output
+    }
 }
 
 /// What else there is.
@@ -79,7 +94,7 @@ pub(crate) struct UnsealArguments {
     #[cfg(feature = "age")]
     #[command(flatten)]
     pub(super) identities: IdentityArguments,
-    /// Open what opens in a set without its list: what is missing or old is not seen then.
+    /// Open what opens: in a set without its list, where what is missing or old is not seen; and of a damaged file what is right, as NAME.damaged with holes for the ranges that are listed.
     #[arg(long)]
     pub(super) salvage: bool,
     /// Replace files.
@@ -139,8 +154,8 @@ pub(crate) struct IdentityArguments {
 #[derive(Args)]
 pub(crate) struct EngineArguments {
     /// Who does what.
-    #[arg(long, value_enum, default_value_t = PolicyName::Best)]
-    pub(super) policy: PolicyName,
+    #[arg(long, value_parser = policy(), default_value = Policy::Best.name())]
+    pub(super) policy: Policy,
     /// CPU threads. [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=60))]
     pub(super) threads: Option<u16>,
@@ -177,35 +192,9 @@ pub(crate) enum ModuleName {
     Openssl,
 }
 
-/// A policy.
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum PolicyName {
-    /// CPU threads only.
-    Cpu,
-    /// The module only.
-    Module,
-    /// Dealt in turn.
-    RoundRobin,
-    /// Dealt in proportion to speed.
-    Weighted,
-    /// One queue, asked without sleeping.
-    Polling,
-    /// One queue: the paper's.
-    Queue,
-    /// By costs that are measured.
-    Best,
-}
-
-impl PolicyName {
-    pub(crate) fn policy(self) -> Policy {
-        match self {
-            Self::Cpu => Policy::Cpu,
-            Self::Module => Policy::Module,
-            Self::RoundRobin => Policy::RoundRobin,
-            Self::Weighted => Policy::Weighted,
-            Self::Polling => Policy::Polling,
-            Self::Queue => Policy::Queue,
-            Self::Best => Policy::Best,
-        }
-    }
+/// Policies by their names.
+pub(crate) fn policy() -> impl TypedValueParser<Value = Policy> {
+    let names = Policy::ALL.map(|policy| PossibleValue::new(policy.name()).help(policy.about()));
+    let named = |name: String| Policy::from_name(&name).ok_or("expected the name of a policy");
+    PossibleValuesParser::new(names).try_map(named)
 }

@@ -3,7 +3,7 @@
 mod arguments;
 mod keys;
 
-pub(crate) use arguments::{PolicyName, SealArguments, UnsealArguments};
+pub(crate) use arguments::{SealArguments, UnsealArguments, policy};
 
 use crate::output::{self, Failure};
 use crate::randomness;
@@ -27,7 +27,7 @@ fn is_standard(path: &Path) -> bool {
 }
 
 fn pool(arguments: &EngineArguments, suite: Suite) -> Result<Pool, Failure> {
-    let mut options = Options { policy: arguments.policy.policy(), suite, ..Options::new() };
+    let mut options = Options { policy: arguments.policy, suite, ..Options::new() };
     if let Some(threads) = arguments.threads {
         options.cpu_workers = threads.into();
     }
@@ -133,7 +133,7 @@ fn seal(arguments: &SealArguments, source: &Path, target: &Path) -> Result<ExitC
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         output::json(&json!({
             "sealed": target.display().to_string(), "entries": entries, "bytes": bytes, "kept": kept, "removed": removed, "problems": problems,
-            "seconds": seconds, "policy": arguments.engines.policy.policy().name(), "engines": engines(&pool),
+            "seconds": seconds, "policy": arguments.engines.policy.name(), "engines": engines(&pool),
         }))?;
     } else {
         let already = if *kept > 0 { format!(", {kept} of them there already") } else { String::new() };
@@ -168,8 +168,14 @@ pub(crate) fn unseal(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
             reader.set(sealed, Some(target), arguments.force, &mut rng, &mut show)?
         }
     } else {
-        one(&reader, sealed, target, arguments.force, &mut rng)?;
-        Opened { entries: 1, ..Opened::default() }
+        match one(&reader, sealed, target, arguments.force, &mut rng) {
+            Ok(()) => Opened { entries: 1, ..Opened::default() },
+            Err(failure) if arguments.salvage && !is_standard(sealed) && !is_standard(target) => {
+                let damaged = reader.pieces(sealed, target, arguments.force)?;
+                Opened { problems: vec![damaged.ok_or(failure)?], ..Opened::default() }
+            }
+            Err(failure) => return Err(failure),
+        }
     };
     report("opened", &opened, meter.end(), &pool, arguments.json && !is_standard(target), is_standard(target))
 }

@@ -86,18 +86,7 @@ pub(crate) fn questions(arguments: &QuestionArguments, sites: Option<&Sites>) ->
 
 /// The number of a site that is named.
 fn site(text: &str, sites: &Sites) -> Result<usize, String> {
-    let wrong = || format!("expected a site as chr20:1000000 or chr20:1000000:A:G, found {text:?}");
-    let place = |text: &str| {
-        let (chromosome, position) = text.rsplit_once(':')?;
-        Some((chromosome.to_owned(), position.parse::<u64>().ok()?))
-    };
-    let parts: Vec<&str> = text.rsplitn(3, ':').collect();
-    let (at, alleles) = match (place(text), &parts[..]) {
-        (Some(at), _) => (at, None),
-        (None, [alternate, reference, rest]) => (place(rest).ok_or_else(wrong)?, Some((*reference, *alternate))),
-        _ => return Err(wrong()),
-    };
-    sites.site_at(&at.0, at.1, alleles).map_err(|error| error.to_string())
+    sites.named(text).map_err(|error| error.to_string())
 }
 
 fn window(at: &str, alleles: &str, sites: &Sites) -> Result<OwnedQuestion, String> {

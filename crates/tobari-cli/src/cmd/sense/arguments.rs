@@ -24,6 +24,9 @@ pub(crate) enum SenseVerb {
     Query(QueryArguments),
     /// Key holder: have a server compute what is registered, open each result once, and show analysts what may be released.
     Keyholder(Box<KeyholderArguments>),
+    /// Write frames that a server stored, or figures that were released, as a Parquet file.
+    #[cfg(feature = "parquet")]
+    Export(ExportArguments),
 }
 
 /// `tobari sense keygen`
@@ -196,6 +199,45 @@ pub(crate) struct KeyholderArguments {
     pub(crate) until_stdin_closes: bool,
 }
 
+/// `tobari sense export`
+#[cfg(feature = "parquet")]
+#[derive(Args)]
+pub(crate) struct ExportArguments {
+    #[command(flatten)]
+    pub(crate) what: ExportSource,
+    /// Which fleet's frames; not needed where the folder has one fleet.
+    #[arg(long, requires = "frames", value_name = "FLEET")]
+    pub(crate) fleet: Option<String>,
+    /// Only from this time on, in milliseconds since 1970: frames stored then, and windows that began then.
+    #[arg(long, default_value_t = 0, value_name = "MS", hide_default_value = true)]
+    pub(crate) from_ms: u64,
+    /// Only before this time.
+    #[arg(long, default_value_t = u64::MAX, value_name = "MS", hide_default_value = true)]
+    pub(crate) to_ms: u64,
+    /// The file to write.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// One JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What is exported.
+#[cfg(feature = "parquet")]
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct ExportSource {
+    /// Frames, as they came, of this folder of `tobari serve --sense`, whose server is stopped meanwhile.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) frames: Option<PathBuf>,
+    /// Figures that were released from this key holder's folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) figures: Option<PathBuf>,
+    /// Figures as an analyst was given them: what /releases or /releases/QUESTION answered; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) releases: Option<PathBuf>,
+}
+
 /// Devices' frames to serve.
 #[derive(Args)]
 #[command(next_help_heading = "Devices")]
@@ -212,6 +254,9 @@ pub(crate) struct ServeSenseArguments {
     /// A file with a user's name and a password for the broker, with a colon between.
     #[arg(long, requires = "sense_mqtt", value_name = "FILE")]
     pub(crate) sense_mqtt_login: Option<PathBuf>,
+    /// Memory for the values of one question, as in 2GiB: what does not fit is kept in a file of the folder meanwhile. [default: as much as it takes]
+    #[arg(long, requires = "sense", value_parser = parse_bytes, value_name = "BYTES")]
+    pub(crate) sense_memory: Option<u64>,
     /// Bytes of a batch of frames at most. [default: 4MiB]
     #[arg(long, requires = "sense", value_parser = parse_bytes, value_name = "BYTES")]
     pub(crate) sense_batch: Option<u64>,

@@ -27,6 +27,8 @@ use zeroize::Zeroizing;
 
 /// Bytes of a file that people write at most.
 const MAX_TEXT: u64 = 1 << 20;
+/// Bytes of a release at most.
+pub(super) const MAX_RELEASE: u64 = 1 << 27;
 /// Bytes of a token at most, its line's end included.
 const MAX_TOKEN: u64 = 256;
 

@@ -3,7 +3,7 @@
 //! **The server hears nothing of what becomes of a result**: it is told that it was fetched before it is opened, in the same words always. What is released goes to files, to standard output, and to analysts, who come to this process and not to the server.
 
 use super::arguments::KeyholderArguments;
-use super::folder::{KeyFolder, wrong};
+use super::folder::{KeyFolder, MAX_RELEASE, wrong};
 use super::publish::publish;
 use super::remote::CloudConnection;
 use crate::cmd::serve::stop_signal;
@@ -21,9 +21,6 @@ use tobari_apps::sense::setting::Setting;
 use tobari_core::rlwe::SecretKey;
 use tobari_host::files::{read_bounded, write_secret};
 use tobari_server::analyst::{Analysts, SharedFigures};
-
-/// Bytes of a release at most.
-const MAX_RELEASE: u64 = 1 << 27;
 
 /// Runs until it is told to stop, or once.
 pub(super) fn run(arguments: &KeyholderArguments) -> Result<ExitCode, Failure> {

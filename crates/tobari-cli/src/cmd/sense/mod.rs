@@ -3,6 +3,8 @@
 mod arguments;
 mod devices;
 mod encrypt;
+#[cfg(feature = "parquet")]
+mod export;
 mod folder;
 mod keyholder;
 mod publish;
@@ -26,6 +28,8 @@ pub(crate) fn run(verb: &SenseVerb) -> Result<ExitCode, Failure> {
         SenseVerb::Enrol(arguments) => devices::enrol(arguments)?,
         SenseVerb::Encrypt(arguments) => encrypt::run(arguments)?,
         SenseVerb::Query(arguments) => questions::run(arguments)?,
+        #[cfg(feature = "parquet")]
+        SenseVerb::Export(arguments) => export::run(arguments)?,
         SenseVerb::Keyholder(arguments) => return keyholder::run(arguments),
     }
     Ok(ExitCode::SUCCESS)

@@ -32,7 +32,7 @@ pub(super) use doubles::{DoubleTransform, Doubles};
 #[cfg(any(target_feature = "simd128", test))]
 pub(super) use estimates::{EstimatedTransform, Estimates};
 #[cfg(any(target_feature = "simd128", test))]
-pub(super) use quads::{QuadTransform, keystream as quad_keystream};
+pub(super) use quads::{QuadTransform, keystream as quad_keystream, stream_sums as quad_stream_sums};
 #[cfg(any(target_arch = "x86_64", test))]
 pub(super) use transform::Transform;
 #[cfg(any(target_arch = "x86_64", test))]
@@ -46,7 +46,7 @@ pub(super) use portable::{Words, keystream};
 use streams::StreamSums;
 pub(super) use streams::stream_sums;
 #[cfg(target_arch = "x86_64")]
-pub(super) use streams::{BLOCK_WORDS, CONSTANTS, add_lanes, group_state, one_by_one};
+pub(super) use streams::{BLOCK_WORDS, CONSTANTS, add_lanes, group_state};
 
 /// A table of loops: those of `$transforms` and `$rows`, in functions that are compiled for the features named, if any are.
 macro_rules! ring_kernels {

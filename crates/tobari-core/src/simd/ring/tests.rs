@@ -47,7 +47,7 @@ static EMULATED_QUADS: RingKernels = ring_kernels!(
     |key, nonce, first, out| {
         quad_keystream(EmulatedQuads, key, nonce, first, out);
     },
-    stream_sums::<16>
+    |keys, nonce, first, kept, out| quad_stream_sums(EmulatedQuads, keys, nonce, first, kept, out)
 );
 
 fn others() -> impl Iterator<Item = &'static RingKernels> {

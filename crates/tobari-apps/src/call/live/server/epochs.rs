@@ -23,6 +23,8 @@ pub(super) struct Epochs {
     listed: BTreeMap<u16, Vec<u8>>,
     /// What differs from it: a hello, or none for whoever is gone.
     changes: BTreeMap<u16, Option<Vec<u8>>>,
+    /// Who is new on the one that is being made.
+    coming: Option<BTreeSet<u16>>,
     /// Since when there is something to say, and whether it must not wait.
     since: Option<Duration>,
     urgent: bool,
@@ -30,6 +32,16 @@ pub(super) struct Epochs {
     /// Numbers that were given up, with the tick from which on they are free.
     retired: VecDeque<(u16, u32)>,
     in_use: BTreeSet<u16>,
+}
+
+/// What the next roster is to change.
+pub(super) struct Next {
+    pub(super) epoch: u32,
+    /// The one before; 0 if there was none.
+    pub(super) base: u32,
+    pub(super) gone: MemberSet,
+    /// By number, ascending; hellos as they came.
+    pub(super) new: Vec<(u16, Vec<u8>)>,
 }
 
 /// A roster to be said.
@@ -64,27 +76,45 @@ impl Epochs {
 
     /// Takes a member off the roster; its number comes free when that holds.
     pub(super) fn unlist(&mut self, member: u16, urgent: bool, now: Duration) {
-        if self.listed.contains_key(&member) {
+        let is_coming = self.coming.as_ref().is_some_and(|coming| coming.contains(&member));
+        if is_coming || self.listed.contains_key(&member) {
             self.changes.insert(member, None);
             self.since.get_or_insert(now);
             self.urgent |= urgent;
         } else {
             self.changes.remove(&member);
+            self.free(member);
+        }
+    }
+
+    /// A number that was on no roster, or is not on the last, comes free at once, unless it is about to.
+    fn free(&mut self, member: u16) {
+        if !self.retired.iter().any(|(retired, _)| *retired == member) {
             self.in_use.remove(&member);
         }
     }
 
-    /// When the next roster is due.
+    /// When the next roster is due; never while one is being made.
     pub(super) fn due(&self) -> Option<Duration> {
-        let since = self.since?;
+        let since = self.since.filter(|_| self.coming.is_none())?;
         match self.committed {
             Some(committed) if !self.urgent => Some(since.max(committed + BATCH)),
             _ => Some(since),
         }
     }
 
-    /// The next roster, if it is due.
-    pub(super) fn commit(&mut self, room: RoomId, open: u32, now: Duration) -> Option<Commit> {
+    /// The epoch of the last roster; 0 if there is none.
+    fn last(&self) -> u32 {
+        self.spans.back().map_or(0, |(epoch, _)| *epoch)
+    }
+
+    /// Is somebody on the last roster?
+    pub(super) fn lists(&self, member: u16) -> bool {
+        self.listed.contains_key(&member)
+    }
+
+    /// What the next roster changes, if it is due. No other is until [`Epochs::hold`] or [`Epochs::back`].
+    pub(super) fn next(&mut self, now: Duration) -> Option<Next> {
         if self.due().is_none_or(|due| now < due) {
             return None;
         }
@@ -94,29 +124,97 @@ impl Epochs {
             return None;
         }
         self.committed = Some(now);
-        let (base, last_from) = self.spans.back().copied().unwrap_or_default();
-        let from = (open + LEAD).max(last_from + u32::from(base > 0));
         let (mut gone, mut new) = (MemberSet::default(), Vec::new());
         for (member, hello) in changes {
             match hello {
-                Some(hello) => {
-                    self.listed.insert(member, hello.clone());
-                    new.push((member, hello));
-                }
+                Some(hello) => new.push((member, hello)),
                 None => {
-                    self.listed.remove(&member);
                     gone.insert(member);
-                    self.retired.push_back((member, from));
                 }
             }
         }
-        let epoch = base + 1;
+        self.coming = Some(new.iter().map(|(member, _)| *member).collect());
+        Some(Next { epoch: self.last() + 1, base: self.last(), gone, new })
+    }
+
+    /// A roster was not made: what it was to change is to be changed by the next, which is due at once, unless something has happened since.
+    pub(super) fn back(&mut self, next: Next, now: Duration) {
+        self.coming = None;
+        for (member, hello) in next.new {
+            match self.changes.get(&member) {
+                None => {
+                    self.changes.insert(member, Some(hello));
+                }
+                // came and went without ever having been listed
+                Some(None) if !self.listed.contains_key(&member) => {
+                    self.changes.remove(&member);
+                    self.free(member);
+                }
+                // what has happened since counts
+                Some(_) => {}
+            }
+        }
+        for member in next.gone.iter() {
+            self.changes.entry(member).or_insert(None);
+        }
+        if !self.changes.is_empty() {
+            (self.since, self.urgent) = (Some(now), true);
+        }
+    }
+
+    /// Begins anew with one of who comes as the only one listed; the others who come are on the next roster, which is due at once.
+    pub(super) fn alone(&mut self, next: Next, founder: u16, now: Duration) -> Next {
+        let (epoch, base) = (next.epoch, next.base);
+        let (founders, others): (Vec<_>, Vec<_>) = next.new.into_iter().partition(|(member, _)| *member == founder);
+        let mut gone = next.gone;
+        for member in self.listed.keys().filter(|member| **member != founder) {
+            gone.insert(*member);
+        }
+        // their numbers stay theirs
+        let returns: BTreeSet<u16> = others.iter().map(|(member, _)| *member).collect();
+        returns.iter().for_each(|member| {
+            self.listed.remove(member);
+        });
+        let mut kept = MemberSet::default();
+        gone.iter().filter(|member| !returns.contains(member)).for_each(|member| {
+            kept.insert(member);
+        });
+        self.back(Next { epoch, base, gone: MemberSet::default(), new: others }, now);
+        self.coming = Some(BTreeSet::from([founder]));
+        Next { epoch, base, gone: kept, new: founders }
+    }
+
+    /// The roster with these changes, without those who are refused. It holds from after the ticks from `open` on, `taken` of them, that may have packets
+    /// already: those are of the epoch that there is.
+    pub(super) fn hold(&mut self, room: RoomId, next: Next, refused: &[u16], open: u32, taken: u32) -> Commit {
+        self.coming = None;
+        let Next { epoch, base, mut gone, mut new } = next;
+        let last_from = self.spans.back().map_or(0, |(_, from)| *from);
+        let from = (open + LEAD.max(taken)).max(last_from + u32::from(base > 0));
+        new.retain(|(member, _)| !refused.contains(member));
+        for member in refused {
+            let has_left =
+                self.changes.get(member).is_some_and(Option::is_none) && self.changes.remove(member).is_some();
+            if self.listed.contains_key(member) {
+                // it was there under another session, and goes with it
+                gone.insert(*member);
+            } else if has_left {
+                self.free(*member);
+            }
+        }
+        for (member, hello) in &new {
+            self.listed.insert(*member, hello.clone());
+        }
+        for member in gone.iter() {
+            self.listed.remove(&member);
+            self.retired.push_back((member, from));
+        }
         self.spans.push_back((epoch, from));
         let numbers = new.iter().map(|(member, _)| *member).collect();
         let change = Change { room, epoch, base, from, gone, new };
         let all = self.listed.iter().map(|(member, hello)| (*member, hello.clone())).collect();
         let whole = Change { base: 0, gone: MemberSet::default(), new: all, ..change.clone() };
-        Some(Commit { epoch, new: numbers, change: change.encode(), whole: whole.encode() })
+        Commit { epoch, new: numbers, change: change.encode(), whole: whole.encode() }
     }
 
     /// The epoch that a tick belongs to; none before the first.

@@ -15,7 +15,11 @@ use crate::call::{
     TICK_MS,
     live::{
         PACKET_WORDS,
-        link::{Settings, mark_of},
+        group::{
+            Answer,
+            messages::{OFFER, STEP, Step, TASK, Task},
+        },
+        link::{Keys, Settings, mark_of},
         messages::{ClientMessage, Join, Token, VERSION},
         notes::{self, NOTE_BYTES},
         roster::Change,
@@ -26,18 +30,21 @@ use crate::call::{
 const ROOM: RoomId = RoomId([9; 8]);
 const TOKEN: [u8; 16] = [5; 16];
 
-/// Whatever members do and whenever: nothing panics; ticks close in order; a sum holds exactly the packets that were taken, each member's once,
+/// Whatever members do and whenever, whether the link is the key or they agree on keys: nothing panics; ticks close in order; a sum holds exactly the packets that were taken, each member's once,
 /// all of its tick's epoch and of members on its roster; who waits or is gone hears nothing; rosters add up to who is there.
 pub fn fuzz_live_room(data: &[u8]) {
     let mut bytes = data.iter().copied();
     let first = bytes.next().unwrap_or(0);
     let host = (first & 3 != 0).then(|| mark_of(&TOKEN));
-    let settings = Settings { lobby: first & 2 != 0, host, speakers: u16::from(first >> 4) + 1, ..Settings::default() };
-    let limits =
-        LiveLimits { window: 4, members: 12, lobby: 3, hello: Duration::from_secs(2), ..LiveLimits::default() };
+    let keys = if first & 8 == 0 { Keys::Link } else { Keys::Group };
+    let speakers = u16::from(first >> 4) + 1;
+    let settings = Settings { lobby: first & 2 != 0, host, speakers, keys, ..Settings::default() };
+    // a window within the time that a roster is said ahead, or beyond it
+    let window = if first & 4 == 0 { 4 } else { 24 };
+    let limits = LiveLimits { window, members: 12, lobby: 3, hello: Duration::from_secs(2), ..LiveLimits::default() };
     let join = Join { version: VERSION, settings, speak: true, token: None };
     let Ok(room) = LiveRoom::open(ROOM, &join, limits, Duration::ZERO) else { return };
-    let mut driver = Driver { room, join, now: Duration::ZERO, model: Model::default() };
+    let mut driver = Driver { room, join, now: Duration::ZERO, model: Model::default(), tasks: BTreeMap::new() };
     while let (Some(what), Some(which)) = (bytes.next(), bytes.next()) {
         driver.happen(what, which);
         driver.follow();
@@ -59,6 +66,8 @@ struct Driver {
     join: Join,
     now: Duration,
     model: Model,
+    /// Who was asked for a commit, and of what.
+    tasks: BTreeMap<u16, Task>,
 }
 
 impl Driver {
@@ -67,7 +76,12 @@ impl Driver {
         match what % 10 {
             0 => self.enter(which),
             1..=3 => self.send(member, which, what),
-            4 => self.note(member, which / 16),
+            4 if what >= 240 => self.offer(member, which / 16),
+            4 if what >= 200 => self.answer(which),
+            4 => {
+                self.note(member, which / 16);
+                self.offer(member, which / 16);
+            }
             5 => self.say(member, which),
             6 | 7 => self.now += Duration::from_millis(TICK_MS / 2 * u64::from(which)),
             8 if which < 64 => self.room.leave(member, self.now),
@@ -80,6 +94,31 @@ impl Driver {
             self.model.inside.remove(&member);
             self.model.waiting.remove(&member);
             self.model.rosters.remove(&member);
+            self.tasks.remove(&member);
+        }
+    }
+
+    /// What goes with a hello, where the members agree on keys.
+    fn offer(&mut self, member: u16, session: u8) {
+        let offered = self.room.members.get(&member).map(|member| member.offer.as_ref().map(|(session, _)| session.0));
+        // a second of one session puts its sender out: not each time
+        if self.join.settings.keys == Keys::Group
+            && offered.is_some_and(|it| session == 15 || it != Some([session; 16]))
+        {
+            let head = [&[wire::VERSION, OFFER][..], &ROOM.0, &[session; 16], &[0; 17]].concat();
+            self.room.note(member, &head, self.now);
+        }
+    }
+
+    /// Whoever is asked first answers: takes all, or refuses the last, or says what is no answer.
+    fn answer(&mut self, how: u8) {
+        let Some((member, task)) = self.tasks.pop_first() else { return };
+        let new: Vec<u16> = task.change.new.iter().map(|(new, _)| *new).collect();
+        let refused: Vec<u16> = new.iter().rev().take(usize::from(how & 1)).copied().collect();
+        let welcome = if new.len() > refused.len() { vec![2; 20_000] } else { Vec::new() };
+        let epoch = task.change.epoch + u32::from(how & 14 == 14);
+        for piece in (Answer { refused, commit: vec![1], welcome }).pieces(ROOM, epoch) {
+            self.room.note(member, &piece, self.now);
         }
     }
 
@@ -100,7 +139,8 @@ impl Driver {
     }
 
     fn send(&mut self, member: u16, which: u8, what: u8) {
-        let tick = (self.model.ticks + u32::from(which / 16) % 8).saturating_sub(2);
+        let ahead = u32::from(which / 16) % 8 * (self.room.limits.window / 4);
+        let tick = (self.model.ticks + ahead).saturating_sub(2);
         let epoch = self.room.epochs.of(tick).unwrap_or(1) + u32::from(what >= 200);
         let payload = LivePayload::zero(self.room.layout, PACKET_WORDS);
         let header = LiveHeader { room: ROOM, member, epoch, tick };
@@ -153,7 +193,11 @@ impl Driver {
                 }
                 LiveEvent::Send { members, bytes } => self.sent(&members, &bytes),
                 LiveEvent::Tell { .. } => {}
-                LiveEvent::Removed { member, .. } => {
+                LiveEvent::Removed { member, fault } => {
+                    assert!(
+                        fault != Fault::Internal,
+                        "member {member} is put out for what is nobody's fault but the room's"
+                    );
                     let gone = !self.room.members.contains_key(&member);
                     assert!(gone, "a member that was removed is there");
                     self.model.inside.remove(&member);
@@ -162,7 +206,7 @@ impl Driver {
                 }
             }
         }
-        assert!(self.room.sums.len() <= 4 && self.room.members.len() <= 12);
+        assert!(self.room.sums.ticks() <= self.room.limits.window && self.room.members.len() <= 12);
         let speakers = self.room.speakers();
         assert!(speakers <= self.join.settings.speakers.into(), "{speakers} speak");
         assert!(self.room.deadline().is_none_or(|deadline| deadline > self.now), "something is due and was not told");
@@ -176,7 +220,23 @@ impl Driver {
     }
 
     fn sent(&mut self, members: &[u16], bytes: &[u8]) {
-        let Some(change) = Change::decode(bytes) else { return assert!(notes::head_of(bytes).is_some()) };
+        if bytes[1] == TASK {
+            let Some(task) = Task::decode(bytes) else { panic!("a task that is none") };
+            let asked = members.first().filter(|asked| members.len() == 1 && self.room.members.contains_key(asked));
+            let Some(asked) = asked else { return };
+            assert!(!task.change.gone.contains(*asked) && task.change.new.iter().all(|(new, _)| new != asked));
+            self.tasks.insert(*asked, task);
+            return;
+        }
+        let step = if bytes[1] == STEP { Step::decode(bytes) } else { None };
+        let roster = step.as_ref().map_or(bytes, |step| step.roster);
+        let Some(change) = Change::decode(roster) else { return assert!(notes::head_of(bytes).is_some()) };
+        assert_eq!(step.is_some(), self.join.settings.keys == Keys::Group);
+        if let Some(step) = step {
+            // a commit to who was there, a welcome to who was not, nothing to who founds
+            let alone = step.words.is_empty() && change.base == 0 && change.new.len() == 1;
+            assert!(alone || (step.words.len() == 1) == (change.base > 0));
+        }
         for member in members.iter().filter(|member| self.model.inside.contains(member)) {
             let known = self.model.rosters.remove(member);
             let (epoch, mut listed) = known.filter(|_| change.base > 0).unwrap_or_default();
@@ -204,6 +264,16 @@ mod tests {
             &[0xf0, 0, 0, 0, 0, 0, 4, 0x10, 4, 0x21, 6, 4, 1, 0x30, 6, 100, 1, 0x30, 2, 0x31, 6, 4, 8, 1, 6, 200][..],
             // a lobby: a host, one who waits, is admitted, and one who is put out
             &[0xf3, 0, 0, 12, 0, 0, 4, 0x10, 4, 0x21, 5, 0x13, 6, 200, 5, 0x10, 6, 100, 5, 0x1c, 6, 100],
+            // keys of a group: one founds, one is taken in, speaks, and the founder goes
+            &[
+                0xf8, 0, 0, 0, 0, 4, 0x10, 4, 0x21, 6, 110, 204, 0, 6, 100, 1, 0x31, 8, 0, 6, 100, 0, 0, 4, 0x32, 6,
+                110, 204, 0, 6, 50,
+            ],
+            // who is asked is silent, refuses somebody, answers another task
+            &[
+                0xf8, 0, 0, 0, 0, 4, 0x10, 4, 0x21, 6, 255, 6, 255, 0, 0, 4, 0x32, 6, 110, 204, 1, 0, 0, 4, 0x43, 6,
+                110, 204, 14, 6, 50,
+            ],
             // nobody presents itself
             &[0xf0, 0, 0, 0, 6, 250, 6, 250],
             // one place to speak, and hands
@@ -222,7 +292,11 @@ mod tests {
             let mut data = vec![0; length];
             rng.fill_bytes(&mut data);
             if length > 30 {
+                if length % 3 == 0 {
+                    data[0] |= 8;
+                }
                 let start = [0, 12, 0, 0, 0, 1, 4, 0x10, 4, 0x21, 4, 0x32];
+                data[0] |= if length % 2 == 0 { 4 } else { 0 };
                 data[1..=start.len()].copy_from_slice(&start);
             }
             fuzz_live_room(&data);

@@ -11,6 +11,9 @@
 //! **Epochs.** Whoever presents itself stands on the next roster. Rosters are said at most once a second, at once when the host puts
 //! somebody out, and hold from a tick some way ahead. The server never adds packets of two epochs.
 //!
+//! **Keys of a group.** Where the members agree on keys ([`super::group`]) a roster is made by one of them: it is asked for a commit, and what it answers goes
+//! to all with the roster. The server reads none of it.
+//!
 //! **Lobby.** Who waits gets nothing, and its hello goes to hosts only. That is a rule of this server, not of cryptography: whoever has the
 //! link has the keys.
 //!
@@ -19,11 +22,14 @@
 mod epochs;
 mod fuzz;
 mod limits;
+mod mixing;
+mod rosters;
 mod uplink;
 
 #[doc(hidden)]
 pub use fuzz::fuzz_live_room;
 pub use limits::LiveLimits;
+pub use mixing::{Mixer, OneByOne};
 pub use uplink::LiveUplink;
 
 use std::{
@@ -32,17 +38,23 @@ use std::{
 };
 
 use tobari_core::{
-    curve::{Adder, Curve, PointEncoding},
-    mask::{Form, Tag},
+    curve::{Curve, PointEncoding},
+    mask::Form,
     params::{Parameters, SecurityFloor},
     wire::{self, LiveLayout, LivePacket, LivePayload, LiveSum, MAX_MEMBERS, MemberSet, RoomId},
 };
 
-use self::{epochs::Epochs, limits::Credit};
+use self::{
+    epochs::Epochs,
+    limits::Credit,
+    mixing::{Sum, Sums},
+    rosters::Asked,
+};
 use super::{
     PACKET_WORDS,
+    group::messages::is_for_the_group,
     keys::SessionId,
-    link::{LiveMode, Settings, mark_of},
+    link::{Keys, LiveMode, Settings, mark_of},
     messages::{ClientMessage, Join, ServerMessage, Welcome},
     notes,
 };
@@ -59,12 +71,12 @@ pub(super) fn layout_of(settings: &Settings) -> Option<LiveLayout> {
     if !settings.is_valid() {
         return None;
     }
+    let parameters = Parameters::new(Curve::Secp256k1, SecurityFloor::Standard).ok()?;
+    let encoding = PointEncoding::Compressed;
     Some(match settings.mode {
         LiveMode::Mask => LiveLayout::Mask { width: settings.width()?, form: Form::Packed },
-        LiveMode::ElgamalShared => LiveLayout::ElgamalShared {
-            parameters: Parameters::new(Curve::Secp256k1, SecurityFloor::Standard).ok()?,
-            encoding: PointEncoding::Compressed,
-        },
+        LiveMode::ElgamalShared => LiveLayout::ElgamalShared { parameters, encoding },
+        LiveMode::Elgamal => LiveLayout::Elgamal { parameters, encoding },
     })
 }
 
@@ -77,18 +89,13 @@ struct Member {
     speaks: bool,
     muted: bool,
     hello: Option<(SessionId, Vec<u8>)>,
+    /// What it offers to the members' group, where they agree on keys.
+    offer: Option<(SessionId, Vec<u8>)>,
     /// Does it know the last roster?
     knows: bool,
     /// The first epoch whose roster it is on.
     since: Option<u32>,
     credit: Credit,
-}
-
-struct Sum {
-    epoch: u32,
-    payload: LivePayload,
-    tag: Tag,
-    speakers: MemberSet,
 }
 
 /// What follows from what happened.
@@ -152,13 +159,14 @@ pub struct LiveRoom {
     members: BTreeMap<u16, Member>,
     joined: bool,
     epochs: Epochs,
+    /// Who makes the next roster, where the members agree on keys.
+    asked: Option<Asked>,
     /// When the first member came: tick 0 opened then.
     started: Duration,
     /// The open tick.
     open: u32,
-    /// The sums of the open tick and those after it; nothing beyond the last packet.
-    sums: VecDeque<Option<Sum>>,
-    adder: Adder,
+    sums: Sums,
+    mixer: OneByOne,
     late: MemberSet,
     events: VecDeque<LiveEvent>,
     /// When the room ends, if the server is closing.
@@ -189,10 +197,11 @@ impl LiveRoom {
             members: BTreeMap::new(),
             joined: false,
             epochs: Epochs::default(),
+            asked: None,
             started: now,
             open: 0,
-            sums: VecDeque::new(),
-            adder: Adder::default(),
+            sums: Sums::default(),
+            mixer: OneByOne::default(),
             late: MemberSet::default(),
             events: VecDeque::new(),
             closes: None,
@@ -276,6 +285,7 @@ impl LiveRoom {
             speaks: join.speak,
             muted: false,
             hello: None,
+            offer: None,
             knows: false,
             since: None,
             credit: Credit::new(&self.limits, now),
@@ -286,63 +296,55 @@ impl LiveRoom {
 
     /// Takes a packet that came through the member's [`LiveUplink`]. One from a member that is gone is ignored.
     pub fn packet(&mut self, packet: &LivePacket) {
-        let member = packet.header.member;
-        let taken = self.take(packet);
-        if let Err(fault) = taken {
-            self.remove(member, fault);
-        }
+        let mut mixer = std::mem::take(&mut self.mixer);
+        self.packets(&[packet], &mut mixer);
+        self.mixer = mixer;
     }
 
-    fn take(&mut self, packet: &LivePacket) -> Result<(), Fault> {
+    /// Takes many packets at once, and has them added by a mixer; the same comes of it as of one after another.
+    pub fn packets(&mut self, packets: &[&LivePacket], mixer: &mut dyn Mixer) {
+        let mut parts: BTreeMap<usize, Vec<&LivePayload>> = BTreeMap::new();
+        for packet in packets {
+            match self.take(packet) {
+                Ok(Some(ahead)) => parts.entry(ahead).or_default().push(&packet.payload),
+                Ok(None) => {}
+                Err(fault) => self.remove(packet.header.member, fault),
+            }
+        }
+        parts.into_iter().for_each(|(ahead, parts)| self.sums.mix(ahead, &parts, mixer));
+    }
+
+    /// How many ticks ahead of the open one what a packet carries is to be added, if it is.
+    fn take(&mut self, packet: &LivePacket) -> Result<Option<usize>, Fault> {
         let header = packet.header;
-        let Some(sender) = self.members.get(&header.member) else { return Ok(()) };
+        let Some(sender) = self.members.get(&header.member) else { return Ok(None) };
         if !sender.speaks || sender.waits {
             return Err(Fault::NotASpeaker);
         }
         if sender.muted {
-            return Ok(());
+            return Ok(None);
         }
         // receivers know whom they have keys of by the roster of the tick's own epoch
         let listed = sender.since.is_some_and(|since| since <= header.epoch);
         let in_epoch = listed && self.epochs.of(header.tick) == Some(header.epoch);
         let Some(ahead) = header.tick.checked_sub(self.open).filter(|_| in_epoch) else {
             self.late.insert(header.member);
-            return Ok(());
+            return Ok(None);
         };
         if ahead >= self.limits.window {
             let (tick, open, window) = (header.tick, self.open, self.limits.window);
             return Err(Fault::Flood { tick, open, window });
         }
-        self.add(ahead as usize, packet)
+        let ahead = ahead as usize;
+        Ok(self.sums.enlist(ahead, packet, self.layout)?.then_some(ahead))
     }
 
-    fn add(&mut self, ahead: usize, packet: &LivePacket) -> Result<(), Fault> {
-        if self.sums.len() <= ahead {
-            self.sums.resize_with(ahead + 1, || None);
-        }
-        let (epoch, layout) = (packet.header.epoch, self.layout);
-        let sum = self.sums[ahead].get_or_insert_with(|| Sum {
-            epoch,
-            payload: LivePayload::zero(layout, PACKET_WORDS),
-            tag: Tag::default(),
-            speakers: MemberSet::default(),
-        });
-        if sum.epoch != epoch || !packet.payload.fits(layout) || packet.payload.samples() != PACKET_WORDS {
-            return Err(Fault::Internal);
-        }
-        // whoever sends a tick again is in its sum already
-        if sum.speakers.insert(packet.header.member) {
-            if !sum.payload.add_assign_with(&packet.payload, &mut self.adder) {
-                return Err(Fault::Internal);
-            }
-            sum.tag.add_assign(&packet.tag);
-        }
-        Ok(())
-    }
-
-    /// Takes a note: a hello if it is of another session than the member's last, else something to pass on to all.
+    /// Takes a note: a hello if it is of another session than the member's last, else something to pass on to all. Or something for the members' group.
     pub fn note(&mut self, member: u16, note: &[u8], now: Duration) {
-        if let Err(fault) = self.hear_note(member, note, now) {
+        let is_for_the_group = self.settings.keys == Keys::Group && is_for_the_group(note);
+        let heard =
+            if is_for_the_group { self.hear_group(member, note, now) } else { self.hear_note(member, note, now) };
+        if let Err(fault) = heard {
             self.remove(member, fault);
         }
     }
@@ -365,7 +367,7 @@ impl LiveRoom {
             let hosts = self.hosts();
             self.events.push_back(LiveEvent::Send { members: hosts, bytes: note.to_vec() });
         } else {
-            self.epochs.list(member, note.to_vec(), now);
+            self.list(member, now);
         }
         Ok(())
     }
@@ -434,9 +436,7 @@ impl LiveRoom {
         member.waits = false;
         let may_not = member.speaks && !place;
         member.speaks &= place;
-        if let Some((_, hello)) = &member.hello {
-            self.epochs.list(number, hello.clone(), now);
-        }
+        self.list(number, now);
         self.tell(number, ServerMessage::Admitted { tick: open });
         if may_not {
             self.tell(number, ServerMessage::Granted { speak: false });
@@ -469,6 +469,7 @@ impl LiveRoom {
     fn forget(&mut self, number: u16, urgent: bool, now: Duration) {
         if self.members.remove(&number).is_some() {
             self.epochs.unlist(number, urgent, now);
+            self.is_gone(number, now);
             for host in self.hosts() {
                 self.tell(host, ServerMessage::Left { member: number });
             }
@@ -533,55 +534,30 @@ impl LiveRoom {
             return None;
         }
         let tick = self.opened() + Duration::from_millis(TICK_MS);
-        Some([self.epochs.due(), self.closes].into_iter().flatten().fold(tick, Duration::min))
+        Some([self.epochs.due(), self.closes, self.answer_due()].into_iter().flatten().fold(tick, Duration::min))
     }
 
     /// Puts out who has not presented itself in time.
     fn expire(&mut self, now: Duration) {
         let waited = self.limits.hello;
-        let silent = |member: &Member| member.hello.is_none() && member.joined + waited <= now;
+        let offers = self.settings.keys == Keys::Group;
+        let silent = |member: &Member| {
+            let is_silent = member.hello.is_none() || offers && member.offer.is_none();
+            is_silent && member.joined + waited <= now
+        };
         let out: Vec<u16> =
             self.members.iter().filter(|(_, member)| silent(member)).map(|(number, _)| *number).collect();
         out.into_iter().for_each(|number| self.remove(number, Fault::Idle { waited }));
-    }
-
-    /// Says the next roster, if it is due.
-    fn commit(&mut self, now: Duration) {
-        let Some(commit) = self.epochs.commit(self.id, self.open, now) else { return };
-        let (mut know, mut new) = (Vec::new(), Vec::new());
-        for (number, member) in &mut self.members {
-            if member.waits || member.hello.is_none() {
-                continue;
-            }
-            if member.knows {
-                know.push(*number);
-            } else {
-                new.push(*number);
-            }
-            member.knows = true;
-            if commit.new.contains(number) {
-                member.since.get_or_insert(commit.epoch);
-            }
-        }
-        for (members, bytes) in [(know, commit.change), (new, commit.whole)] {
-            if !members.is_empty() {
-                self.events.push_back(LiveEvent::Send { members, bytes });
-            }
-        }
+        self.expire_answer(now);
     }
 
     fn close_tick(&mut self) -> LiveEvent {
         let tick = self.open;
-        let sum = self.sums.pop_front().flatten();
+        let sum = self.sums.close();
         let late = std::mem::take(&mut self.late);
         let packets = sum.as_ref().map_or(0, |sum| sum.speakers.len());
         let dropped = late.len();
-        let empty = || Sum {
-            epoch: self.epochs.of(tick).unwrap_or(0),
-            payload: LivePayload::zero(self.layout, PACKET_WORDS),
-            tag: Tag::default(),
-            speakers: MemberSet::default(),
-        };
+        let empty = || Sum::empty(self.layout, self.epochs.of(tick).unwrap_or(0));
         let sum = (packets > 0 || dropped > 0).then(|| sum.unwrap_or_else(empty)).map(|sum| {
             let Sum { epoch, payload, tag, speakers } = sum;
             wire::encode_live_sum(self.layout, &LiveSum { room: self.id, epoch, tick, speakers, late, tag, payload })

@@ -43,6 +43,6 @@ impl LiveUplink {
 
     /// Does decoding cost so much that it should wait for a core?
     pub fn is_costly(&self) -> bool {
-        matches!(self.layout, LiveLayout::ElgamalShared { .. })
+        !matches!(self.layout, LiveLayout::Mask { .. })
     }
 }

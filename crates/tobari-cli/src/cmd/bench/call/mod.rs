@@ -1,7 +1,9 @@
 //! `tobari bench call`.
 
+mod agreed;
 pub(super) mod figures;
 mod gates;
+mod live;
 mod mask;
 mod measure;
 mod paper;
@@ -19,6 +21,12 @@ use tobari_host::files;
 /// Measures and prints.
 pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
     choose_backend(arguments.common.backend.backend())?;
+    if arguments.mls {
+        return agreed::run(arguments);
+    }
+    if arguments.live {
+        return live::run(arguments);
+    }
     let curves = if arguments.measures_curves() { arguments.measured_curves() } else { Vec::new() };
     let (mut lines, mut probes) = (Vec::new(), Vec::new());
     let progress = Progress::new("measured curves", curves.len() as u64);

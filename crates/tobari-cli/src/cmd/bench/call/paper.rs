@@ -11,7 +11,7 @@ use super::room::{self, Sum};
 use super::super::table::{Table, number};
 use super::super::{show, tell};
 use crate::args::CallBench;
-use crate::output::Failure;
+use crate::output::{self, Failure};
 use std::path::Path;
 use tobari_core::curve::Curve;
 use tobari_host::files;
@@ -28,6 +28,9 @@ pub(super) fn write(curves: &[Curve], lines: &[Line], arguments: &CallBench, fol
     let [table_4, table_5, table_6] = [table_4(curves, lines), table_5(&gates), table_6(&sums)];
     for table in [&table_4, &table_5, &table_6_in_columns(&sums)] {
         show(table, arguments.common.json);
+    }
+    for sum in sums.iter().filter(|_| arguments.common.json) {
+        output::json(&sum.line())?;
     }
     for (name, table) in
         [("table4", table_4), ("table5", table_5), ("table6", table_6), ("gates", gates::table(&gates))]

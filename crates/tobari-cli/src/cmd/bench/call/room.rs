@@ -3,7 +3,7 @@
 use super::super::line::summary;
 use super::super::peer;
 use super::super::rounds::time;
-use super::figures::Line;
+use super::figures::{Line, Params};
 use crate::output::Failure;
 use crate::randomness;
 use std::hint::black_box;
@@ -28,6 +28,27 @@ pub(super) struct Sum {
     pub(super) min: f64,
     pub(super) max: f64,
     pub(super) runs: usize,
+}
+
+impl Sum {
+    /// As a figure.
+    pub(super) fn line(&self) -> Line {
+        let [curve, mode, timing] = [Curve::Secp256k1.name(), "elgamal", "variable"].map(str::to_owned);
+        Line {
+            job: "call".to_owned(),
+            what: "sum".to_owned(),
+            engine: self.engine.clone(),
+            params: Params { curve, mode, timing, bits: None, inputs: Some(self.inputs) },
+            backend: Curve::Secp256k1.backend().to_owned(),
+            threads: u32::try_from(self.threads).unwrap_or(u32::MAX),
+            unit: "ns/sample".to_owned(),
+            median: self.median,
+            min: self.min,
+            max: self.max,
+            runs: self.runs,
+            labels: Vec::new(),
+        }
+    }
 }
 
 /// Sums on secp256k1 in mode `elgamal`, of 2, 4 … 4,096 packets, on 1, 2, 4 … threads up to `cores`, and those of the peers

@@ -132,11 +132,14 @@ pub(super) fn run(arguments: &InferBench) -> Result<ExitCode, Failure> {
     if arguments.paper {
         let measured = all_combinations(&model, &fixed, arguments)?;
         tables.extend([combinations(&measured), layers(&measured), sessions(&measured)]);
-        let parameters = parameters(&arguments.set)?;
-        tables.push(transfers(&model, &parameters, arguments.runs)?);
-        tables.push(operations(&parameters, arguments.runs)?);
-        tables.push(tables::run()?);
         figures.extend(measured.iter().flat_map(Measured::figures));
+        let parameters = parameters(&arguments.set)?;
+        for ((table, name), found) in [transfers(&model, &parameters, arguments)?, operations(&parameters, arguments)?]
+        {
+            tables.push((table, name));
+            figures.extend(found);
+        }
+        tables.push(tables::run()?);
         drawing = Some(draw_times(&measured)?);
     } else if tables.is_empty() {
         let (table, name, found) = layouts::run(&model, &fixed, arguments.runs)?;
@@ -331,9 +334,13 @@ impl Measured {
         }
     }
 
-    /// An image, and each of its steps.
+    /// An image, each of its steps, and what its session cost once.
     fn figures(&self) -> Vec<Figure> {
-        let all = self.steps.iter().map(|(name, times)| (name.as_str(), times)).chain([("image", &self.total)]);
+        let once =
+            [("enclave_start", vec![self.start]), ("session_open", vec![self.open]), ("session_keys", vec![self.keys])];
+        let once = once.iter().filter(|_| self.name != "process-plain").map(|(what, times)| (*what, times));
+        let all =
+            self.steps.iter().map(|(name, times)| (name.as_str(), times)).chain([("image", &self.total)]).chain(once);
         let labels = if self.name == "process-plain" { Vec::new() } else { vec![LABEL.to_owned()] };
         let figure = |(what, times): (&str, &Vec<f64>)| {
             let figure = Figure::new(what, self.name, &self.set, &self.layout, times.clone());
@@ -407,6 +414,11 @@ pub(super) fn open_idle(model: &Model, parameters: &LatticeParameters) -> Result
 
 /// Median, fastest and slowest µs of a message of so many KiB to a session that there is not: it crosses whole and is refused at once.
 pub(super) fn round_trip(enclave: &mut ProcessEnclave, kib: usize, runs: usize) -> (f64, f64, f64) {
+    summary(round_trips(enclave, kib, runs))
+}
+
+/// The µs of each.
+fn round_trips(enclave: &mut ProcessEnclave, kib: usize, runs: usize) -> Vec<f64> {
     let request = Request { operation: Operation::Host, session: SessionId([0; 16]), kind: 0 };
     let (body, mut reply) = (vec![1; kib << 10], Vec::new());
     let mut once = || {
@@ -415,10 +427,14 @@ pub(super) fn round_trip(enclave: &mut ProcessEnclave, kib: usize, runs: usize) 
         1e6 * enclave.last_request().as_secs_f64()
     };
     once();
-    summary((0..runs.max(31)).map(|_| once()).collect())
+    (0..runs.max(31)).map(|_| once()).collect()
 }
 
-fn transfers(model: &Model, parameters: &LatticeParameters, runs: usize) -> Result<(Table, &'static str), Failure> {
+/// A table, the file that it goes to, and the figures in it.
+type Found = ((Table, &'static str), Vec<Figure>);
+
+fn transfers(model: &Model, parameters: &LatticeParameters, arguments: &InferBench) -> Result<Found, Failure> {
+    let (runs, mut figures) = (arguments.runs, Vec::new());
     let mut enclave = open_idle(model, parameters)?;
     let empty = round_trip(&mut enclave, 0, runs).0;
     let title = format!(
@@ -426,11 +442,15 @@ fn transfers(model: &Model, parameters: &LatticeParameters, runs: usize) -> Resu
     );
     let mut table = Table::new(title, &["KiB", "µs", "fastest", "paper µs", "label"]);
     for (kib, paper) in TRANSFER {
-        let (median, fastest, _) = round_trip(&mut enclave, kib, runs);
+        let times = round_trips(&mut enclave, kib, runs);
+        let (median, fastest, _) = summary(times.clone());
+        let ms = times.into_iter().map(|micros| micros / 1e3).collect();
+        let figure = Figure::new(&format!("enter_{kib}_kib"), "", &arguments.set, "", ms);
+        figures.push(Figure { labels: vec![LABEL.to_owned()], ..figure });
         let [median, fastest, paper] = [median, fastest, paper].map(|micros| number(Some(micros), 2));
         table.push(vec![kib.to_string(), median, fastest, paper, LABEL.to_owned()]);
     }
-    Ok((table, "table7.csv"))
+    Ok(((table, "table7.csv"), figures))
 }
 
 /// Milliseconds of encoding and encryption at level 1, decryption and decoding at level 0, one a run: what an enclave does for a reset, in this process, which runs the same code.
@@ -462,15 +482,17 @@ fn tables_8_and_9(parameters: &LatticeParameters, runs: usize) -> Result<[Vec<f6
     Ok(times)
 }
 
-fn operations(parameters: &LatticeParameters, runs: usize) -> Result<(Table, &'static str), Failure> {
+fn operations(parameters: &LatticeParameters, arguments: &InferBench) -> Result<Found, Failure> {
+    let mut figures = Vec::new();
     let title =
         "Tables 8 and 9: encoding and encryption under the secret at level 1, decryption and decoding at level 0";
     let mut table = Table::new(title, &["what", "ms", "fastest", "paper ms"]);
-    for ((name, paper), times) in OPERATIONS.into_iter().zip(tables_8_and_9(parameters, runs)?) {
+    for ((name, paper), times) in OPERATIONS.into_iter().zip(tables_8_and_9(parameters, arguments.runs)?) {
+        figures.push(Figure::new(name, "", &arguments.set, "", times.clone()));
         let (median, fastest, _) = summary(times);
         table.push(vec![name.to_owned(), number(Some(median), 3), number(Some(fastest), 3), number(Some(paper), 2)]);
     }
-    Ok((table, "operations.csv"))
+    Ok(((table, "operations.csv"), figures))
 }
 
 /// Table 6 as bars: how many times faster than the paper's.

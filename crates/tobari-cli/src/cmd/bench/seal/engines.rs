@@ -109,7 +109,8 @@ impl Bed {
             failed.map_or(Ok(ns), |error| Err(error.into()))
         })?;
         bed.load.set(false);
-        let mut options = bed.options(Policy::Best, true);
+        // As in the runs: without the check of answers, which would count as handing over.
+        let mut options = bed.options(Policy::Best, false);
         options.modules.push(Box::new(module));
         let message = |bytes| bed.message(bytes).ok();
         bed.model = calibrate(&mut options, &message);

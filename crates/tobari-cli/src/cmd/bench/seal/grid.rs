@@ -13,6 +13,9 @@ use tobari_plan::dispatch::Policy;
 const SIZES: [usize; 8] = [8, 16, 64, 256, 1024, 4096, 8192, 16_384];
 /// Those of its figure 11.
 const NEAR_THE_CROSSING: [usize; 5] = [1500, 2000, 2500, 3000, 3500];
+/// Rounds go on until they have taken so long for each policy, but are never more than so many: a millisecond's median of five says little.
+const ENOUGH_MS: f64 = 150.0;
+const MOST_RUNS: u16 = 41;
 /// What stands for a mixture of sizes, where a size would.
 pub(super) const MIXED: usize = 0;
 
@@ -105,7 +108,7 @@ fn parts(quick: bool) -> Vec<Part> {
 
 pub(super) fn run(arguments: &SealBench) -> Result<ExitCode, Failure> {
     let mut parts = if arguments.paper { parts(arguments.quick) } else { short(arguments.quick) };
-    let chosen: Vec<Policy> = arguments.policies.iter().map(|name| name.policy()).collect();
+    let chosen = &arguments.policies;
     if !chosen.is_empty() {
         parts.iter_mut().for_each(|part| part.policies.retain(|policy| chosen.contains(policy)));
     }
@@ -154,9 +157,15 @@ fn measure(part: &Part, arguments: &SealBench) -> Result<Vec<Row>, Failure> {
         for policy in &part.policies {
             bed.run(*policy, &sizes[..sizes.len().min(400)], true)?;
         }
-        for _ in 0..arguments.runs {
+        let mut spent_ms = 0.0;
+        for round in 0..MOST_RUNS.max(arguments.runs) {
+            if round >= arguments.runs && spent_ms > ENOUGH_MS * part.policies.len() as f64 {
+                break;
+            }
             for (policy, runs) in part.policies.iter().zip(&mut runs) {
-                runs.push(bed.run(*policy, &sizes, false)?);
+                let run = bed.run(*policy, &sizes, false)?;
+                spent_ms += run.ms;
+                runs.push(run);
             }
         }
         for (policy, runs) in part.policies.iter().zip(runs) {

@@ -9,11 +9,12 @@ mod figures;
 mod grid;
 mod tree;
 
-use crate::cmd::seal::PolicyName;
+use crate::cmd::seal::policy;
 use crate::output::{self, Failure};
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tobari_plan::dispatch::Policy;
 
 /// `tobari bench seal`
 #[derive(Args)]
@@ -28,8 +29,8 @@ pub(crate) struct SealBench {
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) runs: u16,
     /// Only these policies, separated by commas; all without it.
-    #[arg(long = "policy", value_enum, value_delimiter = ',', value_name = "NAME")]
-    pub(crate) policies: Vec<PolicyName>,
+    #[arg(long = "policy", value_parser = policy(), value_delimiter = ',', value_name = "NAME")]
+    pub(crate) policies: Vec<Policy>,
     /// Few sizes, AES-128 alone, one of each other thing: to see that it works.
     #[arg(long)]
     pub(crate) quick: bool,

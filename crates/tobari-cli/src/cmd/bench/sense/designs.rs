@@ -1,10 +1,10 @@
 //! The designs: what each does for 256 readings on the device and on the server.
 
+use crate::args::SenseBench;
 use crate::output::{self, Failure};
 use crate::randomness;
 use chacha20::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
-use std::convert::Infallible;
 use std::process::ExitCode;
 use std::time::Instant;
 use tobari_apps::sense::client;
@@ -19,9 +19,11 @@ use tobari_apps::sense::setting::{Setting, key_name};
 use tobari_core::bgv::{Encoder, Encryptor, EvaluationKeys, SeededCiphertext};
 use tobari_core::rlwe::{PublicKey, SecretKey};
 use tobari_device::{
-    CounterStore, Device, DeviceNumber, Envelope, GCM_FRAME, GcmDevice, MacKey, P1, Profile, READINGS, Root, U25,
+    Device, DeviceNumber, Envelope, GCM_FRAME, GcmDevice, InsecureVolatileCounter, MacKey, P1, Profile, READINGS, Root,
+    U25,
 };
 use tobari_host::memory::resident;
+use tobari_host::process::cpu_seconds;
 
 /// A way to hide readings from a server that computes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -103,22 +105,6 @@ impl Work {
     }
 }
 
-/// A counter that lasts as long as the process: its keys do, too.
-struct Flash(u32);
-
-impl CounterStore for Flash {
-    type Error = Infallible;
-
-    fn load(&mut self) -> Result<u32, Infallible> {
-        Ok(self.0)
-    }
-
-    fn store(&mut self, next: u32) -> Result<(), Infallible> {
-        self.0 = next;
-        Ok(())
-    }
-}
-
 const SOME: [u8; READINGS] = [77; READINGS];
 
 fn number(number: u32) -> Result<DeviceNumber, Failure> {
@@ -132,7 +118,7 @@ pub(super) fn work(design: Design, role: Role) -> Result<Option<Work>, Failure> 
     Ok(match (design, role) {
         (Design::Bitwise | Design::Packed, Role::Device) => Some(encrypting(design)?),
         (Design::Aes, Role::Device) => {
-            let mut device = GcmDevice::open(&root, number(1)?, Flash(0))?;
+            let mut device = GcmDevice::open(&root, number(1)?, InsecureVolatileCounter(0))?;
             let mut frame = [0; GCM_FRAME];
             Some(Work { run: Box::new(move || Ok(device.seal(&SOME, &mut frame)?)), messages: 1.0, repeated: 4000 })
         }
@@ -140,13 +126,13 @@ pub(super) fn work(design: Design, role: Role) -> Result<Option<Work>, Failure> 
         (Design::Exact, Role::Device) => Some(sealing::<P1>(&root)?),
         (Design::Sums, Role::Cloud) => Some(converting::<U25>(ProfileName::U25)?),
         (Design::Exact, Role::Cloud) => Some(converting::<P1>(ProfileName::P1)?),
-        // AES under encryption has its own job; ciphertexts of design 1 are what is computed with
+        // AES under encryption is a job of its own (`aes`); ciphertexts of design 1 are what is computed with
         (Design::Bitwise | Design::Packed | Design::Aes, Role::Cloud) => None,
     })
 }
 
 fn sealing<P: Profile>(root: &Root) -> Result<Work, Failure> {
-    let mut device = Device::<P, _>::open(root, number(1)?, Flash(0))?;
+    let mut device = Device::<P, _>::open(root, number(1)?, InsecureVolatileCounter(0))?;
     let mut frame = P::EMPTY;
     Ok(Work { run: Box::new(move || Ok(device.seal(&SOME, &mut frame)?)), messages: 1.0, repeated: 1000 })
 }
@@ -207,7 +193,7 @@ fn converting<P: Profile>(profile: ProfileName) -> Result<Work, Failure> {
     for block in 0..blocks {
         let entry = registry.add(&format!("d{block}"), "", None, Secret::random(&mut rng))?;
         let key = MacKey::<P>::from_bytes(&entry.root().mac_key::<P>());
-        let mut device = Device::<P, _>::open(&entry.root(), entry.number, Flash(0))?;
+        let mut device = Device::<P, _>::open(&entry.root(), entry.number, InsecureVolatileCounter(0))?;
         let mut seal = || -> Result<Envelope<P>, Failure> {
             let mut frame = P::EMPTY;
             device.seal(&SOME, &mut frame)?;
@@ -250,14 +236,20 @@ pub(super) struct Cell {
     pub(super) microseconds: f64,
     pub(super) cpu_microseconds: f64,
     pub(super) peak_bytes: u64,
+    /// Rounds, of which the fastest counts.
+    pub(super) rounds: u32,
 }
 
 /// One cell, in this process: `design/role`.
-pub(super) fn once(what: &str) -> Result<ExitCode, Failure> {
+pub(super) fn once(what: &str, arguments: &SenseBench) -> Result<ExitCode, Failure> {
     let parts = what.split_once('/').and_then(|(design, role)| Some((Design::from_name(design)?, role)));
     let wrong = || Failure::Call("expected a design and a role with a slash between".to_owned());
     let (design, role) = parts.ok_or_else(wrong)?;
     let role = if role == Role::Device.name() { Role::Device } else { Role::Cloud };
+    if (design, role) == (Design::Aes, Role::Cloud) {
+        output::json(&super::aes::once(arguments)?.0)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut work = work(design, role)?.ok_or_else(wrong)?;
     work.microseconds()?; // warms up
     let (cpu, mut least) = (cpu_seconds(), f64::INFINITY);
@@ -268,14 +260,8 @@ pub(super) fn once(what: &str) -> Result<ExitCode, Failure> {
         rounds += 1;
     }
     let times = f64::from(rounds) * f64::from(work.repeated) * work.messages;
-    let cpu_microseconds = (cpu_seconds() - cpu) * 1e6 / times;
+    let cpu_microseconds = cpu.zip(cpu_seconds()).map_or(0.0, |(before, now)| (now - before) * 1e6 / times);
     let peak_bytes = resident().map_or(0, |[_, peak]| peak);
-    output::json(&Cell { microseconds: least, cpu_microseconds, peak_bytes })?;
+    output::json(&Cell { microseconds: least, cpu_microseconds, peak_bytes, rounds })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Seconds of CPU of this process so far; 0 where the system does not say.
-fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }

@@ -11,136 +11,207 @@ use crate::cmd::infer::Reach;
 use crate::cmd::sense::{CloudConnection, KeyFolder, publish};
 use crate::output::Failure;
 use crate::randomness;
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use tobari_apps::sense::holder::Holder;
 use tobari_apps::sense::registry::Secret;
 use tobari_apps::sense::schema::{ProfileName, Schema};
-use tobari_device::{CounterStore, Device, P1, Profile, READINGS, U25};
-use tobari_server::connect::ClientTls;
+use tobari_device::{Device, InsecureVolatileCounter, P1, Profile, READINGS, U25};
+use tobari_server::MqttBroker;
+use tobari_server::connect::{ClientTls, HttpClient, HttpConnection, HttpRequest};
 
 /// Devices that send.
 const DEVICES: usize = 500;
 /// Frames a second that there should be.
 const TARGET: f64 = 20_000.0;
+/// How often a server is asked what it has, and for how long.
+const LOOK: Duration = Duration::from_millis(10);
+const PATIENCE: Duration = Duration::from_secs(120);
 
-struct Flash(u32);
-
-impl CounterStore for Flash {
-    type Error = Infallible;
-
-    fn load(&mut self) -> Result<u32, Infallible> {
-        Ok(self.0)
-    }
-
-    fn store(&mut self, next: u32) -> Result<(), Infallible> {
-        self.0 = next;
-        Ok(())
-    }
-}
-
-/// Both profiles.
+/// Both profiles, over HTTP and by a broker if there is one.
 pub(super) fn measure(arguments: &SenseBench) -> Result<Vec<Line<Params>>, Failure> {
     let mut table = Table::new(
-        format!("Frames over HTTP, durable: {} in batches of {}, {DEVICES} devices", arguments.frames, arguments.batch),
-        &["design", "connections", "frames/s", "min", "max", "MB/s", "target", "verdict"],
+        format!("Frames taken durably: {} in batches of {}, {DEVICES} devices", arguments.frames, arguments.batch),
+        &["way", "design", "connections", "frames/s", "min", "max", "MB/s", "target", "verdict"],
     );
-    let mut lines = Vec::new();
-    for (design, profile) in [(Design::Sums, ProfileName::U25), (Design::Exact, ProfileName::P1)] {
-        let mut rates = Vec::new();
-        for _ in 0..arguments.ingest_runs {
-            rates.push(match profile {
-                ProfileName::U25 => taken::<U25>(arguments, profile)?,
-                ProfileName::P1 => taken::<P1>(arguments, profile)?,
-            });
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let (mut lines, batch) = (Vec::new(), arguments.batch as usize);
+    for broker in std::iter::once(None).chain(arguments.mqtt.iter().map(Some)) {
+        let way = if broker.is_some() { "mqtt" } else { "http" };
+        for (design, profile) in [(Design::Sums, ProfileName::U25), (Design::Exact, ProfileName::P1)] {
+            let mut rates = Vec::new();
+            for _ in 0..arguments.ingest_runs {
+                let ready = Ready::of(arguments, profile)?;
+                rates.push(match broker {
+                    None => runtime.block_on(over_http(ready, batch))?,
+                    Some(broker) => runtime.block_on(over_mqtt(ready, batch, broker))?,
+                });
+            }
+            let (median, min, max) = summary(rates);
+            // the goal is that of HTTP
+            let goal = broker.is_none().then_some(TARGET);
+            let verdict = goal.map_or("", |goal| if max >= goal { "pass" } else { "FAIL" });
+            let megabytes = median * profile.frame_bytes() as f64 / 1e6;
+            table.push(vec![
+                way.to_owned(),
+                design.name().to_owned(),
+                arguments.connections.to_string(),
+                number(Some(median), 0),
+                number(Some(min), 0),
+                number(Some(max), 0),
+                number(Some(megabytes), 1),
+                number(goal, 0),
+                verdict.to_owned(),
+            ]);
+            let mut line = line("ingest", design, Role::Cloud, "frames/s", [median, min, max], arguments.ingest_runs);
+            line.params.batch = Some(arguments.batch);
+            line.params.connections = Some(arguments.connections);
+            line.labels = vec!["durable".to_owned(), way.to_owned()];
+            lines.push(line);
         }
-        let (median, min, max) = summary(rates);
-        let verdict = if max >= TARGET { "pass" } else { "FAIL" };
-        let megabytes = median * profile.frame_bytes() as f64 / 1e6;
-        table.push(vec![
-            design.name().to_owned(),
-            arguments.connections.to_string(),
-            number(Some(median), 0),
-            number(Some(min), 0),
-            number(Some(max), 0),
-            number(Some(megabytes), 1),
-            number(Some(TARGET), 0),
-            verdict.to_owned(),
-        ]);
-        let mut line = line("ingest", design, Role::Cloud, "frames/s", [median, min, max], arguments.ingest_runs);
-        line.params.batch = Some(arguments.batch);
-        line.params.connections = Some(arguments.connections);
-        line.labels = vec!["durable".to_owned(), "http".to_owned()];
-        lines.push(line);
     }
     show(&table, arguments.json);
     Ok(lines)
 }
 
-/// Frames a second, of frames that were sealed before.
-fn taken<P: Profile>(arguments: &SenseBench, profile: ProfileName) -> Result<f64, Failure> {
-    let place = tempfile::tempdir()?;
-    let data = place.path().join("server").display().to_string();
-    let schema: Schema = serde_json::from_str(&format!(r#"{{"profile":"{profile}","channel":[{{"name":"x"}}]}}"#))?;
-    let holder = Holder::generate(profile, &mut randomness::generator()?);
-    let folder = KeyFolder::create(&place.path().join("holder"), holder, schema)?;
-    folder.change(|registry| {
-        let mut rng = randomness::generator()?;
-        (0..DEVICES)
-            .try_for_each(|i| Ok(registry.add(&format!("d{i}"), "", None, Secret::random(&mut rng)).map(|_| ())?))
-    })?;
-    let registry = folder.registry()?;
-    let per_device = (arguments.frames as usize).div_ceil(DEVICES);
-    let mut sealed = vec![Vec::new(); arguments.connections as usize];
-    let connections = sealed.len();
-    let mut devices: Vec<_> = registry
-        .entries()
-        .iter()
-        .map(|entry| Device::<P, _>::open(&entry.root(), entry.number, Flash(0)))
-        .collect::<Result<_, _>>()?;
-    for _ in 0..per_device {
-        for (i, device) in devices.iter_mut().enumerate() {
-            let mut frame = P::EMPTY;
-            device.seal(&[i as u8; READINGS], &mut frame)?;
-            // a device keeps to its connection
-            sealed[i % connections].extend_from_slice(frame.as_ref());
+/// A fleet whose frames are sealed.
+struct Ready {
+    folder: KeyFolder,
+    /// By connection.
+    sealed: Vec<Vec<u8>>,
+    frame_bytes: usize,
+    place: TempDir,
+}
+
+impl Ready {
+    fn new<P: Profile>(arguments: &SenseBench, profile: ProfileName) -> Result<Self, Failure> {
+        let place = tempfile::tempdir()?;
+        let schema: Schema = serde_json::from_str(&format!(r#"{{"profile":"{profile}","channel":[{{"name":"x"}}]}}"#))?;
+        let holder = Holder::generate(profile, &mut randomness::generator()?);
+        let folder = KeyFolder::create(&place.path().join("holder"), holder, schema)?;
+        folder.change(|registry| {
+            let mut rng = randomness::generator()?;
+            (0..DEVICES)
+                .try_for_each(|i| Ok(registry.add(&format!("d{i}"), "", None, Secret::random(&mut rng)).map(|_| ())?))
+        })?;
+        let registry = folder.registry()?;
+        let mut sealed = vec![Vec::new(); arguments.connections as usize];
+        let connections = sealed.len();
+        let mut devices: Vec<_> = registry
+            .entries()
+            .iter()
+            .map(|entry| Device::<P, _>::open(&entry.root(), entry.number, InsecureVolatileCounter(0)))
+            .collect::<Result<_, _>>()?;
+        for _ in 0..(arguments.frames as usize).div_ceil(DEVICES) {
+            for (i, device) in devices.iter_mut().enumerate() {
+                let mut frame = P::EMPTY;
+                device.seal(&[i as u8; READINGS], &mut frame)?;
+                // a device keeps to its connection
+                sealed[i % connections].extend_from_slice(frame.as_ref());
+            }
+        }
+        Ok(Self { folder, sealed, frame_bytes: P::FRAME, place })
+    }
+
+    fn of(arguments: &SenseBench, profile: ProfileName) -> Result<Self, Failure> {
+        match profile {
+            ProfileName::U25 => Self::new::<U25>(arguments, profile),
+            ProfileName::P1 => Self::new::<P1>(arguments, profile),
         }
     }
-    let server = BlindProcess::start_with(["--sense", &data])?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let setting = folder.holder.setting()?;
-    let secret = folder.holder.secret(&setting);
-    runtime.block_on(async {
-        let fleet = folder.card.fleet.clone();
-        let reach = || Reach { tls: ClientTls::System, token: None };
-        let mut cloud = CloudConnection::reach(server.url(), &reach(), &fleet)?;
-        publish(&folder, &setting, &secret, &registry, &mut cloud, false).await?;
-        let (batch, mut tasks) = (arguments.batch as usize * P::FRAME, Vec::new());
-        let all: usize = sealed.iter().map(|frames| frames.len() / P::FRAME).sum();
-        let started = Instant::now();
-        for frames in sealed {
-            let (frames, url, fleet) = (Arc::new(frames), server.url().to_owned(), fleet.clone());
-            let reach = reach();
-            tasks.push(tokio::spawn(async move {
-                let mut connection = CloudConnection::reach(&url, &reach, &fleet)?;
-                let mut taken = 0;
-                for batch in frames.chunks(batch) {
-                    taken += connection.send_frames(batch.to_vec()).await?.taken;
-                }
-                Ok::<u64, Failure>(taken)
-            }));
+
+    fn frames(&self) -> u64 {
+        self.sealed.iter().map(|frames| (frames.len() / self.frame_bytes) as u64).sum()
+    }
+
+    /// A server that knows the fleet.
+    async fn server(&self, more: &[&str]) -> Result<BlindProcess, Failure> {
+        let data = self.place.path().join("server").display().to_string();
+        let server = BlindProcess::start_with([&["--sense", &data][..], more].concat())?;
+        let setting = self.folder.holder.setting()?;
+        let secret = self.folder.holder.secret(&setting);
+        let mut cloud = CloudConnection::reach(server.url(), &reach(), &self.folder.card.fleet)?;
+        publish(&self.folder, &setting, &secret, &self.folder.registry()?, &mut cloud, false).await?;
+        Ok(server)
+    }
+}
+
+fn reach() -> Reach {
+    Reach { tls: ClientTls::System, token: None }
+}
+
+/// Frames a second over HTTP, of frames that were sealed before.
+async fn over_http(ready: Ready, batch: usize) -> Result<f64, Failure> {
+    let server = ready.server(&[]).await?;
+    let (all, each, mut tasks) = (ready.frames(), ready.frame_bytes, Vec::new());
+    let started = Instant::now();
+    for frames in ready.sealed {
+        let (url, fleet, reach) = (server.url().to_owned(), ready.folder.card.fleet.clone(), reach());
+        tasks.push(tokio::spawn(async move {
+            let mut connection = CloudConnection::reach(&url, &reach, &fleet)?;
+            let mut taken = 0;
+            for batch in frames.chunks(batch * each) {
+                taken += connection.send_frames(batch.to_vec()).await?.taken;
+            }
+            Ok::<u64, Failure>(taken)
+        }));
+    }
+    let mut taken = 0;
+    for task in tasks {
+        taken += task.await??;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    if taken != all {
+        return Err(Failure::Work(format!(
+            "expected a server that takes all {all} frames, found one that took {taken}"
+        )));
+    }
+    Ok(all as f64 / seconds)
+}
+
+/// The same by a broker, until the server has all of them on its disk.
+async fn over_mqtt(ready: Ready, batch: usize, broker: &MqttBroker) -> Result<f64, Failure> {
+    let url = format!("mqtt://{}:{}", broker.host, broker.port);
+    let server = ready.server(&["--sense-mqtt", &url]).await?;
+    let (all, each) = (ready.frames(), ready.frame_bytes);
+    let topic = format!("tobari/{}/bench", ready.folder.card.fleet);
+    let mut metrics = HttpClient::new(server.url(), &ClientTls::System)?.connection();
+    // the server subscribes when it comes to it: until then what is published is lost, and once more is no harm
+    let first = ready.sealed.first().map(|frames| frames[..each].to_vec()).unwrap_or_default();
+    let began = Instant::now();
+    while stored(&mut metrics).await? == 0 {
+        if began.elapsed() > PATIENCE {
+            return Err(Failure::Work("expected a server that takes frames from the broker, found none".to_owned()));
         }
-        let mut taken = 0;
-        for task in tasks {
-            taken += task.await??;
-        }
-        let seconds = started.elapsed().as_secs_f64();
-        if taken != all as u64 {
+        tobari_server::publish(broker, &topic, vec![first.clone()]).await?;
+        tokio::time::sleep(LOOK * 10).await;
+    }
+    let (started, mut tasks) = (Instant::now(), Vec::new());
+    for frames in ready.sealed {
+        let (broker, topic) = (broker.clone(), topic.clone());
+        let messages: Vec<Vec<u8>> = frames.chunks(batch * each).map(<[u8]>::to_vec).collect();
+        tasks.push(tokio::spawn(async move { tobari_server::publish(&broker, &topic, messages).await }));
+    }
+    for task in tasks {
+        task.await??;
+    }
+    while stored(&mut metrics).await? < all {
+        if started.elapsed() > PATIENCE {
             return Err(Failure::Work(format!(
-                "expected a server that takes all {all} frames, found one that took {taken}"
+                "expected a server that takes all {all} frames, found one that did not"
             )));
         }
-        Ok(all as f64 / seconds)
-    })
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(all as f64 / started.elapsed().as_secs_f64())
+}
+
+/// Frames that a server says it has stored.
+async fn stored(metrics: &mut HttpConnection) -> Result<u64, Failure> {
+    let (path, headers, most) = ("/sense/v1/metrics".to_owned(), Vec::new(), 1 << 20);
+    let reply = metrics.send(HttpRequest { body: None, path, headers, most, patience: PATIENCE }).await?;
+    let text = String::from_utf8_lossy(&reply.body).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("tobari_sense_frames_stored "));
+    let stored = line.and_then(|stored| stored.parse().ok());
+    stored.ok_or_else(|| Failure::Work("expected how many frames are stored, found none".to_owned()))
 }

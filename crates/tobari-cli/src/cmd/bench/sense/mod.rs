@@ -4,12 +4,13 @@
 //! |---|---|---|
 //! | 1, bitwise | a BGV ciphertext for each of 2,048 bits: the paper's baseline | nothing to convert |
 //! | 1, packed | one BGV ciphertext | nothing to convert |
-//! | 2 | AES-128-GCM | AES under encryption |
+//! | 2 | AES-128-GCM | AES under encryption, with `--memory` |
 //! | 3, sums | a U25 frame | the linear conversion |
 //! | 3, exact | a P1 frame | the exact conversion |
 //!
 //! One thread of this machine stands for the paper's phone, and is labelled so. Each cell of the figure is measured in a process of its own, which prepares what it needs first; CPU time is that of the work, memory is the largest of the process, preparations included.
 
+mod aes;
 mod designs;
 mod ingest;
 mod paper;
@@ -40,8 +41,9 @@ pub(super) struct Params {
 /// Measures and prints.
 pub(super) fn run(arguments: &SenseBench) -> Result<ExitCode, Failure> {
     if let Some(what) = &arguments.once {
-        return designs::once(what);
+        return designs::once(what, arguments);
     }
+    arguments.output.as_ref().map_or(Ok(()), std::fs::create_dir_all)?;
     let mut lines = Vec::new();
     let mut table = Table::new(
         "256 readings, one thread",
@@ -80,10 +82,11 @@ pub(super) fn run(arguments: &SenseBench) -> Result<ExitCode, Failure> {
         show(&table, arguments.json);
         show(&paper::bytes()?, arguments.json);
     }
-    let taken = ingest::measure(arguments)?;
-    lines.extend(taken);
+    lines.extend(ingest::measure(arguments)?);
     if arguments.paper {
-        paper::figure(arguments)?;
+        lines.extend(paper::figure(arguments)?);
+    } else {
+        lines.extend(aes::measure(arguments)?);
     }
     for line in &lines {
         if arguments.json {

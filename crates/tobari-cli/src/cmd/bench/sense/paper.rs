@@ -4,7 +4,9 @@
 //! Both of our baselines are named: bit by bit, which is the paper's, and packed, which is what one would do.
 
 use super::designs::{Cell, Design, Role};
+use super::{Params, line};
 use crate::args::SenseBench;
+use crate::cmd::bench::line::Line;
 use crate::cmd::bench::plot::{Bars, bars};
 use crate::cmd::bench::show;
 use crate::cmd::bench::table::{Table, number};
@@ -54,28 +56,44 @@ pub(super) fn bytes() -> Result<Table, Failure> {
     Ok(table)
 }
 
-/// One cell, in a process of its own; none where a design has nothing to do, or nothing yet.
-fn cell(design: Design, role: Role) -> Result<Option<Cell>, Failure> {
-    let nothing = role == Role::Cloud && !matches!(design, Design::Sums | Design::Exact);
+/// One cell, in a process of its own; none where a design has nothing to do, and for design 2 on the server without `--memory`.
+fn cell(design: Design, role: Role, arguments: &SenseBench) -> Result<Option<Cell>, Failure> {
+    let nothing = match (design, role) {
+        (Design::Bitwise | Design::Packed, Role::Cloud) => true,
+        (Design::Aes, Role::Cloud) => arguments.memory.is_none(),
+        (Design::Exact, Role::Cloud) => arguments.without_exact,
+        _ => false,
+    };
     if nothing {
         return Ok(None);
     }
     let what = format!("{}/{}", design.name(), role.name());
-    let ran = Command::new(std::env::current_exe()?).args(["bench", "sense", "--once", &what]).output()?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["bench", "sense", "--once", &what]);
+    if let Some(memory) = arguments.memory {
+        command.arg(format!("--memory={memory}"));
+    }
+    if let Some(tier) = &arguments.tier {
+        command.arg("--tier").arg(tier);
+    }
+    if let Some(degree) = arguments.insecure_degree {
+        command.arg(format!("--insecure-degree={degree}"));
+    }
+    let ran = command.output()?;
     if !ran.status.success() {
         return Err(Failure::Work(format!("{what}: {}", String::from_utf8_lossy(&ran.stderr).trim())));
     }
     Ok(Some(serde_json::from_slice(&ran.stdout)?))
 }
 
-/// All of it, as tables and, with a folder, as CSV and SVG.
-pub(super) fn figure(arguments: &SenseBench) -> Result<(), Failure> {
+/// All of it, as tables and, with a folder, as CSV and SVG; the figures that are in them.
+pub(super) fn figure(arguments: &SenseBench) -> Result<Vec<Line<Params>>, Failure> {
     let head = ["panel", "what", "1-bitwise", "1-packed", "2-aes", "3-u25", "3-p1"];
     let mut table =
         Table::new("Figure 4 for 256 bytes: one thread of this machine for the paper's phone and server", &head);
     let mut cells = Vec::new();
     for role in [Role::Device, Role::Cloud] {
-        cells.push(Design::ALL.iter().map(|design| cell(*design, role)).collect::<Result<Vec<_>, _>>()?);
+        cells.push(Design::ALL.iter().map(|design| cell(*design, role, arguments)).collect::<Result<Vec<_>, _>>()?);
     }
     let sizes = Design::ALL.iter().map(|design| sizes(*design)).collect::<Result<Vec<_>, _>>()?;
     let of = |role: usize, value: &dyn Fn(&Cell) -> f64| -> Vec<Option<f64>> {
@@ -99,7 +117,7 @@ pub(super) fn figure(arguments: &SenseBench) -> Result<(), Failure> {
         if let Some(folder) = &arguments.output {
             let mut drawn = Bars::new(
                 what,
-                "one thread of this machine; designs without a bar have nothing to do there, or nothing yet",
+                "one thread of this machine; designs without a bar have nothing to do there, or were left out",
             );
             for (design, value) in Design::ALL.iter().zip(values) {
                 value.filter(|value| *value > 0.0).into_iter().for_each(|value| drawn.push(design.name(), what, value));
@@ -107,6 +125,7 @@ pub(super) fn figure(arguments: &SenseBench) -> Result<(), Failure> {
             write_atomically(&folder.join(format!("figure-4{panel}.svg")), bars(&drawn)?.as_bytes())?;
         }
     }
+    let lines = panels.iter().flat_map(|(panel, _, values)| lines(panel, values, &cells)).collect();
     let ratios = ratios(&panels[0].2);
     show(&table, arguments.json);
     show(&ratios, arguments.json);
@@ -114,7 +133,31 @@ pub(super) fn figure(arguments: &SenseBench) -> Result<(), Failure> {
         write_atomically(&folder.join("figure-4.csv"), table.csv().as_bytes())?;
         write_atomically(&folder.join("ratios.csv"), ratios.csv().as_bytes())?;
     }
-    Ok(())
+    Ok(lines)
+}
+
+/// What is measured in each panel, who pays, and in what unit.
+const PANELS: [(&str, &str, Role, &str); 8] = [
+    ("a", "seal", Role::Device, "us/message"),
+    ("b", "seal_cpu", Role::Device, "us/message"),
+    ("c", "seal_memory", Role::Device, "bytes"),
+    ("d", "convert", Role::Cloud, "us/message"),
+    ("e", "convert_cpu", Role::Cloud, "us/message"),
+    ("f", "convert_memory", Role::Cloud, "bytes"),
+    ("g", "up", Role::Device, "bytes/message"),
+    ("h", "down_once", Role::Device, "bytes"),
+];
+
+/// A panel's values as figures.
+fn lines(panel: &str, values: &[Option<f64>], cells: &[Vec<Option<Cell>>]) -> Vec<Line<Params>> {
+    let Some((_, what, role, unit)) = PANELS.into_iter().find(|(name, ..)| *name == panel) else { return Vec::new() };
+    let measured = |at: usize| cells[usize::from(role == Role::Cloud)][at].as_ref();
+    let one = |(at, (design, value)): (usize, (Design, &Option<f64>))| {
+        // bytes are counted, once
+        let rounds = if unit.starts_with("bytes/") || what == "down_once" { 1 } else { measured(at)?.rounds };
+        Some(line(what, design, role, unit, [(*value)?; 3], rounds as usize))
+    };
+    Design::ALL.into_iter().zip(values).enumerate().filter_map(one).collect()
 }
 
 /// How much faster the third design's device is.

@@ -1,6 +1,7 @@
-//! ChaCha20 on four blocks at a time: lane `i` of a vector is a word of block `i`.
+//! ChaCha20 on four blocks at a time: lane `i` of a vector is a word of block `i`, or of one block under key `i`.
 
 use super::super::super::quads::Quads;
+use super::super::streams::{BLOCK_WORDS, group_state};
 use zeroize::{Zeroize, Zeroizing};
 
 /// Blocks at a time.
@@ -36,8 +37,40 @@ pub(in crate::simd) fn keystream<Q: Quads>(q: Q, key: &[u8; 32], nonce: u64, fir
     state.zeroize();
 }
 
+/// The sum of the streams of many keys, four keys at a time: see the module `streams`.
 #[inline(always)]
-fn four_blocks<Q: Quads>(q: Q, state: &[[u32; LANES]; 16], out: &mut [u64; 8 * LANES]) {
+pub(in crate::simd) fn stream_sums<Q: Quads>(
+    q: Q,
+    keys: &[[u8; 32]],
+    nonce: u64,
+    first: u64,
+    kept: u32,
+    out: &mut [u32],
+) {
+    // two lanes a word
+    let mut totals = Zeroizing::new(vec![[[0u64; 2]; BLOCK_WORDS]; out.len() / BLOCK_WORDS]);
+    for group in keys.chunks(LANES) {
+        let mut state = Zeroizing::new(group_state::<LANES>(group, nonce));
+        let kept = q.load(&std::array::from_fn(|lane| if lane < group.len() { kept } else { 0 }));
+        for (block, totals) in totals.iter_mut().enumerate() {
+            let counter = first.wrapping_add(block as u64);
+            (state[12], state[13]) = ([counter as u32; LANES], [(counter >> 32) as u32; LANES]);
+            let x = mixed(q, &state);
+            for ((total, x), word) in totals.iter_mut().zip(x).zip(state.iter()) {
+                let word = q.and(q.add(x, q.load(word)), kept);
+                let sum = q.add(q.unpack(total), word);
+                q.pack(sum, total);
+            }
+        }
+    }
+    for (out, lanes) in out.iter_mut().zip(totals.as_flattened()) {
+        let [a, b] = lanes.map(|pair| (pair as u32).wrapping_add((pair >> 32) as u32));
+        *out = out.wrapping_add(a).wrapping_add(b);
+    }
+}
+
+#[inline(always)]
+fn mixed<Q: Quads>(q: Q, state: &[[u32; LANES]; 16]) -> [Q::V; 16] {
     let mut x = state.map(|word| q.load(&word));
     for _ in 0..10 {
         quarter_round(q, &mut x, [0, 4, 8, 12]);
@@ -49,6 +82,12 @@ fn four_blocks<Q: Quads>(q: Q, state: &[[u32; LANES]; 16], out: &mut [u64; 8 * L
         quarter_round(q, &mut x, [2, 7, 8, 13]);
         quarter_round(q, &mut x, [3, 4, 9, 14]);
     }
+    x
+}
+
+#[inline(always)]
+fn four_blocks<Q: Quads>(q: Q, state: &[[u32; LANES]; 16], out: &mut [u64; 8 * LANES]) {
+    let x = mixed(q, state);
     let out = out.as_chunks_mut::<2>().0;
     for (i, (x, state)) in x.as_chunks::<4>().0.iter().zip(state.as_chunks::<4>().0).enumerate() {
         let rows = std::array::from_fn(|j| q.add(x[j], q.load(&state[j])));

@@ -14,5 +14,5 @@
 mod keystream;
 mod transform;
 
-pub(in crate::simd) use keystream::keystream;
+pub(in crate::simd) use keystream::{keystream, stream_sums};
 pub(in crate::simd) use transform::{QuadRoots, QuadTransform};

@@ -1,0 +1,374 @@
+//! What members can do, those who were, strangers, and somebody of them together with the server.
+
+use std::time::Duration;
+
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use tobari_core::{
+    mask::{Form, MaskSender, Masked, Tag, TagSender},
+    wire::{self, LiveHeader, LiveLayout, LivePacket, LivePayload},
+};
+
+use super::{
+    super::{
+        Alarm, Heard, News, PACKET_WORDS, RoomLink, RoomSecret,
+        keys::{EpochKeys, RoomKeys},
+        messages::ClientMessage,
+        recording::Playback,
+        roster::{Change, Roster},
+    },
+    Attack, Broken, Outcome, Played, ROOM, Stage, alone, broken, sum_of,
+};
+use crate::call::PACKET_SAMPLES;
+
+const MEMBER: &str = "a member";
+const GONE: &str = "somebody who was put out";
+const THE_LINK: &str = "the link is the secret, and rosters go through the server: a new link is the remedy";
+const ONE_SUM: &str =
+    "the server cannot check what it cannot see, and members see one sum: nobody can tell whose fault it is";
+
+pub(super) static ATTACKS: &[Attack] = &[
+    caught("send packets for ticks far ahead", MEMBER, flood),
+    caught("flood the room with messages", MEMBER, chatter),
+    caught("send in another member's name", MEMBER, in_anothers_name),
+    limit("send what does not fit its tag", MEMBER, spoil, ONE_SUM),
+    Attack { in_points: true, ..limit("send another's packet as its own", MEMBER, copy, ONE_SUM) },
+    limit(
+        "lie about its level: be louder than 16 bits",
+        MEMBER,
+        shout,
+        "what is in a sum is added unseen, and a limiter is all that listeners have; a host can mute one after another",
+    ),
+    limit("be louder than the sum can be", MEMBER, overflow, ONE_SUM),
+    limit("say of others that they talk", MEMBER, flags, "the bits of who talks are added like samples"),
+    limit("be put out and listen on, by a tap or the server", GONE, listen_on, THE_LINK),
+    limit(
+        "be put out and come again by the link",
+        GONE,
+        come_again,
+        "a newcomer on everybody's list; a lobby asks the host",
+    ),
+    limit(
+        "open a packet that was tapped",
+        "a member with a tap or the server",
+        tap,
+        "all members can derive all keys; TLS keeps taps out, nothing keeps the server's help out",
+    ),
+    limit(
+        "forge in another's name",
+        "a member and the server",
+        forge,
+        "the keys of the tags are all members'; no signature would be as small",
+    ),
+    caught("listen on the wire without the link", "a stranger", listen_without),
+    limit(
+        "come in without the link's secret",
+        "a stranger who knows the room's name and settings",
+        come_without,
+        "the server cannot tell who holds the secret; a lobby keeps strangers out, and TLS hides name and settings",
+    ),
+];
+
+const fn caught(name: &'static str, by: &'static str, play: fn(&mut Stage) -> Played) -> Attack {
+    Attack { name, by, in_points: false, limit: None, play }
+}
+
+const fn limit(name: &'static str, by: &'static str, play: fn(&mut Stage) -> Played, why: &'static str) -> Attack {
+    Attack { name, by, in_points: false, limit: Some(why), play }
+}
+
+/// Member 1 was put out by the server, which said so, and the others go on.
+fn put_out(stage: &mut Stage, begun: Duration) -> Played {
+    let [(1, how)] = &stage.removed[..] else { return Err(broken(format!("put out: {:?}", stage.removed))) };
+    let (how, within) = (how.clone(), stage.now.saturating_sub(begun));
+    stage.forget();
+    stage.frames(60);
+    match stage.people.get(&2).and_then(|person| person.heard.last()) {
+        Some(heard) if heard.speakers.iter().eq([0, 2, 3]) && stage.is_true(2, heard) => {
+            Ok(Outcome::Caught { by: "the server", within, how })
+        }
+        _ => Err(broken("the others do not go on")),
+    }
+}
+
+fn flood(stage: &mut Stage) -> Played {
+    let (begun, layout) = (stage.now, stage.room.layout());
+    let packet = stage.packet(1).ok_or_else(|| broken("no packet"))?;
+    let mut ahead = wire::decode_live_packet(layout, &packet).map_err(broken)?;
+    ahead.header.tick += 40;
+    stage.send(1, &wire::encode_live_packet(layout, &ahead));
+    put_out(stage, begun)
+}
+
+fn chatter(stage: &mut Stage) -> Played {
+    let begun = stage.now;
+    for _ in 0..30 {
+        stage.room.message(1, &ClientMessage::Hand { raised: true }, stage.now);
+    }
+    stage.follow();
+    put_out(stage, begun)
+}
+
+fn in_anothers_name(stage: &mut Stage) -> Played {
+    let begun = stage.now;
+    let packet = stage.packet(0).ok_or_else(|| broken("no packet"))?;
+    stage.send(1, &packet);
+    put_out(stage, begun)
+}
+
+/// One frame in which member 1 sends something else than what its microphone hears: what is made of its packet, after all others'.
+fn frame_with(
+    stage: &mut Stage,
+    make: impl FnOnce(&Stage, LivePacket) -> Result<LivePacket, Broken>,
+) -> Result<(), Broken> {
+    let layout = stage.room.layout();
+    for number in [0, 2, 3] {
+        stage.packet(number).into_iter().for_each(|packet| stage.send(number, &packet));
+    }
+    let own = stage.packet(1).ok_or_else(|| broken("no packet"))?;
+    let made = make(stage, wire::decode_live_packet(layout, &own).map_err(broken)?)?;
+    stage.send(1, &wire::encode_live_packet(layout, &made));
+    stage.pass();
+    // packets are sent some ticks ahead
+    stage.frames(5);
+    Ok(())
+}
+
+/// A tick was lost for everybody, who were told so, and of nobody else.
+fn lost(stage: &Stage) -> Played {
+    for (number, person) in &stage.people {
+        let untrue = person.heard.iter().filter(|heard| !stage.is_true(*number, heard)).count();
+        if !matches!(person.noticed[..], [(_, Alarm::Sum(_))]) || person.heard.is_empty() || untrue > 0 {
+            return Err(broken(format!("member {number} is told {:?}", person.noticed)));
+        }
+    }
+    Ok(Outcome::Succeeded { how: "every member refuses the tick, is told, and hears nothing in it".to_owned() })
+}
+
+fn spoil(stage: &mut Stage) -> Played {
+    frame_with(stage, |_, packet| Ok(LivePacket { tag: Tag::default(), ..packet }))?;
+    lost(stage)
+}
+
+fn copy(stage: &mut Stage) -> Played {
+    frame_with(stage, |stage, own| {
+        let same = |packet: &&LivePacket| (packet.header.member, packet.header.tick) == (0, own.header.tick);
+        let other = stage.taken().iter().find(same).ok_or_else(|| broken("nothing to copy"))?;
+        Ok(LivePacket { header: own.header, ..other.clone() })
+    })?;
+    lost(stage)
+}
+
+/// Somebody with the link who does not run the program that others run, in mode `mask`.
+struct Insider {
+    layout: LiveLayout,
+    roster: Roster,
+    epoch: EpochKeys,
+}
+
+impl Insider {
+    /// What the link and the rosters that a member got give.
+    fn new(stage: &Stage, member: u16) -> Result<Self, Broken> {
+        let keys = RoomKeys::new(&stage.link);
+        let person = stage.people.get(&member).ok_or_else(|| broken("nobody is there"))?;
+        let mut roster = Roster::default();
+        for bytes in &person.rosters {
+            let change = Change::decode(bytes).ok_or_else(|| broken("no roster"))?;
+            roster = roster.changed(&change, &keys, ROOM).map_err(broken)?;
+        }
+        let epoch = keys.epoch(roster.epoch, &roster.digest(ROOM), None);
+        Ok(Self { layout: stage.room.layout(), roster, epoch })
+    }
+
+    /// A packet of whatever a member never said, with the tag that it needs.
+    fn packet(&self, header: LiveHeader, words: &[i32; PACKET_WORDS]) -> Result<LivePacket, Broken> {
+        let LiveLayout::Mask { width, .. } = self.layout else { return Err(broken("a mode of points")) };
+        let listed = self.roster.members.get(&header.member).ok_or_else(|| broken("nobody of that number"))?;
+        let session = || self.epoch.session(header.member, listed.session);
+        let (from, tick) = (self.roster.from, header.tick);
+        let tag = TagSender::new(self.epoch.coefficients(), session(), from).tag(tick, words).map_err(broken)?;
+        // masks alone, and then what is to be under them
+        let mut sender = MaskSender::new(self.epoch.coefficients(), session(), width, from);
+        let (mut masked, _) = sender.encrypt(tick, &[0; PACKET_WORDS]).map_err(broken)?;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| (*word as u32 & width.largest()).to_le_bytes()).collect();
+        let said = Masked::decode(Form::Aligned, width, PACKET_WORDS, &bytes).map_err(broken)?;
+        masked.add_assign(&said).map_err(broken)?;
+        Ok(LivePacket { header, tag, payload: LivePayload::Mask(masked) })
+    }
+}
+
+/// One frame in which member 1 says this level, whatever a program would let it say, and sets these bits of who talks.
+fn says(stage: &mut Stage, level: i32, flags: i32) -> Result<(), Broken> {
+    let insider = Insider::new(stage, 1)?;
+    frame_with(stage, |_, own| {
+        let mut words = [level; PACKET_WORDS];
+        words[PACKET_SAMPLES] = flags;
+        insider.packet(own.header, &words)
+    })
+}
+
+/// One of the sums that a member heard has this level, and nobody was told anything.
+fn is_heard(stage: &Stage, member: u16, level: i32, how: &str) -> Played {
+    let heard: Vec<i32> = stage
+        .people
+        .get(&member)
+        .into_iter()
+        .flat_map(|person| person.heard.iter().map(|heard| heard.samples[0]))
+        .collect();
+    if heard.contains(&level) && stage.people.values().all(|person| person.noticed.is_empty()) {
+        Ok(Outcome::Succeeded { how: how.to_owned() })
+    } else {
+        Err(broken(format!("heard {heard:?}")))
+    }
+}
+
+fn shout(stage: &mut Stage) -> Played {
+    const LOUD: i32 = 100_000;
+    says(stage, LOUD, 0)?;
+    is_heard(stage, 2, 1000 + LOUD, &format!("others hear {LOUD} in every sample, before their limiter"))
+}
+
+fn overflow(stage: &mut Stage) -> Played {
+    // eight speakers' sums have 19 bits
+    says(stage, 300_000, 0)?;
+    lost(stage)
+}
+
+fn flags(stage: &mut Stage) -> Played {
+    says(stage, 0, 0b1000)?;
+    let talks = News::Talking { member: 3, talking: true };
+    if stage.people.get(&0).is_some_and(|person| person.news.contains(&talks)) {
+        Ok(Outcome::Succeeded { how: "member 3 is shown as talking, and says nothing".to_owned() })
+    } else {
+        Err(broken("member 3 is not shown as talking"))
+    }
+}
+
+/// Puts member 1 out, and gives the others time to agree about it.
+fn eject(stage: &mut Stage) -> Result<(), Broken> {
+    if let Some(host) = stage.people.get_mut(&0) {
+        host.member.say(&ClientMessage::Eject { member: 1 });
+    }
+    stage.carry();
+    stage.frames(40);
+    if stage.people.contains_key(&1) { Err(broken("member 1 is still there")) } else { Ok(()) }
+}
+
+/// What opens of what a member got, with nothing but a link.
+fn opened(stage: &Stage, link: &RoomLink, member: u16) -> Result<Vec<Heard>, Broken> {
+    let person = stage.people.get(&member).ok_or_else(|| broken("nobody is there"))?;
+    let mut playback = Playback::new(link, ROOM).map_err(broken)?;
+    for bytes in &person.rosters {
+        playback.roster(bytes).map_err(broken)?;
+    }
+    let layout = stage.room.layout();
+    let sums = person.came.iter().filter(|bytes| wire::decode_live_sum(layout, bytes).is_ok());
+    Ok(sums.filter_map(|bytes| playback.sum(bytes).ok().flatten()).collect())
+}
+
+fn listen_on(stage: &mut Stage) -> Played {
+    let link = stage.link.for_members();
+    eject(stage)?;
+    stage.forget();
+    stage.frames(10);
+    let heard = opened(stage, &link, 0)?;
+    let after = heard.iter().filter(|heard| heard.speakers.iter().eq([0, 2, 3]) && heard.samples[0] == 1008).count();
+    if after >= 9 {
+        Ok(Outcome::Succeeded { how: format!("it opens {after} of 10 sums of the epoch that began without it") })
+    } else {
+        Err(broken(format!("{after} sums opened")))
+    }
+}
+
+fn come_again(stage: &mut Stage) -> Played {
+    let link = stage.link.for_members();
+    eject(stage)?;
+    let begun = stage.now;
+    let number = stage.enter(&link, true).map_err(broken)?;
+    while stage.people.get(&number).is_some_and(|person| person.heard.is_empty()) {
+        stage.frame();
+        if stage.now > begun + Duration::from_secs(5) {
+            return Err(broken("it hears nothing"));
+        }
+    }
+    let seen = stage.people.get(&0).and_then(|host| host.member.roster()).is_some_and(|all| all.contains_key(&number));
+    if seen {
+        let waited = (stage.now - begun).as_millis();
+        Ok(Outcome::Succeeded { how: format!("it hears again after {waited} ms, and stands on everybody's list") })
+    } else {
+        Err(broken("it is on no list"))
+    }
+}
+
+fn tap(stage: &mut Stage) -> Played {
+    stage.frames(2);
+    let (layout, link) = (stage.room.layout(), stage.link.for_members());
+    let packet = stage.taken().iter().rev().find(|packet| packet.header.member == 0);
+    let sum = wire::encode_live_sum(layout, &alone(packet.ok_or_else(|| broken("no packet"))?));
+    if let Some(person) = stage.people.get_mut(&3) {
+        person.came = vec![sum];
+    }
+    match opened(stage, &link, 3)?.first() {
+        Some(heard) if heard.samples.iter().all(|sample| *sample == 1000) => {
+            Ok(Outcome::Succeeded { how: "it hears that member alone".to_owned() })
+        }
+        _ => Err(broken("it does not open")),
+    }
+}
+
+fn forge(stage: &mut Stage) -> Played {
+    const LEVEL: i32 = 77;
+    let (insider, layout) = (Insider::new(stage, 1)?, stage.room.layout());
+    stage.cheat = Some(Box::new(move |taken, _, bytes| {
+        let forged = |packet: &LivePacket| match packet.header.member {
+            0 => insider.packet(packet.header, &[LEVEL; PACKET_WORDS]).ok(),
+            _ => Some(packet.clone()),
+        };
+        let Ok(sum) = wire::decode_live_sum(layout, &bytes) else { return vec![bytes] };
+        let packets: Option<Vec<LivePacket>> =
+            taken.iter().filter(|packet| packet.header.tick == sum.tick).map(forged).collect();
+        match packets.and_then(|packets| sum_of(&packets)) {
+            Some(sum) => vec![wire::encode_live_sum(layout, &sum)],
+            None => vec![bytes],
+        }
+    }));
+    stage.frames(2);
+    is_heard(stage, 2, LEVEL - 300, "others hear what member 0 never said, under its number")
+}
+
+/// The same place and settings, and another secret.
+fn without_secret(link: &RoomLink) -> RoomLink {
+    let secret = RoomSecret::random(&mut ChaCha20Rng::from_seed([99; 32]));
+    RoomLink { secret, ..link.for_members() }
+}
+
+fn listen_without(stage: &mut Stage) -> Played {
+    stage.frames(5);
+    match opened(stage, &without_secret(&stage.link), 0) {
+        Err(Broken(how)) => Ok(Outcome::Caught { by: "the keys", within: Duration::ZERO, how }),
+        Ok(heard) => Err(broken(format!("{} sums opened", heard.len()))),
+    }
+}
+
+fn come_without(stage: &mut Stage) -> Played {
+    let link = without_secret(&stage.link);
+    let begun = stage.now;
+    let number = stage.enter(&link, true).map_err(broken)?;
+    stage.frames(120);
+    let deaf = stage.people.values().all(|person| {
+        let last = person.heard.last().map_or(0, |heard| heard.tick);
+        last + 20 < stage.room.open_tick() && !person.noticed.is_empty()
+    });
+    let stranger_hears = stage.people.get(&number).is_some_and(|person| !person.heard.is_empty());
+    let told = stage.people.get(&0).and_then(|person| person.noticed.first());
+    match told {
+        Some((at, alarm)) if deaf && !stranger_hears => {
+            let after = at.saturating_sub(begun).as_millis();
+            Ok(Outcome::Succeeded {
+                how: format!(
+                    "it hears nothing; the others hear nothing either, and are told after {after} ms: {alarm}"
+                ),
+            })
+        }
+        _ => Err(broken(format!("deaf: {deaf}, the stranger hears: {stranger_hears}, {told:?}"))),
+    }
+}

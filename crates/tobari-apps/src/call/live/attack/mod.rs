@@ -1,0 +1,156 @@
+//! Attacks on live rooms, as one table: what is tried, who notices and after what time, or why nobody does.
+//!
+//! Each is played on a [`Stage`]: the room and the members are the code that serves and calls, and the attacker stands where it would stand. A
+//! play measures what comes of it and checks it: an attack counts as caught if somebody is told of it and nobody heard anything that was not said, or if nothing
+//! comes of it; it counts as successful only if what it is after was seen to happen. [`Attack::limit`] says which of the two is expected,
+//! so that a defence that is lost shows, and one that is gained too.
+//!
+//! `tobari demo --attack` prints this table, `docs/threats.md` holds it, and the tests of this crate play it.
+
+mod member;
+mod server;
+mod stage;
+
+use std::{fmt, time::Duration};
+
+use chacha20::{
+    ChaCha20Rng,
+    rand_core::{Rng, SeedableRng},
+};
+
+use super::{LiveMode, RoomLink, Settings};
+use crate::call::messages::RoomName;
+
+pub use stage::{Cheat, Person, ROOM, Stage, add, alone, sum_of};
+
+/// What those who are on the stage say, by number: the first is the host.
+const LEVELS: [i16; 4] = [1000, -300, 8, 0];
+/// Frames until the roster of all of them holds.
+const SETTLING: usize = 80;
+
+/// One attack.
+pub struct Attack {
+    /// What is tried.
+    pub name: &'static str,
+    /// By whom.
+    pub by: &'static str,
+    /// Is it played in the modes of points as well, where it meets other arithmetic? What the others do is the same in all modes.
+    pub in_points: bool,
+    /// Why it is not caught; none for those that are.
+    pub limit: Option<&'static str>,
+    play: fn(&mut Stage) -> Played,
+}
+
+/// What came of an attack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Somebody is told of it, or nothing comes of it.
+    Caught {
+        /// By whom.
+        by: &'static str,
+        /// Time from the first thing that should not have been to when the last of them knows; zero if they refuse it as it comes.
+        within: Duration,
+        /// As they are told.
+        how: String,
+    },
+    /// The attacker got what it was after.
+    Succeeded {
+        /// What was seen.
+        how: String,
+    },
+}
+
+/// A play in which something happened that is neither.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the attack was not played to its end: {0}")]
+pub struct Broken(String);
+
+type Played = Result<Outcome, Broken>;
+
+fn broken(what: impl fmt::Display) -> Broken {
+    Broken(what.to_string())
+}
+
+/// An attack that was played.
+pub struct Performance {
+    /// Which.
+    pub attack: &'static Attack,
+    /// In which mode.
+    pub mode: LiveMode,
+    /// What came of it.
+    pub outcome: Result<Outcome, Broken>,
+}
+
+impl Performance {
+    /// Did it end as the table says?
+    pub fn is_as_documented(&self) -> bool {
+        match &self.outcome {
+            Ok(Outcome::Caught { .. }) => self.attack.limit.is_none(),
+            Ok(Outcome::Succeeded { .. }) => self.attack.limit.is_some(),
+            Err(_) => false,
+        }
+    }
+}
+
+/// All attacks: those of the server first.
+pub fn all() -> impl Iterator<Item = &'static Attack> {
+    server::ATTACKS.iter().chain(member::ATTACKS)
+}
+
+/// Plays all of them in mode `mask`, and those that meet other arithmetic there in the modes of points.
+pub fn play_all(mode: LiveMode, seed: [u8; 32]) -> Vec<Performance> {
+    let mut rng = ChaCha20Rng::from_seed(seed);
+    let mut stage: Option<Stage> = None;
+    let played = all().filter(|attack| attack.in_points || mode == LiveMode::Mask).map(|attack| {
+        let outcome = match stage.take().map_or_else(|| filled(mode, &mut rng), Ok) {
+            Ok(mut filled) => {
+                filled.forget();
+                let outcome = (attack.play)(&mut filled);
+                // what did no lasting harm leaves the room to the next
+                stage = is_whole(&mut filled).then_some(filled);
+                outcome
+            }
+            Err(error) => Err(error),
+        };
+        Performance { attack, mode, outcome }
+    });
+    played.collect()
+}
+
+/// A room of four that speak, on a roster that holds.
+fn filled(mode: LiveMode, rng: &mut ChaCha20Rng) -> Result<Stage, Broken> {
+    // the tables of decryption grow with the sum
+    let speakers = if mode == LiveMode::Mask { 8 } else { 4 };
+    let settings = Settings { mode, speakers, host: Some([0; 16]), ..Settings::default() };
+    let name: RoomName = "stage".parse().map_err(broken)?;
+    let link = RoomLink::new("http://stage", name, settings, rng);
+    let mut seed = [0; 32];
+    rng.fill_bytes(&mut seed);
+    let mut stage = Stage::open(link, seed).map_err(broken)?;
+    for (number, level) in LEVELS.into_iter().enumerate() {
+        let link = if number == 0 { stage.link.clone() } else { stage.link.for_members() };
+        let member = stage.enter(&link, true).map_err(broken)?;
+        stage.says(member, level);
+    }
+    stage.frames(SETTLING);
+    if is_whole(&mut stage) { Ok(stage) } else { Err(broken("the room is not whole before the attack")) }
+}
+
+/// Is everybody there, and does everybody hear everybody, without an alarm?
+fn is_whole(stage: &mut Stage) -> bool {
+    stage.cheat = None;
+    stage.left_out.clear();
+    stage.removed.clear();
+    // whoever came in somebody's place says what that one said
+    LEVELS.into_iter().enumerate().for_each(|(number, level)| stage.says(number as u16, level));
+    stage.frames(4);
+    stage.forget();
+    stage.frames(2);
+    let members = 0..LEVELS.len() as u16;
+    members.clone().eq(stage.people.keys().copied())
+        && stage.people.iter().all(|(number, person)| {
+            let last = person.heard.last();
+            person.noticed.is_empty()
+                && last.is_some_and(|heard| members.clone().eq(heard.speakers.iter()) && stage.is_true(*number, heard))
+        })
+}

@@ -1,0 +1,133 @@
+//! A member's view of its group: MLS.
+
+use rand_core::CryptoRng;
+use tobari_core::wire::RoomId;
+use tobari_group::{Group, Leaf, Newcomer};
+
+use super::{Agreement, Answer, GroupSecret, messages::Task, offer};
+use crate::call::live::{
+    keys::{RoomKeys, SessionId},
+    notes::Hello,
+    roster::{self, Roster, RosterError},
+};
+
+/// What the exporter is asked for.
+const PURPOSE: &str = "tobari call/2";
+
+/// A group, and the session that is to come into it.
+pub(super) struct MlsGroup {
+    room: RoomId,
+    newcomer: Option<(SessionId, Newcomer)>,
+    group: Option<Group>,
+}
+
+impl MlsGroup {
+    pub(super) fn new(room: RoomId) -> Self {
+        Self { room, newcomer: None, group: None }
+    }
+}
+
+/// What a leaf calls itself: session and name, so that a hello and a leaf are of one member.
+fn identity(session: SessionId, name: &str) -> Vec<u8> {
+    [&session.0[..], name.as_bytes()].concat()
+}
+
+impl Agreement for MlsGroup {
+    fn begin(&mut self, keys: &RoomKeys, session: SessionId, name: &str, rng: &mut dyn CryptoRng) -> Option<Vec<u8>> {
+        let newcomer = Newcomer::new(&identity(session, name), rng).ok()?;
+        let offer = offer::seal(keys, self.room, session, newcomer.package());
+        self.newcomer = Some((session, newcomer));
+        offer
+    }
+
+    fn commit(&mut self, keys: &RoomKeys, roster: &Roster, own: u16, task: &Task) -> Option<Answer> {
+        let change = &task.change;
+        let follows = change.room == self.room && change.base == roster.epoch && change.epoch == roster.epoch + 1;
+        let others = !change.gone.contains(own) && change.new.iter().all(|(member, _)| *member != own);
+        if !follows || !others {
+            return None;
+        }
+        let mut packages = Vec::new();
+        let mut refused = Vec::new();
+        for ((member, hello), offer) in change.new.iter().zip(&task.offers) {
+            match self.offered(keys, *member, hello, offer) {
+                Some(package) => packages.push((*member, package)),
+                None => refused.push(*member),
+            }
+        }
+        // whoever begins another session leaves with the one before
+        let goes = |member: &u16| change.gone.contains(*member) || change.new.iter().any(|(new, _)| new == member);
+        let gone: Vec<Vec<u8>> = roster
+            .members
+            .iter()
+            .filter(|(member, _)| goes(member))
+            .map(|(_, listed)| identity(listed.session, &listed.name))
+            .collect();
+        let gone: Vec<&[u8]> = gone.iter().map(Vec::as_slice).collect();
+        let offered: Vec<&[u8]> = packages.iter().map(|(_, package)| package.as_slice()).collect();
+        let commit = self.group.as_mut()?.commit(&gone, &offered).ok()?;
+        refused.extend(commit.refused.iter().filter_map(|place| packages.get(*place)).map(|(member, _)| *member));
+        refused.sort_unstable();
+        Some(Answer { refused, commit: commit.commit, welcome: commit.welcome })
+    }
+
+    /// After an error the keys of this roster are not had; later rosters may lead on, or the call is over for this member.
+    fn follow(&mut self, words: &[u8], roster: &Roster, own: u16) -> Result<GroupSecret, RosterError> {
+        let session = roster.members.get(&own).ok_or(RosterError::NotListed)?.session;
+        let newcomer = self.newcomer.as_ref().filter(|(new, _)| *new == session).map(|(_, newcomer)| newcomer);
+        match (newcomer, &mut self.group) {
+            (Some(newcomer), _) => {
+                let group = if words.is_empty() {
+                    newcomer.found(&[&self.room.0[..], &session.0].concat())
+                } else {
+                    newcomer.join(words)
+                };
+                let group = group.ok().filter(|group| group.id().starts_with(&self.room.0));
+                self.group = Some(group.ok_or(RosterError::Keys)?);
+            }
+            (None, Some(group)) => group.take(words).map_err(|_| RosterError::Keys)?,
+            (None, None) => return Err(RosterError::Keys),
+        }
+        let group = self.group.as_ref().ok_or(RosterError::Keys)?;
+        if !same(roster, group) {
+            return Err(RosterError::Members);
+        }
+        if newcomer_is_in(self.newcomer.as_ref(), session) {
+            self.newcomer = None;
+        }
+        group.export(PURPOSE, &roster.digest(self.room)).map_err(|_| RosterError::Keys)
+    }
+
+    fn words(&self) -> Option<String> {
+        self.group.as_ref()?.words().ok()
+    }
+
+    fn words_of(&self, session: SessionId) -> Option<String> {
+        let members = self.group.as_ref()?.members();
+        members.iter().find(|leaf| leaf.identity.starts_with(&session.0)).map(Leaf::words)
+    }
+}
+
+impl MlsGroup {
+    /// The key package of somebody new, if it is that of its hello.
+    fn offered(&self, keys: &RoomKeys, member: u16, hello: &[u8], offer: &[u8]) -> Option<Vec<u8>> {
+        let (session, Hello { name, .. }) = roster::hello_of(member, hello, keys, self.room)?;
+        let package = offer::open(keys, self.room, session, offer)?;
+        let leaf = Leaf::of_package(&package).ok()?;
+        (leaf.identity == identity(session, &name)).then_some(package)
+    }
+}
+
+fn newcomer_is_in(newcomer: Option<&(SessionId, Newcomer)>, session: SessionId) -> bool {
+    newcomer.is_some_and(|(new, _)| *new == session)
+}
+
+/// Are the leaves of the group the sessions of the roster, no more and no fewer?
+fn same(roster: &Roster, group: &Group) -> bool {
+    let mut listed: Vec<Vec<u8>> =
+        roster.members.values().map(|listed| identity(listed.session, &listed.name)).collect();
+    let mut leaves: Vec<Vec<u8>> = group.members().into_iter().map(|leaf| leaf.identity).collect();
+    listed.sort_unstable();
+    leaves.sort_unstable();
+    listed == leaves
+}

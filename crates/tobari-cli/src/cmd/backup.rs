@@ -1,0 +1,34 @@
+//! `tobari backup` and `tobari restore`: a server's folder of data, sealed as `tobari seal` seals.
+
+use super::seal::{self, SealArguments, UnsealArguments};
+use crate::output::{self, Failure};
+use std::process::ExitCode;
+use tobari_host::data::{DataError, DataFolder};
+
+/// Seals a folder that no server uses meanwhile, so that what is sealed is of one moment.
+pub(crate) fn backup(arguments: &SealArguments) -> Result<ExitCode, Failure> {
+    let Some(folder) = arguments.source() else {
+        return Err(Failure::Call("expected the folder of a server's data, found none".to_owned()));
+    };
+    let _held = DataFolder::existing(folder)?;
+    seal::run(arguments)
+}
+
+/// Opens a backup into a folder where nothing is yet, and checks that this release can use it.
+pub(crate) fn restore(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
+    let target = arguments.output();
+    if std::fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
+        let name = target.display();
+        return Err(Failure::Work(format!("{name}: expected a new or empty folder, found one with something in it")));
+    }
+    let opened = seal::unseal(arguments)?;
+    match DataFolder::existing(target) {
+        Ok(_) => {}
+        Err(error @ DataError::NotData(_)) => {
+            output::say("tobari: what was sealed is there, and it is no server's data");
+            return Err(error.into());
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(opened)
+}

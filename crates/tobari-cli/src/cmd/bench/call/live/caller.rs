@@ -1,0 +1,245 @@
+//! One member of the load: it sends what a member sends, and the ears among them open what comes.
+
+use crate::output::Failure;
+use crate::randomness;
+use chacha20::ChaCha20Rng;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tobari_apps::call::live::audio::Ear;
+use tobari_apps::call::live::messages::ServerMessage;
+use tobari_apps::call::live::{Alarm, LiveMember, News, Outgoing, RoomLink};
+use tobari_apps::call::{PACKET_SAMPLES, TICK_MS};
+use tobari_server::connect::{ClientTls, LiveInbound, LiveIncoming, LiveOutbound, connect_live};
+use tokio::sync::watch;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+/// A word is one loud frame, every half second.
+const WORD: i16 = 12_000;
+const WORD_EVERY: u32 = 25;
+/// What is louder is a word that is heard.
+const HEARD: i16 = 6_000;
+/// Where a sum on the wire has its tick, after version, kind, layout, room and epoch.
+const TICK_AT: std::ops::Range<usize> = 16..20;
+/// A sum's kinds, by mode.
+const SUMS: [u8; 3] = [0x09, 0x0b, 0x1a];
+
+/// What a member is there for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Says words, and passes over sums.
+    Mouth,
+    /// Sends silence, and passes over sums.
+    Silent,
+    /// Listens.
+    Ear,
+    /// Is there, and passes over sums.
+    Deaf,
+}
+
+/// What members tell the measurement.
+#[derive(Default)]
+pub(super) struct Mouths {
+    speaking: AtomicU64,
+    alarms: AtomicU64,
+    /// When the last word began.
+    said: Mutex<Option<Instant>>,
+    /// How long words took to be heard, in milliseconds.
+    words: Mutex<Vec<f64>>,
+}
+
+impl Mouths {
+    /// How many have begun to send.
+    pub(super) fn speaking(&self) -> u64 {
+        self.speaking.load(Relaxed)
+    }
+
+    pub(super) fn alarms(&self) -> u64 {
+        self.alarms.load(Relaxed)
+    }
+
+    pub(super) fn forget(&self) {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    pub(super) fn words(&self) -> Vec<f64> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn say(&self, begun: Option<Instant>) {
+        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = begun;
+    }
+
+    fn hear(&self, at: Instant) {
+        let said = *self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(took) = said.and_then(|said| at.checked_duration_since(said)) {
+            self.words.lock().unwrap_or_else(PoisonError::into_inner).push(took.as_secs_f64() * 1000.0);
+        }
+    }
+}
+
+/// A member with its connection.
+pub(super) struct Caller {
+    member: LiveMember,
+    outbound: LiveOutbound,
+    inbound: LiveInbound,
+    rng: ChaCha20Rng,
+    role: Role,
+    told: Arc<Mouths>,
+    ear: Ear,
+    clock: Interval,
+    frames: u32,
+    has_sent: bool,
+    was_loud: bool,
+    said_hello: bool,
+}
+
+impl Caller {
+    pub(super) async fn enter(link: Arc<RoomLink>, role: Role, told: Arc<Mouths>) -> Result<Self, Failure> {
+        let mut rng = randomness::generator()?;
+        let speaks = matches!(role, Role::Mouth | Role::Silent);
+        let join = LiveMember::join(&link, speaks);
+        let (welcome, outbound, inbound) = connect_live(&link.server, &link.room, &join, &ClientTls::System).await?;
+        let member = LiveMember::new(&link, "load", speaks, &welcome, &mut rng)
+            .ok_or_else(|| Failure::Work("a link whose settings are impossible".to_owned()))?;
+        let mut clock = interval(Duration::from_millis(TICK_MS));
+        clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let (ear, frames) = (Ear::default(), 0);
+        let (has_sent, was_loud, said_hello) = (false, false, false);
+        let mut caller =
+            Self { member, outbound, inbound, rng, role, told, ear, clock, frames, has_sent, was_loud, said_hello };
+        caller.say().await?;
+        Ok(caller)
+    }
+
+    /// Until told to stop.
+    pub(super) async fn run(mut self, mut stopped: watch::Receiver<bool>) -> Result<(), Failure> {
+        loop {
+            tokio::select! {
+                _ = stopped.changed() => break,
+                at = self.clock.tick() => self.frame(at.into_std()).await?,
+                came = self.inbound.receive() => self.come(came?),
+            }
+            self.say().await?;
+        }
+        let _ = self.outbound.close().await;
+        Ok(())
+    }
+
+    /// 20 ms of both directions, of which the clock says when they were over.
+    async fn frame(&mut self, at: Instant) -> Result<(), Failure> {
+        let is_word = self.role == Role::Mouth && self.frames.is_multiple_of(WORD_EVERY);
+        self.frames = self.frames.wrapping_add(1);
+        let samples = [if is_word { WORD } else { 0 }; PACKET_SAMPLES];
+        if let Some(packet) = self.member.frame(&samples, is_word, &mut self.rng) {
+            if is_word {
+                self.told.say(at.checked_sub(Duration::from_millis(TICK_MS)));
+            }
+            self.outbound.send_packet(packet).await?;
+            if !std::mem::replace(&mut self.has_sent, true) {
+                self.told.speaking.fetch_add(1, Relaxed);
+            }
+        }
+        if self.role == Role::Ear {
+            self.listen(at);
+        }
+        Ok(())
+    }
+
+    /// A word is heard where the first loud sample is played.
+    fn listen(&mut self, at: Instant) {
+        let frame = self.ear.pull();
+        let first = frame.iter().position(|sample| *sample > HEARD);
+        if let Some(first) = first.filter(|_| !self.was_loud) {
+            self.told.hear(at + Duration::from_secs_f64(first as f64 / 16_000.0));
+        }
+        self.was_loud = first.is_some();
+    }
+
+    fn come(&mut self, came: LiveIncoming) {
+        match came {
+            LiveIncoming::Message(message) => self.member.message(&message, &mut self.rng),
+            LiveIncoming::Binary(bytes) => match passed_over(&bytes).filter(|_| self.role != Role::Ear) {
+                // all that its clock needs to know is that the tick is over
+                Some(tick) => self.member.message(&ServerMessage::Silent { tick }, &mut self.rng),
+                None => {
+                    if let Some(heard) = self.member.binary(&bytes) {
+                        self.ear.push(heard.tick, heard.samples.to_vec());
+                    }
+                }
+            },
+        }
+        while let Some(news) = self.member.poll_news() {
+            // who passes over sums does not know its own packets in them, and tells others nothing that they could compare
+            if matches!(news, News::Alarm(Alarm::Sum(_) | Alarm::Roster(_) | Alarm::Unexpected)) {
+                self.told.alarms.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    async fn say(&mut self) -> Result<(), Failure> {
+        while let Some(out) = self.member.poll_outgoing() {
+            let is_note = matches!(out, Outgoing::Binary(_));
+            // after its hello, who passes over sums has no history to tell
+            if !is_note || self.role == Role::Ear || !std::mem::replace(&mut self.said_hello, true) {
+                self.outbound.say(out).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tick of a sum; none of anything else.
+fn passed_over(bytes: &[u8]) -> Option<u32> {
+    bytes.get(1).filter(|kind| SUMS.contains(kind))?;
+    bytes.get(TICK_AT)?.try_into().ok().map(u32::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chacha20::rand_core::SeedableRng;
+    use std::time::Duration;
+    use tobari_apps::call::live::{LiveEvent, LiveLimits, LiveMode, LiveRoom, Settings};
+    use tobari_core::wire::RoomId;
+
+    /// In every mode, the tick that is read without a key is the sum's.
+    #[test]
+    fn ticks_of_sums_are_read_where_they_stand_and_rosters_are_none() {
+        for mode in LiveMode::ALL {
+            let mut rng = ChaCha20Rng::from_seed([1; 32]);
+            let settings = Settings { mode, speakers: 2, ..Settings::default() };
+            let link = RoomLink::new("http://h", "r".parse().unwrap(), settings, &mut rng);
+            let join = LiveMember::join(&link, true);
+            let mut room = LiveRoom::open(RoomId([1; 8]), &join, LiveLimits::default(), Duration::ZERO).unwrap();
+            let welcome = room.join(&join, Duration::ZERO).unwrap();
+            let mut member = LiveMember::new(&link, "", true, &welcome, &mut rng).unwrap();
+            let (mut found, mut rosters) = (Vec::new(), 0);
+            for frame in 1..40u64 {
+                while let Some(Outgoing::Binary(note)) = member.poll_outgoing() {
+                    room.note(0, &note, Duration::from_millis(20 * frame));
+                }
+                if let Some(packet) = member.frame(&[0; PACKET_SAMPLES], false, &mut rng) {
+                    room.packet(&room.uplink(&welcome).decode(&packet).unwrap());
+                }
+                while let Some(event) = room.poll(Duration::from_millis(20 * frame)) {
+                    match event {
+                        LiveEvent::Closed { tick, sum: Some(sum), .. } => {
+                            assert_eq!(passed_over(&sum), Some(tick), "{mode}");
+                            found.push(tick);
+                            member.message(&ServerMessage::Silent { tick }, &mut rng);
+                        }
+                        LiveEvent::Closed { tick, .. } => member.message(&ServerMessage::Silent { tick }, &mut rng),
+                        LiveEvent::Send { bytes, .. } => {
+                            rosters += 1;
+                            assert_eq!(passed_over(&bytes), None);
+                            assert!(member.binary(&bytes).is_none());
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            assert!(found.len() > 10 && rosters == 1, "{mode}: {found:?}, {rosters} rosters");
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! The pages in browsers: calls with real WebAssembly and microphones that play recordings, and the jobs ([`pages`]). `cargo xtask test --only browser` runs these.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "figures are printed")]
+
+mod devtools;
+mod pages;
+mod relay;
+mod sound;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use devtools::Browser;
+use relay::Line;
+use serde_json::{Value, json};
+use sound::{Heard, Track, heard, sums};
+use support::{Server, stderr, tobari};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::{sleep, timeout},
+};
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async { timeout(Duration::from_secs(120), test).await.expect("the test hangs") });
+}
+
+fn clip(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("assets").join(name)
+}
+
+/// The links of a new room: the members', and the host's if there is one.
+fn link(server: &Server, args: &[&str]) -> (String, Option<String>) {
+    let mut all = vec!["call", "link", &server.url, "--json"];
+    all.extend(args);
+    let made = tobari(&all);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let line: Value = serde_json::from_slice(&made.stdout).unwrap();
+    (line["link"].as_str().unwrap().to_owned(), line["host_link"].as_str().map(str::to_owned))
+}
+
+/// The page of a link, with an ear for this test.
+fn page(link: &str) -> String {
+    link.replace('#', "?tap&plain#")
+}
+
+async fn join(browser: &mut Browser, name: &str, listen: bool) {
+    browser.until("document.body.dataset.view === 'door' && !document.getElementById('door-form').hidden").await;
+    let fill = format!(
+        "{{ const form = document.getElementById('door-form'); form.elements.name.value = {}; form.elements.listen.checked = {listen}; form.requestSubmit(); }}",
+        json!(name)
+    );
+    browser.value(&fill).await;
+    browser.until("document.body.dataset.view === 'room'").await;
+}
+
+async fn enter(microphone: &str, link: &str, name: &str) -> Browser {
+    let mut browser = Browser::start(&clip(microphone)).await;
+    browser.open(&page(link)).await;
+    join(&mut browser, name, false).await;
+    browser
+}
+
+async fn sees(browser: &mut Browser, members: usize) {
+    browser.until(&format!("tobari.people.members.length === {members}")).await;
+}
+
+/// What was sent and what was played since the last time, and how many samples were missing.
+async fn tap(browser: &mut Browser) -> (Track, Track, u64) {
+    let frames = |which: &str| format!("tap.{which}.map(({{at, samples}}) => [at, Array.from(samples)])");
+    let ask = format!(
+        "tobari.ask('tap').then((tap) => ({{ said: {}, heard: {}, missing: tap.missing }}))",
+        frames("said"),
+        frames("heard")
+    );
+    let tap = browser.value(&ask).await;
+    (Track::read(&tap["said"]), Track::read(&tap["heard"]), tap["missing"].as_u64().unwrap())
+}
+
+async fn alarms(browser: &mut Browser) -> Vec<String> {
+    let all = browser.value("Array.from(document.querySelectorAll('#alarms p'), (line) => line.dataset.text)").await;
+    all.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+/// Pictures lie in the build folder, to be looked at.
+async fn picture(browser: &mut Browser, name: &str, size: (u32, u32), dark: bool) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser");
+    std::fs::create_dir_all(&folder).unwrap();
+    let png = browser.picture(size, dark).await;
+    assert!(png.starts_with(b"\x89PNG"), "a picture of {name}");
+    std::fs::write(folder.join(format!("{name}.png")), png).unwrap();
+    // nothing is wider than the page
+    let wide = browser.value("document.documentElement.scrollWidth <= innerWidth").await;
+    assert_eq!(wide, true, "{name} scrolls sideways");
+}
+
+const PHONE: (u32, u32) = (390, 844);
+const DESK: (u32, u32) = (1280, 800);
+
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn two_browsers_hear_each_other_soon_and_as_they_spoke() {
+    run(async {
+        let server = Server::start(&[]);
+        let (link, _) = link(&server, &[]);
+        let mut ada = enter("alice.wav", &link, "Ada").await;
+        let mut bo = enter("bob.wav", &link, "Bo").await;
+        sees(&mut ada, 2).await;
+        sees(&mut bo, 2).await;
+        let isolated = ada.value("crossOriginIsolated").await;
+        assert_eq!(isolated, true, "the page stands alone, so that its threads share memory");
+        sleep(Duration::from_secs(9)).await; // the buffers find their length
+        let _ = (tap(&mut ada).await, tap(&mut bo).await);
+        sleep(Duration::from_secs(7)).await;
+        let (ada_said, ada_heard, _) = tap(&mut ada).await;
+        let (bo_said, bo_heard, _) = tap(&mut bo).await;
+        assert!(ada_said.seconds() > 6.3 && bo_heard.seconds() > 6.3, "a packet every 20 ms, and as much is played");
+        for (who, said, ear) in [("Bo hears Ada", &ada_said, &bo_heard), ("Ada hears Bo", &bo_said, &ada_heard)] {
+            let found = heard(said, ear);
+            println!("{who}: {found}");
+            assert!(found.stretches >= 15, "{who}: there was something to hear");
+            assert!(found.part() > 0.8, "{who}: {found}");
+            assert!(found.level.abs() < 1.0, "{who}: {found}");
+            measured(&found);
+        }
+        assert!(heard(&ada_said, &ada_heard).part() < 0.1, "nobody hears itself");
+        is_the_clip(&ada_said, "alice.wav");
+        let figures = ada.value("({...document.getElementById('figures').dataset})").await;
+        println!("figures: {figures}");
+        for way in ["up", "down"] {
+            let bits: f64 = figures[way].as_str().unwrap().parse().unwrap();
+            assert!((300_000.0..=550_000.0).contains(&bits), "{way}: {bits} bits a second");
+        }
+        assert_eq!((alarms(&mut ada).await, alarms(&mut bo).await), (vec![], vec![]));
+        assert_eq!((&ada.complaints, &bo.complaints), (&vec![], &vec![]), "errors in the page");
+        // the fingerprint on the page is the one that the program tells
+        let page = ada.value("document.getElementById('bundle').textContent").await;
+        assert_eq!(page, server.announced["page_sha256"]);
+    });
+}
+
+/// One line of a benchmark. The time of a microphone's and a loudspeaker's own buffers is not in it.
+fn measured(found: &Heard) {
+    let line = json!({
+        "job": "call", "what": "mouth_to_ear", "engine": "tobari", "params": { "mode": "mask", "path": "loopback" }, "backend": "chromium",
+        "unit": "ms", "median": found.delay[0], "min": found.least(), "p95": found.delay[1], "runs": found.found,
+    });
+    println!("{line}");
+}
+
+/// What was said is the recording that the microphone heard, whatever its gate and gain made of it.
+fn is_the_clip(said: &Track, name: &str) {
+    let samples = tobari_host::wav::read_speech(&clip(name)).unwrap();
+    let clip: Vec<f64> = samples.iter().map(|sample| f64::from(*sample)).collect();
+    let loud = |start: &usize| sound::energy(&said.samples[*start..*start + 3200]) / 3200.0 > 1000.0 * 1000.0;
+    let starts: Vec<usize> = (0..said.samples.len() - 3200).step_by(3200).filter(loud).take(8).collect();
+    let twice = [clip.as_slice(), clip.as_slice()].concat();
+    let alike =
+        starts.iter().filter(|start| sound::find(&said.samples[**start..**start + 3200], &twice).1 > 0.8).count();
+    assert!(starts.len() >= 4 && 2 * alike > starts.len(), "{alike} of {} stretches are from {name}", starts.len());
+}
+
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn a_third_browser_comes_hears_the_sum_of_two_reloads_and_is_put_out() {
+    run(async {
+        let server = Server::start(&[]);
+        let (link, host_link) = link(&server, &["--lobby", "--room", "monday"]);
+        let mut ada = enter("alice.wav", &host_link.unwrap(), "Ada Lovelace").await;
+        let mut bo = Browser::start(&clip("bob.wav")).await;
+        bo.open(&page(&link)).await;
+        picture(&mut bo, "door-phone", PHONE, false).await;
+        join(&mut bo, "Bo Diddley", false).await;
+        bo.until("tobari.view.state === 'waiting'").await;
+        admit(&mut ada).await;
+        sees(&mut bo, 2).await;
+        let mut cy = Browser::start(&clip("carol.wav")).await;
+        cy.open(&page(&link)).await;
+        join(&mut cy, "Cy Twombly", true).await;
+        admit(&mut ada).await;
+        for browser in [&mut ada, &mut bo, &mut cy] {
+            sees(browser, 3).await;
+        }
+        sleep(Duration::from_secs(3)).await;
+        let _ = (tap(&mut ada).await, tap(&mut bo).await, tap(&mut cy).await);
+        sleep(Duration::from_secs(6)).await;
+        let [(ada_said, ..), (bo_said, ..), (cy_said, cy_heard, _)] =
+            [tap(&mut ada).await, tap(&mut bo).await, tap(&mut cy).await];
+        assert!(cy_said.samples.is_empty(), "who only listens sends nothing");
+        let (one, other) = (heard(&ada_said, &cy_heard), heard(&bo_said, &cy_heard));
+        println!("Cy hears Ada: {one}\nCy hears Bo: {other}");
+        let (both, right) = sums((&ada_said, &one), (&bo_said, &other), &cy_heard);
+        println!("{right} of {both} stretches with two voices are their sum");
+        assert!(one.found >= 5 && other.found >= 5, "each is heard alone now and then");
+        assert!(both >= 5 && 10 * right >= 7 * both, "{right} of {both} are the sum");
+        assert!(
+            cy.value("Array.from(document.querySelectorAll('#people .name'), (name) => name.textContent).join()")
+                .await
+                .as_str()
+                .unwrap()
+                .contains("Ada Lovelace")
+        );
+        pictures(&mut ada, &mut cy).await;
+
+        // a raised hand, and the word
+        cy.value("document.getElementById('hand').click()").await;
+        ada.until("document.querySelector('[data-act=grant]') !== null && document.getElementById('people').textContent.includes('wants to speak')").await;
+        ada.value("document.querySelector('[data-act=grant]').click()").await;
+        cy.until("tobari.view.speak").await;
+        // one breaks off, and comes back by itself; one reloads
+        bo.value("tobari.ask('cut')").await;
+        bo.until("tobari.view.state !== 'joined'").await;
+        admit(&mut ada).await;
+        bo.until("tobari.view.state === 'joined'").await;
+        cy.value("location.reload()").await;
+        join(&mut cy, "Cy again", false).await;
+        admit(&mut ada).await;
+        for browser in [&mut ada, &mut bo, &mut cy] {
+            sees(browser, 3).await;
+        }
+        let _ = (tap(&mut cy).await, tap(&mut ada).await);
+        sleep(Duration::from_secs(4)).await;
+        let (said, ..) = tap(&mut cy).await;
+        sleep(Duration::from_millis(700)).await;
+        let (_, ear, _) = tap(&mut ada).await;
+        println!("Ada hears Cy: {}", heard(&said, &ear));
+        assert!(heard(&said, &ear).found > 0, "who came back is heard");
+        ada.value("Array.from(document.querySelectorAll('#people li')).find((item) => item.textContent.includes('Cy again')).querySelector('[data-act=eject]').click()").await;
+        cy.until("document.body.dataset.view === 'over'").await;
+        picture(&mut cy, "over-phone", PHONE, false).await;
+        sees(&mut ada, 2).await;
+        assert_eq!((alarms(&mut ada).await, &ada.complaints), (vec![], &vec![]));
+    });
+}
+
+async fn admit(host: &mut Browser) {
+    host.until("document.querySelector('[data-act=admit]') !== null").await;
+    host.value("document.querySelector('[data-act=admit]').click()").await;
+}
+
+async fn pictures(ada: &mut Browser, cy: &mut Browser) {
+    ada.value("document.documentElement.scrollTop = 0").await;
+    for (name, size, dark) in [
+        ("call-desk", DESK, false),
+        ("call-desk-dark", DESK, true),
+        ("call-phone", PHONE, false),
+        ("call-phone-dark", PHONE, true),
+    ] {
+        picture(ada, name, size, dark).await;
+    }
+    picture(cy, "listener-phone", PHONE, false).await;
+}
+
+/// A line that loses one packet in twenty each way, holds each back by up to 200 ms, and lets packets overtake one another.
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn over_a_bad_line_most_is_heard_and_what_is_lost_is_told() {
+    run(async {
+        let server = Server::start(&[]);
+        let (link, _) = link(&server, &[]);
+        let line = Line { lost: 50, jitter: Duration::from_millis(200), overtaking: true };
+        let address = relay::start(server.address().parse().unwrap(), line).await;
+        let far = link.replace(&server.address(), &address.to_string());
+        let mut near = enter("alice.wav", &link, "near").await;
+        let mut far = enter("bob.wav", &far, "far").await;
+        sees(&mut near, 2).await;
+        sees(&mut far, 2).await;
+        sleep(Duration::from_secs(8)).await; // the buffers find their length
+        let _ = (tap(&mut near).await, tap(&mut far).await);
+        sleep(Duration::from_secs(6)).await;
+        let [(near_said, near_heard, _), (far_said, far_heard, _)] = [tap(&mut near).await, tap(&mut far).await];
+        for (who, said, ear) in [("far hears near", &near_said, &far_heard), ("near hears far", &far_said, &near_heard)]
+        {
+            let found = heard(said, ear);
+            println!("{who}: {found}");
+            // one frame in twenty is lost: of 100 ms, three of four have all of theirs
+            assert!(found.stretches >= 15 && found.part() > 0.4, "{who}: {found}");
+        }
+        assert_eq!(far.value("tobari.view.state").await, "joined");
+        // packets that somebody on the way takes out look like packets that the server takes out: that is told, and nothing else
+        for text in alarms(&mut far).await.into_iter().chain(alarms(&mut near).await) {
+            let known = ["left your packet", "another list", "could be compared"];
+            assert!(known.iter().any(|known| text.contains(known)), "{text}");
+        }
+    });
+}
+
+/// The page's files from somebody who is not the server, without any header of its own.
+async fn elsewhere() -> String {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let web = web.clone();
+            tokio::spawn(async move {
+                let mut head = [0; 4096];
+                let count = stream.read(&mut head).await.unwrap_or(0);
+                let asked = String::from_utf8_lossy(&head[..count]).into_owned();
+                let path = asked.split(' ').nth(1).unwrap_or("/").split('?').next().unwrap_or("/").to_owned();
+                let name = path.trim_start_matches("/web/");
+                let kind = match name.rsplit('.').next() {
+                    Some("js") => "text/javascript",
+                    Some("wasm") => "application/wasm",
+                    Some("css") => "text/css",
+                    Some("svg") => "image/svg+xml",
+                    _ => "text/html",
+                };
+                let body = std::fs::read(web.join(name)).unwrap_or_default();
+                let status = if body.is_empty() { "404 Not Found" } else { "200 OK" };
+                let length = body.len();
+                let head = format!(
+                    "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+                );
+                let _ = stream.write_all(head.as_bytes()).await;
+                let _ = stream.write_all(&body).await;
+            });
+        }
+    });
+    url
+}
+
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn a_page_from_another_origin_than_the_servers_calls_unless_the_server_names_others() {
+    run(async {
+        let origin = elsewhere().await;
+        let (open, named) = (Server::start(&[]), Server::start(&["--web-origin", "https://call.example"]));
+        for (server, is_let_in) in [(&open, true), (&named, false)] {
+            let (link, _) = link(server, &[]);
+            let mut ada = Browser::start(&clip("alice.wav")).await;
+            ada.open(&format!("{origin}/web/call.html?tap&plain#{link}")).await;
+            if is_let_in {
+                join(&mut ada, "Ada", false).await;
+                sees(&mut ada, 1).await;
+                let mut bo = enter("bob.wav", &link, "Bo").await;
+                sees(&mut ada, 2).await;
+                sees(&mut bo, 2).await;
+            } else {
+                ada.until("document.body.dataset.view === 'door' && !document.getElementById('door-form').hidden")
+                    .await;
+                ada.value("document.getElementById('door-form').requestSubmit()").await;
+                ada.until("tobari.view.state === 'reconnecting'").await;
+            }
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn over_tls_a_page_makes_a_link_and_hears_and_speaks_without_shared_memory_too() {
+    run(async {
+        let server = Server::start(&["--tls-self-signed"]);
+        let mut ada = Browser::start(&clip("alice.wav")).await;
+        ada.open(&format!("{}/call/?tap&plain", server.url)).await;
+        picture(&mut ada, "begin-desk", DESK, false).await;
+        ada.until("document.body.dataset.view === 'begin'").await;
+        ada.value("document.getElementById('begin-form').requestSubmit()").await;
+        ada.until("!document.getElementById('made').hidden").await;
+        let link = ada.value("document.getElementById('made-link').value").await.as_str().unwrap().to_owned();
+        // what an embedding without COOP and COEP has
+        let unshared = "Object.defineProperty(globalThis, 'crossOriginIsolated', { value: false })";
+        ada.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": unshared })).await;
+        ada.open(&page(&link)).await;
+        join(&mut ada, "Ada", false).await;
+        let mut bo = enter("bob.wav", &link, "Bo").await;
+        sees(&mut ada, 2).await;
+        sees(&mut bo, 2).await;
+        sleep(Duration::from_secs(3)).await;
+        let _ = (tap(&mut ada).await, tap(&mut bo).await);
+        sleep(Duration::from_secs(5)).await;
+        let [(ada_said, ada_heard, _), (bo_said, bo_heard, _)] = [tap(&mut ada).await, tap(&mut bo).await];
+        for (who, said, ear) in [("Bo hears Ada", &ada_said, &bo_heard), ("Ada hears Bo", &bo_said, &ada_heard)] {
+            let found = heard(said, ear);
+            println!("{who}: {found}");
+            assert!(found.stretches >= 8 && found.part() > 0.7, "{who}: {found}");
+        }
+        // a wrong link is refused in words, and nothing is joined
+        let wrong = format!("{}A", page(&link));
+        ada.open(&wrong).await;
+        ada.until("document.getElementById('door-problem').textContent.includes('expected what')").await;
+    });
+}

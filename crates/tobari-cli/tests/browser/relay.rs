@@ -1,0 +1,123 @@
+//! A bad line: between a browser and the server, with delays, losses and packets that overtake one another.
+
+use std::{
+    collections::VecDeque,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use futures_util::{SinkExt, StreamExt};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    time::sleep_until,
+};
+use tokio_tungstenite::{accept_async, client_async, tungstenite::Message};
+
+/// What a line does.
+#[derive(Clone, Copy)]
+pub(crate) struct Line {
+    /// Packets and sums of a thousand that do not come.
+    pub(crate) lost: u32,
+    /// The largest delay, one way; each message has one of its own.
+    pub(crate) jitter: Duration,
+    /// May packets on the way to the server overtake one another?
+    pub(crate) overtaking: bool,
+}
+
+/// Starts a relay; answers its address.
+pub(crate) async fn start(server: SocketAddr, line: Line) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(carry(client, server, line));
+        }
+    });
+    address
+}
+
+async fn carry(mut client: TcpStream, server: SocketAddr, line: Line) {
+    let mut head = [0; 2048];
+    // the head of a request comes in one piece here
+    let Ok(length) = client.peek(&mut head).await else { return };
+    let asks = String::from_utf8_lossy(&head[..length]).into_owned();
+    let Ok(mut upstream) = TcpStream::connect(server).await else { return };
+    let _ = (client.set_nodelay(true), upstream.set_nodelay(true));
+    if !asks.to_lowercase().contains("upgrade: websocket") {
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
+        return;
+    }
+    let path = asks.split(' ').nth(1).unwrap_or("/").to_owned();
+    let Ok(client) = accept_async(client).await else { return };
+    let Ok((server, _)) = client_async(format!("ws://{server}{path}"), upstream).await else { return };
+    let ((to_client, from_client), (to_server, from_server)) = (client.split(), server.split());
+    let up = pass(from_client, to_server, line, 3);
+    let down = pass(from_server, to_client, Line { overtaking: false, ..line }, 5);
+    tokio::select! {
+        () = up => {}
+        () = down => {}
+    }
+}
+
+/// Packets and sums: what a room does not need every one of.
+fn is_sound(message: &Message) -> bool {
+    matches!(message, Message::Binary(bytes) if bytes.get(1).is_some_and(|kind| (8..=11).contains(kind)))
+}
+
+async fn pass<E>(
+    mut from: impl StreamExt<Item = Result<Message, E>> + Unpin,
+    mut to: impl SinkExt<Message> + Unpin,
+    line: Line,
+    seed: u64,
+) {
+    let (sender, mut queue) = mpsc::unbounded_channel::<(Instant, Message)>();
+    let taking = async {
+        let (mut state, mut last) = (seed, Instant::now());
+        while let Some(Ok(message)) = from.next().await {
+            let mut draw = |below: u32| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 33) as u32 % below.max(1)
+            };
+            let sound = is_sound(&message);
+            if sound && draw(1000) < line.lost {
+                continue;
+            }
+            let delay = Duration::from_micros(u64::from(draw(line.jitter.as_micros() as u32)));
+            let mut due = Instant::now() + delay;
+            if !(sound && line.overtaking) {
+                due = due.max(last);
+                last = due;
+            }
+            if sender.send((due, message)).is_err() {
+                return;
+            }
+        }
+    };
+    let giving = async {
+        let mut waiting: VecDeque<(Instant, Message)> = VecDeque::new();
+        loop {
+            let next = waiting.front().map(|(due, _)| *due);
+            tokio::select! {
+                came = queue.recv() => match came {
+                    Some((due, message)) => {
+                        let place = waiting.partition_point(|(other, _)| *other <= due);
+                        waiting.insert(place, (due, message));
+                    }
+                    None => return,
+                },
+                () = sleep_until(next.unwrap_or_else(Instant::now).into()), if next.is_some() => {
+                    if let Some((_, message)) = waiting.pop_front() && to.send(message).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = taking => {}
+        () = giving => {}
+    }
+}

@@ -1,0 +1,142 @@
+//! What it takes to keep a server running: settings in a file, logs for programs, data that is backed up, and the files in `deploy`.
+
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use support::{Server, stderr, tobari};
+use tempfile::tempdir;
+
+fn deployed(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file)
+}
+
+fn check(file: &Path, variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
+    command.args(["config", "check"]).arg(file).envs(variables.iter().copied()).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_settings_in_deploy_are_understood_and_a_variable_goes_before_them() {
+    let file = deployed("tobari.toml");
+    let plain = check(&file, &[]);
+    assert!(plain.status.success(), "{}", stderr(&plain));
+    for line in ["log-format = json  (file)", "behind-proxy = true  (file)", "max-rooms = 64  (file)", "json"] {
+        assert!(stdout(&plain).contains(line), "{line}: {}", stdout(&plain));
+    }
+    let other = check(&file, &[("TOBARI_SERVE_MAX_ROOMS", "3"), ("TOBARI_SERVE_MAX_MEMBERS", "9")]);
+    assert!(stdout(&other).contains("max-rooms = 3  (environment)"), "{}", stdout(&other));
+    assert!(stdout(&other).contains("max-members = 9  (environment)"), "{}", stdout(&other));
+    let wrong = check(&file, &[("TOBARI_SERVE_MAX_ROOMS", "many")]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", stderr(&wrong));
+}
+
+#[test]
+fn a_file_that_names_what_is_not_there_is_wrong_before_the_server_is() {
+    let folder = tempdir().unwrap();
+    let file = folder.path().join("t.toml");
+    std::fs::write(&file, "[serve]\ntls-cert = \"no-such.pem\"\ntls-key = \"no-such.key\"\n").unwrap();
+    let missing = check(&file, &[]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(stderr(&missing).contains("no-such.pem, no-such.key"), "{}", stderr(&missing));
+    let none = check(&folder.path().join("none.toml"), &[]);
+    assert_eq!(none.status.code(), Some(2), "{}", stderr(&none));
+}
+
+#[test]
+fn a_server_of_a_file_logs_one_object_a_line() {
+    let folder = tempdir().unwrap();
+    let file = folder.path().join("t.toml");
+    // the address of the file is not taken: the command line has one
+    std::fs::write(&file, "log = \"info\"\nlog-format = \"json\"\n[serve]\naddr = \"192.0.2.1:1\"\nmax-rooms = 1\n")
+        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
+    command.args(["serve", "--addr", "127.0.0.1:0", "--json", "--until-stdin-closes", "--config"]).arg(&file);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut announced = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut announced).unwrap();
+    let announced: serde_json::Value = serde_json::from_str(&announced).unwrap();
+    let link = tobari(&["call", "link", announced["listening"].as_str().unwrap()]);
+    let joined = tobari(&["call", "join", stdout(&link).trim(), "--seconds", "1"]);
+    assert!(joined.status.success(), "{}", stderr(&joined));
+    drop(child.stdin.take());
+    let mut log = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    assert!(child.wait().unwrap().success());
+    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.iter().any(|line| line["message"] == "live room opened" && line["mode"] == "mask"), "{log}");
+    assert!(lines.iter().all(|line| line["level"] == "INFO" && line["timestamp"].is_string()), "{log}");
+}
+
+#[test]
+fn data_are_backed_up_when_nobody_uses_them_and_restored_into_a_folder_of_their_own() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(at("key"), [7; 32]).unwrap();
+    let server = Server::start(&["--sense", &at("data")]);
+    let backup = |to: &str| tobari(&["backup", &at("data"), "-o", &at(to), "--key-file", &at("key")]);
+    let used = backup("early");
+    assert_eq!(used.status.code(), Some(1));
+    assert!(stderr(&used).contains("expected a folder that no other server uses"), "{}", stderr(&used));
+    let second = tobari(&["serve", "--addr", "127.0.0.1:0", "--sense", &at("data")]);
+    assert!(!second.status.success() && stderr(&second).contains("no other server uses"), "{}", stderr(&second));
+    drop(server);
+    std::fs::create_dir(at("data/kept")).unwrap();
+    std::fs::write(at("data/kept/canary"), b"canary of what is kept").unwrap();
+    let whole = backup("backup");
+    assert!(whole.status.success(), "{}", stderr(&whole));
+    let sealed = support_files(Path::new(&at("backup")));
+    assert!(sealed.iter().all(|bytes| !bytes.windows(6).any(|window| window == b"canary")), "it is sealed");
+
+    let restore = |to: &str| tobari(&["restore", &at("backup"), "-o", &at(to), "--key-file", &at("key")]);
+    let again = restore("again");
+    assert!(again.status.success(), "{}", stderr(&again));
+    assert_eq!(std::fs::read(at("again/kept/canary")).unwrap(), b"canary of what is kept");
+    assert_eq!(std::fs::read(at("again/tobari-data")).unwrap(), b"tobari data 1\n");
+    let full = restore("again");
+    assert!(!full.status.success() && stderr(&full).contains("new or empty folder"), "{}", stderr(&full));
+    drop(Server::start(&["--sense", &at("again")]));
+    // a later release's data are not touched
+    std::fs::write(at("again/tobari-data"), b"tobari data 2\n").unwrap();
+    let later = tobari(&["serve", "--addr", "127.0.0.1:0", "--sense", &at("again")]);
+    assert!(!later.status.success() && stderr(&later).contains("found version 2"), "{}", stderr(&later));
+    let other = tobari(&["backup", &at("backup"), "-o", &at("no"), "--key-file", &at("key")]);
+    assert!(!other.status.success() && stderr(&other).contains("folder of `tobari serve`"), "{}", stderr(&other));
+}
+
+/// What is in the files of a folder.
+fn support_files(folder: &Path) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { all.extend(support_files(&path)) } else { all.push(std::fs::read(&path).unwrap()) }
+    }
+    all
+}
+
+#[test]
+fn the_unit_for_systemd_is_one() {
+    let name = "the_unit_for_systemd_is_one";
+    let folder = tempdir().unwrap();
+    let unit = std::fs::read_to_string(deployed("systemd/tobari.service")).unwrap();
+    assert!(unit.contains("DynamicUser=yes") && unit.contains("ProtectSystem=strict"));
+    let file = folder.path().join("tobari.service");
+    std::fs::write(&file, unit.replace("/usr/local/bin/tobari", env!("CARGO_BIN_EXE_tobari"))).unwrap();
+    match Command::new("systemd-analyze").arg("verify").arg(&file).output() {
+        Ok(output) => assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output)),
+        Err(error) => {
+            println!("NOT RUN: {name}: systemd-analyze: {error}");
+            let Ok(path) = std::env::var("TOBARI_NOT_RUN_LOG") else { return };
+            let log = std::fs::OpenOptions::new().append(true).create(true).open(path);
+            log.and_then(|mut log| log.write_all(format!("{name}: no systemd-analyze on PATH\n").as_bytes())).unwrap();
+        }
+    }
+}

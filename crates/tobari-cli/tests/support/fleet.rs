@@ -1,0 +1,89 @@
+//! A folder with a fleet: its key holder, its devices, and what they send.
+
+use super::{stderr, tobari};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use tempfile::{TempDir, tempdir};
+
+/// The folder.
+pub struct Place(TempDir);
+
+impl Place {
+    /// An empty one.
+    #[allow(clippy::new_without_default, reason = "a test")]
+    pub fn new() -> Self {
+        Self(tempdir().unwrap())
+    }
+
+    /// Where something of it is.
+    pub fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a file: where it is.
+    pub fn write(&self, name: &str, text: &str) -> String {
+        std::fs::write(self.path(name), text).unwrap();
+        self.path(name)
+    }
+
+    /// A fleet with these devices, provisioned.
+    pub fn fleet(&self, schema: &str, devices: &[&str]) -> String {
+        let schema = self.write("schema.toml", schema);
+        good(&["sense", "keygen", "--schema", &schema, "-o", &self.path("holder")]);
+        let (holder, output) = (self.path("holder"), self.path("devices"));
+        good(&[&["sense", "provision", &holder][..], devices, &["-o", &output]].concat());
+        let card: Value = serde_json::from_slice(&std::fs::read(self.path("holder/fleet.json")).unwrap()).unwrap();
+        card["fleet"].as_str().unwrap().to_owned()
+    }
+
+    /// The words of `sense encrypt` for a device.
+    pub fn encrypt<'a>(&'a self, device: &'a str, readings: &'a str, rest: &[&'a str]) -> Vec<String> {
+        let words = [self.path(readings), "--device".to_owned(), self.path(&format!("devices/{device}.device"))];
+        let card = ["--fleet".to_owned(), self.path("holder/fleet.json")];
+        let first = ["sense".to_owned(), "encrypt".to_owned()].into_iter().chain(words).chain(card);
+        first.chain(rest.iter().map(|word| (*word).to_owned())).collect()
+    }
+
+    /// Has readings sealed.
+    pub fn seal(&self, device: &str, readings: &str, rest: &[&str]) -> String {
+        let words = self.encrypt(device, readings, rest);
+        good(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+/// What a command prints that has to succeed.
+pub fn good(words: &[&str]) -> String {
+    let output = tobari(words);
+    assert!(output.status.success(), "{words:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A command that has to fail, and say this.
+pub fn bad(words: &[&str], status: i32, expected: &str) {
+    let output = tobari(words);
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+}
+
+/// A reply's status and body; none if the server went away.
+pub fn ask(address: &str, method: &str, path: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let length = body.len();
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+    stream.write_all(&[head.as_bytes(), body].concat()).ok()?;
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).ok()?;
+    let end = reply.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let status = std::str::from_utf8(&reply[..end]).unwrap().split(' ').nth(1)?.parse().ok()?;
+    let length = String::from_utf8_lossy(&reply[..end]).to_ascii_lowercase();
+    let length = length.split("content-length: ").nth(1).and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    let body = reply[end + 4..].to_vec();
+    (length.is_none_or(|length: usize| length == body.len())).then_some((status, body))
+}
+
+/// What there is at a path.
+pub fn get(address: &str, path: &str) -> String {
+    String::from_utf8(ask(address, "GET", path, b"").unwrap().1).unwrap()
+}

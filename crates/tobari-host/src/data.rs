@@ -1,0 +1,162 @@
+//! The folders in which a server keeps what it must not forget: one version, and one user at a time.
+//!
+//! A folder has a file `tobari-data` with one line, `tobari data 1`, which is locked while a server runs or a backup is taken. What else is there
+//! is the jobs' affair. A folder from before there were versions is taken for version 1, which it is. One of a later version is refused,
+//! rather than read as what it is not.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The version that this release writes.
+pub const DATA_VERSION: u32 = 1;
+const MARKER: &str = "tobari-data";
+const MAX_MARKER_BYTES: u64 = 64;
+
+/// A folder of data, locked as long as this lives.
+pub struct DataFolder {
+    path: PathBuf,
+    _marker: File,
+}
+
+/// Why a folder of data cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The system refuses.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Somebody else uses it.
+    #[error("{}: expected a folder that no other server uses, found one that is used", .0.display())]
+    InUse(PathBuf),
+    /// It is of a later release.
+    #[error("{}: expected data of version {DATA_VERSION}, found version {found}: it is of a later release", path.display())]
+    Later {
+        /// The folder.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// It is something else.
+    #[error("{}: expected a folder of `tobari serve`, found another", .0.display())]
+    NotData(PathBuf),
+}
+
+impl DataFolder {
+    /// Opens a folder for a server, and makes it if there is none: for its owner alone.
+    ///
+    /// # Errors
+    /// [`DataError`] if it is used, of a later version, or cannot be written.
+    pub fn open(path: &Path) -> Result<Self, DataError> {
+        let fault = |source| DataError::Io { path: path.to_owned(), source };
+        make(path).map_err(fault)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path.join(MARKER));
+        Self::locked(path, file.map_err(fault)?, true)
+    }
+
+    /// Takes hold of a folder that a server has used, to read it.
+    ///
+    /// # Errors
+    /// [`DataError`], and [`DataError::NotData`] if no server of this or a later release has used it.
+    pub fn existing(path: &Path) -> Result<Self, DataError> {
+        match File::open(path.join(MARKER)) {
+            Ok(file) => Self::locked(path, file, false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(DataError::NotData(path.to_owned())),
+            Err(source) => Err(DataError::Io { path: path.to_owned(), source }),
+        }
+    }
+
+    fn locked(path: &Path, mut file: File, may_write: bool) -> Result<Self, DataError> {
+        let fault = |source| DataError::Io { path: path.to_owned(), source };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(DataError::InUse(path.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(fault(source)),
+        }
+        let mut text = Vec::new();
+        Read::by_ref(&mut file).take(MAX_MARKER_BYTES).read_to_end(&mut text).map_err(fault)?;
+        match version(&text) {
+            Some(DATA_VERSION) => {}
+            Some(found) if found > DATA_VERSION => return Err(DataError::Later { path: path.to_owned(), found }),
+            // empty: new, or left by a start that ended in between
+            _ if text.is_empty() && may_write => {
+                file.write_all(line(DATA_VERSION).as_bytes()).and_then(|()| file.sync_all()).map_err(fault)?;
+            }
+            _ => return Err(DataError::NotData(path.to_owned())),
+        }
+        Ok(Self { path: path.to_owned(), _marker: file })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn line(version: u32) -> String {
+    format!("tobari data {version}\n")
+}
+
+/// The version of exactly such a line.
+fn version(text: &[u8]) -> Option<u32> {
+    let number = std::str::from_utf8(text).ok()?.strip_prefix("tobari data ")?.strip_suffix('\n')?.parse().ok()?;
+    (line(number).as_bytes() == text).then_some(number)
+}
+
+fn make(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs::create_dir_all(parent)?;
+    }
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_has_one_user_at_a_time_and_keeps_its_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/data");
+        let first = DataFolder::open(&path).unwrap();
+        assert_eq!(fs::read(path.join(MARKER)).unwrap(), b"tobari data 1\n");
+        assert!(matches!(DataFolder::open(&path), Err(DataError::InUse(_))));
+        assert!(matches!(DataFolder::existing(&path), Err(DataError::InUse(_))));
+        assert_eq!(first.path(), path);
+        drop(first);
+        drop(DataFolder::existing(&path).unwrap());
+        DataFolder::open(&path).unwrap();
+        #[cfg(unix)]
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions()) & 0o777, 0o700);
+    }
+
+    #[test]
+    fn what_was_there_before_versions_is_taken_and_what_comes_later_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(DataFolder::existing(folder.path()), Err(DataError::NotData(_))));
+        fs::write(folder.path().join("lock"), b"").unwrap();
+        drop(DataFolder::open(folder.path()).unwrap());
+        for (text, later) in
+            [("tobari data 2\n", true), ("tobari data 01\n", false), ("something", false), ("\n", false)]
+        {
+            fs::write(folder.path().join(MARKER), text).unwrap();
+            for opened in [DataFolder::open(folder.path()), DataFolder::existing(folder.path())] {
+                let error = opened.err().unwrap();
+                assert_eq!(matches!(error, DataError::Later { found: 2, .. }), later, "{text:?}: {error}");
+                assert_eq!(matches!(error, DataError::NotData(_)), !later, "{text:?}: {error}");
+            }
+            assert_eq!(fs::read(folder.path().join(MARKER)).unwrap(), text.as_bytes(), "it is left as it is");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A program within a limit of memory: planned, checked and carried out, with a tier where values do not fit.
+
+use crate::run::{self, Finished, Options, RunError};
+use crate::store::{self, Blocks, DiskStore, Store, StoreError};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use tobari_plan::check::{Requirements, Unsound};
+use tobari_plan::cost::Costs;
+use tobari_plan::engine::Engine;
+use tobari_plan::plan::{PlanError, bytes, plan};
+use tobari_plan::program::{Program, Value};
+use tobari_plan::site::Site;
+
+/// What a job may take.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes for values and for what moves to and from the tier; without it as many as there are. What one step has under way comes on top.
+    pub memory: Option<u64>,
+    /// Threads that compute; at least one.
+    pub threads: usize,
+    /// The folder of the tier. A file is made there only if values do not fit.
+    pub tier: PathBuf,
+}
+
+/// Why a job was not done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError<E: std::error::Error + 'static> {
+    /// The limit leaves nothing for values.
+    #[error("expected a limit above {}, which moves take, found {}", bytes(*.least), bytes(*.found))]
+    Limit {
+        /// Bytes for moves.
+        least: u64,
+        /// The limit.
+        found: u64,
+    },
+    /// No plan fits.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// What a plan must not do: a fault of the planner.
+    #[error(transparent)]
+    Unsound(#[from] Unsound),
+    /// The tier.
+    #[error(transparent)]
+    Tier(#[from] StoreError),
+    /// The run.
+    #[error(transparent)]
+    Run(#[from] RunError<E>),
+}
+
+/// Plans a program for a server that holds no key, checks the plan and carries it out. Inputs are asked for as [`run::run`] does.
+///
+/// # Errors
+/// [`JobError`]; then there are no outputs.
+pub fn within<E: Engine>(
+    engine: E,
+    program: Program,
+    input: impl FnMut(Value) -> Result<E::Value, String>,
+    limits: &Limits,
+) -> Result<Finished<E::Value>, JobError<E::Error>> {
+    let largest = program.values().map(|value| program.shape(value).raw).max().unwrap_or(0);
+    let moves = 2 * (largest + 4096) + (32 << 20);
+    let memory = match limits.memory {
+        None => u64::MAX / 4,
+        Some(found) => {
+            let left = found.checked_sub(moves).filter(|left| *left > 0);
+            left.ok_or(JobError::Limit { least: moves, found })?
+        }
+    };
+    let site = Site::blind("this server", u16::try_from(limits.threads).unwrap_or(u16::MAX), memory);
+    let checked = plan(program, site, &Costs::unmeasured())?.check(&Requirements::default())?;
+    let mut store = match checked.plan().inputs_stored {
+        true => Some(DiskStore::open(&store::Options::in_folder(&limits.tier))?),
+        false => None,
+    };
+    let (blocks, cancel) = (Blocks::new(usize::try_from(moves).unwrap_or(usize::MAX)), AtomicBool::new(false));
+    let options = Options { threads: limits.threads, blocks, observer: &|_| {}, cancel: &cancel };
+    Ok(run::run(engine, &checked, input, store.as_mut().map(|store| store as &mut dyn Store), &options)?)
+}

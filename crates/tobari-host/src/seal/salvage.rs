@@ -1,0 +1,77 @@
+//! What is left of a sealed file that does not open as a whole.
+//!
+//! Every chunk has a tag of its own, over its number and its file, so that those that are right are where they were sealed, whatever became of others. They are written to a file that says by its name ([`DAMAGED`]) that it is not
+//! whole, with holes for the rest, and the ranges that are missing are listed. Nothing unverified is written.
+
+use super::read::{Input, describe};
+use super::source::Places;
+use super::write::{persist, temporary};
+use super::{FileProblem, Missing};
+use crate::dispatch::RingGcm;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use tobari_apps::seal::{Kind, Range, process};
+
+/// What is added to the name of a file that is not whole.
+pub const DAMAGED: &str = ".damaged";
+
+/// The next bytes of content that are missing, so many at most.
+fn note(places: &mut Places, mut count: u64, missing: &mut Vec<[u64; 2]>) {
+    while count > 0 {
+        let Some((at, length)) = places.next(usize::try_from(count).unwrap_or(usize::MAX)) else { return };
+        let end = at + length as u64;
+        count -= length as u64;
+        match missing.last_mut() {
+            Some(last) if last[1] == at => last[1] = end,
+            _ => missing.push([at, end]),
+        }
+    }
+}
+
+/// Writes the chunks that are right to a file beside `target`, and says what is missing; none for what is no file, or where no chunk is right.
+pub(super) fn pieces(
+    mut input: Input,
+    place: &Path,
+    target: &Path,
+    replace: bool,
+) -> Result<Option<FileProblem>, FileProblem> {
+    let (meta, full) = (input.meta().clone(), input.chunk_bytes() as u64);
+    let ranges = match meta.kind {
+        Kind::File => meta.ranges.clone(),
+        // nobody said how long it would be
+        Kind::Stream => vec![Range { offset: 0, bytes: u64::MAX }],
+        _ => return Ok(None),
+    };
+    let mut name = target.as_os_str().to_owned();
+    name.push(DAMAGED);
+    let damaged = PathBuf::from(name);
+    let file = temporary(&damaged)?;
+    let (mut places, mut missing, mut right, mut ended) = (Places::new(&ranges), Vec::new(), false, false);
+    // a file that was cut ends here, as one that the system does not read further
+    while let Ok(Some((chunk, last))) = input.next(place) {
+        ended = last;
+        let Some(Ok(text)) = process(&[&chunk], &RingGcm).pop() else {
+            note(&mut places, if last { u64::MAX } else { full }, &mut missing);
+            continue;
+        };
+        right = true;
+        let mut rest = &text[..];
+        while let (false, Some((at, count))) = (rest.is_empty(), places.next(rest.len())) {
+            let (now, after) = rest.split_at(count);
+            file.as_file().write_all_at(now, at).map_err(FileProblem::system(&damaged))?;
+            rest = after;
+        }
+    }
+    if !ended || meta.kind == Kind::File {
+        note(&mut places, u64::MAX, &mut missing);
+    }
+    if !right {
+        return Ok(None);
+    }
+    if meta.kind == Kind::File {
+        let described = file.as_file().set_len(meta.bytes).and_then(|()| describe(file.as_file(), &meta));
+        described.map_err(FileProblem::system(&damaged))?;
+    }
+    persist(file, &damaged, replace)?;
+    Ok(Some(FileProblem::Damaged { name: damaged.display().to_string(), missing: Missing(missing) }))
+}

@@ -1,0 +1,120 @@
+"""Requests to `tobari serve`, with the standard library alone."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+
+from ._native import Error, Refused
+
+ATTEMPTS = 12
+#: Bytes of a reply at most.
+MOST = 1 << 28
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def refusal(self) -> Optional[str]:
+        """Why the server refused, in its word."""
+        return self.headers.get("tobari-refusal")
+
+    def good(self) -> "Reply":
+        """This reply, if it is one of success.
+
+        Raises `tobari.Refused` with the server's text, shortened and without control characters.
+        """
+        if 200 <= self.status < 300:
+            return self
+        text = "".join(c for c in self.body.decode("utf-8", "replace") if c.isprintable())[:300]
+        refused = Refused(f"refused by the server ({self.status}): {text}")
+        refused.reason = self.refusal
+        raise refused
+
+    def json(self) -> Any:
+        try:
+            return json.loads(self.good().body)
+        except ValueError as error:
+            raise Error(f"expected JSON from the server, found something else: {error}") from None
+
+
+def _lower(headers: Any) -> Dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A token goes to the server that it is for, and nowhere else."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+class Connection:
+    """A server at a URL. `token` is one of `tobari search token`; `context` says whom to trust (`ssl.create_default_context(cafile=...)`)."""
+
+    def __init__(
+        self,
+        url: str,
+        token: Optional[str] = None,
+        context: Optional[ssl.SSLContext] = None,
+        timeout: float = 300.0,
+    ) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise Error(f"expected a URL of http or https, found {url!r}")
+        self.url, self.timeout = url.rstrip("/"), timeout
+        self.headers: Dict[str, str] = {} if token is None else {"authorization": f"Bearer {token}"}
+        handlers: List[urllib.request.BaseHandler] = [_NoRedirect()]
+        if url.split("://")[1].startswith(("127.0.0.1", "localhost", "[::1]")):
+            handlers.append(urllib.request.ProxyHandler({}))
+        if context is not None:
+            handlers.append(urllib.request.HTTPSHandler(context=context))
+        self._opener = urllib.request.build_opener(*handlers)
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self.url}>"
+
+    def send(
+        self,
+        path: str,
+        body: Optional[bytes] = None,
+        headers: Optional[Mapping[str, str]] = None,
+        method: Optional[str] = None,
+    ) -> Reply:
+        """The reply to a GET, or to a POST where there is a body; asked again while the server is busy."""
+        for attempt in range(ATTEMPTS):
+            reply = self._once(path, body, headers, method)
+            if reply.refusal != "busy":
+                break
+            time.sleep(min(0.5 * (attempt + 1), 5.0))
+        return reply
+
+    def _once(
+        self, path: str, body: Optional[bytes], headers: Optional[Mapping[str, str]], method: Optional[str]
+    ) -> Reply:
+        request = urllib.request.Request(
+            self.url + path, data=body, headers={**self.headers, **(headers or {})}, method=method
+        )
+        if body is not None:
+            request.add_header("content-type", "application/octet-stream")
+        try:
+            with self._opener.open(request, timeout=self.timeout) as reply:
+                return Reply(reply.status, _lower(reply.headers), self._read(reply))
+        except urllib.error.HTTPError as error:
+            with error:
+                return Reply(error.code, _lower(error.headers), self._read(error))
+        except OSError as error:
+            raise Error(f"{self.url}: expected a server that answers, found none: {error}") from error
+
+    @staticmethod
+    def _read(reply: Any) -> bytes:
+        body = reply.read(MOST + 1)
+        if len(body) > MOST:
+            raise Error(f"expected a reply of at most {MOST} bytes, found more")
+        return bytes(body)

@@ -1,0 +1,22 @@
+from typing import Any, Callable, Dict, List, Optional
+
+from . import bgv as bgv
+from . import ckks as ckks
+from . import infer as infer
+from . import plan as plan
+from . import search as search
+from . import sense as sense
+
+__version__: str
+
+class Error(Exception): ...
+class DecodeError(Error): ...
+
+class Refused(Error):
+    #: Over HTTP, the server's word for why.
+    reason: Optional[str]
+
+class Withheld(Error): ...
+
+def parameter_sets() -> List[Dict[str, Any]]: ...
+def _wait(seconds: float, progress: Optional[Callable[[int, int], Any]] = None, panic: bool = False) -> None: ...

@@ -1,0 +1,5 @@
+from ..ckks import Ciphertext as Ciphertext
+from ..ckks import EvaluationKeys as EvaluationKeys
+from ..ckks import Parameters as Parameters
+from ..ckks import PublicKey as PublicKey
+from ..ckks import SecretKey as SecretKey

@@ -1,0 +1,10 @@
+from typing import Sequence, Tuple
+
+def infer(
+    protect: Sequence[str],
+    side_channels: bool = False,
+    active_host: bool = False,
+    reset: str = "none",
+    enclave: bool = True,
+) -> Tuple[str, str]: ...
+def matrix_product(vectors: int, diagonals: int, memory: int, cores: int = 1) -> Tuple[str, str]: ...

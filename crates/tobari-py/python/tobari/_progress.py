@@ -1,0 +1,43 @@
+"""How far long work is: a callback, or a bar on the terminal (of tqdm where it is installed)."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Optional, Union
+
+Callback = Callable[[int, int], Any]
+Progress = Union[None, bool, Callback]
+
+
+@contextmanager
+def shown(progress: Progress, what: str) -> Iterator[Optional[Callback]]:
+    """The callback to hand on: none without `progress`, a bar for `True`, else what was given."""
+    if progress is None or progress is False:
+        yield None
+    elif callable(progress):
+        yield progress
+    else:
+        try:
+            from tqdm.auto import tqdm  # type: ignore[import-untyped,unused-ignore]
+        except ImportError:
+            yield from _plain(what)
+        else:
+            with tqdm(desc=what) as bar:
+
+                def tell(done: int, total: int) -> None:
+                    bar.total = total
+                    bar.update(done - bar.n)
+
+                yield tell
+
+
+def _plain(what: str) -> Iterator[Callback]:
+    def tell(done: int, total: int) -> None:
+        sys.stderr.write(f"\r{what}: {done} of {total}")
+        sys.stderr.flush()
+
+    try:
+        yield tell
+    finally:
+        sys.stderr.write("\n")

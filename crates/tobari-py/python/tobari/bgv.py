@@ -1,0 +1,30 @@
+"""Vectors of integers under encryption (BGV): exact, modulo a prime.
+
+>>> import numpy as np
+>>> from tobari import bgv
+>>> secret = bgv.SecretKey(bgv.Parameters("bgv-c"))
+>>> keys = secret.evaluation_keys(rotations=[1])
+>>> x, y = secret.encrypt(np.arange(8)), secret.public_key().encrypt([3] * 8)
+>>> secret.decrypt(keys.mul(x, y) - 1, count=8)
+array([-1,  2,  5,  8, 11, 14, 17, 20])
+>>> secret.decrypt(keys.rotate(x, 1), count=7)
+array([1, 2, 3, 4, 5, 6, 7])
+
+A server has the parameters, the evaluation keys and ciphertexts, all as bytes, and nothing that decrypts:
+
+>>> sent = x.to_bytes(), keys.to_bytes()
+>>> theirs = bgv.EvaluationKeys.from_bytes(bgv.Parameters("bgv-c"), sent[1])
+>>> back = theirs.rotate(bgv.Ciphertext.from_bytes(bgv.Parameters("bgv-c"), sent[0]), 1).to_bytes()
+>>> secret.decrypt(bgv.Ciphertext.from_bytes(bgv.Parameters("bgv-c"), back), count=3)
+array([1, 2, 3])
+"""
+
+from ._native import bgv as _bgv
+
+Ciphertext = _bgv.Ciphertext
+EvaluationKeys = _bgv.EvaluationKeys
+Parameters = _bgv.Parameters
+PublicKey = _bgv.PublicKey
+SecretKey = _bgv.SecretKey
+
+__all__ = ["Ciphertext", "EvaluationKeys", "Parameters", "PublicKey", "SecretKey"]

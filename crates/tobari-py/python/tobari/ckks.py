@@ -1,0 +1,23 @@
+"""Vectors of approximate numbers under encryption (CKKS).
+
+>>> import numpy as np
+>>> from tobari import ckks
+>>> secret = ckks.SecretKey(ckks.Parameters("ckks-a"))
+>>> keys = secret.evaluation_keys(rotations=[1])
+>>> x = secret.encrypt(np.array([0.5, 1.5, -2.0]))
+>>> y = keys.mul(x, x) * 0.5
+>>> secret.decrypt(y, count=3, bits=10)
+array([0.125, 1.125, 2.   ])
+
+Whoever sees a ciphertext and its exact decryption solves for the key: `decrypt(..., bits=...)` gives as few bits as the purpose needs, which limits the damage and proves nothing.
+"""
+
+from ._native import ckks as _ckks
+
+Ciphertext = _ckks.Ciphertext
+EvaluationKeys = _ckks.EvaluationKeys
+Parameters = _ckks.Parameters
+PublicKey = _ckks.PublicKey
+SecretKey = _ckks.SecretKey
+
+__all__ = ["Ciphertext", "EvaluationKeys", "Parameters", "PublicKey", "SecretKey"]

@@ -1,0 +1,234 @@
+"""How often a key or a haplotype occurs in a table, without the table's owner seeing which.
+
+>>> from tobari import search
+>>> table = search.Table.from_keys([(b"E11.9", 312), (b"I10", 877), (b"J45", 41)], label="codes")
+>>> server = search.Server(table)                       # has the table, and no key
+>>> client = search.Client()                            # has a key, and does not see the table
+>>> client.ask(server, key="I10")
+Found(present=True, count=877, alleles=None)
+>>> client.ask(server, key="Z99").present
+False
+
+`Remote` is a `tobari serve --search` over HTTP, and `Client.load` reads the file of `tobari search keygen`. **The server may answer anything**, and whoever asks often enough learns the table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple, Union
+from weakref import WeakKeyDictionary
+
+from . import _files, _http
+from ._native import Error, Refused
+from ._native import search as _search
+
+Catalogue = _search.Catalogue
+Table = _search.Table
+
+__all__ = ["Catalogue", "Client", "Found", "Remote", "Server", "Table", "load_table"]
+
+Key = Union[bytes, str]
+#: Words of refusals that another registration mends: over HTTP, and of the half in this process.
+_WORDS, _TEXTS = ("key", "uses"), ("register a new one", "expected a client with a key")
+
+
+def _mends(refusal: Refused) -> bool:
+    return getattr(refusal, "reason", None) in _WORDS or any(text in str(refusal) for text in _TEXTS)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an answer says."""
+
+    #: Whether it occurs.
+    present: bool
+    #: How often, if that was asked and it occurs.
+    count: Optional[int] = None
+    #: How many alleles occur together from the first on, if that was asked.
+    alleles: Optional[int] = None
+
+
+def load_table(path: _files.PathLike) -> Table:
+    """A table of `tobari search index`, or of `Table.to_bytes`."""
+    return Table.from_bytes(Path(path).read_bytes())
+
+
+class Client:
+    """Who asks: one secret of which all its keys follow."""
+
+    def __init__(self) -> None:
+        """With a new secret."""
+        self._adopt(_search.Identity())
+
+    def _adopt(self, identity: _search.Identity) -> None:
+        self._identity = identity
+        self._keys: Dict[Tuple[str, int], _search.Key] = {}
+        self._generations: "WeakKeyDictionary[Any, Dict[str, int]]" = WeakKeyDictionary()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Client":
+        """The one that `to_bytes` wrote."""
+        client = cls.__new__(cls)
+        client._adopt(_search.Identity.from_bytes(data))
+        return client
+
+    @classmethod
+    def load(cls, path: _files.PathLike) -> "Client":
+        """The one of a file of `save`, or of `tobari search keygen`."""
+        return cls.from_bytes(Path(path).read_bytes())
+
+    def to_bytes(self) -> bytes:
+        """All of it, secret."""
+        return self._identity.to_bytes()
+
+    def save(self, path: _files.PathLike) -> None:
+        """Writes a secret file (mode 0600), which must not be there."""
+        _files.write(path, self.to_bytes(), secret=True)
+
+    def __repr__(self) -> str:
+        return f"<search.Client with {self._identity!r}>"
+
+    @property
+    def name(self) -> bytes:
+        """What servers call it, where there is no token."""
+        return self._identity.name
+
+    def prepare(
+        self,
+        catalogue: Catalogue,
+        key: Optional[Key] = None,
+        site: Optional[str] = None,
+        alleles: Optional[str] = None,
+        decoys: int = 1,
+        counts: bool = True,
+        longest: bool = False,
+    ) -> _search.Prepared:
+        """A question, ready to be encrypted: see `ask`."""
+        named = key.encode() if isinstance(key, str) else key
+        return catalogue.prepare(self._identity, named, site, alleles, decoys, counts, longest)
+
+    def key(self, set: str, generation: int = 0) -> _search.Key:  # `set` is the field's word
+        """The key for a set of parameters; made once."""
+        known = self._keys.get((set, generation))
+        if known is None:
+            known = self._keys[(set, generation)] = self._identity.key(set, generation)
+        return known
+
+    def ask(
+        self,
+        server: Any,
+        key: Optional[Key] = None,
+        site: Optional[str] = None,
+        alleles: Optional[str] = None,
+        decoys: int = 1,
+        counts: bool = True,
+        longest: bool = False,
+    ) -> Found:
+        """Asks a `Server` or a `Remote`: for a key, or for alleles (as "0101") from a site (as "chr20:1000000" or "chr20:1000000:A:G") on.
+
+        `decoys` hides the site among so many. Without `counts` only whether it occurs is told; with `longest`, how many of the alleles occur together.
+        """
+        prepared = self.prepare(server.catalogue, key, site, alleles, decoys, counts, longest)
+        name = server.client(self.name)
+        generations = self._generations.setdefault(server, {})
+        for fresh in (False, True, True):
+            if fresh or prepared.set not in generations:
+                generation = secrets.randbits(64)
+                server.register(name, self.key(prepared.set, generation))
+                generations[prepared.set] = generation
+            own = self.key(prepared.set, generations[prepared.set])
+            try:
+                answer = server.answer(prepared.query(own, name), own)
+            except Refused as refusal:
+                if fresh or not _mends(refusal):
+                    raise
+                continue
+            return Found(*prepared.read(own, answer))
+        raise Error("expected an answer, found none")
+
+
+class Server:
+    """The half that has a table and no key."""
+
+    def __init__(
+        self,
+        table: Table,
+        tests: Optional[int] = None,
+        region_tests: Optional[int] = None,
+        uses: Optional[int] = None,
+    ) -> None:
+        """`tests` is how much a client may ask in all, `region_tests` of any thousand sites, `uses` how many blocks of answers a key is good for."""
+        self._desk = _search.Server(tests, region_tests, uses)
+        self._desk.serve(table)
+        #: What clients are told of the table, as bytes.
+        self.told: bytes = table.told()
+        self.catalogue = Catalogue(self.told)
+
+    def client(self, name: bytes) -> bytes:
+        """What a client is called here."""
+        return name
+
+    def register(self, name: bytes, key: Any) -> None:
+        """Takes what a client's key shows."""
+        self._desk.register(name, key.set, key.registration)
+
+    def answer(self, query: bytes, key: Any = None) -> bytes:
+        """The answer to a query, which its client's budget pays."""
+        return self._desk.answer(query)
+
+    def tests_left(self, name: bytes) -> Optional[int]:
+        """What a client may still ask; none of one that is not registered."""
+        return self._desk.tests_left(name)
+
+
+class Remote:
+    """A `tobari serve --search`, over HTTP. Tables with labels (`--malicious`) and hidden places have `tobari search query`."""
+
+    def __init__(
+        self,
+        url: str,
+        table: Optional[str] = None,
+        token: Optional[str] = None,
+        context: Optional[ssl.SSLContext] = None,
+    ) -> None:
+        """The only table there, or the one of this label or beginning of a name."""
+        self._connection = _http.Connection(url, token, context)
+        self._token = token
+        self._names: Dict[bytes, bytes] = {}
+        listed = self._listed()
+        tables: List[Any] = listed["tables"]
+        fits = [one for one in tables if table in (None, one["label"]) or one["name"].startswith(table.lower())]
+        if len(fits) != 1:
+            names = ", ".join(f"{one['name']} ({one['label']})" for one in tables)
+            raise Error(f"expected one table that fits, found {len(fits)} among: {names}")
+        if fits[0]["mode"] != "plain":
+            raise Error(f"expected a table in the mode plain, found one in the mode {fits[0]['mode']}")
+        self._tag = fits[0]["tag"]
+        told = self._connection.send(f"/search/v1/tables/{fits[0]['name']}").good().body
+        if hashlib.sha256(told).hexdigest()[:32] != self._tag.strip('"'):
+            raise Error("expected what the table's tag is of, found other bytes: it changed just now")
+        self.catalogue = Catalogue(told)
+
+    def _listed(self) -> Any:
+        # whoever has no token says a name, which `client` learns
+        return self._connection.send("/search/v1").json()
+
+    def client(self, name: bytes) -> bytes:
+        """What a client is called there: the server's name for the token, or its own."""
+        if self._token is None:
+            self._connection.headers["tobari-client"] = name.hex()
+        if name not in self._names:
+            told = self._listed().get("client")
+            self._names[name] = bytes.fromhex(told) if told else name
+        return self._names[name]
+
+    def register(self, name: bytes, key: Any) -> None:
+        self._connection.send(f"/search/v1/keys/{key.set}", key.registration).good()
+
+    def answer(self, query: bytes, key: Any) -> bytes:
+        headers = {"if-match": self._tag, "tobari-key": hashlib.sha256(key.registration).hexdigest()}
+        return self._connection.send("/search/v1/queries", query, headers).good().body

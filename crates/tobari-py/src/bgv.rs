@@ -1,0 +1,524 @@
+//! `tobari.bgv`: vectors of integers modulo `t` under encryption.
+//!
+//! Parameters, tables and encoder of a set are made once and shared by its objects. A product of two ciphertexts and every rotation need keys, so they are methods of [`EvaluationKeys`]: what a server is given. All else
+//! is an operator of [`Ciphertext`].
+
+use crate::arrays;
+use crate::errors::{failed, malformed};
+use crate::randomness::generator;
+use crate::work::{Watch, long, short};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tobari_core::bgv::{self, Decryptor, Encoder, Encryptor, Evaluator, SeededCiphertext};
+use tobari_core::params::{self, LatticeParameters, NamedSet, Security};
+use tobari_core::rlwe;
+use tobari_core::wire::{self, LatticeKind};
+use zeroize::Zeroizing;
+
+/// What all objects of a set share.
+struct Context {
+    set: NamedSet,
+    modulus: u64,
+    parameters: LatticeParameters,
+    encoder: Encoder,
+    evaluator: Evaluator,
+}
+
+/// Those that are in use: objects of one set must share theirs to be computed with together.
+static CONTEXTS: Mutex<BTreeMap<&'static str, Weak<Context>>> = Mutex::new(BTreeMap::new());
+
+impl Context {
+    /// That of a set: the one in use, or a new one.
+    fn of(set: NamedSet) -> PyResult<Arc<Self>> {
+        let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(context) = contexts.get(set.name).and_then(Weak::upgrade) {
+            return Ok(context);
+        }
+        let context = Arc::new(Self::new(set)?);
+        contexts.insert(set.name, Arc::downgrade(&context));
+        Ok(context)
+    }
+
+    fn new(set: NamedSet) -> PyResult<Self> {
+        let parameters = set.parameters().map_err(failed)?;
+        let params::Plaintext::Integers(t) = parameters.plaintext() else {
+            return Err(failed("expected integers"));
+        };
+        let encoder = Encoder::new(&parameters).map_err(failed)?;
+        let evaluator = Evaluator::new(&parameters).map_err(failed)?;
+        Ok(Self { set, modulus: t.value(), parameters, encoder, evaluator })
+    }
+
+    /// A level that there is; the highest without one.
+    fn level(&self, level: Option<usize>) -> PyResult<usize> {
+        let most = self.parameters.data_primes();
+        let level = level.unwrap_or(most);
+        let there = (1..=most).contains(&level);
+        if there { Ok(level) } else { Err(failed(format!("expected a level from 1 to {most}, found {level}"))) }
+    }
+
+    fn same(&self, other: &Self) -> PyResult<()> {
+        let (expected, found) = (self.set.name, other.set.name);
+        if expected == found {
+            Ok(())
+        } else {
+            Err(failed(format!("expected an object of {expected}, found one of {found}")))
+        }
+    }
+}
+
+/// A set of parameters for integers: its name, as `tobari info` lists it.
+///
+/// >>> from tobari import bgv
+/// >>> bgv.Parameters("bgv-c")
+/// <bgv.Parameters bgv-c: 16384 slots modulo 65537, 6 levels, 128 bits of security>
+#[pyclass(frozen, module = "tobari.bgv")]
+struct Parameters {
+    context: Arc<Context>,
+}
+
+#[pymethods]
+impl Parameters {
+    #[new]
+    #[pyo3(signature = (name="bgv-c"))]
+    fn new(py: Python<'_>, name: &str) -> PyResult<Self> {
+        let set = NamedSet::from_name(name)
+            .filter(|set| set.plaintext_modulus.is_some())
+            .ok_or_else(|| failed(format!("expected a set of parameters for integers, found {name:?}")))?;
+        Ok(Self { context: short(py, || Context::of(set))? })
+    }
+
+    /// The name of the set.
+    #[getter]
+    fn name(&self) -> &'static str {
+        self.context.set.name
+    }
+
+    /// Integers of a ciphertext, in two rows of half as many.
+    #[getter]
+    fn slots(&self) -> usize {
+        self.context.encoder.slots()
+    }
+
+    /// What integers are taken modulo.
+    #[getter]
+    fn modulus(&self) -> u64 {
+        self.context.modulus
+    }
+
+    /// Primes of a fresh ciphertext: each product takes about one.
+    #[getter]
+    fn levels(&self) -> usize {
+        self.context.parameters.data_primes()
+    }
+
+    /// Bits of security, by the guidelines of 2024.
+    #[getter]
+    fn security_bits(&self) -> Option<u32> {
+        self.context.parameters.security().map(Security::bits)
+    }
+
+    fn __repr__(&self) -> String {
+        let (name, slots, modulus) = (self.name(), self.slots(), self.modulus());
+        let (levels, bits) = (self.levels(), self.security_bits().unwrap_or(0));
+        format!("<bgv.Parameters {name}: {slots} slots modulo {modulus}, {levels} levels, {bits} bits of security>")
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().name() == self.name())
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.name().bytes().fold(17, |hash: u64, byte| hash.wrapping_mul(31).wrapping_add(byte.into()))
+    }
+}
+
+/// Encrypts, decrypts, and makes all other keys. It is not printed, not pickled, and wiped when it goes.
+#[pyclass(frozen, module = "tobari.bgv")]
+struct SecretKey {
+    context: Arc<Context>,
+    key: Arc<rlwe::SecretKey>,
+}
+
+#[pymethods]
+impl SecretKey {
+    /// A new one, of the system's randomness.
+    #[new]
+    fn new(py: Python<'_>, parameters: &Parameters) -> PyResult<Self> {
+        let context = Arc::clone(&parameters.context);
+        let key = short(py, || Ok(rlwe::SecretKey::generate(&context.parameters, &mut generator()?)))?;
+        Ok(Self { context, key: Arc::new(key) })
+    }
+
+    /// The one that `to_bytes` wrote.
+    #[staticmethod]
+    fn from_bytes(parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
+        let context = Arc::clone(&parameters.context);
+        let key = wire::decode_ring_secret_key(data, &context.parameters).map_err(malformed)?;
+        Ok(Self { context, key: Arc::new(key) })
+    }
+
+    /// All of it, secret: Python's copy is not wiped.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &wire::encode_ring_secret_key(&self.key))
+    }
+
+    /// A public key, with which anybody encrypts.
+    fn public_key(&self, py: Python<'_>) -> PyResult<PublicKey> {
+        let key = short(py, || Ok(rlwe::PublicKey::generate(&self.key, &mut generator()?)))?;
+        Ok(PublicKey { context: Arc::clone(&self.context), key: Arc::new(key) })
+    }
+
+    /// What a server computes with: for products, for rotations by these steps, for swapping the rows, at a level and below.
+    #[pyo3(signature = (rotations=Vec::new(), multiply=true, swap=false, level=None, progress=None))]
+    fn evaluation_keys(
+        &self,
+        py: Python<'_>,
+        rotations: Vec<i64>,
+        multiply: bool,
+        swap: bool,
+        level: Option<usize>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<EvaluationKeys> {
+        let (context, key, level) = (Arc::clone(&self.context), Arc::clone(&self.key), self.context.level(level)?);
+        let keys = long(py, progress, move |watch: &Watch| {
+            let mut rng = generator()?;
+            watch.expect(rotations.len() + usize::from(multiply) + usize::from(swap));
+            let mut keys = bgv::EvaluationKeys::none();
+            if multiply {
+                keys = keys.with_relinearization(&key, level, &mut rng);
+                watch.step()?;
+            }
+            if swap {
+                keys = keys.with_swap(&key, level, &mut rng);
+                watch.step()?;
+            }
+            for steps in rotations {
+                keys = keys.with_rotation(&key, steps, level, &mut rng);
+                watch.step()?;
+            }
+            Ok(keys)
+        })?;
+        Ok(EvaluationKeys { context, keys: Arc::new(keys) })
+    }
+
+    /// Integers, at most as many as there are slots; the others are 0. What comes out takes half the bytes of what a public key makes.
+    #[pyo3(signature = (values, level=None))]
+    fn encrypt(&self, py: Python<'_>, values: &Bound<'_, PyAny>, level: Option<usize>) -> PyResult<Ciphertext> {
+        let (values, level) = (arrays::integers(values)?, self.context.level(level)?);
+        let seeded = short(py, || {
+            let plaintext = self.context.encoder.encode(&values).map_err(failed)?;
+            let holder = Decryptor::new(&self.key).map_err(failed)?;
+            Ok(holder.encrypt(&plaintext, level, &mut generator()?))
+        })?;
+        Ok(Ciphertext::of_seeded(&self.context, seeded))
+    }
+
+    /// The first `count` slots, or all, between minus and plus half the modulus.
+    #[pyo3(signature = (ciphertext, count=None))]
+    fn decrypt<'py>(
+        &self,
+        py: Python<'py>,
+        ciphertext: &Ciphertext,
+        count: Option<usize>,
+    ) -> PyResult<Bound<'py, numpy::PyArray1<i64>>> {
+        self.context.same(&ciphertext.context)?;
+        let inner = &ciphertext.inner;
+        if inner.noise_budget() <= 0.0 {
+            return Err(failed(
+                "expected a ciphertext with room above its noise, found none: too much was computed with it",
+            ));
+        }
+        let slots = short(py, || {
+            let holder = Decryptor::new(&self.key).map_err(failed)?;
+            Ok(Zeroizing::new(self.context.encoder.decode(&holder.decrypt(inner))))
+        })?;
+        arrays::array(py, &slots, count)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<bgv.SecretKey of {}>", self.context.set.name)
+    }
+}
+
+/// Encrypts.
+#[pyclass(frozen, module = "tobari.bgv")]
+struct PublicKey {
+    context: Arc<Context>,
+    key: Arc<rlwe::PublicKey>,
+}
+
+#[pymethods]
+impl PublicKey {
+    /// The one that `to_bytes` wrote.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
+        let context = Arc::clone(&parameters.context);
+        let key = short(py, || wire::decode_ring_public_key(data, &context.parameters).map_err(malformed))?;
+        Ok(Self { context, key: Arc::new(key) })
+    }
+
+    /// Its bytes.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &wire::encode_ring_public_key(&self.key))
+    }
+
+    /// Integers, at most as many as there are slots; the others are 0.
+    #[pyo3(signature = (values, level=None))]
+    fn encrypt(&self, py: Python<'_>, values: &Bound<'_, PyAny>, level: Option<usize>) -> PyResult<Ciphertext> {
+        let (values, level) = (arrays::integers(values)?, self.context.level(level)?);
+        let inner = short(py, || {
+            let plaintext = self.context.encoder.encode(&values).map_err(failed)?;
+            let encryptor = Encryptor::new(&self.key).map_err(failed)?;
+            Ok(encryptor.encrypt(&plaintext, level, &mut generator()?))
+        })?;
+        Ok(Ciphertext::of(&self.context, inner))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<bgv.PublicKey of {}>", self.context.set.name)
+    }
+}
+
+/// What a server computes with besides ciphertexts. Public.
+#[pyclass(frozen, module = "tobari.bgv")]
+struct EvaluationKeys {
+    context: Arc<Context>,
+    keys: Arc<bgv::EvaluationKeys>,
+}
+
+#[pymethods]
+impl EvaluationKeys {
+    /// Those that `to_bytes` wrote.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
+        let context = Arc::clone(&parameters.context);
+        let keys = short(py, || wire::decode_evaluation_keys(data, &context.parameters).map_err(malformed))?;
+        Ok(Self { context, keys: Arc::new(keys) })
+    }
+
+    /// Their bytes.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = short(py, || Ok(wire::encode_evaluation_keys(&self.keys, &self.context.parameters)))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Bytes in memory.
+    #[getter]
+    fn memory(&self) -> usize {
+        self.keys.memory()
+    }
+
+    /// The product of two ciphertexts, slot by slot; one level below unless `mod_switch` is false.
+    #[pyo3(signature = (a, b, mod_switch=true))]
+    fn mul(&self, py: Python<'_>, a: &Ciphertext, b: &Ciphertext, mod_switch: bool) -> PyResult<Ciphertext> {
+        self.context.same(&a.context)?;
+        self.context.same(&b.context)?;
+        let evaluator = &self.context.evaluator;
+        let down = mod_switch && a.inner.level().min(b.inner.level()) > 1;
+        let product = short(py, || match down {
+            true => evaluator.mul_mod_switch(&a.inner, &b.inner, &self.keys).map_err(failed),
+            false => evaluator.mul(&a.inner, &b.inner, &self.keys).map_err(failed),
+        })?;
+        Ok(Ciphertext::of(&self.context, product))
+    }
+
+    /// Both rows turned: slot `j` gets what slot `j + steps` had.
+    fn rotate(&self, py: Python<'_>, ciphertext: &Ciphertext, steps: i64) -> PyResult<Ciphertext> {
+        self.context.same(&ciphertext.context)?;
+        let turned = short(py, || self.context.evaluator.rotate(&ciphertext.inner, steps, &self.keys).map_err(failed))?;
+        Ok(Ciphertext::of(&self.context, turned))
+    }
+
+    /// The first row in the place of the second, and the second in that of the first.
+    fn swap_rows(&self, py: Python<'_>, ciphertext: &Ciphertext) -> PyResult<Ciphertext> {
+        self.context.same(&ciphertext.context)?;
+        let swapped = short(py, || self.context.evaluator.swap_rows(&ciphertext.inner, &self.keys).map_err(failed))?;
+        Ok(Ciphertext::of(&self.context, swapped))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<bgv.EvaluationKeys of {}, {} bytes in memory>", self.context.set.name, self.keys.memory())
+    }
+}
+
+/// An encrypted vector. `+`, `-` and `*` take integers and arrays, `+` and `-` ciphertexts too; `EvaluationKeys` has the rest.
+#[pyclass(frozen, module = "tobari.bgv")]
+struct Ciphertext {
+    context: Arc<Context>,
+    inner: Arc<bgv::Ciphertext>,
+    /// As it was made, if it was made with the secret: fewer bytes.
+    seeded: Option<SeededCiphertext>,
+}
+
+/// The other side of an operator.
+enum Operand {
+    Ciphertext(Arc<bgv::Ciphertext>),
+    Integer(i64),
+    Vector(Zeroizing<Vec<i64>>),
+}
+
+impl Ciphertext {
+    fn of(context: &Arc<Context>, inner: bgv::Ciphertext) -> Self {
+        Self { context: Arc::clone(context), inner: Arc::new(inner), seeded: None }
+    }
+
+    fn of_seeded(context: &Arc<Context>, seeded: SeededCiphertext) -> Self {
+        Self { context: Arc::clone(context), inner: Arc::new(seeded.expand()), seeded: Some(seeded) }
+    }
+
+    fn operand(&self, value: &Bound<'_, PyAny>) -> PyResult<Operand> {
+        if let Ok(other) = value.cast::<Self>() {
+            let other = other.get();
+            self.context.same(&other.context)?;
+            return Ok(Operand::Ciphertext(Arc::clone(&other.inner)));
+        }
+        if let Some(integer) = arrays::scalar(value) {
+            return Ok(Operand::Integer(integer));
+        }
+        arrays::integers(value).map(Operand::Vector)
+    }
+
+    /// The sum with an operand, or with minus it.
+    fn plus(&self, py: Python<'_>, other: &Bound<'_, PyAny>, minus: bool) -> PyResult<Self> {
+        let (other, Context { evaluator, encoder, .. }) = (self.operand(other)?, &*self.context);
+        let sum = short(py, || {
+            match other {
+                Operand::Ciphertext(other) if minus => evaluator.sub(&self.inner, &other),
+                Operand::Ciphertext(other) => evaluator.add(&self.inner, &other),
+                Operand::Integer(value) => {
+                    evaluator.add_constant(&self.inner, if minus { value.wrapping_neg() } else { value })
+                }
+                Operand::Vector(mut values) => {
+                    if minus {
+                        values.iter_mut().for_each(|value| *value = value.wrapping_neg());
+                    }
+                    let plaintext = encoder.encode(&values).map_err(failed)?;
+                    evaluator.add_plain(&self.inner, &plaintext)
+                }
+            }
+            .map_err(failed)
+        })?;
+        Ok(Self::of(&self.context, sum))
+    }
+}
+
+#[pymethods]
+impl Ciphertext {
+    /// NumPy leaves operators with arrays to this class.
+    #[classattr]
+    #[pyo3(name = "__array_ufunc__")]
+    fn array_ufunc() -> Option<i64> {
+        None
+    }
+
+    /// The one that `to_bytes` wrote.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
+        let context = &parameters.context;
+        if data.get(1) == Some(&(LatticeKind::SeededCiphertext as u8)) {
+            let seeded = short(py, || wire::decode_seeded_ciphertext(data, &context.parameters).map_err(malformed))?;
+            return Ok(Self::of_seeded(context, seeded));
+        }
+        let inner = short(py, || wire::decode_ciphertext(data, &context.parameters).map_err(malformed))?;
+        Ok(Self::of(context, inner))
+    }
+
+    /// Its bytes.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = short(py, || {
+            Ok(match &self.seeded {
+                Some(seeded) => wire::encode_seeded_ciphertext(seeded),
+                None => wire::encode_ciphertext(&self.inner),
+            })
+        })?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Primes that are left.
+    #[getter]
+    fn level(&self) -> usize {
+        self.inner.level()
+    }
+
+    /// Bits between the bound on the noise and what would be too much: decryption is right while there are any.
+    #[getter]
+    fn noise_budget(&self) -> f64 {
+        self.inner.noise_budget()
+    }
+
+    /// The same integers over fewer primes: fewer bytes, less noise, less room.
+    fn mod_switch_to(&self, py: Python<'_>, level: usize) -> PyResult<Self> {
+        let switched = short(py, || self.context.evaluator.mod_switch_to(&self.inner, level).map_err(failed))?;
+        Ok(Self::of(&self.context, switched))
+    }
+
+    /// The same integers with fresh randomness and so many bits of noise, which hide how they came about from whoever decrypts them.
+    fn flood(&self, py: Python<'_>, public_key: &PublicKey, bits: u32) -> PyResult<Self> {
+        self.context.same(&public_key.context)?;
+        let flooded = short(py, || {
+            let evaluator = &self.context.evaluator;
+            evaluator.flood(&self.inner, &public_key.key, bits, &mut generator()?).map_err(failed)
+        })?;
+        Ok(Self::of(&self.context, flooded))
+    }
+
+    fn __add__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.plus(py, other, false)
+    }
+
+    fn __radd__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.plus(py, other, false)
+    }
+
+    fn __sub__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.plus(py, other, true)
+    }
+
+    fn __rsub__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.__neg__(py)?.plus(py, other, false)
+    }
+
+    fn __neg__(&self, py: Python<'_>) -> PyResult<Self> {
+        let negative = short(py, || self.context.evaluator.neg(&self.inner).map_err(failed))?;
+        Ok(Self::of(&self.context, negative))
+    }
+
+    fn __mul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (other, Context { evaluator, encoder, .. }) = (self.operand(other)?, &*self.context);
+        let product = short(py, || {
+            match other {
+                Operand::Ciphertext(_) => {
+                    return Err(failed("expected an integer or a vector of them, found a ciphertext: EvaluationKeys.mul has products of two"));
+                }
+                Operand::Integer(value) => evaluator.mul_scalar(&self.inner, value),
+                Operand::Vector(values) => {
+                    let plaintext = encoder.encode(&values).map_err(failed)?;
+                    evaluator.mul_plain(&self.inner, &plaintext)
+                }
+            }
+            .map_err(failed)
+        })?;
+        Ok(Self::of(&self.context, product))
+    }
+
+    fn __rmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.__mul__(py, other)
+    }
+
+    fn __repr__(&self) -> String {
+        let (name, level, bits) = (self.context.set.name, self.inner.level(), self.inner.noise_budget());
+        format!("<bgv.Ciphertext of {name}, level {level}, {bits:.0} bits to spare>")
+    }
+}
+
+/// Makes the classes attributes of the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Parameters>()?;
+    module.add_class::<SecretKey>()?;
+    module.add_class::<PublicKey>()?;
+    module.add_class::<EvaluationKeys>()?;
+    module.add_class::<Ciphertext>()
+}

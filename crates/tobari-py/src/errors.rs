@@ -1,0 +1,40 @@
+//! Exceptions: each error of the libraries with its text. Texts name what was expected and what was found, and no secret.
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use std::fmt::Display;
+
+create_exception!(tobari, Error, PyException, "What went wrong: the base of this package's exceptions.");
+create_exception!(tobari, DecodeError, Error, "Bytes that are not the object that was expected.");
+create_exception!(tobari, Refused, Error, "A server, or its half in this process, refuses.");
+create_exception!(tobari, Withheld, Error, "A result of sensors that is withheld. There is one reason for all.");
+
+/// An error as `tobari.Error`.
+pub(crate) fn failed(error: impl Display) -> PyErr {
+    Error::new_err(error.to_string())
+}
+
+/// Bytes that are not what was expected.
+pub(crate) fn malformed(error: impl Display) -> PyErr {
+    DecodeError::new_err(error.to_string())
+}
+
+/// A refusal of a server's half.
+pub(crate) fn refused(error: impl Display) -> PyErr {
+    Refused::new_err(error.to_string())
+}
+
+/// A fault of this program, instead of a panic.
+pub(crate) fn fault() -> PyErr {
+    failed("a fault in this program, please report it: expected no panic, found one")
+}
+
+/// Makes them attributes of the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("Error", py.get_type::<Error>())?;
+    module.add("DecodeError", py.get_type::<DecodeError>())?;
+    module.add("Refused", py.get_type::<Refused>())?;
+    module.add("Withheld", py.get_type::<Withheld>())
+}

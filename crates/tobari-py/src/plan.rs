@@ -1,0 +1,124 @@
+//! `tobari.plan`: what would be done where, and why: as JSON for objects, and as the text of `tobari plan`.
+
+use crate::errors::failed;
+use crate::randomness::generator;
+use crate::work::{long, short};
+use pyo3::prelude::*;
+use serde_json::json;
+use tobari_apps::engine::BgvEngine;
+use tobari_apps::infer::paper;
+use tobari_apps::infer::placement::{self, Protect, Reset};
+use tobari_apps::matrix::{self, Size};
+use tobari_core::params::NamedSet;
+use tobari_core::rlwe::{PublicKey, SecretKey};
+use tobari_plan::check::Requirements;
+use tobari_plan::cost::Costs;
+use tobari_plan::plan::plan;
+use tobari_plan::site::Site;
+
+/// Which layer of the paper's network is done where, by the paper's costs: JSON, and text. `protect` names data, model and integrity; `reset` is none, masked or plain.
+#[pyfunction]
+#[pyo3(signature = (protect, side_channels=false, active_host=false, reset="none", enclave=true))]
+fn infer(
+    py: Python<'_>,
+    protect: Vec<String>,
+    side_channels: bool,
+    active_host: bool,
+    reset: &str,
+    enclave: bool,
+) -> PyResult<(String, String)> {
+    if let Some(other) = protect.iter().find(|name| !["data", "model", "integrity"].contains(&name.as_str())) {
+        return Err(failed(format!("expected data, model or integrity to protect, found {other:?}")));
+    }
+    let reset = match reset {
+        "none" => Reset::None,
+        "masked" => Reset::Masked,
+        "plain" => Reset::Plain,
+        other => return Err(failed(format!("expected a reset none, masked or plain, found {other:?}"))),
+    };
+    let protects = |what: &str| protect.iter().any(|name| name == what);
+    let protect = Protect {
+        user_data: protects("data"),
+        model: protects("model"),
+        integrity: protects("integrity"),
+        side_channels,
+        active_host,
+        reset,
+        enclave,
+        key_in_enclave: enclave,
+    };
+    short(py, || placed(&protect))
+}
+
+fn placed(protect: &Protect) -> PyResult<(String, String)> {
+    let rows = paper::layers(protect.reset != Reset::None);
+    let inference = paper::inference(&rows);
+    let ways = placement::relaxations(&inference, protect);
+    let placement = inference.place(protect).map_err(|error| {
+        let ways: Vec<String> = ways.iter().map(|way| format!("{} ({:.3} s)", way.gives_up, way.seconds)).collect();
+        match ways.is_empty() {
+            true => failed(format!("no plan: {error}")),
+            false => failed(format!("no plan: {error}\nthere is one if: {}", ways.join("; or "))),
+        }
+    })?;
+    let (job, sites) = (inference.job(protect), placement::sites(protect));
+    let steps = job.segments.iter().zip(&placement.choices).map(|(segment, choice)| {
+        json!({
+            "layer": segment.name, "way": segment.variants[choice.variant].name, "site": sites[choice.site].name,
+            "conversion": choice.conversion.map(|(conversion, _)| conversion.to_string()),
+            "moving_seconds": choice.seconds[0], "seconds": choice.seconds[1],
+        })
+    });
+    let steps: Vec<_> = steps.collect();
+    let relaxations: Vec<_> =
+        ways.iter().map(|way| json!({ "gives_up": way.gives_up, "seconds": way.seconds })).collect();
+    let found = json!({
+        "job": "infer", "protect": protect.to_string(), "seconds": placement.seconds, "steps": steps,
+        "relaxations": relaxations,
+    });
+    Ok((found.to_string(), placement.explain(&job, &sites)))
+}
+
+/// Encrypted vectors times a matrix of so many diagonals, within so many bytes for values: what is loaded, kept and dropped when. JSON, and text. Costs are not measured, so that bytes and steps are the plan's, and seconds are not told.
+#[pyfunction]
+#[pyo3(signature = (vectors, diagonals, memory, cores=1))]
+fn matrix_product(
+    py: Python<'_>,
+    vectors: usize,
+    diagonals: usize,
+    memory: u64,
+    cores: u16,
+) -> PyResult<(String, String)> {
+    const MOST: usize = 4096;
+    if vectors.max(diagonals) > MOST {
+        return Err(failed(format!("expected at most {MOST} vectors and diagonals, found {vectors} and {diagonals}")));
+    }
+    long(py, None, move |_| {
+        let set = NamedSet::from_name("bgv-b").ok_or_else(|| failed("expected the set bgv-b, found none"))?;
+        let (parameters, mut rng) = (set.parameters().map_err(failed)?, generator()?);
+        // results are flooded, which a plan has to know the size of
+        let public = PublicKey::generate(&SecretKey::generate(&parameters, &mut rng), &mut rng);
+        let engine = BgvEngine::new(&parameters, Some(public), &mut rng).map_err(failed)?;
+        let (program, _) = matrix::record(&engine, Size { vectors, diagonals }).map_err(failed)?;
+        let (steps, [_, inputs]) = (program.steps().len(), program.bytes());
+        let costs = Costs::unmeasured();
+        // whoever has the matrix computes here
+        let mut site = Site::blind("this machine", cores, memory);
+        site.trusted_by.push(matrix::server());
+        site.tier_of.push(matrix::server());
+        let plan = plan(program, site, &costs).map_err(failed)?;
+        let (forecast, text, kept) = (plan.forecast, plan.explain(&costs), plan.kept());
+        plan.check(&Requirements::default()).map_err(failed)?;
+        let found = json!({
+            "job": "matrix", "memory": memory, "inputs": inputs, "program_steps": steps, "steps": forecast.steps,
+            "again": forecast.again, "read": forecast.read, "written": forecast.written, "peak": forecast.peak, "kept": kept,
+        });
+        Ok((found.to_string(), text))
+    })
+}
+
+/// Makes the functions attributes of the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(infer, module)?)?;
+    module.add_function(wrap_pyfunction!(matrix_product, module)?)
+}

@@ -1,0 +1,69 @@
+//! Who has tables, and no key.
+
+use super::table::Table;
+use crate::errors::{failed, fault, refused};
+use crate::randomness::generator;
+use crate::work::{long, short};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::sync::{Mutex, MutexGuard};
+use tobari_apps::search::desk::{Desk, Limits};
+
+/// A server's half: tables, clients' public keys, and what they may still ask.
+#[pyclass(frozen, module = "tobari.search")]
+pub(super) struct Server {
+    desk: Mutex<Desk>,
+}
+
+impl Server {
+    fn desk(&self) -> PyResult<MutexGuard<'_, Desk>> {
+        self.desk.lock().map_err(|_| fault())
+    }
+}
+
+fn name<const N: usize>(bytes: &[u8]) -> PyResult<[u8; N]> {
+    bytes.try_into().map_err(|_| failed(format!("expected a name of {N} bytes, found {}", bytes.len())))
+}
+
+#[pymethods]
+impl Server {
+    /// Without a table. `tests` is how much a client may ask in all, `region_tests` of any thousand sites, `uses` how many blocks of answers a key is good for; `clients` how many there may be.
+    #[new]
+    #[pyo3(signature = (tests=None, region_tests=None, uses=None, clients=None))]
+    fn new(tests: Option<u64>, region_tests: Option<u64>, uses: Option<u32>, clients: Option<usize>) -> Self {
+        let limits = Limits::default();
+        let tests = tests.unwrap_or(limits.tests);
+        let region_tests = region_tests.unwrap_or(limits.region_tests);
+        let uses = uses.unwrap_or(limits.uses);
+        let clients = clients.unwrap_or(limits.clients);
+        Self { desk: Mutex::new(Desk::new(Limits { clients, tests, region_tests, uses, ..limits })) }
+    }
+
+    /// Serves a table; one of the same name is replaced.
+    fn serve(&self, py: Python<'_>, table: &Table) -> PyResult<()> {
+        short(py, || self.desk()?.serve_table(tobari_apps::search::table::Table::clone(&table.inner)).map_err(refused))
+    }
+
+    /// Registers a client's key for questions of a set of parameters.
+    fn register(&self, py: Python<'_>, client: &[u8], set: &str, registration: &[u8]) -> PyResult<()> {
+        let client = name(client)?;
+        short(py, || self.desk()?.register(client, set, registration).map_err(refused))
+    }
+
+    /// What a client may still ask; none of one that is not registered.
+    fn tests_left(&self, client: &[u8]) -> PyResult<Option<u64>> {
+        let client = name(client)?;
+        Ok(self.desk()?.tests_left(&client))
+    }
+
+    /// The answer to a query, which its client's budget pays.
+    fn answer<'py>(&self, py: Python<'py>, query: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let (admitted, _) = short(py, || self.desk()?.admit(query).map_err(refused))?;
+        let answer = long(py, None, move |_| admitted.answer(&mut generator()?).map_err(refused))?;
+        Ok(PyBytes::new(py, &answer))
+    }
+
+    fn __repr__(&self) -> &'static str {
+        "<search.Server>"
+    }
+}

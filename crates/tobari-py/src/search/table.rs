@@ -1,0 +1,221 @@
+//! A table as its owner has it.
+
+use super::client::{Asked, told};
+use crate::arrays;
+use crate::errors::{failed, malformed};
+use crate::randomness::generator;
+use crate::work::{long, short};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tobari_apps::search::table::{
+    self, Content, KeyTable, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Site, decode_table, encode_table,
+};
+use tobari_host::variants::{Selection, VariantReader};
+
+/// A table: keys with counts, or a phased panel of haplotypes.
+#[pyclass(frozen, module = "tobari.search")]
+pub(super) struct Table {
+    pub(super) inner: Arc<table::Table>,
+}
+
+/// Whose sites they are, and the alleles of each.
+struct Sites {
+    chromosome: String,
+    positions: Vec<u64>,
+    references: Vec<String>,
+    alternates: Vec<String>,
+}
+
+impl Table {
+    fn new(content: Content, min_count: u32, label: &str) -> PyResult<Self> {
+        Ok(Self { inner: Arc::new(table::Table::new(content, min_count.max(1), label, &mut generator()?)) })
+    }
+}
+
+fn panel(rows: &[Vec<bool>], sites: Sites) -> PyResult<Content> {
+    let count = rows.len();
+    let lengths = [sites.positions.len(), sites.references.len(), sites.alternates.len()];
+    if let Some(found) = lengths.into_iter().find(|length| *length != count) {
+        return Err(failed(format!(
+            "expected a position, reference and alternate allele for each of {count} sites, found {found}"
+        )));
+    }
+    let mut content = Content::panel(rows.first().map_or(0, Vec::len)).map_err(failed)?;
+    let chromosome: Arc<str> = sites.chromosome.into();
+    let alleles = sites.references.into_iter().zip(sites.alternates);
+    for ((row, position), (reference, alternate)) in rows.iter().zip(sites.positions).zip(alleles) {
+        let (reference, alternate) = (reference.into(), alternate.into());
+        let site = Site { chromosome: Arc::clone(&chromosome), position, id: None, reference, alternate };
+        content.push_site(site, row).map_err(failed)?;
+    }
+    Ok(content)
+}
+
+#[pymethods]
+impl Table {
+    /// Keys and how often each occurs. Keys are `bytes`; the same key may come several times.
+    #[staticmethod]
+    #[pyo3(signature = (entries, label="", min_count=1))]
+    fn from_keys(py: Python<'_>, entries: &Bound<'_, PyAny>, label: &str, min_count: u32) -> PyResult<Self> {
+        let entries = entries.try_iter()?.map(|entry| entry?.extract::<(Vec<u8>, u64)>());
+        let entries = entries.collect::<PyResult<Vec<_>>>()?;
+        let keys = long(py, None, move |_| {
+            let mut builder = KeyTableBuilder::new();
+            entries.iter().try_for_each(|(key, count)| builder.push(key, *count)).map_err(failed)?;
+            builder.finish(LIMB_BITS, MAX_COUNT, &mut generator()?).map_err(failed)
+        })?;
+        Self::new(Content::Keys(keys), min_count, label)
+    }
+
+    /// A phased panel: a row for each site, in the order of positions, and a column for each haplotype; 1 is the alternate allele.
+    #[staticmethod]
+    #[pyo3(signature = (alleles, positions, references, alternates, chromosome="1", label="", min_count=1))]
+    #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn from_panel(
+        py: Python<'_>,
+        alleles: &Bound<'_, PyAny>,
+        positions: Vec<u64>,
+        references: Vec<String>,
+        alternates: Vec<String>,
+        chromosome: &str,
+        label: &str,
+        min_count: u32,
+    ) -> PyResult<Self> {
+        let rows = arrays::bits(alleles)?;
+        let sites = Sites { chromosome: chromosome.to_owned(), positions, references, alternates };
+        let content = long(py, None, move |_| panel(&rows, sites))?;
+        Self::new(content, min_count, label)
+    }
+
+    /// The phased variants of a .vcf, .vcf.gz or .bcf file. What else there is to choose, `tobari search index` has.
+    #[staticmethod]
+    #[pyo3(signature = (path, label="", min_count=1))]
+    fn from_vcf(py: Python<'_>, path: PathBuf, label: &str, min_count: u32) -> PyResult<Self> {
+        let content = long(py, None, move |watch| {
+            let mut reader = VariantReader::open(&path, Selection::default()).map_err(malformed)?;
+            let mut content: Option<Content> = None;
+            while let Some(variant) = reader.next_variant().map_err(malformed)? {
+                watch.step()?;
+                if !variant.phased {
+                    return Err(malformed("expected phased genotypes (as 0|1), found one without phase (as 0/1)"));
+                }
+                let content = match &mut content {
+                    Some(content) => content,
+                    none => none.insert(Content::panel(variant.alleles.len()).map_err(failed)?),
+                };
+                let site = Site {
+                    chromosome: variant.chromosome,
+                    position: variant.position,
+                    id: variant.id,
+                    reference: variant.reference,
+                    alternate: variant.alternate,
+                };
+                content.push_site(site, &variant.alleles).map_err(failed)?;
+            }
+            content.ok_or_else(|| malformed("expected at least one variant to keep, found none"))
+        })?;
+        Self::new(content, min_count, label)
+    }
+
+    /// The one that `to_bytes` wrote: a `.tsi` file.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
+        let data = data.to_vec();
+        let table = long(py, None, move |_| decode_table(&data).map_err(malformed))?;
+        Ok(Self { inner: Arc::new(table) })
+    }
+
+    /// Its bytes.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = short(py, || Ok(encode_table(&self.inner)))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Its name: drawn once, and kept when something is added.
+    #[getter]
+    fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.inner.name)
+    }
+
+    /// What the owner calls it; whoever may ask sees it.
+    #[getter]
+    fn label(&self) -> &str {
+        &self.inner.label
+    }
+
+    /// keys, panel, or variants (without phase).
+    #[getter]
+    fn kind(&self) -> &'static str {
+        match &self.inner.content {
+            Content::Panel { .. } => "panel",
+            Content::Variants { .. } => "variants",
+            Content::Keys(_) => "keys",
+        }
+    }
+
+    /// Keys, or sites.
+    fn __len__(&self) -> usize {
+        match &self.inner.content {
+            Content::Keys(keys) => keys.len(),
+            other => other.sites().map_or(0, table::Sites::len),
+        }
+    }
+
+    /// What clients are told of it: no key, no allele, no count.
+    fn told<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = short(py, || Ok(told(&self.inner)))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// How often something occurs, in the clear: `key`, or `site` as chr20:1000000 and `alleles` as 0101.
+    #[pyo3(signature = (key=None, site=None, alleles=None))]
+    fn count(&self, key: Option<Vec<u8>>, site: Option<&str>, alleles: Option<&str>) -> PyResult<u64> {
+        let asked = Asked::new(key, site, alleles, self.inner.content.sites())?;
+        self.inner.count(&asked.borrow()).map_err(failed)
+    }
+
+    /// How many of the alleles occur together from the first on, in the clear.
+    fn longest(&self, site: &str, alleles: &str) -> PyResult<usize> {
+        let asked = Asked::new(None, Some(site), Some(alleles), self.inner.content.sites())?;
+        self.inner.longest(&asked.borrow()).map_err(failed)
+    }
+
+    /// A table of keys in `count` parts of the same name: each key is in one of them, so that the sum of the parts' answers to one query is the answer of the whole.
+    fn shards(&self, py: Python<'_>, count: usize) -> PyResult<Vec<Self>> {
+        let Content::Keys(keys) = &self.inner.content else {
+            return Err(failed(format!(
+                "expected a table of keys, found one of kind {}: cut a panel's columns instead",
+                self.kind()
+            )));
+        };
+        if !(1..=keys.len()).contains(&count) {
+            return Err(failed(format!("expected 1 to {} parts, found {count}", keys.len())));
+        }
+        short(py, || {
+            let part = |keys: KeyTable| {
+                let (table, content) = (table::Table::clone(&self.inner), Content::Keys(keys));
+                Self { inner: Arc::new(table::Table { content, ..table }) }
+            };
+            Ok(parts(keys, count)?.into_iter().map(part).collect())
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        let what = if self.kind() == "keys" { "keys" } else { "sites" };
+        format!("<search.Table {:?} of kind {}: {} {what}>", self.label(), self.kind(), self.__len__())
+    }
+}
+
+/// Neighbours in order, as many in each part as in any other but for one.
+fn parts(keys: &KeyTable, count: usize) -> PyResult<Vec<KeyTable>> {
+    let entries: Vec<(u128, u32)> = keys.entries().collect();
+    let cut = |part: usize| entries.len() * part / count;
+    let of = |part: usize| {
+        let entries = &entries[cut(part)..cut(part + 1)];
+        let (numbers, counts) = entries.iter().copied().unzip();
+        KeyTable::from_parts(*keys.rule(), numbers, counts).map_err(failed)
+    };
+    (0..count).map(of).collect()
+}

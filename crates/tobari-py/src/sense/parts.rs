@@ -1,0 +1,120 @@
+//! A window in parts: each cohort's frames are converted by whoever has that cohort's secrets, and the results add up.
+//!
+//! Results are ciphertexts of sums, and the sum of a group is the sum of those of its cohorts: exactly, because both are sums modulo the same number. So the message of parts that were added is one that a single server might have sent, and the key holder
+//! checks it by the plan of the whole tally. Least sizes of groups hold for the whole: parts are computed without, and stay with servers. A question whose sums stand in declared parts has several results a group, and is not divided.
+
+use crate::errors::{failed, malformed, refused};
+use crate::work::{long, short};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::collections::{BTreeMap, BTreeSet};
+use tobari_apps::sense::bundle::Bundle;
+use tobari_apps::sense::message::{self, WindowResults};
+use tobari_apps::sense::order::{Job, Order, OrderError, Seat};
+use tobari_apps::sense::schema::ProfileName;
+use tobari_apps::sense::setting::Setting;
+use tobari_core::bgv::{Ciphertext, Evaluator};
+use tobari_device::{P1, U25, peek};
+
+/// Frames by the number of their device's cohort. Those of devices that nobody knows are left out, and what is no frame is refused.
+#[pyfunction]
+pub(super) fn split_frames<'py>(
+    py: Python<'py>,
+    bundle: &[u8],
+    frames: &[u8],
+) -> PyResult<BTreeMap<usize, Bound<'py, PyBytes>>> {
+    let cohorts = short(py, || {
+        let bundle = Bundle::decode(bundle).map_err(malformed)?;
+        let blocks = Setting::of(bundle.profile).map_err(failed)?.layout.blocks();
+        let places: BTreeMap<u32, usize> = bundle.seats().iter().map(|seat| seat.number).zip(0..).collect();
+        let mut cohorts: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
+        for frame in frames.chunks(bundle.profile.frame_bytes()) {
+            let head = match bundle.profile {
+                ProfileName::P1 => peek::<P1>(frame),
+                ProfileName::U25 => peek::<U25>(frame),
+            };
+            let number = head.map_err(|_| malformed("expected frames of the fleet's profile, found another"))?.device;
+            if let Some(place) = places.get(&number.value()) {
+                cohorts.entry(place / blocks).or_default().extend_from_slice(frame);
+            }
+        }
+        Ok(cohorts)
+    })?;
+    Ok(cohorts.into_iter().map(|(cohort, frames)| (cohort, PyBytes::new(py, &frames))).collect())
+}
+
+/// The result of a window of the results of its parts; none where all of them together have too few devices.
+#[pyfunction]
+pub(super) fn merge_parts<'py>(
+    py: Python<'py>,
+    bundle: &[u8],
+    order: &str,
+    parts: Vec<Vec<u8>>,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let bundle = Bundle::decode(bundle).map_err(malformed)?;
+    let order: Order = serde_json::from_str(order).map_err(malformed)?;
+    let merged = long(py, None, move |_| {
+        let setting = Setting::of(bundle.profile).map_err(failed)?;
+        let parts = parts.iter().map(|part| message::decode(part, &setting.parameters).map_err(malformed));
+        merge(&setting, &bundle.seats(), &order, &parts.collect::<PyResult<Vec<_>>>()?)
+    })?;
+    Ok(merged.map(|merged| PyBytes::new(py, &merged)))
+}
+
+/// An order whose groups may have any number of devices: that of a part.
+pub(super) fn of_part(order: Order) -> Order {
+    Order { least_devices: 1, ..order }
+}
+
+fn merge(setting: &Setting, seats: &[Seat], order: &Order, parts: &[WindowResults]) -> PyResult<Option<Vec<u8>>> {
+    if order.part.is_some() {
+        return Err(refused("expected a question without declared parts, found one with: it is not divided"));
+    }
+    let mut tally: Vec<_> = parts.iter().flat_map(|part| part.tally.iter().copied()).collect();
+    tally.sort_unstable_by_key(|tally| tally.number);
+    if !tally.is_sorted_by(|a, b| a.number < b.number) {
+        return Err(refused("expected every device in one part, found one in two"));
+    }
+    let whole = match order.job(setting, seats, &tally) {
+        Ok(job) => job,
+        Err(OrderError::Empty { .. }) => return Ok(None),
+        Err(error) => return Err(refused(error)),
+    };
+    let evaluator = Evaluator::new(&setting.parameters).map_err(failed)?;
+    let mut results: Vec<Option<Ciphertext>> = vec![None; whole.outputs()];
+    let (wanted, partial) = (by_answer(&whole)?, of_part(order.clone()));
+    for part in parts {
+        let job = partial.job(setting, seats, &part.tally).map_err(refused)?;
+        if job.outputs() != part.results.len() {
+            return Err(refused("expected as many results as the part's plan has, found others"));
+        }
+        // where devices stand apart, one result has those of a cohort, and comes once
+        let mut taken = BTreeSet::new();
+        for (answer, outputs) in by_answer(&job)? {
+            let Some(into) = wanted.get(&answer) else { continue };
+            for (into, from) in into.iter().zip(outputs).filter(|pair| taken.insert((*pair.0, pair.1))) {
+                let found = &part.results[from];
+                let sum = match &results[*into] {
+                    None => found.clone(),
+                    Some(before) => evaluator.add(before, found).map_err(refused)?,
+                };
+                results[*into] = Some(sum.with_written_bound());
+            }
+        }
+    }
+    let results = results.into_iter().collect::<Option<Vec<_>>>();
+    let results = results.ok_or_else(|| refused("expected parts with all results of the whole, found fewer"))?;
+    Ok(Some(message::encode(&WindowResults { tally, results })))
+}
+
+/// The one output of each measure, by group or device.
+fn by_answer(job: &Job) -> PyResult<BTreeMap<usize, Vec<usize>>> {
+    let one = |outputs: &Vec<(usize, Option<usize>)>| match outputs[..] {
+        [(output, _)] => Ok(output),
+        _ => Err(refused("expected one result of a group, found several")),
+    };
+    job.answers
+        .iter()
+        .map(|answer| Ok((answer.group, answer.outputs.iter().map(one).collect::<PyResult<_>>()?)))
+        .collect()
+}

@@ -1,0 +1,229 @@
+//! The server's half, in memory: frames, orders, answers. `tobari serve --sense` has the one that keeps frames on the disk.
+
+use super::parts::of_part;
+use crate::errors::{failed, fault, malformed, refused};
+use crate::randomness::generator;
+use crate::work::{long, short};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tobari_apps::sense::bundle::Bundle;
+use tobari_apps::sense::cloud::{Cloud, CloudError, Frames, Material};
+use tobari_apps::sense::enrol::hex;
+use tobari_apps::sense::ingest::{Gate, IngestCounts, Seen, Verdict};
+use tobari_apps::sense::order::{Order, OrderError, Seat};
+use tobari_apps::sense::program::Input;
+use tobari_apps::sense::schema::ProfileName;
+use tobari_apps::sense::setting::{Setting, key_name};
+use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
+use tobari_core::wire;
+use tobari_device::{DeviceNumber, MacKey, P1, Profile, U25};
+
+/// What the key holder gave, decoded.
+struct Given {
+    setting: Setting,
+    seats: Vec<Seat>,
+    macs: BTreeMap<DeviceNumber, [u8; 32]>,
+    /// None of cohorts that others convert.
+    cohorts: Vec<Option<Vec<SeededCiphertext>>>,
+    keys: BTreeMap<String, EvaluationKeys>,
+}
+
+/// A loan of it.
+struct Loan<'a>(&'a Given);
+
+impl Material for Loan<'_> {
+    fn secret(&mut self, cohort: usize, i: usize) -> Option<SeededCiphertext> {
+        self.0.cohorts.get(cohort)?.as_ref()?.get(i).cloned()
+    }
+
+    fn key(&mut self, input: Input) -> Option<EvaluationKeys> {
+        self.0.keys.get(&key_name(input)?).cloned()
+    }
+}
+
+/// Frames that were taken, and what is to be computed of them.
+#[derive(Default)]
+struct State {
+    seen: Seen,
+    counts: IngestCounts,
+    /// When each came, in milliseconds since 1970, whose it is, and its bytes.
+    frames: Vec<(u64, DeviceNumber, Arc<[u8]>)>,
+    orders: BTreeMap<String, Order>,
+}
+
+/// A fleet's server: it has frames, and keys that decrypt nothing.
+#[pyclass(frozen, module = "tobari.sense")]
+pub(super) struct Server {
+    fleet: String,
+    given: Arc<Given>,
+    gate: Arc<Gate>,
+    cloud: Arc<Cloud>,
+    state: Mutex<State>,
+}
+
+impl Server {
+    fn state(&self) -> PyResult<MutexGuard<'_, State>> {
+        self.state.lock().map_err(|_| fault())
+    }
+}
+
+fn object<'a>(objects: &'a BTreeMap<String, Vec<u8>>, name: &str) -> PyResult<&'a [u8]> {
+    let bytes = objects.get(name).ok_or_else(|| refused(format!("expected the object {name}, found none")))?;
+    if hex(&Sha256::digest(bytes)) == name {
+        Ok(bytes)
+    } else {
+        Err(malformed("expected an object that its name is of, found another"))
+    }
+}
+
+fn given(bundle: &Bundle, objects: &BTreeMap<String, Vec<u8>>) -> PyResult<Given> {
+    let setting = Setting::of(bundle.profile).map_err(failed)?;
+    let mut cohorts = Vec::with_capacity(bundle.cohorts.len());
+    for names in &bundle.cohorts {
+        let decode = |name: &String| {
+            wire::decode_seeded_ciphertext(object(objects, name)?, &setting.parameters).map_err(malformed)
+        };
+        let here = names.iter().all(|name| objects.contains_key(name));
+        cohorts.push(if here { Some(names.iter().map(decode).collect::<PyResult<Vec<_>>>()?) } else { None });
+    }
+    let mut keys = BTreeMap::new();
+    for (name, hash) in &bundle.keys {
+        let key = wire::decode_evaluation_keys(object(objects, hash)?, &setting.parameters).map_err(malformed)?;
+        keys.insert(name.clone(), key);
+    }
+    let macs = bundle.keys_of_devices().into_iter().map(|(number, mac, _)| (number, mac)).collect();
+    Ok(Given { setting, seats: bundle.seats(), macs, cohorts, keys })
+}
+
+#[pymethods]
+impl Server {
+    /// Of what the key holder gives: a bundle, and objects by their SHA-256. Secrets of cohorts whose frames go to other servers may be missing.
+    #[new]
+    fn new(py: Python<'_>, bundle: &[u8], objects: BTreeMap<String, Vec<u8>>) -> PyResult<Self> {
+        let bundle = Bundle::decode(bundle).map_err(malformed)?;
+        let fleet = bundle.fleet.clone();
+        let devices = bundle.keys_of_devices();
+        let gate = Gate::new(bundle.profile, devices.iter().map(|(number, mac, takes)| (*number, mac, *takes)));
+        let (given, cloud) = long(py, None, move |_| {
+            let given = given(&bundle, &objects)?;
+            let cloud = Cloud::new(given.setting.clone(), &mut generator()?).map_err(failed)?;
+            Ok((given, cloud))
+        })?;
+        Ok(Self {
+            fleet,
+            given: Arc::new(given),
+            gate: Arc::new(gate),
+            cloud: Arc::new(cloud),
+            state: Mutex::default(),
+        })
+    }
+
+    /// A server with the same keys, and without frames and orders.
+    fn fresh(&self) -> Self {
+        let (fleet, given, cloud) = (self.fleet.clone(), Arc::clone(&self.given), Arc::clone(&self.cloud));
+        Self { fleet, given, gate: Arc::clone(&self.gate), cloud, state: Mutex::default() }
+    }
+
+    /// The fleet's name.
+    #[getter]
+    fn fleet(&self) -> &str {
+        &self.fleet
+    }
+
+    /// Takes frames, one after the other, that came at a time in milliseconds since 1970: how many are new, and how many were refused for which reason.
+    fn take(&self, py: Python<'_>, frames: &[u8], time_ms: u64) -> PyResult<BTreeMap<&'static str, u64>> {
+        let counts = short(py, || {
+            let mut state = self.state()?;
+            let mut counts = IngestCounts::default();
+            for frame in frames.chunks(self.gate.frame_bytes()) {
+                let (verdict, number) = match self.gate.check(frame) {
+                    Ok(checked) => (state.seen.admit(&checked), Some(checked.head.device)),
+                    Err(refused) => (refused, None),
+                };
+                counts.count(verdict);
+                if let (Verdict::Taken, Some(number)) = (verdict, number) {
+                    state.frames.push((time_ms, number, frame.into()));
+                }
+            }
+            state.counts.add(&counts);
+            Ok(counts)
+        })?;
+        Ok(counts.named().into_iter().collect())
+    }
+
+    /// What became of all frames so far.
+    fn counts(&self) -> PyResult<BTreeMap<&'static str, u64>> {
+        Ok(self.state()?.counts.named().into_iter().collect())
+    }
+
+    /// Learns what to compute.
+    fn order(&self, id: &str, order: &str) -> PyResult<()> {
+        let order: Order = serde_json::from_str(order).map_err(malformed)?;
+        order.check().map_err(failed)?;
+        self.state()?.orders.insert(id.to_owned(), order);
+        Ok(())
+    }
+
+    /// When windows of a question begin that have frames, in milliseconds since 1970.
+    fn windows(&self, id: &str) -> PyResult<BTreeSet<u64>> {
+        let state = self.state()?;
+        let order =
+            state.orders.get(id).ok_or_else(|| refused("expected a question that was ordered, found another"))?;
+        let first = |time: u64| (time + 1).saturating_sub(order.length_ms).next_multiple_of(order.every_ms);
+        let starts = |time: u64| (first(time)..=time).step_by(usize::try_from(order.every_ms).unwrap_or(usize::MAX));
+        Ok(state.frames.iter().flat_map(|(time, ..)| starts(*time)).collect())
+    }
+
+    /// The result of a question for a window; none where too few devices have frames in it. With `part` it is that of a part, which is to be merged with others: one device is enough.
+    #[pyo3(signature = (id, start_ms, progress=None, part=false))]
+    fn answer<'py>(
+        &self,
+        py: Python<'py>,
+        id: &str,
+        start_ms: u64,
+        progress: Option<&Bound<'_, PyAny>>,
+        part: bool,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let state = self.state()?;
+        let order =
+            state.orders.get(id).ok_or_else(|| refused("expected a question that was ordered, found another"))?;
+        let (order, window) = (order.clone(), start_ms..start_ms.saturating_add(order.length_ms));
+        let inside = state.frames.iter().filter(|(time, ..)| window.contains(time));
+        let frames: Vec<_> = inside.map(|(_, number, frame)| (*number, Arc::clone(frame))).collect();
+        drop(state);
+        let order = if part { of_part(order) } else { order };
+        let (given, cloud) = (Arc::clone(&self.given), Arc::clone(&self.cloud));
+        let answer = long(py, progress, move |_| match order.profile {
+            ProfileName::P1 => answer::<P1>(&given, &cloud, &order, &frames),
+            ProfileName::U25 => answer::<U25>(&given, &cloud, &order, &frames),
+        })?;
+        Ok(answer.map(|answer| PyBytes::new(py, &answer)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<sense.Server of the fleet {}>", self.fleet)
+    }
+}
+
+fn answer<P: Profile>(
+    given: &Given,
+    cloud: &Cloud,
+    order: &Order,
+    stored: &[(DeviceNumber, Arc<[u8]>)],
+) -> PyResult<Option<Vec<u8>>> {
+    let mut frames = Frames::<P>::new();
+    for (number, frame) in stored {
+        let mac = given.macs.get(number).ok_or_else(fault)?;
+        let envelope = MacKey::<P>::from_bytes(mac).open(frame).map_err(|_| fault())?;
+        frames.entry(*number).or_default().push(envelope);
+    }
+    frames.values_mut().for_each(|frames| frames.sort_by_key(|envelope| envelope.head().counter));
+    match cloud.answer(order, &given.seats, &frames, &mut Loan(given), &mut generator()?) {
+        Ok(answer) => Ok(Some(answer)),
+        Err(CloudError::Order(OrderError::Empty { .. })) => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}

@@ -1,0 +1,117 @@
+//! Calls that take time: the interpreter's lock is released, and no panic crosses.
+//!
+//! [`short`] is for what takes milliseconds. [`long`] does the work on a thread of its own and looks after the interpreter meanwhile: ten times a second or more it asks for signals,
+//! so that Ctrl-C raises `KeyboardInterrupt` at once, and tells a callback how far the work is. A thread whose caller was interrupted ends at the next piece of its work.
+
+use crate::errors::{failed, fault};
+use pyo3::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// How often signals are looked for.
+const POLL: Duration = Duration::from_millis(50);
+
+/// What work tells of itself, and is told.
+#[derive(Default)]
+pub(crate) struct Watch {
+    stop: AtomicBool,
+    done: AtomicU64,
+    total: AtomicU64,
+}
+
+impl Watch {
+    /// How many pieces there are.
+    pub(crate) fn expect(&self, pieces: usize) {
+        self.total.store(pieces as u64, Ordering::Relaxed);
+    }
+
+    /// One piece more is done.
+    ///
+    /// # Errors
+    /// `tobari.Error` if nobody waits any more; nobody sees it.
+    pub(crate) fn step(&self) -> PyResult<()> {
+        self.done.fetch_add(1, Ordering::Relaxed);
+        if self.stop.load(Ordering::Relaxed) { Err(failed("interrupted")) } else { Ok(()) }
+    }
+}
+
+/// Does something without the interpreter's lock.
+///
+/// # Errors
+/// What it says, or a fault instead of a panic.
+pub(crate) fn short<T: Send>(py: Python<'_>, work: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
+    py.detach(|| catch_unwind(AssertUnwindSafe(work))).unwrap_or_else(|_| Err(fault()))
+}
+
+/// Does something on a thread of its own; `progress(done, total)` is called when there is something new.
+///
+/// # Errors
+/// What it says, a fault instead of a panic, `KeyboardInterrupt`, or what the callback raises.
+pub(crate) fn long<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&Watch) -> PyResult<T> + Send + 'static,
+) -> PyResult<T> {
+    let watch = Arc::new(Watch::default());
+    let (sender, mut receiver) = mpsc::sync_channel(1);
+    let inside = Arc::clone(&watch);
+    let thread = std::thread::Builder::new().name("tobari".to_owned()).spawn(move || {
+        let result = catch_unwind(AssertUnwindSafe(|| work(&inside))).unwrap_or_else(|_| Err(fault()));
+        // after Ctrl-C nobody waits for it
+        let _ = sender.send(result);
+    });
+    thread.map_err(|error| failed(format!("no thread to work on: {error}")))?;
+    let mut shown = (0, 0);
+    loop {
+        let (back, received) = py.detach(move || {
+            let received = receiver.recv_timeout(POLL);
+            (receiver, received)
+        });
+        receiver = back;
+        let outcome = match received {
+            Ok(result) => Some(result),
+            Err(mpsc::RecvTimeoutError::Timeout) => None,
+            Err(mpsc::RecvTimeoutError::Disconnected) => Some(Err(fault())),
+        };
+        if let Err(error) = py.check_signals().and_then(|()| tell(progress, &watch, &mut shown)) {
+            watch.stop.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
+        if let Some(result) = outcome {
+            return result;
+        }
+    }
+}
+
+fn tell(progress: Option<&Bound<'_, PyAny>>, watch: &Watch, shown: &mut (u64, u64)) -> PyResult<()> {
+    let now = (watch.done.load(Ordering::Relaxed), watch.total.load(Ordering::Relaxed));
+    if let Some(progress) = progress.filter(|_| now != *shown && now.1 > 0) {
+        progress.call1(now)?;
+    }
+    *shown = now;
+    Ok(())
+}
+
+/// Waits for some seconds in hundredths, as long work does, or panics after them: for tests of interruption and of faults.
+#[pyfunction]
+#[pyo3(signature = (seconds, progress=None, panic=false))]
+fn _wait(py: Python<'_>, seconds: f64, progress: Option<&Bound<'_, PyAny>>, panic: bool) -> PyResult<()> {
+    let time = Duration::try_from_secs_f64(seconds).map_err(failed)?;
+    long(py, progress, move |watch| {
+        watch.expect(100);
+        let start = Instant::now();
+        for piece in 1..=100u32 {
+            std::thread::sleep((time * piece / 100).saturating_sub(start.elapsed()));
+            watch.step()?;
+        }
+        assert!(!panic, "asked for");
+        Ok(())
+    })
+}
+
+/// Makes it an attribute of the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(_wait, module)?)
+}

@@ -1,0 +1,170 @@
+import pickle
+
+import numpy as np
+import pytest
+
+import tobari
+from tobari import bgv
+
+T = 65_537
+
+
+@pytest.fixture(scope="module")
+def secret():
+    return bgv.SecretKey(bgv.Parameters("bgv-c"))
+
+
+@pytest.fixture(scope="module")
+def keys(secret):
+    return secret.evaluation_keys(rotations=[1, -3], swap=True)
+
+
+def centred(values):
+    return (np.asarray(values) + T // 2) % T - T // 2
+
+
+@pytest.fixture
+def vectors():
+    rng = np.random.default_rng(1)
+    return rng.integers(-(2**40), 2**40, size=(2, 16_384))
+
+
+def test_every_slot_is_that_of_numpy_modulo_t(secret, keys, vectors):
+    a, b = vectors
+    x, y = secret.encrypt(a), secret.public_key().encrypt(b)
+    cases = {
+        "x + y": (x + y, a + b),
+        "x - y": (x - y, a - b),
+        "-x": (-x, -a),
+        "x + array": (x + b, a + b),
+        "array - x": (b - x, b - a),
+        "x * array": (x * b, (a % T) * (b % T)),
+        "array * x": (b * x, (a % T) * (b % T)),
+        "x + 5": (x + 5, a + 5),
+        "7 - x": (7 - x, 7 - a),
+        "x * -3": (x * -3, a * -3),
+        "x * y": (keys.mul(x, y), (a % T) * (b % T)),
+        "x * y, same level": (keys.mul(x, y, mod_switch=False), (a % T) * (b % T)),
+    }
+    for name, (found, expected) in cases.items():
+        assert (secret.decrypt(found) == centred(expected)).all(), name
+
+
+def test_rotations_turn_both_rows_and_rows_are_swapped(secret, keys):
+    rows = np.arange(16_384).reshape(2, 8_192)
+    x = secret.encrypt(rows.ravel())
+    for steps in (1, -3):
+        expected = np.roll(rows, -steps, axis=1).ravel()
+        assert (secret.decrypt(keys.rotate(x, steps)) == expected).all(), steps
+    assert (secret.decrypt(keys.swap_rows(x)) == rows[::-1].ravel()).all()
+    with pytest.raises(tobari.Error, match="expected a key"):
+        keys.rotate(x, 2)
+
+
+def test_whatever_numpy_takes_without_a_change_comes_in(secret):
+    for values in ([1, 2], (1, 2), np.array([1, 2], np.uint8), np.array([1, 2, 9])[:2], np.array([1, 9, 2])[::2], np.array([True, 0]) + [0, 2]):
+        assert secret.decrypt(secret.encrypt(values), count=3).tolist() == [1, 2, 0]
+    assert not secret.decrypt(secret.encrypt([])).any()
+
+
+@pytest.mark.parametrize(
+    "values, text",
+    [
+        ([1.5], "expected integers"),
+        ([2**63], "expected integers"),
+        (["1"], "expected integers"),
+        ([[1, 2], [3, 4]], "shape"),
+        (np.zeros(16_385, int), "at most 16384"),
+    ],
+)
+def test_other_numbers_are_refused_and_told(secret, values, text):
+    with pytest.raises(tobari.Error, match=text):
+        secret.encrypt(values)
+
+
+def test_a_vector_of_one_is_no_number_for_every_slot(secret):
+    assert secret.decrypt(secret.encrypt([1, 1]) + np.array([5]), count=2).tolist() == [6, 1]
+    assert secret.decrypt(secret.encrypt([1, 1]) + np.int64(5), count=2).tolist() == [6, 6]
+
+
+def test_objects_come_back_from_their_bytes_and_compute_the_same(secret, keys):
+    parameters = bgv.Parameters("bgv-c")
+    again = bgv.SecretKey.from_bytes(parameters, secret.to_bytes())
+    public = bgv.PublicKey.from_bytes(parameters, secret.public_key().to_bytes())
+    server = bgv.EvaluationKeys.from_bytes(parameters, keys.to_bytes())
+    x = secret.encrypt([1, 2, 3])
+    seeded, whole = x.to_bytes(), (x + 0).to_bytes()
+    assert len(seeded) < 0.6 * len(whole)
+    for data in (seeded, whole):
+        read = bgv.Ciphertext.from_bytes(parameters, data)
+        assert read.to_bytes() == data
+        product = server.mul(read, public.encrypt([4, 5, 6]))
+        assert again.decrypt(product, count=4).tolist() == [4, 10, 18, 0]
+
+
+def test_bytes_that_are_no_object_are_refused(secret, keys):
+    parameters = bgv.Parameters("bgv-c")
+    data = secret.encrypt([1]).to_bytes()
+    for wrong in (b"", data[:-1], data + b"\0", bytes([data[0] ^ 1]) + data[1:], secret.public_key().to_bytes()):
+        with pytest.raises(tobari.DecodeError):
+            bgv.Ciphertext.from_bytes(parameters, wrong)
+    with pytest.raises(tobari.DecodeError):
+        bgv.Ciphertext.from_bytes(bgv.Parameters("search"), data)
+    with pytest.raises(tobari.DecodeError):
+        bgv.SecretKey.from_bytes(parameters, keys.to_bytes())
+
+
+def test_levels_and_noise_are_told_and_no_wrong_number_is_given(secret, keys):
+    x = secret.encrypt([3])
+    assert x.level == 6 and x.noise_budget > 200
+    assert secret.decrypt(x.mod_switch_to(1), count=1) == [3]
+    for level in (0, 7):
+        with pytest.raises(tobari.Error):
+            x.mod_switch_to(level)
+        with pytest.raises(tobari.Error):
+            secret.encrypt([1], level=level)
+    for _ in range(20):
+        x = keys.mul(x, x, mod_switch=False)
+    assert x.noise_budget <= 0
+    with pytest.raises(tobari.Error, match="noise"):
+        secret.decrypt(x)
+
+
+def test_a_flooded_result_is_the_same_and_has_less_room(secret):
+    x = secret.encrypt([3, 4])
+    flooded = (x * [5, 6]).flood(secret.public_key(), 60)
+    assert secret.decrypt(flooded, count=2).tolist() == [15, 24]
+    assert x.flood(secret.public_key(), 160).noise_budget < flooded.noise_budget - 90
+    with pytest.raises(tobari.Error):
+        x.flood(secret.public_key(), 4000)
+
+
+def test_objects_of_different_sets_do_not_mix(secret):
+    other = bgv.SecretKey(bgv.Parameters("search"))
+    with pytest.raises(tobari.Error, match="bgv-c.*search"):
+        secret.decrypt(other.encrypt([1]))
+    with pytest.raises(tobari.Error, match="bgv-c.*search"):
+        secret.encrypt([1]) + other.encrypt([1])
+
+
+def test_a_product_of_ciphertexts_by_the_operator_says_what_to_do(secret):
+    x = secret.encrypt([1])
+    with pytest.raises(tobari.Error, match="EvaluationKeys.mul"):
+        x * x
+
+
+def test_secrets_are_neither_printed_nor_pickled(secret):
+    assert repr(secret) == "<bgv.SecretKey of bgv-c>"
+    with pytest.raises(TypeError):
+        pickle.dumps(secret)
+
+
+def test_sets_are_named_and_others_refused():
+    assert bgv.Parameters("bgv-c") == bgv.Parameters() != bgv.Parameters("search")
+    assert bgv.Parameters().slots == 16_384 and bgv.Parameters().modulus == T and bgv.Parameters().security_bits == 128
+    for name in ("ckks-a", "nothing"):
+        with pytest.raises(tobari.Error, match=name):
+            bgv.Parameters(name)
+    sets = {one["name"]: one for one in tobari.parameter_sets()}
+    assert sets["bgv-c"]["scheme"] == "bgv" and sets["ckks-a"]["scheme"] == "ckks"
+    assert all(one["security_bits"] >= 128 for one in sets.values())

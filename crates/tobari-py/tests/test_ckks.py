@@ -1,0 +1,109 @@
+import pickle
+
+import numpy as np
+import pytest
+
+import tobari
+from tobari import ckks
+
+
+@pytest.fixture(scope="module")
+def secret():
+    return ckks.SecretKey(ckks.Parameters("ckks-b"))
+
+
+@pytest.fixture(scope="module")
+def keys(secret):
+    return secret.evaluation_keys(rotations=[1], level=6)
+
+
+@pytest.fixture
+def vectors():
+    return np.random.default_rng(2).uniform(-1, 1, size=(2, 16_384))
+
+
+def near(found, expected, bits=25):
+    assert np.abs(found - expected).max() < 2.0**-bits
+
+
+def test_every_slot_is_near_that_of_numpy(secret, keys, vectors):
+    a, b = vectors
+    x, y = secret.encrypt(a, level=6), secret.public_key().encrypt(b, level=6)
+    cases = {
+        "x": (x, a),
+        "x + y": (x + y, a + b),
+        "x - y": (x - y, a - b),
+        "-x": (-x, -a),
+        "x + array": (x + b, a + b),
+        "array - x": (b - x, b - a),
+        "x + 0.25": (x + 0.25, a + 0.25),
+        "1 - x": (1 - x, 1 - a),
+        "x * 3": (x * 3, a * 3),
+        "x * 0.3": (x * 0.3, a * 0.3),
+        "x * array": (x * b, a * b),
+        "array * x": (b * x, a * b),
+        "x y": (keys.mul(x, y), a * b),
+        "rotated": (keys.rotate(x, 1), np.roll(a, -1)),
+        "polynomial": (keys.polynomial(x, [0.5, 0.25, 0, -1 / 48]), 0.5 + 0.25 * a - a**3 / 48),
+    }
+    for name, (found, expected) in cases.items():
+        error = np.abs(secret.decrypt(found) - expected).max()
+        assert error < 2.0**-25, (name, error)
+
+
+def test_products_with_plain_vectors_keep_the_scale_so_that_results_add_up(secret, keys, vectors):
+    a, b = vectors
+    x = secret.encrypt(a, level=4)
+    product = x * b
+    assert product.level == 3 and product.scale == x.scale
+    near(secret.decrypt(product + x), a * b + a)
+    square = keys.mul(x, x)
+    with pytest.raises(tobari.Error, match="scale"):
+        square + x
+    near(secret.decrypt(square.with_scale_of(x) + x), a * a + a)
+
+
+def test_objects_come_back_from_their_bytes(secret, keys):
+    parameters = ckks.Parameters("ckks-b")
+    again = ckks.SecretKey.from_bytes(parameters, secret.to_bytes())
+    public = ckks.PublicKey.from_bytes(parameters, secret.public_key().to_bytes())
+    server = ckks.EvaluationKeys.from_bytes(parameters, keys.to_bytes())
+    x = secret.encrypt([0.5, -2], level=2)
+    for data in (x.to_bytes(), (x + 0).to_bytes()):
+        read = ckks.Ciphertext.from_bytes(parameters, data)
+        assert read.to_bytes() == data
+        near(again.decrypt(server.mul(read, public.encrypt([4, 5], level=3)), count=3), [2, -10, 0])
+    with pytest.raises(tobari.DecodeError):
+        ckks.Ciphertext.from_bytes(parameters, x.to_bytes()[:-1])
+    with pytest.raises(tobari.DecodeError):
+        ckks.Ciphertext.from_bytes(ckks.Parameters("ckks-a"), x.to_bytes())
+
+
+def test_rounded_results_have_so_many_bits(secret):
+    x = secret.encrypt([1.26, -0.5, 3], level=1)
+    assert secret.decrypt(x, count=4, bits=2).tolist() == [1.25, -0.5, 3, 0]
+    with pytest.raises(tobari.Error):
+        secret.decrypt(x, bits=53)
+
+
+@pytest.mark.parametrize("values", [[float("nan")], [float("inf")], [1e300], ["a"], [[1.0]], np.zeros(16_385), [1j]])
+def test_what_is_no_vector_of_numbers_that_fit_is_refused(secret, values):
+    with pytest.raises(tobari.Error):
+        secret.encrypt(values, level=1)
+
+
+def test_the_last_level_has_no_products(secret):
+    x = secret.encrypt([1.0], level=1)
+    for factor in (0.5, [0.5]):
+        with pytest.raises(tobari.Error):
+            x * factor
+    assert secret.decrypt(x * 2, count=1).round(6) == [2]
+    for level in (0, 14):
+        with pytest.raises(tobari.Error):
+            secret.encrypt([1], level=level)
+
+
+def test_secrets_are_neither_printed_nor_pickled(secret):
+    assert repr(secret) == "<ckks.SecretKey of ckks-b>"
+    with pytest.raises(TypeError):
+        pickle.dumps(secret)

@@ -1,0 +1,130 @@
+//! From which pages browsers may call.
+//!
+//! A browser says with every WebSocket from which origin the page is that opens it (RFC 6454, RFC 6455 section 10.2), and lets any page open one
+//! to any server. The page of live rooms may be hosted anywhere, so a server takes all of them unless it is told which.
+//!
+//! **What a list keeps out** is other people's pages in browsers: ones that use the place in the network, or the address, of whoever looks at them. **What it does not**:
+//! programs, which say whatever they like or nothing; and a page that is on the list and lies. Who has the link holds the keys, whatever
+//! page it is on.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use axum::http::{HeaderMap, header};
+
+/// An origin: scheme, host, and port if it is not the scheme's own.
+///
+/// ```
+/// use tobari_server::WebOrigin;
+/// assert_eq!("https://Call.example/".parse::<WebOrigin>()?.to_string(), "https://call.example");
+/// assert!("call.example".parse::<WebOrigin>().is_err() && "https://call.example/call/".parse::<WebOrigin>().is_err());
+/// # Ok::<(), tobari_server::NotAnOrigin>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebOrigin(String);
+
+/// Text that is no origin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected an origin, as in https://call.example or http://localhost:8000, found {0:?}")]
+pub struct NotAnOrigin(String);
+
+impl FromStr for WebOrigin {
+    type Err = NotAnOrigin;
+
+    fn from_str(text: &str) -> Result<Self, NotAnOrigin> {
+        let origin = text.strip_suffix('/').unwrap_or(text).to_ascii_lowercase();
+        let fault = || NotAnOrigin(text.to_owned());
+        let (scheme, host) = origin.split_once("://").ok_or_else(fault)?;
+        let is_host = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-.:[]_".contains(c));
+        if !is_host || !matches!(scheme, "http" | "https") {
+            return Err(fault());
+        }
+        // browsers leave out the port that is meant anyway
+        let usual = if scheme == "https" { ":443" } else { ":80" };
+        Ok(Self(origin.strip_suffix(usual).unwrap_or(&origin).to_owned()))
+    }
+}
+
+impl fmt::Display for WebOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Those whose pages may call; all if none is named.
+#[derive(Clone)]
+pub(crate) struct Origins(Arc<[WebOrigin]>);
+
+impl Origins {
+    pub(crate) fn new(named: &[WebOrigin]) -> Self {
+        Self(named.into())
+    }
+
+    /// May who asks so open a WebSocket? Programs say no origin, and may.
+    pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
+        let mut said = headers.get_all(header::ORIGIN).iter().peekable();
+        self.0.is_empty()
+            || said.peek().is_none()
+            || said.all(|said| {
+                let said = said.to_str().ok().and_then(|said| said.parse().ok());
+                said.is_some_and(|said: WebOrigin| self.0.contains(&said))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(origins: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for origin in origins {
+            headers.append(header::ORIGIN, origin.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn an_origin_has_one_form_and_what_is_none_is_refused() {
+        for (text, form) in [
+            ("https://call.example", "https://call.example"),
+            ("https://call.example:443", "https://call.example"),
+            ("http://[::1]:8000/", "http://[::1]:8000"),
+            ("HTTP://LocalHost:80", "http://localhost"),
+        ] {
+            assert_eq!(text.parse::<WebOrigin>().unwrap().to_string(), form);
+        }
+        for text in [
+            "",
+            "null",
+            "*",
+            "https://",
+            "call.example",
+            "ws://call.example",
+            "https://a/b",
+            "https://a b",
+            "https://a,b",
+        ] {
+            assert_eq!(text.parse::<WebOrigin>(), Err(NotAnOrigin(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn named_origins_may_call_others_may_not_and_programs_always_may() {
+        let named = Origins::new(&["https://call.example".parse().unwrap(), "http://localhost:8000".parse().unwrap()]);
+        for origin in ["https://call.example", "https://call.example:443", "http://localhost:8000"] {
+            assert!(named.admits(&headers(&[origin])), "{origin}");
+        }
+        for origin in [
+            "http://call.example",
+            "https://call.example.evil",
+            "https://call.example:8443",
+            "null",
+            "http://localhost",
+        ] {
+            assert!(!named.admits(&headers(&[origin])), "{origin}");
+            assert!(Origins::new(&[]).admits(&headers(&[origin])), "{origin}");
+        }
+        assert!(named.admits(&headers(&[])));
+        assert!(!named.admits(&headers(&["https://call.example", "https://other.example"])), "one of two");
+    }
+}

@@ -1,0 +1,148 @@
+//! A live call through the proxies whose configurations are in `deploy`, where these programs can be found.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::{
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rcgen::{CertificateParams, KeyPair};
+use support::{
+    Server,
+    live::{Caller, asked},
+    rng, run,
+};
+use tempfile::TempDir;
+use tobari_apps::call::live::{RoomLink, Settings};
+use tobari_server::{Fingerprint, connect::ClientTls};
+
+const NGINX: &str = "a_call_goes_through_nginx_as_deploy_configures_it";
+const CADDY: &str = "the_configuration_for_caddy_is_one";
+
+/// Where a program is: servers are often in folders that only administrators look in.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from));
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+fn deployed(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The text with each of these replaced, which must be there.
+fn with(text: &str, changes: &[(&str, String)]) -> String {
+    changes.iter().fold(text.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "expected `{from}` in the configuration, found none");
+        text.replace(from, to)
+    })
+}
+
+/// nginx in a folder of its own, with the file of `deploy` for a site; ends when it is dropped.
+struct Nginx {
+    child: Child,
+    addr: SocketAddr,
+    fingerprint: Fingerprint,
+    folder: TempDir,
+}
+
+impl Nginx {
+    fn start(program: &Path, upstream: SocketAddr) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+        std::fs::write(at("chain.pem"), certificate.pem()).unwrap();
+        std::fs::write(at("key.pem"), key.serialize_pem()).unwrap();
+        // free now, and nobody else on this machine is given it so soon
+        let addr = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+        let site = with(
+            &deployed("nginx/tobari.conf"),
+            &[
+                ("server 127.0.0.1:7610;", format!("server {upstream};")),
+                ("listen 443 ssl;", format!("listen {addr} ssl;")),
+                ("server_name call.example;", "server_name localhost;".to_owned()),
+                ("/etc/ssl/tobari/fullchain.pem", at("chain.pem")),
+                ("/etc/ssl/tobari/privkey.pem", at("key.pem")),
+            ],
+        );
+        std::fs::write(at("site.conf"), site).unwrap();
+        let mut whole = format!("pid {};\nevents {{}}\nhttp {{\n", at("pid"));
+        for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
+            whole.push_str(&format!("{kind}_temp_path {};\n", at(kind)));
+        }
+        whole.push_str(&format!("include {};\n}}\n", at("site.conf")));
+        std::fs::write(at("nginx.conf"), whole).unwrap();
+        let mut command = Command::new(program);
+        command.args(["-p", &at(""), "-c", &at("nginx.conf"), "-e", &at("errors")]);
+        command.args(["-g", "daemon off; master_process off;"]).stdin(Stdio::null());
+        let child = command.spawn().unwrap();
+        let nginx = Self { child, addr, fingerprint: Fingerprint::of(certificate.der()), folder };
+        nginx.listens();
+        nginx
+    }
+
+    fn listens(&self) {
+        let begun = Instant::now();
+        while TcpStream::connect(self.addr).is_err() {
+            assert!(begun.elapsed() < support::PATIENCE, "nginx does not listen: {}", self.errors());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn errors(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("errors")).unwrap_or_default()
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_call_goes_through_nginx_as_deploy_configures_it() {
+    let Some(program) = program("nginx") else { return support::not_run(NGINX, "no nginx on PATH") };
+    run(async {
+        let server = Server::with(|options| options.behind_proxy = true).await;
+        let nginx = Nginx::start(&program, server.addr);
+        let url = format!("https://localhost:{}", nginx.addr.port());
+        let settings = Settings { speakers: 4, ..Settings::default() };
+        let link = RoomLink::new(&url, "canary-room".parse().unwrap(), settings, &mut rng(1));
+        let tls = ClientTls::Pinned(nginx.fingerprint);
+        let mut one = Caller::enter_trusting(&link, 2, 700, &tls).await.unwrap();
+        let mut two = Caller::enter_trusting(&link, 3, -9, &tls).await.unwrap();
+        tokio::join!(one.call(150), two.call(150));
+        for (caller, other) in [(&one, -9), (&two, 700)] {
+            assert_eq!(caller.alarms(), 0, "{:?}", caller.news);
+            let both = caller.heard.iter().filter(|heard| heard.speakers.len() == 2).collect::<Vec<_>>();
+            assert!(both.len() > 40, "{} sums of two: {}", both.len(), nginx.errors());
+            assert!(both.iter().all(|heard| heard.samples.iter().all(|sample| *sample == other)));
+        }
+        assert!(asked(server.addr, "/metrics").await.contains("tobari_call_members 2\n"));
+        let errors = nginx.errors();
+        assert!(!errors.contains("canary-room"), "the room's name is in nginx's log: {errors}");
+    });
+}
+
+#[test]
+fn the_configuration_for_caddy_is_one() {
+    let Some(program) = program("caddy") else { return support::not_run(CADDY, "no caddy on PATH") };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("Caddyfile");
+    std::fs::write(&file, deployed("caddy/Caddyfile")).unwrap();
+    let mut command = Command::new(program);
+    command.args(["adapt", "--config"]).arg(&file).args(["--adapter", "caddyfile"]).env("HOME", folder.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let adapted = String::from_utf8_lossy(&output.stdout);
+    assert!(adapted.contains("127.0.0.1:7610") && adapted.contains("X-Forwarded-For"), "{adapted}");
+}

@@ -1,0 +1,199 @@
+//! Who asks about an image, or a table.
+//!
+//! | function | input | output |
+//! |---|---|---|
+//! | `infer_new` | a model's digest, 32 bytes, and what the server tells of it | [`Told`](crate::infer::Told) as JSON, or `{"error":…}` |
+//! | `infer_take_up` | a key that was kept | the same |
+//! | `infer_kept` | | the key's own bytes, which are secret |
+//! | `infer_keys` | | the evaluation keys |
+//! | `infer_question` | grey pixels | a question; none for an image of another size |
+//! | `infer_answer` | an answer | `{"labels":[…]}`, or `{"error":…}` |
+//! | `infer_forget` | | |
+//! | `search_name` | | 16 bytes: what who asks is called; the first call makes a secret |
+//! | `search_table` | what is told of a table | [`About`](crate::search::About) as JSON, or `{"error":…}` |
+//! | `search_prepare` | a [`Wanted`](crate::search::Wanted) | [`Seen`](crate::search::Seen), or `{"error":…}` |
+//! | `search_registration` | | the public key for it |
+//! | `search_query` | the client's name | the question, encrypted |
+//! | `search_answer` | an answer | [`Heard`](crate::search::Heard), or `{"error":…}` |
+//! | `search_renew` | | |
+
+use super::{error, wipe_stack, with, with_input};
+use crate::{
+    infer::{AskError, Asker},
+    search::{SearchError, Searcher},
+};
+use chacha20::ChaCha20Rng;
+use serde::Serialize;
+use serde_json::json;
+use std::cell::RefCell;
+
+thread_local! {
+    static ASKER: RefCell<Option<Asker>> = const { RefCell::new(None) };
+}
+
+fn asker<T>(otherwise: T, work: impl FnOnce(&mut Asker) -> T) -> T {
+    ASKER.with_borrow_mut(|asker| asker.as_mut().map_or(otherwise, work))
+}
+
+/// What is told of the key that is there from now on.
+fn begun(made: Result<Asker, AskError>) -> Vec<u8> {
+    match made {
+        Ok(asker) => {
+            let told = serde_json::to_vec(&asker.told()).unwrap_or_default();
+            ASKER.set(Some(asker));
+            told
+        }
+        Err(why) => error(why),
+    }
+}
+
+/// Makes a new key.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_infer_new(len: u32) -> i32 {
+    with_input(len, |state, input| {
+        let Some(mut rng) = state.draw() else { return -1 };
+        let told = begun(Asker::new(input, &mut rng));
+        state.put(&told)
+    })
+}
+
+/// Takes up a key that was kept.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_infer_take_up(len: u32) -> i32 {
+    with_input(len, |state, input| {
+        let told = begun(Asker::take_up(input));
+        state.put(&told)
+    })
+}
+
+/// The key's own bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_infer_kept() -> i32 {
+    asker(-1, |asker| with(|state| state.put(&asker.kept())))
+}
+
+/// The evaluation keys.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_infer_keys() -> i32 {
+    asker(-1, |asker| match asker.keys() {
+        Ok(keys) => with(|state| state.put(&keys)),
+        Err(_) => -1,
+    })
+}
+
+/// An image, encrypted.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_infer_question(len: u32) -> i32 {
+    with_input(len, |state, input| {
+        let Some(mut rng) = state.draw() else { return -1 };
+        match asker(None, |asker| asker.question(input, &mut rng).ok()) {
+            Some(question) => state.put(&question),
+            None => -1,
+        }
+    })
+}
+
+/// What an answer says.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_infer_answer(len: u32) -> i32 {
+    with_input(len, |state, input| {
+        let told = asker(None, |asker| Some(asker.answer(input)));
+        let told = match told {
+            Some(Ok(labels)) => json!({ "labels": labels }).to_string().into_bytes(),
+            Some(Err(why)) => error(why),
+            None => error("expected a key first, found none"),
+        };
+        state.put(&told)
+    })
+}
+
+/// Forgets the key and wipes it.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_infer_forget() {
+    ASKER.set(None);
+    with(|state| {
+        state.fresh();
+    });
+    wipe_stack();
+}
+
+thread_local! {
+    static SEARCHER: RefCell<Option<Searcher>> = const { RefCell::new(None) };
+}
+
+/// The output of something that a searcher does.
+fn searching<T: Serialize>(
+    len: u32,
+    work: impl FnOnce(&mut Searcher, &[u8], &mut ChaCha20Rng) -> Result<T, SearchError>,
+) -> i32 {
+    with_input(len, |state, input| {
+        let Some(mut rng) = state.draw() else { return -1 };
+        let done = SEARCHER.with_borrow_mut(|place| {
+            let searcher = place.get_or_insert_with(|| Searcher::new(&mut rng));
+            work(searcher, input, &mut rng)
+        });
+        let told = match done {
+            Ok(done) => serde_json::to_vec(&done).unwrap_or_default(),
+            Err(why) => error(why),
+        };
+        state.put(&told)
+    })
+}
+
+/// Begins: the name where clients name themselves.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_search_name() -> i32 {
+    with(|state| {
+        let Some(mut rng) = state.draw() else { return -1 };
+        let name = SEARCHER.with_borrow_mut(|place| place.get_or_insert_with(|| Searcher::new(&mut rng)).name());
+        state.put(&name)
+    })
+}
+
+/// Takes what is told of a table.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_search_table(len: u32) -> i32 {
+    searching(len, |searcher, told, _| searcher.take(told))
+}
+
+/// Prepares a question.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_search_prepare(len: u32) -> i32 {
+    searching(len, |searcher, wanted, _| {
+        let wanted = serde_json::from_slice(wanted).map_err(|_| SearchError::Order("a question with all its parts"))?;
+        searcher.prepare(&wanted)
+    })
+}
+
+/// The public key for it.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_search_registration() -> i32 {
+    let bytes = SEARCHER.with_borrow(|place| place.as_ref().and_then(|one| Some(one.registration().ok()?.to_vec())));
+    bytes.map_or(-1, |bytes| with(|state| state.put(&bytes)))
+}
+
+/// The question, encrypted.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_search_query(len: u32) -> i32 {
+    with_input(len, |state, client| {
+        let (Some(mut rng), Ok(client)) = (state.draw(), client.try_into()) else { return -1 };
+        let query = SEARCHER.with_borrow(|place| place.as_ref().and_then(|one| one.query(client, &mut rng).ok()));
+        query.map_or(-1, |query| state.put(&query))
+    })
+}
+
+/// What an answer says.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_search_answer(len: u32) -> i32 {
+    searching(len, |searcher, answer, _| searcher.read(answer))
+}
+
+/// Another key from now on.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_search_renew() {
+    with(|state| {
+        if let Some(mut rng) = state.draw() {
+            SEARCHER.with_borrow_mut(|place| place.iter_mut().for_each(|searcher| searcher.renew(&mut rng)));
+        }
+    });
+}

@@ -1,0 +1,323 @@
+//! A member with its microphone and its ear, at the rate of a sound card.
+
+use std::collections::VecDeque;
+
+use chacha20::{ChaCha20Rng, rand_core::Rng};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tobari_apps::call::{
+    PACKET_SAMPLES,
+    live::{
+        Keys, LinkError, LiveMember, LiveMode, Outgoing, RoomLink, Sending, Settings,
+        audio::{Ear, Microphone},
+        group,
+        messages::{ClientMessage, ServerMessage},
+    },
+};
+use zeroize::Zeroizing;
+
+use crate::{
+    news,
+    resample::{RateError, Resampler},
+};
+
+/// Samples a second of a call.
+const RATE_HZ: u32 = 16_000;
+/// Frames that may wait in one call of [`Client::capture`]: what a page brings after a long standstill is passed over.
+const MOST_FRAMES: usize = 10;
+
+/// What a page asks of a new link.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkOrder {
+    /// The server's address, as in `https://host:7610`.
+    pub server: String,
+    /// The name of the room; a random one where it is empty.
+    pub room: String,
+    /// Mode `elgamal-shared` instead of `mask`.
+    pub shared: bool,
+    /// Packets only while somebody talks: the server learns who.
+    pub spurts: bool,
+    /// Whoever comes waits for the host.
+    pub lobby: bool,
+    /// There is a host.
+    pub host: bool,
+    /// How many may speak at once.
+    pub speakers: u16,
+}
+
+/// Links of a new room.
+#[derive(Serialize)]
+pub struct Links {
+    /// For everybody.
+    pub link: String,
+    /// For the host alone, if there is one.
+    pub host_link: Option<String>,
+}
+
+/// Makes the links of a new room; none if the order is impossible.
+pub fn make_links(order: &LinkOrder, rng: &mut ChaCha20Rng) -> Option<Links> {
+    let scheme = ["http://", "https://"].iter().any(|scheme| order.server.starts_with(scheme));
+    if !scheme || order.server.contains(['#', '?']) {
+        return None;
+    }
+    let room = if order.room.is_empty() { format!("room-{:016x}", rng.next_u64()) } else { order.room.clone() };
+    let settings = Settings {
+        mode: if order.shared { LiveMode::ElgamalShared } else { LiveMode::Mask },
+        sending: if order.spurts { Sending::Spurts } else { Sending::Constant },
+        keys: Keys::Link,
+        lobby: order.lobby,
+        speakers: order.speakers,
+        host: (order.host || order.lobby).then_some([0; 16]),
+    };
+    if !settings.is_valid() {
+        return None;
+    }
+    let link = RoomLink::new(&order.server, room.parse().ok()?, settings, rng);
+    let host_link = link.host.as_ref().map(|_| link.to_text().to_string());
+    Some(Links { link: link.for_members().to_text().to_string(), host_link })
+}
+
+/// The link for everybody, of a host's own; none if it is no link.
+pub fn guests_link(link: &str) -> Option<Zeroizing<String>> {
+    link.parse().ok().map(|link: RoomLink| link.for_members().to_text())
+}
+
+/// How a page joins.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    /// The link, with its secret.
+    pub link: String,
+    /// How the person wants to be called.
+    pub name: String,
+    /// Does it want to speak?
+    pub speak: bool,
+    /// Samples a second of the sound card, both ways.
+    pub rate: u32,
+}
+
+/// Why a call cannot be joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Not a link.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// A scheme without a WebSocket.
+    #[error("link of a call: expected http or https, found another scheme")]
+    Scheme,
+    /// A call whose keys its members agree on.
+    #[error("a call whose members agree on keys (MLS): expected one whose key is the link; use `tobari call join`")]
+    Keys,
+    /// A rate that there is not.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+}
+
+/// What is to be sent to the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Thing {
+    /// A text message.
+    Text(String),
+    /// A binary message.
+    Binary(Vec<u8>),
+}
+
+/// A member of a call: see the module.
+pub struct Client {
+    link: RoomLink,
+    name: String,
+    speak: bool,
+    rng: ChaCha20Rng,
+    member: Option<LiveMember>,
+    microphone: Microphone,
+    ear: Ear,
+    down: Resampler,
+    up: Resampler,
+    /// Samples at 16 kHz that do not fill a frame yet.
+    pending: Vec<f32>,
+    packets: VecDeque<Vec<u8>>,
+    first: Option<String>,
+    news: VecDeque<Value>,
+    /// Frames of the last capture as they were sent, and the last that was played.
+    said: Zeroizing<Vec<i16>>,
+    heard: Zeroizing<[i16; PACKET_SAMPLES]>,
+    /// Loudness of the microphone before the gate: the largest sample of the last frames.
+    peak: i16,
+}
+
+impl Client {
+    /// A client that has not said anything yet; its first thing to send is the join.
+    ///
+    /// # Errors
+    /// [`StartError`] if the link or the rate cannot be used.
+    pub fn new(start: Start, rng: ChaCha20Rng) -> Result<Self, StartError> {
+        let text = Zeroizing::new(start.link);
+        let link: RoomLink = text.parse()?;
+        if !["http://", "https://"].iter().any(|scheme| link.server.starts_with(scheme)) {
+            return Err(StartError::Scheme);
+        }
+        if link.settings.keys == Keys::Group && !group::HAS_GROUPS {
+            return Err(StartError::Keys);
+        }
+        let first = ClientMessage::Join(LiveMember::join(&link, start.speak)).to_text();
+        Ok(Self {
+            name: start.name,
+            speak: start.speak,
+            rng,
+            member: None,
+            microphone: Microphone::default(),
+            ear: Ear::default(),
+            down: Resampler::new(start.rate, RATE_HZ)?,
+            up: Resampler::new(RATE_HZ, start.rate)?,
+            pending: Vec::new(),
+            packets: VecDeque::new(),
+            first: Some(first),
+            news: VecDeque::new(),
+            said: Zeroizing::default(),
+            heard: Zeroizing::new([0; PACKET_SAMPLES]),
+            peak: 0,
+            link,
+        })
+    }
+
+    /// The address of the WebSocket: it has no secret in it.
+    pub fn address(&self) -> String {
+        let server = self.link.server.replacen("http", "ws", 1);
+        format!("{server}/call/v2/{}", self.link.room.as_str())
+    }
+
+    /// The link's settings and room, for people.
+    pub fn describe(&self) -> Value {
+        let settings = &self.link.settings;
+        serde_json::json!({
+            "address": self.address(), "server": self.link.server, "room": self.link.room.as_str(), "mode": settings.mode.to_string(),
+            "spurts": settings.sending == Sending::Spurts, "lobby": settings.lobby, "speakers": settings.speakers,
+            "hosted": settings.host.is_some(), "host": self.link.host.is_some(),
+        })
+    }
+
+    /// Takes a text message of the server.
+    pub fn text(&mut self, text: &str) {
+        let Ok(message) = ServerMessage::parse(text) else { return self.news.push_back(news::unexpected()) };
+        match (&mut self.member, &message) {
+            (Some(member), message) => member.message(message, &mut self.rng),
+            (None, ServerMessage::Welcome(welcome)) => {
+                let (link, name, speak) = (&self.link, &self.name, self.speak);
+                self.member = LiveMember::new(link, name, speak, welcome, &mut self.rng);
+                let news =
+                    serde_json::json!({ "news": "welcome", "member": welcome.member, "waiting": welcome.waiting });
+                self.news.push_back(news);
+            }
+            (None, ServerMessage::Refused { code, reason } | ServerMessage::Removed { code, reason }) => {
+                let over = serde_json::json!({ "news": "over", "code": code.to_string(), "reason": reason });
+                self.news.push_back(over);
+            }
+            (None, _) => self.news.push_back(news::unexpected()),
+        }
+    }
+
+    /// Takes a binary message of the server. Was it a sum that is heard?
+    pub fn binary(&mut self, bytes: &[u8]) -> bool {
+        let Some(member) = &mut self.member else {
+            self.news.push_back(news::unexpected());
+            return false;
+        };
+        let heard = member.binary(bytes);
+        if let Some(heard) = &heard {
+            self.ear.push(heard.tick, heard.samples.to_vec());
+        }
+        heard.is_some()
+    }
+
+    /// Takes what the microphone heard, at the rate of the sound card, from -1 to 1.
+    pub fn capture(&mut self, samples: &[f32]) {
+        self.down.process(samples, &mut self.pending);
+        self.said.clear();
+        let surplus = self.pending.len().saturating_sub(MOST_FRAMES * PACKET_SAMPLES);
+        self.pending.drain(..surplus);
+        let whole = self.pending.len() / PACKET_SAMPLES * PACKET_SAMPLES;
+        if whole > 0 {
+            self.peak = 0;
+        }
+        let samples: Zeroizing<Vec<f32>> = Zeroizing::new(self.pending.drain(..whole).collect());
+        for samples in samples.as_chunks::<PACKET_SAMPLES>().0 {
+            let frame = samples.map(|sample| (sample * 32_768.0).round().clamp(-32_768.0, 32_767.0) as i16);
+            self.peak = frame.iter().fold(self.peak, |peak, sample| peak.max(sample.saturating_abs()));
+            let (frame, talking) = self.microphone.process(&frame);
+            let Some(member) = &mut self.member else { continue };
+            if let Some(packet) = member.frame(&frame, talking, &mut self.rng) {
+                self.packets.push_back(packet);
+                self.said.extend_from_slice(&frame);
+            }
+        }
+    }
+
+    /// Appends the next 20 ms at the rate of the sound card.
+    pub fn play(&mut self, out: &mut Vec<f32>) {
+        *self.heard = self.ear.pull();
+        let samples = Zeroizing::new(self.heard.map(|sample| f32::from(sample) / 32_768.0));
+        self.up.process(samples.as_ref(), out);
+    }
+
+    /// What is to be sent next.
+    pub fn poll(&mut self) -> Option<Thing> {
+        if let Some(first) = self.first.take() {
+            return Some(Thing::Text(first));
+        }
+        if let Some(packet) = self.packets.pop_front() {
+            return Some(Thing::Binary(packet));
+        }
+        Some(match self.member.as_mut()?.poll_outgoing()? {
+            Outgoing::Text(text) => Thing::Text(text),
+            Outgoing::Binary(bytes) => Thing::Binary(bytes),
+        })
+    }
+
+    /// What happened next.
+    pub fn poll_news(&mut self) -> Option<Value> {
+        if let Some(news) = self.news.pop_front() {
+            return Some(news);
+        }
+        let member = self.member.as_mut()?;
+        let news = member.poll_news()?;
+        Some(news::to_value(member, &news))
+    }
+
+    /// Says what a member or a host can say to the server, as the protocol writes it. Was it such a message?
+    pub fn say(&mut self, message: &str) -> bool {
+        match (&mut self.member, ClientMessage::parse(message)) {
+            (_, Ok(ClientMessage::Join(_)) | Err(_)) | (None, _) => false,
+            (Some(member), Ok(message)) => {
+                member.say(&message);
+                true
+            }
+        }
+    }
+
+    /// Sends silence from now on, or no longer.
+    pub fn mute(&mut self, muted: bool) {
+        self.microphone.mute(muted);
+    }
+
+    /// What was sent of the last capture: gated, levelled, 16 kHz.
+    pub fn said(&self) -> &[i16] {
+        &self.said
+    }
+
+    /// The 20 ms that were played last, 16 kHz.
+    pub fn heard(&self) -> &[i16] {
+        self.heard.as_ref()
+    }
+
+    /// The largest sample of the last frames, before gate and gain.
+    pub fn peak(&self) -> i16 {
+        self.peak
+    }
+
+    /// By how many frames what is played is behind what has come.
+    pub fn depth(&self) -> usize {
+        self.ear.depth()
+    }
+}

@@ -1,0 +1,34 @@
+//! The clients' halves in a browser, behind functions that JavaScript can call: a member of a live call (feature `call`), and who asks about
+//! an image or a table (feature `ask`). Each feature is a module of its own, so that no page loads what it does not run.
+//!
+//! **What is computed.** [`Client`] joins the rate of the sound card to the frames of 16 kHz that a call is made of ([`Resampler`]), and
+//! joins microphone, member and ear as the command-line client does. [`infer::Asker`] makes the key of a model, encrypts an image under it and
+//! reads the answer, as `tobari infer` does, and [`search::Searcher`] asks a table, as `tobari search query` does. It is the clients' half only: nothing of the server is in it.
+//!
+//! **Who sees what.** The compiled modules import nothing: they can reach neither network, nor clock, nor memory of the page. They are given
+//! randomness, the link, samples, pixels and what came from the server, and give back what is to be sent, played and shown ([`abi`]). Secrets
+//! and all keys stay in their memory; buffers that held a link or a key are wiped when they were read. What JavaScript itself held of them (a
+//! string, the address bar, a kept key) cannot be wiped.
+//!
+//! **Whose code it is.** Whoever serves the page serves this module too. `docs/threats.md` begins with what follows from that.
+//!
+//! Built by `cargo xtask web` for `wasm32-unknown-unknown` with vectors (`simd128`): `web/dist/tobari.wasm` for calls, `web/dist/ask.wasm` for questions.
+
+#![deny(unsafe_code)] // `abi` exports names, which the compiler counts as unsafe; there is no unsafe block
+
+pub mod abi;
+#[cfg(feature = "call")]
+mod client;
+#[cfg(feature = "ask")]
+pub mod infer;
+#[cfg(feature = "call")]
+mod news;
+#[cfg(feature = "call")]
+mod resample;
+#[cfg(feature = "ask")]
+pub mod search;
+
+#[cfg(feature = "call")]
+pub use client::{Client, LinkOrder, Links, Start, StartError, Thing, guests_link, make_links};
+#[cfg(feature = "call")]
+pub use resample::{RateError, Resampler};

@@ -1,0 +1,229 @@
+//! Who asks a table: one identity, what is told of one table, and one question at a time, for tables in the mode `plain`.
+
+use chacha20::{ChaCha20Rng, rand_core::Rng};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tobari_apps::search::{
+    client::{Asker, ClientError, Found},
+    fullness::{Fullness, FullnessError},
+    identity::Identity,
+    messages::CLIENT_BYTES,
+    question::{Prepared, QuestionError, Wish, pattern},
+    server::Granularity,
+    table::{Catalogue, CatalogueContent, Question, SiteError, TableBytesError},
+};
+use tobari_core::{params::LatticeError, rlwe::SecretKey};
+
+/// Names of sites that are told as examples.
+const EXAMPLES: usize = 200;
+
+/// Why there is no question or answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SearchError {
+    /// Bytes that are no table's.
+    #[error("expected what is told of a table, found other bytes")]
+    Told,
+    /// A catalogue that is none.
+    #[error(transparent)]
+    Catalogue(#[from] TableBytesError),
+    /// A fullness that is none.
+    #[error(transparent)]
+    Fullness(#[from] FullnessError),
+    /// A site that there is not.
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    /// A question that cannot be asked, or an answer that is none.
+    #[error(transparent)]
+    Question(#[from] QuestionError),
+    /// Parameters that are none.
+    #[error(transparent)]
+    Lattice(#[from] LatticeError),
+    /// What the client's half says.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// Something out of its order.
+    #[error("expected {0} first, found none")]
+    Order(&'static str),
+}
+
+/// What a person asks.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// A site, as `chr20:1000000`; empty for a table of keys.
+    pub at: String,
+    /// Alleles at it and those that follow, 0 and 1.
+    pub alleles: String,
+    /// A key, for a table of keys.
+    pub key: String,
+    /// Places of the query, the true one among them.
+    pub places: u32,
+    /// How many of the alleles occur, from the first on.
+    pub longest: bool,
+}
+
+/// What is told of a table.
+#[derive(Debug, Serialize)]
+pub struct About {
+    /// `panel`, `variants` or `keys`.
+    pub kind: &'static str,
+    /// What its owner calls it.
+    pub label: String,
+    /// Haplotypes, alleles at each site, or keys.
+    pub entries: u64,
+    /// How many sites.
+    pub sites: usize,
+    /// Names of some of them, in their order.
+    pub examples: Vec<String>,
+    /// Counts below this are not told.
+    pub least: u32,
+    /// Sites of a question, at most.
+    pub longest: usize,
+}
+
+/// What the server is going to see of a question.
+#[derive(Debug, Serialize)]
+pub struct Seen {
+    /// The set of parameters.
+    pub set: &'static str,
+    /// The registered key's SHA-256.
+    pub key: String,
+    /// The places among which the true one is.
+    pub places: Vec<String>,
+    /// `log2` of a bound on the probability of a false match.
+    pub false_matches: Option<f64>,
+}
+
+/// What an answer says.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Heard {
+    /// Whether all of it occurs.
+    pub found: bool,
+    /// How often, where that is told.
+    pub count: Option<u64>,
+    /// How many alleles, from the first on, where that was asked.
+    pub longest: Option<usize>,
+}
+
+/// A question on its way.
+struct Pending {
+    prepared: Prepared,
+    secret: SecretKey,
+    registration: Vec<u8>,
+}
+
+/// One who asks. Wiped on drop.
+pub struct Searcher {
+    identity: Identity,
+    generation: u64,
+    table: Option<(Catalogue, Fullness)>,
+    pending: Option<Pending>,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Searcher {
+    /// With a new secret.
+    pub fn new(rng: &mut ChaCha20Rng) -> Self {
+        Self { identity: Identity::generate(rng), generation: rng.next_u64(), table: None, pending: None }
+    }
+
+    /// The name where clients name themselves.
+    pub fn name(&self) -> [u8; CLIENT_BYTES] {
+        self.identity.name()
+    }
+
+    /// Takes what the server tells of a table: length of the catalogue (8, big-endian), catalogue, fullness.
+    ///
+    /// # Errors
+    /// [`SearchError`] for other bytes.
+    pub fn take(&mut self, told: &[u8]) -> Result<About, SearchError> {
+        let (length, rest) = told.split_first_chunk().ok_or(SearchError::Told)?;
+        let length = usize::try_from(u64::from_be_bytes(*length)).map_err(|_| SearchError::Told)?;
+        let (catalogue, fullness) = rest.split_at_checked(length).ok_or(SearchError::Told)?;
+        let (catalogue, fullness) = (Catalogue::decode(catalogue)?, Fullness::decode(fullness)?);
+        let (kind, entries) = match &catalogue.content {
+            CatalogueContent::Panel { haplotypes, .. } => ("panel", u64::from(*haplotypes)),
+            CatalogueContent::Variants { alleles, .. } => ("variants", u64::from(*alleles)),
+            CatalogueContent::Keys { entries, .. } => ("keys", *entries),
+        };
+        let sites = catalogue.sites().map_or(0, tobari_apps::search::table::Sites::len);
+        let every = sites.div_ceil(EXAMPLES).max(1);
+        let named = catalogue.sites().into_iter().flat_map(|sites| sites.iter().step_by(every));
+        let examples = named.map(ToString::to_string).collect();
+        let (label, least, longest) = (catalogue.label.clone(), catalogue.least, catalogue.longest_pattern());
+        self.pending = None;
+        self.table = Some((catalogue, fullness));
+        Ok(About { kind, label, entries, sites, examples, least, longest })
+    }
+
+    /// Prepares a question; another one takes its place.
+    ///
+    /// # Errors
+    /// [`SearchError`] for a question that the table does not answer.
+    pub fn prepare(&mut self, wanted: &Wanted) -> Result<Seen, SearchError> {
+        let (catalogue, fullness) = self.table.as_ref().ok_or(SearchError::Order("a table"))?;
+        let wish = Wish { granularity: Granularity::Count, longest: wanted.longest, places: wanted.places };
+        let question = match catalogue.sites() {
+            None => Question::Key(wanted.key.as_bytes()),
+            Some(sites) => {
+                let (start, (pattern, length)) = (sites.named(&wanted.at)?, pattern(&wanted.alleles)?);
+                Question::Window { start, length, pattern }
+            }
+        };
+        let prepared = Prepared::new((catalogue, fullness), &question, wish, &self.identity.decoys())?;
+        let (secret, registration) = self.identity.key(&prepared.set(), self.generation)?;
+        let name = |place: &u32| Some(catalogue.sites()?.get(*place as usize)?.to_string());
+        let seen = Seen {
+            set: prepared.set().name,
+            key: hex(&Sha256::digest(&registration)),
+            places: prepared.places().iter().filter_map(name).collect(),
+            false_matches: prepared.false_matches(),
+        };
+        self.pending = Some(Pending { prepared, secret, registration });
+        Ok(seen)
+    }
+
+    fn pending(&self) -> Result<&Pending, SearchError> {
+        self.pending.as_ref().ok_or(SearchError::Order("a question"))
+    }
+
+    /// The public key that the server needs for the prepared question.
+    ///
+    /// # Errors
+    /// [`SearchError::Order`] without a question.
+    pub fn registration(&self) -> Result<&[u8], SearchError> {
+        Ok(&self.pending()?.registration)
+    }
+
+    /// The prepared question, encrypted; in the name of this client.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn query(&self, client: [u8; CLIENT_BYTES], rng: &mut ChaCha20Rng) -> Result<Vec<u8>, SearchError> {
+        let Pending { prepared, secret, .. } = self.pending()?;
+        Ok(prepared.query(&Asker::new(secret)?, client, rng)?)
+    }
+
+    /// What an answer to it says.
+    ///
+    /// # Errors
+    /// [`SearchError`] for what is no answer.
+    pub fn read(&self, answer: &[u8]) -> Result<Heard, SearchError> {
+        let Pending { prepared, secret, .. } = self.pending()?;
+        Ok(match prepared.read(&Asker::new(secret)?, answer)? {
+            Found::Absent => Heard { found: false, count: Some(0), longest: None },
+            Found::Present(count) => Heard { found: true, count, longest: None },
+            Found::Longest(sites, count) => Heard { found: true, count, longest: Some(sites) },
+        })
+    }
+
+    /// Another key from now on: the server had this one often enough.
+    pub fn renew(&mut self, rng: &mut ChaCha20Rng) {
+        self.generation = rng.next_u64();
+        self.pending = None;
+    }
+}

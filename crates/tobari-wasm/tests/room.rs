@@ -1,0 +1,251 @@
+//! Clients as a page drives them, with the server's half of a room between them and no network.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::time::Duration;
+
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use serde_json::Value;
+use tobari_apps::call::live::{
+    LiveEvent, LiveLimits, LiveRoom, LiveUplink,
+    messages::{ClientMessage, ServerMessage},
+};
+use tobari_core::wire::RoomId;
+use tobari_wasm::{Client, LinkOrder, Links, Start, StartError, Thing, guests_link, make_links};
+
+const RATE: u32 = 48_000;
+/// Samples of the sound card in 20 ms.
+const CARD_FRAME: usize = 960;
+
+fn order() -> LinkOrder {
+    LinkOrder {
+        server: "http://h:1".to_owned(),
+        room: "room".to_owned(),
+        shared: false,
+        spurts: false,
+        lobby: false,
+        host: false,
+        speakers: 8,
+    }
+}
+
+fn links(order: &LinkOrder) -> Links {
+    make_links(order, &mut ChaCha20Rng::from_seed([1; 32])).unwrap()
+}
+
+fn client(link: &str, name: &str, seed: u8) -> Client {
+    let start = Start { link: link.to_owned(), name: name.to_owned(), speak: true, rate: RATE };
+    Client::new(start, ChaCha20Rng::from_seed([seed; 32])).unwrap()
+}
+
+/// One person at a page.
+struct Person {
+    client: Client,
+    uplink: Option<LiveUplink>,
+    member: u16,
+    heard: Vec<f32>,
+    news: Vec<Value>,
+    /// Bytes of packets.
+    sent: usize,
+    /// The microphone's loudest sample.
+    loudest: i16,
+}
+
+struct World {
+    room: Option<LiveRoom>,
+    people: Vec<Person>,
+    now: Duration,
+}
+
+impl World {
+    fn new(clients: Vec<Client>) -> Self {
+        let person = |client| {
+            let (heard, news) = (Vec::new(), Vec::new());
+            Person { client, uplink: None, member: 0, heard, news, sent: 0, loudest: 0 }
+        };
+        Self { room: None, people: clients.into_iter().map(person).collect(), now: Duration::ZERO }
+    }
+
+    /// What one person's page has to send goes to the room.
+    fn send(&mut self, index: usize) {
+        while let Some(thing) = self.people[index].client.poll() {
+            let person = &mut self.people[index];
+            match (thing, person.uplink) {
+                (Thing::Text(text), None) => {
+                    let ClientMessage::Join(join) = ClientMessage::parse(&text).unwrap() else { panic!("{text}") };
+                    let open = || LiveRoom::open(RoomId([7; 8]), &join, LiveLimits::default(), Duration::ZERO).unwrap();
+                    let room = self.room.get_or_insert_with(open);
+                    let welcome = room.join(&join, self.now).unwrap();
+                    (person.uplink, person.member) = (Some(room.uplink(&welcome)), welcome.member);
+                    person.client.text(&ServerMessage::Welcome(welcome).to_text());
+                }
+                (Thing::Text(text), Some(_)) => {
+                    let message = ClientMessage::parse(&text).unwrap();
+                    self.room.as_mut().unwrap().message(person.member, &message, self.now);
+                }
+                (Thing::Binary(bytes), Some(uplink)) => match uplink.decode(&bytes) {
+                    Ok(packet) => {
+                        person.sent += bytes.len();
+                        self.room.as_mut().unwrap().packet(&packet);
+                    }
+                    Err(_) => self.room.as_mut().unwrap().note(person.member, &bytes, self.now),
+                },
+                (Thing::Binary(_), None) => panic!("something before the join"),
+            }
+        }
+    }
+
+    fn deliver(&mut self) {
+        while let Some(event) = self.room.as_mut().unwrap().poll(self.now) {
+            for person in self.people.iter_mut().filter(|person| person.uplink.is_some()) {
+                match &event {
+                    LiveEvent::Closed { sum: Some(sum), members, .. } if members.contains(&person.member) => {
+                        person.client.binary(sum);
+                    }
+                    LiveEvent::Send { members, bytes } if members.contains(&person.member) => {
+                        person.client.binary(bytes);
+                    }
+                    LiveEvent::Tell { member, message } if *member == person.member => {
+                        person.client.text(&message.to_text());
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// 20 ms, in which each person's microphone hears `sound(person, sample)`.
+    fn tick(&mut self, sound: impl Fn(usize, usize) -> f32) {
+        for index in 0..self.people.len() {
+            let start = self.now.as_millis() as usize * CARD_FRAME / 20;
+            let samples: Vec<f32> = (start..start + CARD_FRAME).map(|at| sound(index, at)).collect();
+            let person = &mut self.people[index];
+            samples.chunks(128).for_each(|chunk| person.client.capture(chunk));
+            person.loudest = person.loudest.max(person.client.peak());
+            self.send(index);
+            self.deliver();
+            let person = &mut self.people[index];
+            person.client.play(&mut person.heard);
+            while let Some(news) = person.client.poll_news() {
+                person.news.push(news);
+            }
+        }
+        self.now += Duration::from_millis(20);
+        self.deliver();
+    }
+}
+
+fn wave(at: usize, hertz: f32) -> f32 {
+    (at as f32 * hertz * std::f32::consts::TAU / RATE as f32).sin() * 0.2
+}
+
+/// How strong a tone is, of a full-scale one.
+fn strength(samples: &[f32], hertz: f32) -> f32 {
+    let (sin, cos) = samples.iter().enumerate().fold((0.0, 0.0), |(sin, cos): (f32, f32), (at, sample)| {
+        let angle = at as f32 * hertz * std::f32::consts::TAU / RATE as f32;
+        (sin + sample * angle.sin(), cos + sample * angle.cos())
+    });
+    2.0 * sin.hypot(cos) / samples.len() as f32
+}
+
+#[test]
+fn three_pages_hear_the_others_and_not_themselves() {
+    let link = links(&LinkOrder { speakers: 1024, ..order() }).link;
+    let names = ["Ada", "Bo", "Cy"];
+    let clients = names.iter().zip(1..).map(|(name, seed)| client(&link, name, seed)).collect();
+    let mut world = World::new(clients);
+    let tones = [500.0, 800.0, 1_300.0];
+    // a voice is not always there: the gate tells it from noise by that
+    let on = |at: usize| if (at / (10 * CARD_FRAME)).is_multiple_of(2) { 1.0 } else { 0.0 };
+    (0..400).for_each(|_| world.tick(|person, at| on(at) * wave(at, tones[person])));
+    for (index, person) in world.people.iter().enumerate() {
+        let last = &person.heard[person.heard.len() - 100 * CARD_FRAME..];
+        for (other, tone) in tones.iter().enumerate() {
+            let found = strength(last, *tone);
+            assert_eq!(found > 0.02, other != index, "{index} hears {other}: {found}");
+        }
+        assert!(person.news.iter().all(|news| news["news"] != "alarm"), "{:?}", person.news);
+        let roster = person.news.iter().rfind(|news| news["news"] == "roster").unwrap();
+        let members = roster["members"].as_array().unwrap();
+        assert_eq!(members.iter().map(|member| member["name"].as_str().unwrap()).collect::<Vec<_>>(), names);
+        assert_eq!(members.iter().filter(|member| member["you"] == true).count(), 1);
+        let talked =
+            |member: usize| person.news.iter().any(|news| news["news"] == "talking" && news["member"] == member);
+        assert!((0..3).all(talked), "{:?}", person.news);
+        // 1,084 bytes or less every 20 ms: 0.43 megabits a second
+        assert!(person.sent > 300 * 900 && person.sent < 400 * 1_100, "{}", person.sent);
+    }
+}
+
+#[test]
+fn whoever_is_muted_sends_as_much_and_says_nothing() {
+    let link = links(&order()).link;
+    let mut world = World::new(vec![client(&link, "a", 1), client(&link, "b", 2)]);
+    world.people[0].client.mute(true);
+    let on = |at: usize| if (at / (10 * CARD_FRAME)).is_multiple_of(2) { 0.3 } else { 0.0 };
+    (0..100).for_each(|_| world.tick(|_, at| on(at) * wave(at, 700.0)));
+    world.people.iter_mut().for_each(|person| person.sent = 0);
+    (0..100).for_each(|_| world.tick(|_, at| on(at) * wave(at, 700.0)));
+    assert!(strength(&world.people[1].heard[100 * CARD_FRAME..], 700.0) < 1e-4);
+    assert!(strength(&world.people[0].heard[100 * CARD_FRAME..], 700.0) > 5e-3);
+    assert!(world.people[0].sent.abs_diff(world.people[1].sent) < 3_000);
+    assert!(world.people[0].loudest > 1000, "the page still shows that the microphone works");
+}
+
+#[test]
+fn a_host_admits_who_waits_and_may_say_nothing_else_than_the_protocol() {
+    let links = links(&LinkOrder { lobby: true, ..order() });
+    assert_eq!(guests_link(links.host_link.as_ref().unwrap()).unwrap().as_str(), links.link);
+    let host = client(&links.host_link.unwrap(), "host", 1);
+    let mut world = World::new(vec![host, client(&links.link, "guest", 2)]);
+    (0..30).for_each(|_| world.tick(|_, _| 0.0));
+    let waiting = world.people[0].news.iter().find(|news| news["news"] == "waiting").unwrap();
+    assert_eq!((&waiting["name"], &waiting["member"]), (&"guest".into(), &1.into()));
+    assert!(world.people[1].news.iter().all(|news| news["news"] != "roster"));
+    assert!(!world.people[0].client.say(r#"{"type":"admit"}"#) && !world.people[0].client.say("let me in"));
+    assert!(world.people[0].client.say(r#"{"type":"admit","member":1}"#));
+    (0..150).for_each(|_| world.tick(|_, _| 0.0));
+    for wanted in ["admitted", "roster"] {
+        assert!(world.people[1].news.iter().any(|news| news["news"] == wanted), "{:?}", world.people[1].news);
+    }
+}
+
+#[test]
+fn links_are_made_and_read_and_others_are_refused() {
+    let made = links(&order());
+    assert!(made.host_link.is_none());
+    let client = client(&made.link, "a", 1);
+    assert_eq!(client.address(), "ws://h:1/call/v2/room");
+    let described = client.describe();
+    assert_eq!((&described["mode"], &described["host"]), (&"mask".into(), &false.into()));
+    assert!(!described.to_string().contains(made.link.split_once('#').unwrap().1), "no secret in what is shown");
+    let start = |link: &str, rate: u32| {
+        let start = Start { link: link.to_owned(), name: String::new(), speak: true, rate };
+        Client::new(start, ChaCha20Rng::from_seed([1; 32])).err().unwrap()
+    };
+    assert!(matches!(start("https://h/call/r", RATE), StartError::Link(_)));
+    assert!(matches!(start(&made.link, 3), StartError::Rate(_)));
+    assert_eq!(start(&made.link.replace("http:", "ftp:"), RATE), StartError::Scheme);
+    let mut rng = ChaCha20Rng::from_seed([1; 32]);
+    for wrong in [
+        LinkOrder { server: "h".to_owned(), ..order() },
+        LinkOrder { speakers: 0, ..order() },
+        LinkOrder { room: "a/b".to_owned(), ..order() },
+    ] {
+        assert!(make_links(&wrong, &mut rng).is_none());
+    }
+}
+
+#[test]
+fn what_is_no_message_is_an_alarm_and_ends_nothing() {
+    let link = links(&order()).link;
+    let mut world = World::new(vec![client(&link, "a", 1)]);
+    world.people[0].client.text("{}");
+    assert!(!world.people[0].client.binary(&[1, 8, 0]));
+    (0..20).for_each(|_| world.tick(|_, _| 0.0));
+    assert!(!world.people[0].client.binary(&[]));
+    world.people[0].client.text("no");
+    (0..100).for_each(|_| world.tick(|_, _| 0.0));
+    let named = |name: &str| world.people[0].news.iter().filter(|news| news["news"] == name).count();
+    assert_eq!((named("alarm"), named("roster")), (4, 1));
+}

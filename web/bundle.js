@@ -1,0 +1,25 @@
+// What these pages are made of, and its fingerprint: what `tobari info` prints of the files that it would serve.
+//
+// A page that lies can lie here too. To be sure, compare what another program downloads, take the page from an origin of your own, or use
+// the command line.
+
+export const FILES = [
+  "asking.js", "audio.js", "bundle.js", "call.html", "client.js", "digit.js", "dist/ask.wasm", "dist/tobari.wasm", "ends.js", "icon.svg",
+  "infer-client.js", "infer-worker.js", "infer.html", "infer.js", "main.js", "module.js", "pages.css", "people.js", "ring.js",
+  "scope.js", "search-client.js", "search-worker.js", "search.html", "search.js", "server.js", "start.html", "start.js", "style.css",
+  "words.js", "worker.js",
+];
+
+const hex = (digest) => Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/// SHA-256 of the lines that `sha256sum` prints of these files, by name.
+export async function fingerprint() {
+  const lines = await Promise.all(
+    FILES.map(async (name) => {
+      const response = await fetch(new URL(name, import.meta.url));
+      if (!response.ok) throw new Error(`${name} is missing`);
+      return `${hex(await crypto.subtle.digest("SHA-256", await response.arrayBuffer()))}  ${name}\n`;
+    }),
+  );
+  return hex(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(lines.join(""))));
+}

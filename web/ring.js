@@ -1,0 +1,39 @@
+// A ring of samples between two threads, one of which writes and one of which reads.
+//
+// In a page that is isolated (COOP and COEP) it lies in shared memory: two counters that only grow, modulo 2^32, and the samples.
+
+const SAMPLES = 1 << 14; // a third of a second at 48 kHz
+
+export function ringMemory() {
+  return new SharedArrayBuffer(8 + 4 * SAMPLES);
+}
+
+export class Ring {
+  constructor(memory) {
+    this.counters = new Uint32Array(memory, 0, 2);
+    this.samples = new Float32Array(memory, 8);
+  }
+
+  /// How many samples lie there.
+  level() {
+    return (Atomics.load(this.counters, 1) - Atomics.load(this.counters, 0)) >>> 0;
+  }
+
+  /// Writes as many as there is room for; answers how many that were.
+  write(samples) {
+    const at = Atomics.load(this.counters, 1);
+    const count = Math.min(samples.length, SAMPLES - this.level());
+    for (let i = 0; i < count; i++) this.samples[(at + i) & (SAMPLES - 1)] = samples[i];
+    Atomics.store(this.counters, 1, (at + count) >>> 0);
+    return count;
+  }
+
+  /// Fills `samples` as far as there are some; answers how many there were.
+  read(samples) {
+    const at = Atomics.load(this.counters, 0);
+    const count = Math.min(samples.length, this.level());
+    for (let i = 0; i < count; i++) samples[i] = this.samples[(at + i) & (SAMPLES - 1)];
+    Atomics.store(this.counters, 0, (at + count) >>> 0);
+    return count;
+  }
+}

@@ -1,0 +1,63 @@
+// Two pictures side by side: what the server holds, and what you hear.
+
+const HISTORY = 16_000; // samples: one second
+
+/// Fits a canvas to its place and clears it; answers its context and size in its own pixels.
+function prepare(canvas) {
+  const ratio = globalThis.devicePixelRatio || 1;
+  const { clientWidth, clientHeight } = canvas;
+  const [width, height] = [Math.round(clientWidth * ratio), Math.round(clientHeight * ratio)];
+  if (canvas.width !== width || canvas.height !== height) [canvas.width, canvas.height] = [width, height];
+  const context = canvas.getContext("2d");
+  context.clearRect(0, 0, width, height);
+  return { context, width, height };
+}
+
+function color(canvas, name) {
+  return getComputedStyle(canvas).getPropertyValue(name).trim();
+}
+
+/// Lowest and highest of the samples in each column.
+function draw(canvas, samples, scale, ink) {
+  const { context, width, height } = prepare(canvas);
+  context.fillStyle = color(canvas, ink);
+  const middle = height / 2;
+  for (let x = 0; x < width; x++) {
+    const from = Math.floor((x * samples.length) / width);
+    const to = Math.max(from + 1, Math.floor(((x + 1) * samples.length) / width));
+    let [low, high] = [0, 0];
+    for (let i = from; i < to && i < samples.length; i++) {
+      low = Math.min(low, samples[i]);
+      high = Math.max(high, samples[i]);
+    }
+    const top = middle - (high * middle) / scale;
+    context.fillRect(x, top, 1, Math.max(1, ((high - low) * middle) / scale));
+  }
+}
+
+export class Scope {
+  constructor(held, heard, text) {
+    [this.held, this.heard, this.text] = [held, heard, text];
+    this.samples = new Int16Array(HISTORY);
+    this.sum = null;
+  }
+
+  /// New samples at the end, and the last sum if there was one.
+  push(heard, sum) {
+    const fresh = heard.subarray(-HISTORY);
+    this.samples.copyWithin(0, fresh.length);
+    this.samples.set(fresh, HISTORY - fresh.length);
+    if (sum) this.sum = sum;
+  }
+
+  draw() {
+    draw(this.heard, this.samples, 16_384, "--voice");
+    if (!this.sum) return;
+    // the sum as it came, two bytes a sample: what a wave looks like to somebody without the key
+    const words = new Int16Array(this.sum.length >> 1);
+    for (let i = 0; i < words.length; i++) words[i] = (this.sum[2 * i] << 8) | this.sum[2 * i + 1];
+    draw(this.held, words, 36_000, "--noise");
+    const shown = Array.from(this.sum.subarray(0, 96), (byte) => byte.toString(16).padStart(2, "0"));
+    this.text.textContent = `${shown.join(" ")} …`;
+  }
+}

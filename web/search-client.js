@@ -1,0 +1,40 @@
+// Who asks a table: the WebAssembly module with feature `ask`.
+
+import { Module } from "./module.js";
+
+const encoder = new TextEncoder();
+
+export class Search extends Module {
+  /// 16 bytes: what who asks is called where clients name themselves.
+  name() {
+    return this.output(this.exports.tobari_search_name());
+  }
+
+  /// Takes what is told of a table.
+  table(told) {
+    return this.told("search_table", told);
+  }
+
+  /// Prepares a question; answers what the server is going to see of it.
+  prepare(wanted) {
+    return this.told("search_prepare", encoder.encode(JSON.stringify(wanted)));
+  }
+
+  registration() {
+    return this.output(this.exports.tobari_search_registration());
+  }
+
+  query(name) {
+    const query = this.output(this.call("search_query", name));
+    if (query === null) throw new Error("the question cannot be encrypted");
+    return query;
+  }
+
+  answer(bytes) {
+    return this.told("search_answer", bytes);
+  }
+
+  renew() {
+    this.exports.tobari_search_renew();
+  }
+}

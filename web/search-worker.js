@@ -1,0 +1,84 @@
+// The worker of the page for tables: the client with the key, and what it says to the server.
+
+import { Search } from "./search-client.js";
+import { Refusal, Server, answering, bearer } from "./server.js";
+
+const compiled = WebAssembly.compileStreaming(fetch(new URL("dist/ask.wasm", import.meta.url)));
+const random = (bytes) => crypto.getRandomValues(bytes);
+const ATTEMPTS = 4; // with another key, or for a table that was replaced
+const SAMPLE = 400; // bytes of a question that are shown
+
+let client = null;
+let server = null;
+let name = null; // 16 bytes: who asks
+let table = null;
+const registered = new Set();
+
+const digits = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+const bytes_of = (text) => Uint8Array.from(text.match(/../g), (byte) => parseInt(byte, 16));
+const since = (began) => performance.now() - began;
+
+/// What is told of a table, and what there is to know of it.
+async function look() {
+  const { tables } = await (await server.ask("/search/v1")).json();
+  const found = tables.find((one) => one.name === table.name);
+  if (!found) throw new Refusal("the table is no longer there", "table");
+  table = found;
+  return client.table(await server.bytes(`/search/v1/tables/${table.name}`));
+}
+
+answering({
+  /// The tables of a server.
+  list: async ({ url, token }) => {
+    client ??= await Search.make(await compiled, random);
+    const own = client.name();
+    server = new Server(url, token ? bearer(token) : { "Tobari-Client": digits(own) });
+    const list = await (await server.ask("/search/v1")).json();
+    name = list.client ? bytes_of(list.client) : own;
+    registered.clear();
+    return list.tables;
+  },
+  /// Takes one of them.
+  take: async ({ chosen }) => {
+    table = chosen;
+    return look();
+  },
+  /// A question there, an answer back.
+  search: async ({ wanted }) => {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await once(wanted);
+      } catch (error) {
+        if (attempt === ATTEMPTS) throw error;
+        if (error.word === "uses") client.renew();
+        else if (error.word === "key") registered.clear();
+        else if (error.word === "revision") await look();
+        else throw error;
+      }
+    }
+  },
+});
+
+async function once(wanted) {
+  const times = {};
+  let began = performance.now();
+  const seen = client.prepare(wanted);
+  let sent = 0;
+  if (!registered.has(seen.key)) {
+    const registration = client.registration();
+    await server.ask(`/search/v1/keys/${seen.set}`, { method: "POST", body: registration });
+    registered.add(seen.key);
+    sent = registration.length;
+    began = performance.now();
+  }
+  const query = client.query(name);
+  times.encrypt = since(began);
+  began = performance.now();
+  const headers = { "If-Match": table.tag, "Tobari-Key": seen.key };
+  const answer = await server.bytes("/search/v1/queries", { method: "POST", body: query, headers });
+  times.wait = since(began);
+  began = performance.now();
+  const heard = client.answer(answer);
+  times.decrypt = since(began);
+  return { heard, seen, times, registered: sent, up: query.length, down: answer.length, sample: query.slice(-SAMPLE) };
+}

@@ -1,0 +1,141 @@
+// The page for tables: what is typed goes to the worker, what is told comes back. No key is here.
+
+import { asking } from "./asking.js";
+import { $, alarm, hex, origin, plan, say, server_of, size, state, time, wants_token } from "./words.js";
+
+const worker = new Worker(new URL("search-worker.js", import.meta.url), { type: "module" });
+const ask = asking(worker, () => {}, alarm);
+const view = { server: server_of(location, "search"), tables: [], about: null, registered: 0, last: null };
+
+const REFUSALS = {
+  budget: "You have asked this table as often as its owner allows.",
+  region: "You have asked about this part of the table as often as its owner allows.",
+  busy: "The server is busy. Try again in a moment.",
+  clients: "The server takes no more clients.",
+  table: "The table is no longer there: reload the page.",
+};
+
+function failed(error) {
+  alarm(REFUSALS[error.word] ?? `It did not work: ${error.message}.`);
+}
+
+async function begin(token) {
+  state("Connecting…");
+  try {
+    view.tables = await ask("list", { url: view.server, token });
+  } catch (error) {
+    if (wants_token(error)) {
+      $("door").hidden = false;
+      state("A token is needed");
+      if (token) alarm("The server does not know this token.");
+      return $("door").elements.token.focus();
+    }
+    state("Not served", "over");
+    return alarm(error.word === "404" ? "This server has no table to ask. Start it with: tobari serve --search TABLE.tsi" : `The server cannot be asked: ${error.message}`);
+  }
+  $("door").hidden = true;
+  const plain = view.tables.filter(({ mode }) => mode === "plain");
+  if (plain.length === 0) {
+    state("Not served", "over");
+    return alarm("This server's tables are served with labels: ask them by the command line, tobari search query.");
+  }
+  view.tables = plain;
+  $("table").replaceChildren(...plain.map(({ name, label }) => new Option(label || name.slice(0, 8), name)));
+  $("tables").hidden = plain.length < 2;
+  await choose(plain[0]);
+}
+
+async function choose(table) {
+  view.about = await ask("take", { chosen: table });
+  const { kind, label, entries, sites, examples, least, longest } = view.about;
+  const count = (number) => number.toLocaleString("en");
+  const words = {
+    panel: `${count(entries)} haplotypes at ${count(sites)} sites; up to ${longest} alleles in a question.`,
+    variants: `${count(entries)} alleles at each of ${count(sites)} sites, without phase: one allele in a question.`,
+    keys: `${count(entries)} keys.`,
+  };
+  $("about").textContent = `${label ? `“${label}”: ` : ""}${words[kind]}${least > 1 ? ` Counts below ${least} are told as 0.` : ""}`;
+  [$("of-sites").hidden, $("of-keys").hidden] = [kind === "keys", kind !== "keys"];
+  const { at, alleles, key, longest: whether } = $("question").elements;
+  [at.required, alleles.required, key.required] = [kind !== "keys", kind !== "keys", kind === "keys"];
+  at.placeholder = examples[0] ?? "";
+  alleles.maxLength = Math.max(1, longest);
+  whether.closest("label").hidden = kind !== "panel";
+  $("examples").replaceChildren(...examples.map((name) => new Option(name)));
+  [$("work").hidden, $("plan").hidden] = [false, false];
+  steps();
+  state("Ready", "joined");
+}
+
+$("question").onsubmit = async (event) => {
+  event.preventDefault();
+  const { at, alleles, key, places, longest } = event.target.elements;
+  const keys = view.about.kind === "keys";
+  const wanted = {
+    at: keys ? "" : at.value.trim(), alleles: keys ? "" : alleles.value.trim(), key: keys ? key.value : "",
+    places: keys ? 1 : Number(places.value), longest: !keys && longest.checked,
+  };
+  $("ask").disabled = true;
+  $("busy").hidden = false;
+  $("busy-what").textContent = "Encrypted, and on its way…";
+  $("answer").classList.add("old");
+  try {
+    answered(await ask("search", { wanted }), wanted);
+  } catch (error) {
+    failed(error);
+  }
+  $("ask").disabled = false;
+  $("busy").hidden = true;
+};
+
+function answered({ heard, seen, times, registered, up, down, sample }, wanted) {
+  view.registered += registered;
+  view.last = { times, up, down, seen };
+  const { found, count, longest } = heard;
+  const [big, more] =
+    longest !== null
+      ? [String(longest), `of ${wanted.alleles.length} alleles occur, from the first on`]
+      : wanted.longest && !found
+        ? ["0", `of ${wanted.alleles.length} alleles occur, from the first on`]
+        : [String(count ?? (found ? "yes" : "no")), found ? "times in the table" : "it is not in the table, or too seldom to be told"];
+  $("answer").textContent = big;
+  $("answer").classList.remove("old");
+  const odds = seen.false_matches === null ? "" : ` (wrong by chance: below 2^${Math.ceil(seen.false_matches)})`;
+  $("answer-more").textContent = more + (found ? odds : "");
+  say(`The answer is ${big}, ${more}`);
+  $("held-key").textContent = size(view.registered);
+  $("held-up").textContent = size(up);
+  $("held-down").textContent = size(down);
+  $("hex").textContent = hex(sample);
+  const { places } = seen;
+  $("seen").textContent =
+    places.length === 0
+      ? "That a key is asked for, and of which table."
+      : places.length === 1
+        ? `That ${wanted.alleles.length} alleles are asked for from this site on, and not which:`
+        : `That ${wanted.alleles.length} alleles are asked for from one of these ${places.length} sites on, not from which, and not which alleles. The same places come every time you ask there.`;
+  $("places").replaceChildren(...places.map((name) => Object.assign(document.createElement("li"), { textContent: name })));
+  Object.assign($("steps").dataset, { up, down, registered: view.registered });
+  steps();
+}
+
+function steps() {
+  const { times = {}, up, down, seen } = view.last ?? {};
+  const entries = view.about.entries.toLocaleString("en");
+  plan([
+    ["encrypt what is asked", "this tab", "the question", time(times.encrypt)],
+    [`compare with ${entries} entries${seen?.places.length > 1 ? ` at ${seen.places.length} places` : ""}, mask what differs, shuffle`, "the server, a plain process", "ciphertext and its own table", "within the next"],
+    [up ? `${size(up)} up, ${size(down)} down, and waiting` : "there and back", "the network", "ciphertext", time(times.wait)],
+    ["decrypt the answer", "this tab", "the answer", time(times.decrypt)],
+  ]);
+}
+
+$("door").onsubmit = (event) => {
+  event.preventDefault();
+  begin(event.target.elements.token.value.trim()).catch(failed);
+};
+$("table").onchange = () => choose(view.tables.find(({ name }) => name === $("table").value)).catch(failed);
+
+origin();
+if (new URLSearchParams(location.search).has("tap")) globalThis.tobari = { ask, view };
+begin("").catch(failed);

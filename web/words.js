@@ -1,0 +1,59 @@
+// Words of the pages of the jobs: states, alarms, sizes and times.
+
+import { fingerprint } from "./bundle.js";
+
+export const $ = (id) => document.getElementById(id);
+
+export function state(text, kind = "") {
+  $("state").textContent = text;
+  $("state").dataset.state = kind;
+}
+
+/// For who hears the page.
+export const say = (text) => ($("say").textContent = text);
+
+export function alarm(text) {
+  const line = document.createElement("p");
+  const words = document.createElement("span");
+  words.textContent = text;
+  const close = document.createElement("button");
+  Object.assign(close, { type: "button", textContent: "Dismiss", onclick: () => line.remove() });
+  line.append(words, close);
+  $("alarms").replaceChildren(line);
+}
+
+export function size(bytes) {
+  if (bytes < 1e3) return `${bytes} bytes`;
+  return bytes < 1e6 ? `${(bytes / 1e3).toFixed(0)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+export const time = (ms) => (ms === undefined ? "–" : ms < 10 ? `${ms.toFixed(1)} ms` : ms < 1e4 ? `${ms.toFixed(0)} ms` : `${(ms / 1e3).toFixed(1)} s`);
+
+export const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(" ");
+
+/// The rows of a plan: step, where, what is seen there, time. What is done in this tab is marked.
+export function plan(rows) {
+  $("steps").replaceChildren(
+    ...rows.map((cells) => {
+      const row = document.createElement("tr");
+      row.classList.toggle("here", cells[1] === "this tab");
+      row.append(...cells.map((text, at) => Object.assign(document.createElement("td"), { textContent: text, className: at === 3 ? "n" : "" })));
+      return row;
+    }),
+  );
+}
+
+/// The server that this page comes from.
+export const server_of = ({ origin, pathname }, job) => origin + pathname.slice(0, pathname.lastIndexOf(`/${job}/`));
+
+/// Where the page came from, and the fingerprint of what came.
+export function origin() {
+  $("origin").textContent = location.host;
+  fingerprint().then(
+    (digest) => ($("bundle").textContent = digest),
+    () => ($("bundle").textContent = "not known here"),
+  );
+}
+
+/// Whether a refusal asks for a token.
+export const wants_token = ({ word }) => ["401", "token"].includes(word);

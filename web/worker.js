@@ -1,0 +1,296 @@
+// The worker: the client with the keys, its WebSocket, and the rings of the sound card. Everything that costs time is here.
+
+import { Client } from "./client.js";
+import { Ring } from "./ring.js";
+
+const RETRY_MS = [300, 700, 1500, 3000, 6000];
+const SHOW_MS = 80; // how often the page is told what there is to draw
+const LEAST_MS = 6; // samples that wait to be played: at least, and at most
+const MOST_MS = 80;
+const SPARE_MS = 6; // what shall be left of them whenever the worker wakes
+const WINDOW = 300; // wakings in which less was never needed, until less waits
+const ALIVE_MS = 250; // without a sound card's messages for so long, the clock of the worker drives the call
+
+const compiled = WebAssembly.compileStreaming(fetch(new URL("dist/tobari.wasm", import.meta.url)));
+const random = (bytes) => crypto.getRandomValues(bytes);
+let client = null;
+let call = null;
+
+async function ready() {
+  client ??= await Client.make(await compiled, random);
+  return client;
+}
+
+const tell = (message, transfer = []) => postMessage(message, transfer);
+
+class Call {
+  constructor(start, ends, tapped) {
+    this.start = start;
+    this.port = ends.port;
+    this.captured = ends.capture ? new Ring(ends.capture) : null;
+    this.playback = ends.playback ? new Ring(ends.playback) : null;
+    this.socket = null;
+    this.attempts = 0;
+    this.over = false;
+    this.muted = false;
+    this.hand = false;
+    this.target = 12; // milliseconds that shall wait to be played
+    this.calm = 0; // wakings since it last changed, and the least that waited in them
+    this.spare = MOST_MS;
+    this.level = 0; // without shared memory: samples that wait to be played, all that were posted
+    this.posted = 0;
+    this.hearing = false;
+    this.bytes = { up: 0, down: 0, packets: 0, sums: 0, busy: 0 };
+    this.since = performance.now();
+    this.shown = 0;
+    this.sum = null;
+    this.said = [];
+    this.heard = [];
+    this.peak = 0;
+    this.tap = tapped ? { said: [], heard: [], missing: 0 } : null;
+    this.woken = performance.now();
+    this.port.onmessage = ({ data }) => this.wake(data);
+    this.clock = setInterval(() => this.stand_in(), 20);
+    this.connect();
+  }
+
+  connect() {
+    const described = client.join(this.start);
+    if (described === null || described.error) return this.end(null, described?.error ?? "not a link of a call");
+    client.mute(this.muted);
+    this.state(this.attempts === 0 ? "connecting" : "reconnecting");
+    const socket = new WebSocket(described.address);
+    socket.binaryType = "arraybuffer";
+    this.socket = socket;
+    socket.onopen = () => this.flush();
+    socket.onmessage = ({ data }) => this.receive(data);
+    socket.onclose = () => {
+      if (this.socket !== socket || this.over) return;
+      this.socket = null;
+      const wait = RETRY_MS[Math.min(this.attempts, RETRY_MS.length - 1)];
+      this.attempts += 1;
+      this.state("reconnecting");
+      setTimeout(() => this.over || this.socket || this.connect(), wait * (0.8 + 0.4 * Math.random()));
+    };
+  }
+
+  state(state) {
+    tell({ state });
+  }
+
+  receive(data) {
+    const began = performance.now();
+    if (typeof data === "string") {
+      this.bytes.down += data.length;
+      client.text(data);
+    } else {
+      const bytes = new Uint8Array(data);
+      this.bytes.down += bytes.length;
+      if (client.binary(bytes)) {
+        this.sum = bytes;
+        this.bytes.sums += 1;
+        this.hearing = true;
+      }
+    }
+    this.bytes.busy += performance.now() - began;
+    this.flush();
+    this.pass_on();
+  }
+
+  /// What there is to send, and what happened.
+  flush() {
+    if (this.socket?.readyState !== WebSocket.OPEN) return;
+    for (let message = client.poll(); message !== null; message = client.poll()) {
+      // a line that takes nothing gets no more: the packets would be late
+      if (typeof message !== "string" && this.socket.bufferedAmount > 64_000) continue;
+      this.bytes.up += message.length;
+      this.bytes.packets += typeof message === "string" ? 0 : 1;
+      this.socket.send(message);
+    }
+  }
+
+  pass_on() {
+    const all = [];
+    for (let news = client.news(); news !== null; news = client.news()) {
+      all.push(news);
+      if (news.news === "welcome") {
+        this.attempts = 0;
+        this.state(news.waiting ? "waiting" : "joined");
+        if (this.hand) this.say({ type: "hand", raised: true });
+      } else if (news.news === "admitted") {
+        this.state("joined");
+      } else if (news.news === "granted") {
+        this.start.speak = news.speak;
+        if (news.speak) this.hand = false;
+      } else if (news.news === "over") {
+        this.end(news.code, news.reason);
+      }
+    }
+    if (all.length > 0) tell({ news: all });
+  }
+
+  say(message) {
+    if (message.type === "hand") this.hand = message.raised;
+    const said = client.say(message);
+    this.flush();
+    return said;
+  }
+
+  /// The sound card has taken and given 256 samples.
+  wake({ at, missing, taken, heard }) {
+    this.woken = performance.now();
+    if (!this.playback) this.level = this.posted - taken;
+    this.adapt(missing);
+    if (this.tap) this.tap.missing += missing;
+    let samples = heard;
+    if (this.captured) {
+      samples = new Float32Array(this.captured.level());
+      samples = samples.subarray(0, this.captured.read(samples));
+    }
+    this.take(samples, at);
+    this.fill(at);
+    this.show();
+  }
+
+  /// More shall wait after a gap, and less while there was always more than was needed.
+  adapt(missing) {
+    const waiting = (1000 * (this.playback ? this.playback.level() : this.level)) / this.start.rate;
+    this.spare = Math.min(this.spare, waiting);
+    if (missing > 0 && this.hearing) {
+      this.target = Math.min(this.target + 4, MOST_MS);
+      [this.calm, this.spare] = [0, MOST_MS];
+    } else if (++this.calm >= WINDOW) {
+      this.target = Math.max(this.target - Math.max(0, this.spare - SPARE_MS) / 2, LEAST_MS);
+      [this.calm, this.spare] = [0, MOST_MS];
+    }
+  }
+
+  take(samples, at) {
+    if (samples.length === 0) return;
+    const began = performance.now();
+    client.capture(samples);
+    this.flush();
+    this.peak = Math.max(this.peak, client.peak());
+    const said = client.said();
+    if (said.length > 0) {
+      this.said.push(said);
+      this.tap?.said.push({ at, samples: said });
+    }
+    this.bytes.busy += performance.now() - began;
+  }
+
+  /// Keeps as much ready as is needed until the next time.
+  fill(at) {
+    const wanted = (this.target * this.start.rate) / 1000;
+    for (let round = 0; round < 10; round++) {
+      const waiting = this.playback ? this.playback.level() : this.level;
+      if (waiting >= wanted) return;
+      const began = performance.now();
+      const samples = client.play();
+      this.bytes.busy += performance.now() - began;
+      if (samples === null) return;
+      const heard = client.heard();
+      this.heard.push(heard);
+      // the first of these samples is played when what waits has been
+      this.tap?.heard.push({ at: at + (1000 * waiting) / this.start.rate, samples: heard });
+      if (this.playback) {
+        this.playback.write(samples);
+      } else {
+        this.level += samples.length;
+        this.posted += samples.length;
+        this.port.postMessage(samples, [samples.buffer]);
+      }
+    }
+  }
+
+  /// Where no sound card runs (a page that the system has put to sleep, say) frames of silence keep the call.
+  stand_in() {
+    if (performance.now() - this.woken > ALIVE_MS) {
+      this.take(new Float32Array(Math.round(this.start.rate / 50)), Date.now());
+      client.play();
+    }
+  }
+
+  show() {
+    const now = performance.now();
+    if (now - this.shown < SHOW_MS) return;
+    this.shown = now;
+    const said = join(this.said), heard = join(this.heard);
+    const message = { show: { said, heard, peak: this.peak, sum: this.sum, depth: client.depth(), target: Math.round(this.target) } };
+    [this.said, this.heard, this.peak, this.sum] = [[], [], 0, null];
+    if (now - this.since >= 1000) {
+      const seconds = (now - this.since) / 1000;
+      const { up, down, packets, sums, busy } = this.bytes;
+      message.rates = {
+        up: (8 * up) / seconds, down: (8 * down) / seconds, packets: packets / seconds, sums: sums / seconds,
+        busy: busy / (10 * seconds),
+      };
+      this.bytes = { up: 0, down: 0, packets: 0, sums: 0, busy: 0 };
+      this.since = now;
+    }
+    tell(message);
+  }
+
+  end(code, reason) {
+    if (this.over) return;
+    this.over = true;
+    clearInterval(this.clock);
+    this.port.onmessage = null;
+    this.socket?.close();
+    this.socket = null;
+    client.leave();
+    tell({ state: "over", code, reason });
+  }
+}
+
+function join(pieces) {
+  const whole = new Int16Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}
+
+const handlers = {
+  links: async ({ order }) => (await ready()).links(order),
+  guests: async ({ link }) => (await ready()).guests(link),
+  describe: async ({ link }) => (await ready()).describe(link),
+  join: async ({ start, ends, tapped }) => {
+    await ready();
+    call?.end(null, "");
+    call = new Call(start, ends, tapped);
+    return true;
+  },
+  say: ({ message }) => call?.say(message) ?? false,
+  mute: ({ muted }) => {
+    if (call) call.muted = muted;
+    client?.mute(muted);
+    return true;
+  },
+  leave: () => {
+    call?.end(null, "you left");
+    call = null;
+    return true;
+  },
+  // for tests and measurements: what was sent and played since the last time, with times
+  tap: () => {
+    const tap = call?.tap ?? null;
+    if (call?.tap) call.tap = { said: [], heard: [], missing: 0 };
+    return tap;
+  },
+  // for tests: the connection breaks
+  cut: () => {
+    call?.socket?.close();
+    return true;
+  },
+};
+
+onmessage = async ({ data }) => {
+  try {
+    tell({ answer: data.id, value: await handlers[data.ask](data) });
+  } catch (error) {
+    tell({ answer: data.id, error: String(error) });
+  }
+};

@@ -1,0 +1,119 @@
+//! The Python package: built as a wheel, installed into an environment of its own, and tested there.
+//!
+//! All of it lies in a folder of the build folder. An environment is made once, and again when the interpreter or its requirements change; it has what stands there and nothing else. The wheel has the profile of tests:
+//! full speed, every assertion on.
+
+use crate::child::{pass, target_folder};
+use crate::tools::{bring, on_path};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The room.
+const CRATE: &str = "crates/tobari-py";
+/// The guide, whose examples run too.
+const GUIDE: &str = "docs/python.md";
+
+/// An environment with the package in it.
+pub(crate) struct Environment {
+    root: PathBuf,
+    folder: PathBuf,
+}
+
+impl Environment {
+    /// Makes the one of this name with these requirements, or finds it made.
+    ///
+    /// # Errors
+    /// Which command failed, or what is missing.
+    pub(crate) fn provide(root: &Path, name: &str, requirements: &[&str]) -> Result<Self, String> {
+        let environment = Self { root: root.to_owned(), folder: target_folder(root).join(name) };
+        let (mut wanted, mut pip) = (version()?, environment.pip());
+        for file in requirements {
+            let path = root.join(CRATE).join(file);
+            wanted += &std::fs::read_to_string(&path).map_err(|error| format!("{file}: {error}"))?;
+            pip.arg("-r").arg(path);
+        }
+        let stamp = environment.folder.join("made-of.txt");
+        if std::fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
+            return Ok(environment);
+        }
+        environment.make()?;
+        pass(&mut pip)
+            .map_err(|why| format!("{why}; where PyPI is out of reach, --without python leaves the step out"))?;
+        std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))?;
+        Ok(environment)
+    }
+
+    /// The empty environment. Debian keeps what makes one in a package of its own.
+    fn make(&self) -> Result<(), String> {
+        let venv = || {
+            let mut command = Command::new("python3");
+            command.args(["-m", "venv", "--clear"]).arg(self.folder.join("env"));
+            pass(&mut command)
+        };
+        std::fs::create_dir_all(&self.folder).map_err(|error| format!("{}: {error}", self.folder.display()))?;
+        venv().or_else(|why| {
+            if bring("python3-venv")? { venv() } else { Err(format!("{why} (Debian: apt-get install python3-venv)")) }
+        })
+    }
+
+    /// A program of it.
+    fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(self.folder.join("env/bin").join(name));
+        // nothing of another environment, and no byte code in the tree
+        command.current_dir(&self.root).env_remove("PYTHONPATH").env_remove("VIRTUAL_ENV");
+        command.env("PYTHONDONTWRITEBYTECODE", "1").env("CARGO_TARGET_DIR", target_folder(&self.root));
+        command
+    }
+
+    /// `pip install`.
+    pub(crate) fn pip(&self) -> Command {
+        let mut command = self.program("python");
+        command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        command
+    }
+
+    /// Builds the wheel and installs it.
+    ///
+    /// # Errors
+    /// Which command failed, or that there is not one wheel.
+    pub(crate) fn install(&self) -> Result<(), String> {
+        let wheels = self.folder.join("wheels");
+        let gone = std::fs::remove_dir_all(&wheels);
+        gone.or_else(|error| if wheels.exists() { Err(format!("{}: {error}", wheels.display())) } else { Ok(()) })?;
+        let manifest = Path::new(CRATE).join("Cargo.toml");
+        let mut build = self.program("maturin");
+        build
+            .args(["build", "--quiet", "--auditwheel", "skip", "--profile", "dev", "--strip"])
+            .arg("--out")
+            .arg(&wheels);
+        pass(build.arg("--manifest-path").arg(manifest))?;
+        let found = std::fs::read_dir(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
+        let found: Vec<PathBuf> = found.flatten().map(|entry| entry.path()).collect();
+        let [wheel] = &found[..] else { return Err(format!("expected one wheel, found {}", found.len())) };
+        pass(self.pip().args(["--force-reinstall", "--no-deps"]).arg(wheel))
+    }
+
+    /// The tests, the guide's examples, and those of the package's own texts: what to run, in order.
+    pub(crate) fn tests(&self) -> [Command; 2] {
+        let tests = "crates/tobari-py/tests";
+        [&[tests, GUIDE, "--doctest-glob=python.md"][..], &["--doctest-modules", "--pyargs", "tobari"]].map(|words| {
+            let mut command = self.pytest();
+            command.args(words);
+            command
+        })
+    }
+
+    /// pytest, which leaves nothing in the tree.
+    pub(crate) fn pytest(&self) -> Command {
+        let mut command = self.program("python");
+        command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-ra", "-c", "crates/tobari-py/pyproject.toml"]);
+        command
+    }
+}
+
+/// Which interpreter there is.
+fn version() -> Result<String, String> {
+    let python = on_path("python3").ok_or("python3 is not on PATH")?;
+    let output = Command::new(&python).arg("--version").output().map_err(|error| format!("python3: {error}"))?;
+    Ok(format!("{} {}", python.display(), String::from_utf8_lossy(&output.stdout)))
+}

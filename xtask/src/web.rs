@@ -1,0 +1,109 @@
+//! The browser's clients: built from `crates/tobari-wasm` into `web/dist`, which is committed; a module for each feature of the crate.
+//!
+//! `cargo run` embeds those files and needs no further tool; this step builds them anew and compares every byte, so that what is served is what
+//! the source says. For that to hold on every machine, no path of the machine may get into the module: they are mapped to fixed ones.
+
+use crate::child::{cargo, pass, target_folder};
+use crate::steps::ensure_target;
+use crate::summary::Outcome;
+use crate::tools::on_path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TARGET: &str = "wasm32-unknown-unknown";
+/// A feature of the crate, and its module.
+const MODULES: [(&str, &str); 2] = [("call", "web/dist/tobari.wasm"), ("ask", "web/dist/ask.wasm")];
+/// The compiler's own machine gets into its output; on others the bytes differ.
+const HOST: &str = "x86_64-unknown-linux-gnu";
+
+/// Builds the module of a feature; answers where it is.
+fn build(root: &Path, feature: &str) -> Result<PathBuf, String> {
+    ensure_target(root, TARGET)?;
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
+    let home = home.ok_or("neither CARGO_HOME nor a home directory is known")?;
+    let target = target_folder(root).join("web");
+    let flags = [
+        "-Ctarget-feature=+simd128".to_owned(),
+        format!("--remap-path-prefix={}=tobari", root.display()),
+        format!("--remap-path-prefix={}=cargo", home.display()),
+    ];
+    let mut command = cargo(root);
+    command.args(["build", "--locked", "--profile", "web", "--package", "tobari-wasm", "--lib", "--target", TARGET]);
+    command.args(["--no-default-features", "--features", feature]);
+    // flags of the caller's own would change the bytes
+    command.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).env("CARGO_TARGET_DIR", &target);
+    pass(&mut command)?;
+    Ok(target.join(TARGET).join("web/tobari_wasm.wasm"))
+}
+
+/// `cargo xtask web`: builds the modules and puts them where they are embedded from.
+pub(crate) fn renew(root: &Path) -> Result<(), String> {
+    for (feature, committed) in MODULES {
+        let built = build(root, feature)?;
+        let bytes = std::fs::copy(&built, root.join(committed)).map_err(|error| format!("{committed}: {error}"))?;
+        println!("{committed}: {bytes} bytes; commit it with the change that made it");
+    }
+    Ok(())
+}
+
+/// The step `web`: the committed modules are what the source makes, and behave.
+pub(crate) fn step(root: &Path) -> Outcome {
+    match check(root) {
+        Ok(None) => Outcome::Passed,
+        Ok(Some(why)) => Outcome::NotRun(why),
+        Err(why) => Outcome::Failed(why),
+    }
+}
+
+fn check(root: &Path) -> Result<Option<String>, String> {
+    let host = host(root)?;
+    if host != HOST {
+        return Ok(Some(format!("bytes are compared on {HOST}; this is {host}")));
+    }
+    let read = |path: &Path| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+    for (feature, committed) in MODULES {
+        let built = build(root, feature)?; // the next one takes its place
+        compare(committed, &read(&root.join(committed))?, &read(&built)?)?;
+    }
+    let Some(node) = on_path("node") else {
+        return Ok(Some("the bytes are the same; node is not on PATH to look further".to_owned()));
+    };
+    pass(Command::new(node).current_dir(root).arg("web/test/client.mjs")).map(|()| None)
+}
+
+fn compare(name: &str, committed: &[u8], built: &[u8]) -> Result<(), String> {
+    if committed == built {
+        return Ok(());
+    }
+    let place = committed.iter().zip(built).take_while(|(a, b)| a == b).count();
+    Err(format!(
+        "{name} is not what the source makes: expected {} bytes, found {} that differ from byte {place} on; `cargo xtask web` renews it",
+        built.len(),
+        committed.len()
+    ))
+}
+
+/// What the compiler calls the machine it runs on.
+fn host(root: &Path) -> Result<String, String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output =
+        Command::new(rustc).arg("-vV").current_dir(root).output().map_err(|error| format!("rustc: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("host: "));
+    line.map(str::to_owned).ok_or_else(|| "expected `host:` from rustc -vV, found none".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_byte_more_less_or_other_is_told_with_its_place() {
+        assert_eq!(compare("m", b"abc", b"abc"), Ok(()));
+        for (committed, place) in [(&b"abd"[..], 2), (b"ab", 2), (b"abcd", 3), (b"", 0)] {
+            let error = compare("m", committed, b"abc").unwrap_err();
+            assert!(error.contains(&format!("from byte {place} on")) && error.contains("cargo xtask web"), "{error}");
+        }
+    }
+}

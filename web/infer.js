@@ -2,7 +2,7 @@
 
 import { asking } from "./asking.js";
 import { Pad, show } from "./digit.js";
-import { $, alarm, hex, origin, plan, say, server_of, size, state, time, wants_token } from "./words.js";
+import { $, admitted, alarm, hex, not_served, origin, plan, say, server_of, size, state, time } from "./words.js";
 
 const SIDE = 28;
 
@@ -25,25 +25,12 @@ function failed(error) {
 }
 
 async function begin(token) {
-  state("Connecting…");
-  try {
-    view.models = await ask("list", { url: view.server, token });
-  } catch (error) {
-    if (wants_token(error)) {
-      $("door").hidden = false;
-      state("A token is needed");
-      if (token) alarm("The server does not know this token.");
-      return $("door").elements.token.focus();
-    }
-    state("Not served", "over");
-    return alarm(error.word === "404" ? "This server has no model to ask. Start it with: tobari serve --infer digits" : `The server cannot be asked: ${error.message}`);
-  }
-  $("door").hidden = true;
+  view.models = await admitted(ask, { url: view.server, token }, "no model to ask. Start it with: tobari serve --infer digits");
+  if (!view.models) return;
   const takes = ({ image: [channels, height, width] }) => channels === 1 && height === SIDE && width === SIDE;
   view.models = view.models.filter(takes);
   if (view.models.length === 0) {
-    state("Not served", "over");
-    return alarm(`None of this server's models takes a grey image of ${SIDE} × ${SIDE} pixels.`);
+    return not_served(`None of this server's models takes a grey image of ${SIDE} × ${SIDE} pixels.`);
   }
   $("model").replaceChildren(...view.models.map(({ name, digest }) => new Option(name, digest)));
   $("models").hidden = view.models.length < 2;

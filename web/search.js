@@ -1,7 +1,7 @@
 // The page for tables: what is typed goes to the worker, what is told comes back. No key is here.
 
 import { asking } from "./asking.js";
-import { $, alarm, hex, origin, plan, say, server_of, size, state, time, wants_token } from "./words.js";
+import { $, admitted, alarm, hex, not_served, origin, plan, say, server_of, size, state, time } from "./words.js";
 
 const worker = new Worker(new URL("search-worker.js", import.meta.url), { type: "module" });
 const ask = asking(worker, () => {}, alarm);
@@ -20,24 +20,11 @@ function failed(error) {
 }
 
 async function begin(token) {
-  state("Connecting…");
-  try {
-    view.tables = await ask("list", { url: view.server, token });
-  } catch (error) {
-    if (wants_token(error)) {
-      $("door").hidden = false;
-      state("A token is needed");
-      if (token) alarm("The server does not know this token.");
-      return $("door").elements.token.focus();
-    }
-    state("Not served", "over");
-    return alarm(error.word === "404" ? "This server has no table to ask. Start it with: tobari serve --search TABLE.tsi" : `The server cannot be asked: ${error.message}`);
-  }
-  $("door").hidden = true;
+  view.tables = await admitted(ask, { url: view.server, token }, "no table to ask. Start it with: tobari serve --search TABLE.tsi");
+  if (!view.tables) return;
   const plain = view.tables.filter(({ mode }) => mode === "plain");
   if (plain.length === 0) {
-    state("Not served", "over");
-    return alarm("This server's tables are served with labels: ask them by the command line, tobari search query.");
+    return not_served("This server's tables are served with labels: ask them by the command line, tobari search query.");
   }
   view.tables = plain;
   $("table").replaceChildren(...plain.map(({ name, label }) => new Option(label || name.slice(0, 8), name)));

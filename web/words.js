@@ -56,4 +56,30 @@ export function origin() {
 }
 
 /// Whether a refusal asks for a token.
-export const wants_token = ({ word }) => ["401", "token"].includes(word);
+const wants_token = ({ word }) => ["401", "token"].includes(word);
+
+/// What the server of a page offers; nothing if it is not served, or if a token is wanted first, for which the page has a form.
+export async function admitted(ask, { url, token }, missing) {
+  state("Connecting…");
+  try {
+    const offered = await ask("list", { url, token });
+    $("door").hidden = true;
+    return offered;
+  } catch (error) {
+    if (wants_token(error)) {
+      $("door").hidden = false;
+      state("A token is needed");
+      if (token) alarm("The server does not know this token.");
+      $("door").elements.token.focus();
+      return undefined;
+    }
+    not_served(error.word === "404" ? `This server has ${missing}` : `The server cannot be asked: ${error.message}`);
+    return undefined;
+  }
+}
+
+/// The end, before it began.
+export function not_served(why) {
+  state("Not served", "over");
+  alarm(why);
+}

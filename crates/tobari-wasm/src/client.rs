@@ -8,7 +8,7 @@ use serde_json::Value;
 use tobari_apps::call::{
     PACKET_SAMPLES,
     live::{
-        Keys, LinkError, LiveMember, LiveMode, Outgoing, RoomLink, Sending, Settings,
+        Alarm, Keys, LinkError, LiveMember, LiveMode, Outgoing, RoomLink, Sending, Settings,
         audio::{Ear, Microphone},
         group,
         messages::{ClientMessage, ServerMessage},
@@ -16,10 +16,7 @@ use tobari_apps::call::{
 };
 use zeroize::Zeroizing;
 
-use crate::{
-    news,
-    resample::{RateError, Resampler},
-};
+use crate::resample::{RateError, Resampler};
 
 /// Samples a second of a call.
 const RATE_HZ: u32 = 16_000;
@@ -200,7 +197,7 @@ impl Client {
 
     /// Takes a text message of the server.
     pub fn text(&mut self, text: &str) {
-        let Ok(message) = ServerMessage::parse(text) else { return self.news.push_back(news::unexpected()) };
+        let Ok(message) = ServerMessage::parse(text) else { return self.news.push_back(Alarm::Unexpected.to_json()) };
         match (&mut self.member, &message) {
             (Some(member), message) => member.message(message, &mut self.rng),
             (None, ServerMessage::Welcome(welcome)) => {
@@ -214,14 +211,14 @@ impl Client {
                 let over = serde_json::json!({ "news": "over", "code": code.to_string(), "reason": reason });
                 self.news.push_back(over);
             }
-            (None, _) => self.news.push_back(news::unexpected()),
+            (None, _) => self.news.push_back(Alarm::Unexpected.to_json()),
         }
     }
 
     /// Takes a binary message of the server. Was it a sum that is heard?
     pub fn binary(&mut self, bytes: &[u8]) -> bool {
         let Some(member) = &mut self.member else {
-            self.news.push_back(news::unexpected());
+            self.news.push_back(Alarm::Unexpected.to_json());
             return false;
         };
         let heard = member.binary(bytes);
@@ -282,7 +279,7 @@ impl Client {
         }
         let member = self.member.as_mut()?;
         let news = member.poll_news()?;
-        Some(news::to_value(member, &news))
+        Some(news.to_json(member))
     }
 
     /// Says what a member or a host can say to the server, as the protocol writes it. Was it such a message?

@@ -22,7 +22,6 @@ mod client;
 #[cfg(feature = "ask")]
 pub mod infer;
 #[cfg(feature = "call")]
-mod news;
 #[cfg(feature = "call")]
 mod resample;
 #[cfg(feature = "ask")]

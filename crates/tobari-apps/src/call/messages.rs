@@ -194,6 +194,8 @@ pub enum Code {
     Shutdown,
     /// A live room with other settings than the link's.
     Settings,
+    /// A live room that was opened with another secret than the link's.
+    Secret,
     /// Something that only the host may do, or a token that is not the host's.
     Host,
     /// The host has put the member out.

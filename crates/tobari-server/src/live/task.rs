@@ -251,7 +251,7 @@ mod tests {
     use tobari_apps::call::live::{LiveMode, PACKET_WORDS, Settings};
 
     fn open() -> (LiveTask, Join) {
-        let join = Join { version: 2, settings: Settings::default(), speak: true, token: None };
+        let join = Join { version: 2, settings: Settings::default(), speak: true, token: None, proof: None };
         let metrics = Arc::new(Metrics::default());
         (LiveTask::open(RoomId([1; 8]), &join, &ServerLimits::default(), metrics).unwrap(), join)
     }
@@ -312,7 +312,7 @@ mod tests {
     fn the_longest_packet_of_every_mode_fits_into_a_message() {
         for mode in LiveMode::ALL {
             let settings = Settings { mode, speakers: 4096, ..Settings::default() };
-            let join = Join { version: 2, settings, speak: true, token: None };
+            let join = Join { version: 2, settings, speak: true, token: None, proof: None };
             let metrics = Arc::new(Metrics::default());
             let task = LiveTask::open(RoomId([1; 8]), &join, &ServerLimits::default(), metrics).unwrap();
             assert!(task.room.layout().packet_len(PACKET_WORDS) <= MAX_MESSAGE_BYTES, "{mode}");

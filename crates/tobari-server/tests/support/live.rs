@@ -44,7 +44,12 @@ impl Caller {
 
     /// Speaks and hears for so many frames.
     pub(crate) async fn call(&mut self, frames: usize) {
-        let mut clock = interval(Duration::from_millis(20));
+        self.call_every(Duration::from_millis(20), frames).await;
+    }
+
+    /// The same with a microphone of that pace, which leaves ticks out.
+    pub(crate) async fn call_every(&mut self, pace: Duration, frames: usize) {
+        let mut clock = interval(pace);
         clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let mut done = 0;
         while done < frames {

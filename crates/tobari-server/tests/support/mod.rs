@@ -33,7 +33,7 @@ use tokio::{
 };
 
 /// Far longer than anything here takes: a test that reaches it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Says that a test was not run, and why.
 #[allow(clippy::print_stdout, reason = "it is said to whoever runs the test")]

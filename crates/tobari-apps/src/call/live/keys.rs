@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! room     = Extract("tobari call/2", secret of the link)
+//! proof    = Expand(room, "proof" ‖ place), 16 bytes of it         that a member has the secret, for the server
 //! note_sid = Expand(room, "note"  ‖ place ‖ sid)                   what a session says to the members
 //! offer_sid = Expand(room, "offer" ‖ place ‖ sid)                  its key package, where the members agree on keys
 //! room_e   = room, or Extract(room, secret of the group), where they do
@@ -29,7 +30,7 @@ use tobari_core::{
 };
 use zeroize::Zeroizing;
 
-use super::link::{RoomLink, RoomSecret, Settings};
+use super::link::{RoomLink, RoomSecret, Settings, TOKEN_BYTES};
 use crate::call::messages::RoomName;
 
 const SALT: &[u8] = b"tobari call/2";
@@ -57,6 +58,12 @@ impl RoomKeys {
         place.extend_from_slice(room.as_str().as_bytes());
         let (extracted, _) = Hkdf::<Sha256>::extract(Some(SALT), &secret.0);
         Self { room: Zeroizing::new(extracted.into()), place }
+    }
+
+    /// What shows a server that somebody has the secret, and tells it nothing of any other key.
+    pub(super) fn proof(&self) -> [u8; TOKEN_BYTES] {
+        let whole = expand(&self.room, &[b"proof", &self.place]);
+        std::array::from_fn(|i| whole[i])
     }
 
     /// The key of what a session says to the members.

@@ -16,7 +16,6 @@ use zeroize::Zeroizing;
 use super::{
     FLAGS, PACKET_WORDS,
     cadence::Cadence,
-    epoch::SumError,
     flagged,
     group::{
         self, Agreement,
@@ -24,9 +23,10 @@ use super::{
     },
     hearing::{Hearing, Opened},
     history::History,
-    keys::SessionId,
+    keys::{RoomKeys, SessionId},
     link::{Keys, RoomLink},
     messages::{ClientMessage, Join, ServerMessage, Token, VERSION, Welcome},
+    news::{Alarm, News},
     notes::{self, Hello, NoteWriter, Say},
     roster::{self, Roster, RosterError},
 };
@@ -36,6 +36,7 @@ use crate::call::{PACKET_SAMPLES, messages::Code};
 const REMEMBERED: usize = 128;
 /// Ticks after which a packet that is in no sum, and was not said to be late, was left out: two seconds.
 const OMITTED_TICKS: u32 = 100;
+
 /// What is to be sent to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outgoing {
@@ -53,119 +54,6 @@ pub struct Heard {
     pub speakers: MemberSet,
     /// The exact sum without one's own voice: [`PACKET_SAMPLES`] samples.
     pub samples: Zeroizing<Vec<i32>>,
-}
-
-/// What a person may want to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum News {
-    /// The host has let this member in.
-    Admitted,
-    /// The roster has changed: it can be read by [`LiveMember::roster`].
-    Roster {
-        /// The epoch.
-        epoch: u32,
-    },
-    /// This member may speak from now on, or only listen.
-    Granted {
-        /// Which.
-        speak: bool,
-    },
-    /// The host has muted this member, or no longer.
-    Muted {
-        /// Which.
-        muted: bool,
-    },
-    /// To hosts: somebody waits in the lobby.
-    Waiting {
-        /// The number.
-        member: u16,
-        /// How it wants to be called.
-        name: String,
-    },
-    /// To hosts: somebody wants to speak, or no longer.
-    Hand {
-        /// Who.
-        member: u16,
-        /// Which.
-        raised: bool,
-    },
-    /// To hosts: somebody is gone.
-    Left {
-        /// Who.
-        member: u16,
-    },
-    /// Somebody began to talk, or ended.
-    Talking {
-        /// Who.
-        member: u16,
-        /// Which.
-        talking: bool,
-    },
-    /// A packet of this member came too late.
-    Late {
-        /// Its tick, as far as is known.
-        tick: u32,
-    },
-    /// The room will end.
-    Closing {
-        /// In how many seconds, at the latest.
-        seconds: u32,
-    },
-    /// The room is over, or this member is out of it; nothing follows.
-    Over {
-        /// Why, if it was not by itself.
-        code: Option<Code>,
-        /// The same in words.
-        reason: String,
-    },
-    /// Something is not as it should be.
-    Alarm(Alarm),
-}
-
-/// What a server, or somebody with it, has done wrong.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Alarm {
-    /// A sum that was not taken.
-    #[error("a sum was refused: {0}")]
-    Sum(SumError),
-    /// A roster that was not taken.
-    #[error("a list of members was refused: {0}")]
-    Roster(RosterError),
-    /// This member has sent a packet, and the server says that it is not in the sum, without having been late.
-    #[error("the server left your packet of tick {tick} out")]
-    Omitted {
-        /// The tick.
-        tick: u32,
-    },
-    /// A member was told other lists than this one.
-    #[error("member {member} was told another list of speakers than you, in the five seconds number {window}")]
-    Histories {
-        /// Who.
-        member: u16,
-        /// In which five seconds, counted from the beginning of the room.
-        window: u32,
-    },
-    /// What these members heard could not be compared with what this one heard for some time: sums are lost on the way, or the server keeps
-    /// words back so that nobody finds out what others were told.
-    #[error("nothing that {} heard could be compared with what you heard for some time", some(members))]
-    Unconfirmed {
-        /// Who.
-        members: Vec<u16>,
-    },
-    /// Something that is not of this protocol, or not at this point.
-    #[error("the server sent something that is not of this protocol")]
-    Unexpected,
-}
-
-/// Some numbers, for people.
-fn some(members: &[u16]) -> String {
-    const NAMED: usize = 5;
-    let named: Vec<String> = members.iter().take(NAMED).map(u16::to_string).collect();
-    let more = members.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("member {}{more}", named.join(", "))
 }
 
 /// A packet that was sent.
@@ -207,7 +95,8 @@ impl LiveMember {
     /// The first message to the server of `link`.
     pub fn join(link: &RoomLink, speak: bool) -> Join {
         let token = link.host.as_ref().map(|token| Token(*token.expose_bytes()));
-        Join { version: VERSION, settings: link.settings, speak, token }
+        let proof = Some(Token(RoomKeys::new(link).proof()));
+        Join { version: VERSION, settings: link.settings, speak, token, proof }
     }
 
     /// A member that got `welcome`, and is called `name` by the others, of which the first 64 bytes count.

@@ -3,7 +3,8 @@
 //! A live room runs over one WebSocket at `/call/v2/{room}`. Control messages are texts, one JSON object of at most
 //! [`MAX_CONTROL_BYTES`](crate::call::messages::MAX_CONTROL_BYTES) bytes with exactly the fields named here; all else is binary.
 //!
-//! 1. The member says `join` first. Whoever comes first opens the room with the settings of the link; whoever comes later must name the same.
+//! 1. The member says `join` first. Whoever comes first opens the room with the settings of the link; whoever comes later must name the same, and
+//!    prove with the same bytes that it has the link's secret.
 //! 2. The server answers `welcome`, or `refused` and closes. The member then sends its hello, which is a note.
 //! 3. In a room with a lobby the member waits until the host has said `admit`; it gets nothing before `admitted`.
 //! 4. From then on the member gets rosters, and after each tick the sum, or `silent` where no packet came.
@@ -40,9 +41,13 @@ pub struct Join {
     /// The host's token: 32 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Token>,
+    /// That this member has the secret of the link, of which it follows (`super::keys`): 32 hexadecimal digits. Whoever opens the room says what the
+    /// others must say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Token>,
 }
 
-/// 16 bytes as 32 hexadecimal digits. It is for the server only and is not shown.
+/// 16 bytes as 32 hexadecimal digits. They are for the server only and are not shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Token(pub [u8; TOKEN_BYTES]);
 
@@ -302,12 +307,12 @@ pub(super) fn fuzz(text: &str) {
 mod tests {
     use super::*;
 
-    const JOIN: &str = r#"{"type":"join","version":2,"settings":{"mode":"mask","sending":"constant","lobby":true,"speakers":1024,"host":"000102030405060708090a0b0c0d0e0f"},"speak":true,"token":"ffffffffffffffffffffffffffffffff"}"#;
+    const JOIN: &str = r#"{"type":"join","version":2,"settings":{"mode":"mask","sending":"constant","lobby":true,"speakers":1024,"host":"000102030405060708090a0b0c0d0e0f"},"speak":true,"token":"ffffffffffffffffffffffffffffffff","proof":"00000000000000000000000000000000"}"#;
 
     fn join() -> Join {
         let host = Some(std::array::from_fn(|i| i as u8));
         let settings = Settings { lobby: true, host, ..Settings::default() };
-        Join { version: 2, settings, speak: true, token: Some(Token([255; 16])) }
+        Join { version: 2, settings, speak: true, token: Some(Token([255; 16])), proof: Some(Token([0; 16])) }
     }
 
     #[test]

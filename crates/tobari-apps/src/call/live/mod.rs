@@ -24,6 +24,7 @@
 //! | `notes`, `roster`, [`messages`] | what is said, sealed and in the open |
 //! | `modes` | what differs between the modes, behind one interface |
 //! | `epoch`, `hearing`, `member`, `cadence`, `history` | a member: the half with keys |
+//! | `news` | what it has to tell |
 //! | [`server`] | the room: the half without |
 //! | [`audio`] | microphone and ear: gain, gate, jitter, loss, limit |
 //! | [`recording`] | sums, kept for later |
@@ -42,6 +43,7 @@ pub mod link;
 mod member;
 pub mod messages;
 mod modes;
+mod news;
 mod notes;
 pub mod recording;
 mod roster;
@@ -52,7 +54,8 @@ pub use epoch::SumError;
 pub use fuzz::fuzz_live_messages;
 pub use keys::SessionId;
 pub use link::{HostToken, Keys, LinkError, LiveMode, RoomLink, RoomSecret, Sending, Settings};
-pub use member::{Alarm, Heard, LiveMember, News, Outgoing};
+pub use member::{Heard, LiveMember, Outgoing};
+pub use news::{Alarm, News};
 pub use notes::{MAX_NAME, NOTE_BYTES, is_name};
 pub use roster::{Listed, MAX_ROSTER_BYTES, RosterError};
 #[doc(hidden)]

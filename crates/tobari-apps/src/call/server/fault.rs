@@ -65,6 +65,9 @@ pub enum Refusal {
     /// A live room has other settings.
     #[error("the room is set otherwise than this link says")]
     Settings,
+    /// Not the secret of who opened the live room.
+    #[error("the room was opened with another secret than this link's")]
+    Secret,
     /// A token that is not the host's.
     #[error("not the token of this room's host")]
     NotTheHost,
@@ -90,6 +93,7 @@ impl Refusal {
             Self::Full { .. } | Self::Speakers { .. } => Code::Full,
             Self::Over => Code::Ended,
             Self::Settings => Code::Settings,
+            Self::Secret => Code::Secret,
             Self::NotTheHost => Code::Host,
             Self::Closing => Code::Shutdown,
         }

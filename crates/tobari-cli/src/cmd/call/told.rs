@@ -11,7 +11,7 @@ pub(super) fn waiting(as_json: bool) -> Result<(), Failure> {
 
 /// Something happened.
 pub(super) fn news(member: &LiveMember, news: &News, as_json: bool) -> Result<(), Failure> {
-    tell(as_json, || line(member, news), || sentence(member, news))
+    tell(as_json, || news.to_json(member), || sentence(member, news))
 }
 
 /// The call is over.
@@ -32,41 +32,6 @@ fn tell(as_json: bool, line: impl FnOnce() -> Value, sentence: impl FnOnce() -> 
         output::say(sentence);
     }
     Ok(())
-}
-
-fn line(member: &LiveMember, news: &News) -> Value {
-    match news {
-        News::Admitted => json!({ "news": "admitted" }),
-        News::Roster { epoch } => {
-            let members: Vec<Value> = member.roster().into_iter().flatten().map(|(number, listed)| {
-                let mut line = json!({
-                    "member": number, "name": listed.name, "speaks": listed.speaks, "you": *number == member.number()
-                });
-                if let Some(words) = member.words_of(*number) {
-                    line["words"] = words.into();
-                }
-                line
-            }).collect();
-            let mut line = json!({ "news": "roster", "epoch": epoch, "members": members });
-            if let Some(words) = member.words() {
-                line["words"] = words.into();
-            }
-            line
-        }
-        News::Granted { speak } => json!({ "news": "granted", "speak": speak }),
-        News::Muted { muted } => json!({ "news": "muted", "muted": muted }),
-        News::Waiting { member, name } => json!({ "news": "waiting", "member": member, "name": name }),
-        News::Hand { member, raised } => json!({ "news": "hand", "member": member, "raised": raised }),
-        News::Left { member } => json!({ "news": "left", "member": member }),
-        News::Talking { member, talking } => json!({ "news": "talking", "member": member, "talking": talking }),
-        News::Late { tick } => json!({ "news": "late", "tick": tick }),
-        News::Closing { seconds } => json!({ "news": "closing", "seconds": seconds }),
-        News::Over { code, reason } => {
-            json!({ "news": "over", "code": code.map(|code| code.to_string()), "reason": reason })
-        }
-        News::Alarm(alarm) => json!({ "news": "alarm", "alarm": alarm.to_string() }),
-        _ => json!({ "news": "other" }),
-    }
 }
 
 fn sentence(member: &LiveMember, news: &News) -> String {

@@ -10,7 +10,7 @@ use tobari_core::{
 
 use super::{
     super::{
-        Alarm, Heard, News, PACKET_WORDS, RoomLink, RoomSecret,
+        Alarm, Heard, LiveMember, News, PACKET_WORDS, RoomLink, RoomSecret,
         keys::{EpochKeys, RoomKeys},
         messages::ClientMessage,
         recording::Playback,
@@ -18,8 +18,9 @@ use super::{
     },
     Attack, Broken, Outcome, Played, ROOM, Stage, alone, broken, sum_of,
 };
-use crate::call::PACKET_SAMPLES;
+use crate::call::{PACKET_SAMPLES, server::Refusal};
 
+const SERVER: &str = "the server";
 const MEMBER: &str = "a member";
 const GONE: &str = "somebody who was put out";
 const THE_LINK: &str = "the link is the secret, and rosters go through the server: a new link is the remedy";
@@ -60,11 +61,12 @@ pub(super) static ATTACKS: &[Attack] = &[
         "the keys of the tags are all members'; no signature would be as small",
     ),
     caught("listen on the wire without the link", "a stranger", listen_without),
+    caught("come in without the link's secret", "a stranger who knows the room's name and settings", come_without),
     limit(
-        "come in without the link's secret",
-        "a stranger who knows the room's name and settings",
-        come_without,
-        "the server cannot tell who holds the secret; a lobby keeps strangers out, and TLS hides name and settings",
+        "let somebody in who has no secret",
+        SERVER,
+        let_in_without,
+        "whom the room lets in is the server's rule, and it could as well end the call",
     ),
 ];
 
@@ -84,7 +86,7 @@ fn put_out(stage: &mut Stage, begun: Duration) -> Played {
     stage.frames(60);
     match stage.people.get(&2).and_then(|person| person.heard.last()) {
         Some(heard) if heard.speakers.iter().eq([0, 2, 3]) && stage.is_true(2, heard) => {
-            Ok(Outcome::Caught { by: "the server", within, how })
+            Ok(Outcome::Caught { by: SERVER, within, how })
         }
         _ => Err(broken("the others do not go on")),
     }
@@ -350,9 +352,19 @@ fn listen_without(stage: &mut Stage) -> Played {
 }
 
 fn come_without(stage: &mut Stage) -> Played {
-    let link = without_secret(&stage.link);
+    match stage.enter(&without_secret(&stage.link), true) {
+        Err(refusal @ Refusal::Secret) => {
+            Ok(Outcome::Caught { by: SERVER, within: Duration::ZERO, how: refusal.to_string() })
+        }
+        other => Err(broken(format!("{other:?}"))),
+    }
+}
+
+fn let_in_without(stage: &mut Stage) -> Played {
     let begun = stage.now;
-    let number = stage.enter(&link, true).map_err(broken)?;
+    // as if the server had not looked at the proof
+    let welcome = stage.room.join(&LiveMember::join(&stage.link.for_members(), true), stage.now).map_err(broken)?;
+    let number = stage.seat(&without_secret(&stage.link), true, &welcome);
     stage.frames(120);
     let deaf = stage.people.values().all(|person| {
         let last = person.heard.last().map_or(0, |heard| heard.tick);

@@ -42,7 +42,7 @@ pub fn fuzz_live_room(data: &[u8]) {
     // a window within the time that a roster is said ahead, or beyond it
     let window = if first & 4 == 0 { 4 } else { 24 };
     let limits = LiveLimits { window, members: 12, lobby: 3, hello: Duration::from_secs(2), ..LiveLimits::default() };
-    let join = Join { version: VERSION, settings, speak: true, token: None };
+    let join = Join { version: VERSION, settings, speak: true, token: None, proof: Some(Token([3; 16])) };
     let Ok(room) = LiveRoom::open(ROOM, &join, limits, Duration::ZERO) else { return };
     let mut driver = Driver { room, join, now: Duration::ZERO, model: Model::default(), tasks: BTreeMap::new() };
     while let (Some(what), Some(which)) = (bytes.next(), bytes.next()) {
@@ -129,10 +129,11 @@ impl Driver {
             _ => None,
         };
         let settings = if how & 16 == 0 { self.join.settings } else { Settings::default() };
-        let join = Join { settings, speak: how & 1 == 0, token, ..self.join.clone() };
+        let proof = if how & 32 == 0 { self.join.proof } else { (how & 64 == 0).then_some(Token([4; 16])) };
+        let join = Join { settings, speak: how & 1 == 0, token, proof, ..self.join.clone() };
         let before = self.room.members();
         let Ok(welcome) = self.room.join(&join, self.now) else { return assert_eq!(self.room.members(), before) };
-        assert!(welcome.tick == self.model.ticks && join.settings == self.join.settings);
+        assert!(welcome.tick == self.model.ticks && join.settings == self.join.settings && join.proof == self.join.proof);
         assert!(!welcome.waiting || join.settings.lobby && token.is_none());
         let set = if welcome.waiting { &mut self.model.waiting } else { &mut self.model.inside };
         assert!(set.insert(welcome.member), "a number that somebody has");

@@ -54,7 +54,7 @@ use super::{
     PACKET_WORDS,
     group::messages::is_for_the_group,
     keys::SessionId,
-    link::{Keys, LiveMode, Settings, mark_of},
+    link::{Keys, LiveMode, Settings, TOKEN_BYTES, mark_of},
     messages::{ClientMessage, Join, ServerMessage, Welcome},
     notes,
 };
@@ -65,6 +65,11 @@ use crate::call::{
 
 /// A room ends here at the latest, so that no sum of ticks overflows: after 2.7 years.
 const MAX_TICKS: u32 = u32::MAX - 2 * MAX_WINDOW;
+
+/// The mark of what a member shows for having the secret: to compare two takes as long wherever they differ.
+fn proof_of(join: &Join) -> Option<[u8; TOKEN_BYTES]> {
+    join.proof.map(|proof| mark_of(&proof.0))
+}
 
 /// How packets of such a room are written; none if a room cannot be set so.
 pub(super) fn layout_of(settings: &Settings) -> Option<LiveLayout> {
@@ -144,7 +149,7 @@ pub enum LiveEvent {
 /// use tobari_apps::call::live::{LiveLimits, LiveRoom, Settings, messages::Join};
 /// use tobari_core::wire::RoomId;
 ///
-/// let join = Join { version: 2, settings: Settings::default(), speak: true, token: None };
+/// let join = Join { version: 2, settings: Settings::default(), speak: true, token: None, proof: None };
 /// let mut room = LiveRoom::open(RoomId(*b"a random"), &join, LiveLimits::default(), Duration::ZERO)?;
 /// assert_eq!(room.join(&join, Duration::ZERO)?.member, 0);
 /// let other = Settings { speakers: 7, ..join.settings };
@@ -154,6 +159,8 @@ pub enum LiveEvent {
 pub struct LiveRoom {
     id: RoomId,
     settings: Settings,
+    /// The mark of what members show for having the link's secret.
+    proof: Option<[u8; TOKEN_BYTES]>,
     layout: LiveLayout,
     limits: LiveLimits,
     members: BTreeMap<u16, Member>,
@@ -192,6 +199,7 @@ impl LiveRoom {
         Ok(Self {
             id,
             settings,
+            proof: proof_of(join),
             layout,
             limits,
             members: BTreeMap::new(),
@@ -250,7 +258,7 @@ impl LiveRoom {
     /// Lets a member in, or into the lobby.
     ///
     /// # Errors
-    /// [`Refusal`] if the member names other settings or a wrong token, or finds no place.
+    /// [`Refusal`] if the member names other settings, does not have the secret of who opened the room, has a wrong token, or finds no place.
     pub fn join(&mut self, join: &Join, now: Duration) -> Result<Welcome, Refusal> {
         if self.is_over() {
             return Err(Refusal::Over);
@@ -260,6 +268,9 @@ impl LiveRoom {
         }
         if join.settings != self.settings {
             return Err(Refusal::Settings);
+        }
+        if proof_of(join) != self.proof {
+            return Err(Refusal::Secret);
         }
         let host = match (&join.token, self.settings.host) {
             (Some(token), Some(mark)) if mark_of(&token.0) == mark => true,

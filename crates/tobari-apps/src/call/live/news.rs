@@ -1,0 +1,168 @@
+//! What a member has to tell: to its person, or to the program that started it.
+
+use serde_json::{Value, json};
+
+use super::{
+    epoch::SumError,
+    member::LiveMember,
+    roster::{Listed, RosterError},
+};
+use crate::call::messages::Code;
+
+/// What a person may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum News {
+    /// The host has let this member in.
+    Admitted,
+    /// The roster has changed: it can be read by [`LiveMember::roster`].
+    Roster {
+        /// The epoch.
+        epoch: u32,
+    },
+    /// This member may speak from now on, or only listen.
+    Granted {
+        /// Which.
+        speak: bool,
+    },
+    /// The host has muted this member, or no longer.
+    Muted {
+        /// Which.
+        muted: bool,
+    },
+    /// To hosts: somebody waits in the lobby.
+    Waiting {
+        /// The number.
+        member: u16,
+        /// How it wants to be called.
+        name: String,
+    },
+    /// To hosts: somebody wants to speak, or no longer.
+    Hand {
+        /// Who.
+        member: u16,
+        /// Which.
+        raised: bool,
+    },
+    /// To hosts: somebody is gone.
+    Left {
+        /// Who.
+        member: u16,
+    },
+    /// Somebody began to talk, or ended.
+    Talking {
+        /// Who.
+        member: u16,
+        /// Which.
+        talking: bool,
+    },
+    /// A packet of this member came too late.
+    Late {
+        /// Its tick, as far as is known.
+        tick: u32,
+    },
+    /// The room will end.
+    Closing {
+        /// In how many seconds, at the latest.
+        seconds: u32,
+    },
+    /// The room is over, or this member is out of it; nothing follows.
+    Over {
+        /// Why, if it was not by itself.
+        code: Option<Code>,
+        /// The same in words.
+        reason: String,
+    },
+    /// Something is not as it should be.
+    Alarm(Alarm),
+}
+
+impl News {
+    /// As one JSON object with a name in `news`, told by `member`. A roster is said with all its members.
+    pub fn to_json(&self, member: &LiveMember) -> Value {
+        match self {
+            News::Admitted => json!({ "news": "admitted" }),
+            News::Roster { epoch } => roster(member, *epoch),
+            News::Granted { speak } => json!({ "news": "granted", "speak": speak }),
+            News::Muted { muted } => json!({ "news": "muted", "muted": muted }),
+            News::Waiting { member, name } => json!({ "news": "waiting", "member": member, "name": name }),
+            News::Hand { member, raised } => json!({ "news": "hand", "member": member, "raised": raised }),
+            News::Left { member } => json!({ "news": "left", "member": member }),
+            News::Talking { member, talking } => json!({ "news": "talking", "member": member, "talking": talking }),
+            News::Late { tick } => json!({ "news": "late", "tick": tick }),
+            News::Closing { seconds } => json!({ "news": "closing", "seconds": seconds }),
+            News::Over { code, reason } => {
+                json!({ "news": "over", "code": code.map(|code| code.to_string()), "reason": reason })
+            }
+            News::Alarm(alarm) => alarm.to_json(),
+        }
+    }
+}
+
+/// What a server, or somebody with it, has done wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Alarm {
+    /// A sum that was not taken.
+    #[error("a sum was refused: {0}")]
+    Sum(SumError),
+    /// A roster that was not taken.
+    #[error("a list of members was refused: {0}")]
+    Roster(RosterError),
+    /// This member has sent a packet, and the server says that it is not in the sum, without having been late.
+    #[error("the server left your packet of tick {tick} out")]
+    Omitted {
+        /// The tick.
+        tick: u32,
+    },
+    /// A member was told other lists than this one.
+    #[error("member {member} was told another list of speakers than you, in the five seconds number {window}")]
+    Histories {
+        /// Who.
+        member: u16,
+        /// In which five seconds, counted from the beginning of the room.
+        window: u32,
+    },
+    /// What these members heard could not be compared with what this one heard for some time: sums are lost on the way, or the server keeps
+    /// words back so that nobody finds out what others were told.
+    #[error("nothing that {} heard could be compared with what you heard for some time", some(members))]
+    Unconfirmed {
+        /// Who.
+        members: Vec<u16>,
+    },
+    /// Something that is not of this protocol, or not at this point.
+    #[error("the server sent something that is not of this protocol")]
+    Unexpected,
+}
+
+impl Alarm {
+    /// As [`News::to_json`] has it.
+    pub fn to_json(&self) -> Value {
+        json!({ "news": "alarm", "alarm": self.to_string() })
+    }
+}
+
+fn roster(member: &LiveMember, epoch: u32) -> Value {
+    let with_words = |mut line: Value, words: Option<String>| {
+        if let Some(words) = words {
+            line["words"] = words.into();
+        }
+        line
+    };
+    let listed = |(number, listed): (&u16, &Listed)| {
+        let (name, speaks, you) = (&listed.name, listed.speaks, *number == member.number());
+        let line = json!({ "member": number, "name": name, "speaks": speaks, "you": you });
+        with_words(line, member.words_of(*number))
+    };
+    let members: Vec<Value> = member.roster().into_iter().flatten().map(listed).collect();
+    with_words(json!({ "news": "roster", "epoch": epoch, "members": members }), member.words())
+}
+
+/// Some numbers, for people.
+fn some(members: &[u16]) -> String {
+    const NAMED: usize = 5;
+    let named: Vec<String> = members.iter().take(NAMED).map(u16::to_string).collect();
+    let more = members.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("member {}{more}", named.join(", "))
+}

@@ -67,7 +67,7 @@ fn every_answer_keeps_what_is_not_the_pages_own_out() {
     run(async {
         let server = Server::start().await;
         let mut paths: Vec<String> = Bundle::names().map(|name| format!("/web/{name}")).collect();
-        paths.extend(["/call/room", "/infer/", "/search/", "/jobs", "/web/no-such-file"].map(str::to_owned));
+        paths.extend(["/call/room", "/infer/", "/search/", "/sense/", "/jobs", "/web/no-such-file"].map(str::to_owned));
         for path in paths {
             let headers = get(&server, &path, "").await.headers;
             let policy = &headers["content-security-policy"];

@@ -240,13 +240,13 @@ async function look(fleet) {
   document.body.dataset.view = "outside";
   $("title").textContent = "What somebody without the key sees";
   $("lead").textContent = "A fleet whose key is in another tab. The server holds what stands here, and so does whoever runs it.";
-  $("trust").firstChild.textContent = "No key is here.";
+  $("trust").textContent = `No key is here. The page came from ${location.host}; its files have the SHA-256`;
   [$("holder").hidden, $("keyless").hidden, $("work").hidden] = [true, false, false];
-  state("Looking", "joined");
   for (;;) {
     try {
       held(await (await server.ask(`/sense/v1/fleets/${fleet}/held`)).json());
       const { answer, answers, answer_bytes, window_ms, questions } = view.held;
+      state("Looking", "joined");
       show($("noise"), bytes_of(answer), SIDE, (value) => [value, value, value, 255]);
       if (answers > 0) {
         $("noise-said").textContent = `The answer to the window from ${clock_of(window_ms)} to ${clock_of(window_ms + questions[0].length_ms)}: ${size(answer_bytes)}, of which ${SIDE * SIDE} are drawn.`;

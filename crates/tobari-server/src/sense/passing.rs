@@ -7,7 +7,7 @@
 //!
 //! **What it takes is bounded by what it may send**: [`REQUESTS`] requests and [`BYTES`] bytes that are kept, in messages of at most [`MESSAGE`] ([`OBJECT`] for objects), at [`PLACES`] fleets at once. Its frames are of U25, whose sums cost the server milliseconds, and its questions have few results ([`admits`]).
 
-use super::{SenseError, fleet::Fleet, private_folder};
+use super::{FleetName, SenseError, fleet::Fleet, private_folder};
 use std::{
     collections::BTreeMap,
     fs,
@@ -21,8 +21,6 @@ use tobari_apps::sense::bundle::Bundle;
 use tobari_apps::sense::enrol::hex;
 use tobari_apps::sense::order::Order;
 
-use super::FleetName;
-
 /// Fleets at once.
 pub(super) const PLACES: usize = 8;
 /// Time without a request of the tab's, after which a fleet ends.
@@ -35,7 +33,7 @@ pub(super) const REQUESTS: u32 = 4096;
 pub(super) const BYTES: u64 = 16 << 20;
 /// Bytes of a bundle, an order or a batch of frames.
 pub(super) const MESSAGE: usize = 1 << 16;
-/// Bytes of an object: a key of the scheme has some 300,000.
+/// Bytes of an object: a key of the scheme, or a part of a cohort's secrets, has a few hundred thousand.
 pub(super) const OBJECT: usize = 1 << 20;
 /// Devices of a fleet.
 pub(super) const DEVICES: usize = 64;

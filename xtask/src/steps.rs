@@ -54,6 +54,9 @@ static STEPS: &[Step] = &[
     Step { name: "advisories", tool: None, run: advisories },
 ];
 
+/// What is left out of the product unless one asks for it, and can be tested anywhere: all is built once, with it.
+const FEATURES: [&str; 2] = ["--features", "tobari-cli/acme,tobari-cli/parquet,tobari-enclave/snp,tobari-enclave/tdx"];
+
 /// The names `--only` takes.
 pub(crate) fn names() -> Vec<&'static str> {
     STEPS.iter().map(|step| step.name).collect()
@@ -131,7 +134,13 @@ fn fmt(run: &mut Run) -> Outcome {
 }
 
 fn clippy(run: &mut Run) -> Outcome {
-    outcome(pass(cargo(&run.root).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])))
+    outcome(pass(
+        cargo(&run.root)
+            .arg("clippy")
+            .args(["--workspace", "--all-targets"])
+            .args(FEATURES)
+            .args(["--", "-D", "warnings"]),
+    ))
 }
 
 impl Run {
@@ -140,7 +149,7 @@ impl Run {
         let mut command = cargo(&self.root);
         // the Python module has no test of cargo's, and without an interpreter no program to run one
         let workspace = ["test", "--workspace", "--exclude", "tobari-py", "--no-fail-fast", which];
-        outcome(self.count(command.args(workspace)))
+        outcome(self.count(command.args(workspace).args(FEATURES)))
     }
 
     /// Runs a command that runs tests, and counts them.
@@ -153,32 +162,16 @@ impl Run {
     }
 }
 
-/// What is behind a feature is looked at and tested too: the other steps build without.
+/// The other steps build with all that can be tested anywhere; here without, and with what is there unless one asks otherwise.
 fn features(run: &mut Run) -> Outcome {
-    const WITH_FEATURES: [&str; 2] = ["--package", "tobari-enclave"];
-    let mut clippy = cargo(&run.root);
-    clippy.arg("clippy").args(WITH_FEATURES).args(["--all-features", "--all-targets", "--", "-D", "warnings"]);
-    let mut tests = cargo(&run.root);
-    tests.arg("test").args(WITH_FEATURES).args(["--all-features", "--test", "snp", "--test", "tdx"]);
-    outcome(pass(&mut clippy).and_then(|()| run.count(&mut tests)).and_then(|()| tables(run)))
-}
-
-/// Parquet, of the machine and of the command, and certificates by ACME.
-fn tables(run: &mut Run) -> Result<(), String> {
-    let features = ["--features", "tobari-cli/parquet,tobari-cli/acme"];
-    let mut clippy = cargo(&run.root);
-    clippy.args(["clippy", "--package", "tobari-cli", "--package", "tobari-server"]).args(features);
-    clippy.args(["--all-targets", "--", "-D", "warnings"]);
-    let mut certificates = cargo(&run.root);
-    certificates.args(["test", "--package", "tobari-server", "--features", "acme", "--test", "acme"]);
-    let mut tests = cargo(&run.root);
-    tests.args(["test", "--package", "tobari-host", "--features", "parquet", "--lib", "parquet"]);
-    let mut command = cargo(&run.root);
-    command.args(["test", "--package", "tobari-cli", "--features", "parquet", "--test", "sense", "three_processes"]);
-    pass(&mut clippy)?;
-    run.count(&mut tests)?;
-    run.count(&mut certificates)?;
-    run.count(&mut command)
+    let packages = ["tobari-enclave", "tobari-host", "tobari-server", "tobari-cli"];
+    let packages = packages.iter().flat_map(|package| ["--package", package]);
+    let mut clippy = [&["--no-default-features"][..], &[]].into_iter().map(|less| {
+        let mut command = cargo(&run.root);
+        command.arg("clippy").args(packages.clone()).args(less);
+        pass(command.args(["--lib", "--bins", "--", "-D", "warnings"]))
+    });
+    outcome(clippy.find(Result::is_err).unwrap_or(Ok(())))
 }
 
 /// Examples were built by the tests; here each also runs to its end.
@@ -187,35 +180,28 @@ fn examples(run: &mut Run) -> Outcome {
     if found.is_empty() {
         return Outcome::NotRun("there is no example yet".to_owned());
     }
-    let mut all = found.iter().map(|(package, example)| {
-        let arguments = ["run", "--quiet", "--package", package, "--example", example];
-        pass(cargo(&run.root).args(arguments))
-    });
-    outcome(all.find(Result::is_err).unwrap_or(Ok(())))
+    let build =
+        pass(cargo(&run.root).args(["build", "--workspace", "--exclude", "tobari-py", "--examples"]).args(FEATURES));
+    let built = target_folder(&run.root).join("debug/examples");
+    let mut all = found.iter().map(|example| pass(Command::new(built.join(example)).current_dir(&run.root)));
+    outcome(build.and_then(|()| all.find(Result::is_err).unwrap_or(Ok(()))))
 }
 
-/// Every `examples/name.rs` and `examples/name/main.rs` under the folders of `crates`, as package and name.
-fn examples_in(crates: &Path) -> Vec<(String, String)> {
+/// The name of every `examples/name.rs` and `examples/name/main.rs` under the folders of `crates`.
+fn examples_in(crates: &Path) -> Vec<String> {
     let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let name = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let mut found = Vec::new();
-    for package in entries(crates) {
-        for path in entries(&package.join("examples")) {
-            let single = path.extension().is_some_and(|end| end == "rs");
-            if let (true, Some(package), Some(example)) =
-                (single || path.join("main.rs").is_file(), name(&package), name(&path))
-            {
-                found.push((package, example));
-            }
-        }
-    }
+    let mut found: Vec<String> = entries(crates)
+        .flat_map(|package| entries(&package.join("examples")).collect::<Vec<_>>())
+        .filter(|path| path.extension().is_some_and(|end| end == "rs") || path.join("main.rs").is_file())
+        .filter_map(|path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()))
+        .collect();
     found.sort();
     found
 }
 
 fn docs(run: &mut Run) -> Outcome {
     let mut command = cargo(&run.root);
-    outcome(pass(command.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings")))
+    outcome(pass(command.args(["doc", "--workspace", "--no-deps"]).args(FEATURES).env("RUSTDOCFLAGS", "-D warnings")))
 }
 
 /// What a sensor runs builds where there is neither an allocator nor an operating system, for programs in C too; those run here first.
@@ -415,7 +401,6 @@ mod tests {
         }
         let found = examples_in(&root);
         std::fs::remove_dir_all(&root).unwrap();
-        let expected = [("a", "single"), ("b", "whole")].map(|(package, name)| (package.to_owned(), name.to_owned()));
-        assert_eq!(found, expected);
+        assert_eq!(found, ["single", "whole"]);
     }
 }

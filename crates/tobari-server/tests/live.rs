@@ -61,7 +61,7 @@ fn in_the_modes_of_points_two_callers_hear_each_other_over_sockets() {
         for (mode, seed) in [(LiveMode::ElgamalShared, 2), (LiveMode::Elgamal, 4)] {
             let mut link = link(&server.url, Settings { mode, speakers: 2, ..Settings::default() });
             link.room = mode.name().parse().unwrap();
-            let said = [700, -9];
+            let said: [i16; 2] = [700, -9];
             let mut one = Caller::enter(&link, seed, said[0]).await.unwrap();
             let mut two = Caller::enter(&link, seed + 1, said[1]).await.unwrap();
             // Opening points takes a slow processor longer than a tick. Frames that leave ticks out make it time, and the lead of packets grows
@@ -73,7 +73,7 @@ fn in_the_modes_of_points_two_callers_hear_each_other_over_sockets() {
                     break;
                 }
             }
-            for (caller, other) in [(&one, said[1]), (&two, said[0])] {
+            for (caller, other) in [(&one, i32::from(said[1])), (&two, i32::from(said[0]))] {
                 assert_eq!(caller.alarms(), 0, "{mode}: {:?}", caller.news);
                 assert!(of_others(caller).count() > 5, "{mode}: {} sums", of_others(caller).count());
                 assert!(of_others(caller).all(|heard| heard.samples.iter().all(|sample| *sample == other)), "{mode}");

@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use super::{
     FLAGS, PACKET_WORDS,
     cadence::Cadence,
+    epoch::SumError,
     flagged,
     group::{
         self, Agreement,
@@ -30,7 +31,7 @@ use super::{
     notes::{self, Hello, NoteWriter, Say},
     roster::{self, Roster, RosterError},
 };
-use crate::call::{PACKET_SAMPLES, messages::Code};
+use crate::call::PACKET_SAMPLES;
 
 /// Packets that are remembered, to be sent again and to take one's own voice out of sums.
 const REMEMBERED: usize = 128;

@@ -133,7 +133,9 @@ impl Driver {
         let join = Join { settings, speak: how & 1 == 0, token, proof, ..self.join.clone() };
         let before = self.room.members();
         let Ok(welcome) = self.room.join(&join, self.now) else { return assert_eq!(self.room.members(), before) };
-        assert!(welcome.tick == self.model.ticks && join.settings == self.join.settings && join.proof == self.join.proof);
+        assert!(
+            welcome.tick == self.model.ticks && join.settings == self.join.settings && join.proof == self.join.proof
+        );
         assert!(!welcome.waiting || join.settings.lobby && token.is_none());
         let set = if welcome.waiting { &mut self.model.waiting } else { &mut self.model.inside };
         assert!(set.insert(welcome.member), "a number that somebody has");

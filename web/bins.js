@@ -27,8 +27,8 @@ export function draw(svg, edges, counts, plain) {
   const parts = [part("line", { x1: 0, x2: WIDTH, y1: floor, y2: floor, class: "axis" })];
   for (let bin = 0; bin < bins; bin++) {
     const count = counts?.[bin] ?? 0;
-    parts.push(part("rect", { x: bin * step + 3, y: floor - high(count), width: step - 6, height: high(count), rx: 3, class: bin === bins - 1 ? "bar hot" : "bar" }));
-    if (count > 0) parts.push(part("text", { x: (bin + 0.5) * step, y: floor - high(count) - 6, class: "count" }, String(count)));
+    parts.push(part("rect", { x: bin * step + 3, y: floor - high(count), width: step - 6, height: high(count), rx: 3, class: bin === bins - 1 ? "column hot" : "column" }));
+    if (count > 0) parts.push(part("text", { x: (bin + 0.5) * step, y: floor - high(count) - 6, class: "tally" }, String(count)));
     if (plain?.[bin] > 0) parts.push(part("line", { x1: bin * step + 1, x2: (bin + 1) * step - 1, y1: floor - high(plain[bin]), y2: floor - high(plain[bin]), class: "plain" }));
     if (bin < edges.length) parts.push(part("text", { x: (bin + 1) * step, y: HEIGHT - 7, class: "edge" }, `${edges[bin]}`));
   }

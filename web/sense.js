@@ -85,7 +85,6 @@ async function make() {
   steps();
   $("start").disabled = false;
   state("Not begun");
-  
 }
 
 async function start() {

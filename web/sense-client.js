@@ -1,4 +1,4 @@
-// A fleet in a tab, and its key holder: the WebAssembly module with feature `ask`.
+// A fleet in a tab, and its key holder: the WebAssembly module with feature `sense`.
 
 import { Module } from "./module.js";
 

@@ -3,7 +3,7 @@
 import { Sense } from "./sense-client.js";
 import { Refusal, Server, answering, bearer } from "./server.js";
 
-const compiled = WebAssembly.compileStreaming(fetch(new URL("dist/ask.wasm", import.meta.url)));
+const compiled = WebAssembly.compileStreaming(fetch(new URL("dist/sense.wasm", import.meta.url)));
 const random = (bytes) => crypto.getRandomValues(bytes);
 const TICK_MS = 200;
 const LOOK_MS = 1000; // how often the server is asked what it holds

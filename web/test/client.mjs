@@ -14,8 +14,13 @@ assert.deepEqual(WebAssembly.Module.imports(module), [], "the client can reach n
 const exported = WebAssembly.Module.exports(module).map(({ name }) => name);
 assert.ok(exported.every((name) => name.startsWith("tobari_") || ["memory", "__data_end", "__heap_base"].includes(name)), exported.join());
 
-const asking = await WebAssembly.compile(readFileSync(new URL("../dist/ask.wasm", import.meta.url)));
-assert.deepEqual(WebAssembly.Module.imports(asking), [], "who asks can reach nothing");
+const [, sensing] = await Promise.all(
+  ["ask", "sense"].map(async (name) => {
+    const other = await WebAssembly.compile(readFileSync(new URL(`../dist/${name}.wasm`, import.meta.url)));
+    assert.deepEqual(WebAssembly.Module.imports(other), [], `${name} can reach nothing`);
+    return other;
+  }),
+);
 
 const make = () => Client.make(module, (bytes) => crypto.getRandomValues(bytes));
 const order = { server: "https://h:7610", room: "r", shared: false, spurts: false, lobby: true, host: true, speakers: 1024 };
@@ -54,7 +59,7 @@ assert.ok(!Buffer.from(client.exports.memory.buffer).includes(secret), "wiped");
 assert.ok(!Buffer.from(client.exports.memory.buffer).includes(link.split("#")[1]), "the link too");
 
 // a fleet: keys, frames, and nothing of it left when it is forgotten
-const holder = await Sense.make(asking, (bytes) => crypto.getRandomValues(bytes));
+const holder = await Sense.make(sensing, (bytes) => crypto.getRandomValues(bytes));
 assert.throws(() => holder.begin({ devices: 4, window_s: 10 }), /expected 5 to 60 devices/);
 assert.equal(holder.seal([[0, 20]]), null, "no fleet, no frame");
 const fleet = holder.begin({ devices: 40, window_s: 10 });

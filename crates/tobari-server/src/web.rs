@@ -46,6 +46,7 @@ static PARTS: &[Part] = parts! {
     "client.js": "text/javascript; charset=utf-8",
     "digit.js": "text/javascript; charset=utf-8",
     "dist/ask.wasm": "application/wasm",
+    "dist/sense.wasm": "application/wasm",
     "dist/tobari.wasm": "application/wasm",
     "ends.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",

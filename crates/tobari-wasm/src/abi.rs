@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `seed` | 32 random bytes | |
 //!
-//! The others are those of [`call`], one module, and of [`ask`] and [`sense`], another.
+//! The others are those of [`call`], of [`ask`] and of [`sense`], a module each.
 
 #![allow(unsafe_code, reason = "exported names; there is no unsafe block")]
 
@@ -16,7 +16,7 @@
 pub mod ask;
 #[cfg(feature = "call")]
 pub mod call;
-#[cfg(feature = "ask")]
+#[cfg(feature = "sense")]
 pub mod sense;
 
 use std::cell::RefCell;

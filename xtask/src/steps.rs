@@ -55,7 +55,8 @@ static STEPS: &[Step] = &[
 ];
 
 /// What is left out of the product unless one asks for it, and can be tested anywhere: all is built once, with it.
-const FEATURES: [&str; 2] = ["--features", "tobari-cli/acme,tobari-cli/parquet,tobari-enclave/snp,tobari-enclave/tdx"];
+const FEATURES: [&str; 2] =
+    ["--features", "tobari-cli/acme,tobari-cli/cascade,tobari-cli/parquet,tobari-enclave/snp,tobari-enclave/tdx"];
 
 /// The names `--only` takes.
 pub(crate) fn names() -> Vec<&'static str> {

@@ -51,6 +51,8 @@ mod web;
 pub use connect::connect;
 pub use fingerprint::{Fingerprint, NotAFingerprint};
 pub use infer::{EnclaveOptions, EnclaveTold, InferError, InferOptions, ModelSource};
+#[cfg(feature = "cascade")]
+pub use live::bus::{BusError, CallBus};
 pub use options::{ServerLimits, ServerOptions, Tls};
 pub use origins::{NotAnOrigin, WebOrigin};
 pub use search::{HiddenOptions, SearchError, SearchOptions};

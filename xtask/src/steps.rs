@@ -310,8 +310,9 @@ fn browser(run: &mut Run) -> Outcome {
         Err(why) => return Outcome::Failed(why),
     };
     let mut command = cargo(&run.root);
-    command.args(["test", "--package", "tobari-cli", "--test", "browser", "--"]);
-    command.args(["--ignored", "--nocapture", "--test-threads=1"]);
+    // as the tests were built: a package alone would be compiled anew, with other features of what it stands on
+    command.args(["test", "--workspace", "--exclude", "tobari-py", "--test", "browser"]).args(FEATURES);
+    command.args(["--", "--ignored", "--nocapture", "--test-threads=1"]);
     outcome(run.count(command.env("TOBARI_BROWSER", program)))
 }
 

@@ -4,7 +4,6 @@ import { $, alarm, origin } from "./words.js";
 
 const base = new URL(".", location.href);
 
-for (const place of document.querySelectorAll(".here")) place.textContent = base.href.replace(/\/$/, "");
 origin();
 
 /// Jobs that the server does stand first; the others say that it does not.

@@ -7,16 +7,20 @@ import { readFileSync } from "node:fs";
 globalThis.crypto ??= webcrypto;
 const { Client } = await import(new URL("../client.js", import.meta.url));
 const { Ring, ringMemory } = await import(new URL("../ring.js", import.meta.url));
+const { Sense } = await import(new URL("../sense-client.js", import.meta.url));
 
 const module = await WebAssembly.compile(readFileSync(new URL("../dist/tobari.wasm", import.meta.url)));
 assert.deepEqual(WebAssembly.Module.imports(module), [], "the client can reach nothing");
 const exported = WebAssembly.Module.exports(module).map(({ name }) => name);
 assert.ok(exported.every((name) => name.startsWith("tobari_") || ["memory", "__data_end", "__heap_base"].includes(name)), exported.join());
 
-for (const name of ["../dist/ask.wasm"]) {
-  const other = await WebAssembly.compile(readFileSync(new URL(name, import.meta.url)));
-  assert.deepEqual(WebAssembly.Module.imports(other), [], `${name} can reach nothing`);
-}
+const [, sensing] = await Promise.all(
+  ["ask", "sense"].map(async (name) => {
+    const other = await WebAssembly.compile(readFileSync(new URL(`../dist/${name}.wasm`, import.meta.url)));
+    assert.deepEqual(WebAssembly.Module.imports(other), [], `${name} can reach nothing`);
+    return other;
+  }),
+);
 
 const make = () => Client.make(module, (bytes) => crypto.getRandomValues(bytes));
 const order = { server: "https://h:7610", room: "r", shared: false, spurts: false, lobby: true, host: true, speakers: 1024 };
@@ -53,6 +57,31 @@ client.leave();
 client.describe("x");
 assert.ok(!Buffer.from(client.exports.memory.buffer).includes(secret), "wiped");
 assert.ok(!Buffer.from(client.exports.memory.buffer).includes(link.split("#")[1]), "the link too");
+
+// a fleet: keys, frames, and nothing of it left when it is forgotten
+const holder = await Sense.make(sensing, (bytes) => crypto.getRandomValues(bytes));
+assert.throws(() => holder.begin({ devices: 4, window_s: 10 }), /expected 5 to 60 devices/);
+assert.equal(holder.seal([[0, 20]]), null, "no fleet, no frame");
+const fleet = holder.begin({ devices: 40, window_s: 10 });
+assert.match(fleet.fleet, /^[0-9a-f]{16}$/);
+assert.notEqual(holder.begin({ devices: 40, window_s: 10 }).fleet, fleet.fleet, "another fleet, other keys");
+const told = holder.begin({ devices: 40, window_s: 10 });
+for (const [index, [name, length]] of told.objects.entries()) {
+  const object = holder.object(index);
+  assert.equal(object.length, length);
+  assert.equal(Buffer.from(await crypto.subtle.digest("SHA-256", object)).toString("hex"), name);
+}
+assert.equal(holder.object(told.objects.length), null);
+const bundle = JSON.parse(Buffer.from(holder.bundle()));
+assert.ok(bundle.fleet === told.fleet && bundle.devices.length === 40 && JSON.parse(Buffer.from(holder.order())).length_ms === told.window_ms);
+const frames = holder.seal([[0, -40], [39, 87.5], [0, -40]]);
+assert.equal(frames.length, 3 * told.frame_bytes);
+assert.ok(!Buffer.from(frames.subarray(0, told.frame_bytes)).equals(Buffer.from(frames.subarray(2 * told.frame_bytes))), "the same reading, another frame");
+assert.equal(holder.seal([[0, 88]]), null);
+assert.equal(holder.seal([[40, 20]]), null);
+assert.throws(() => holder.open(0, new Uint8Array(100)), /expected a result of the registered query/);
+holder.forget();
+assert.equal(holder.order(), null);
 
 const ring = new Ring(ringMemory());
 const out = new Float32Array(1000);

@@ -12,7 +12,8 @@ use std::process::Command;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 /// A feature of the crate, and its module.
-const MODULES: [(&str, &str); 2] = [("call", "web/dist/tobari.wasm"), ("ask", "web/dist/ask.wasm")];
+const MODULES: [(&str, &str); 3] =
+    [("call", "web/dist/tobari.wasm"), ("ask", "web/dist/ask.wasm"), ("sense", "web/dist/sense.wasm")];
 /// The compiler's own machine gets into its output; on others the bytes differ.
 const HOST: &str = "x86_64-unknown-linux-gnu";
 

@@ -1,6 +1,6 @@
 //! The pages: static files, and their fingerprint.
 //!
-//! `/` is the page of all jobs, `/call/` that of live rooms, `/infer/` that of images, `/search/` that of tables; `/jobs` says, as JSON, which jobs this server does.
+//! `/` is the page of all jobs, `/call/` that of live rooms, `/infer/` that of images, `/search/` that of tables, `/sense/` that of fleets; `/jobs` says, as JSON, which jobs this server does.
 //!
 //! The server that must not hear a call, or see an image, serves the code that holds its keys. What it serves by itself is built into the program, so that
 //! its fingerprint can be told beforehand ([`Bundle::digest`], `tobari info`) and compared with what a browser got. Nothing of it depends on
@@ -40,11 +40,13 @@ macro_rules! parts {
 static PARTS: &[Part] = parts! {
     "asking.js": "text/javascript; charset=utf-8",
     "audio.js": "text/javascript; charset=utf-8",
+    "bins.js": "text/javascript; charset=utf-8",
     "bundle.js": "text/javascript; charset=utf-8",
     "call.html": "text/html; charset=utf-8",
     "client.js": "text/javascript; charset=utf-8",
     "digit.js": "text/javascript; charset=utf-8",
     "dist/ask.wasm": "application/wasm",
+    "dist/sense.wasm": "application/wasm",
     "dist/tobari.wasm": "application/wasm",
     "ends.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
@@ -62,6 +64,10 @@ static PARTS: &[Part] = parts! {
     "search-worker.js": "text/javascript; charset=utf-8",
     "search.html": "text/html; charset=utf-8",
     "search.js": "text/javascript; charset=utf-8",
+    "sense-client.js": "text/javascript; charset=utf-8",
+    "sense-worker.js": "text/javascript; charset=utf-8",
+    "sense.html": "text/html; charset=utf-8",
+    "sense.js": "text/javascript; charset=utf-8",
     "server.js": "text/javascript; charset=utf-8",
     "start.html": "text/html; charset=utf-8",
     "start.js": "text/javascript; charset=utf-8",
@@ -180,7 +186,7 @@ pub(crate) struct Jobs {
 /// What programs are told at `/`.
 const GREETING: &str = "Tobari: a blind server. It mixes what it cannot hear.\n";
 
-/// `/`, `/infer/`, `/search/`, `/call/` and `/call/{room}` are the pages, `/web/…` what belongs to them.
+/// `/`, `/infer/`, `/search/`, `/sense/`, `/call/` and `/call/{room}` are the pages, `/web/…` what belongs to them.
 pub(crate) fn routes(bundle: Bundle, jobs: Jobs) -> Router {
     let serve = |(name, kind, bytes): (&'static str, &'static str, Cow<'static, [u8]>)| {
         let tag = format!("\"{}\"", Fingerprint::of(&bytes));
@@ -198,6 +204,8 @@ pub(crate) fn routes(bundle: Bundle, jobs: Jobs) -> Router {
         .route("/infer/", get(infer))
         .route("/search", get(|| async { Redirect::temporary("search/") }))
         .route("/search/", get(search))
+        .route("/sense", get(|| async { Redirect::temporary("sense/") }))
+        .route("/sense/", get(sense))
         .route("/call", get(|| async { Redirect::temporary("call/") }))
         .route("/call/", get(call))
         .route("/call/{room}", get(call))
@@ -226,6 +234,10 @@ async fn infer(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
 
 async fn search(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
     page.answer("search.html", &headers)
+}
+
+async fn sense(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
+    page.answer("sense.html", &headers)
 }
 
 async fn call(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {

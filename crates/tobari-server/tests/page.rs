@@ -67,7 +67,7 @@ fn every_answer_keeps_what_is_not_the_pages_own_out() {
     run(async {
         let server = Server::start().await;
         let mut paths: Vec<String> = Bundle::names().map(|name| format!("/web/{name}")).collect();
-        paths.extend(["/call/room", "/infer/", "/search/", "/jobs", "/web/no-such-file"].map(str::to_owned));
+        paths.extend(["/call/room", "/infer/", "/search/", "/sense/", "/jobs", "/web/no-such-file"].map(str::to_owned));
         for path in paths {
             let headers = get(&server, &path, "").await.headers;
             let policy = &headers["content-security-policy"];
@@ -86,8 +86,10 @@ fn every_answer_keeps_what_is_not_the_pages_own_out() {
         let wasm = get(&server, "/web/dist/tobari.wasm", "").await;
         assert_eq!(wasm.headers["content-type"], "application/wasm");
         assert!(wasm.body.starts_with(b"\0asm") && wasm.body.len() < 2_000_000, "{} bytes", wasm.body.len());
-        let ask = get(&server, "/web/dist/ask.wasm", "").await;
-        assert!(ask.body.starts_with(b"\0asm") && ask.body.len() < 1_000_000, "{} bytes", ask.body.len());
+        for name in ["ask", "sense"] {
+            let asking = get(&server, &format!("/web/dist/{name}.wasm"), "").await;
+            assert!(asking.body.starts_with(b"\0asm") && asking.body.len() < 1_000_000, "{} bytes", asking.body.len());
+        }
         for path in ["/web/../Cargo.toml", "/web/%2e%2e/Cargo.toml", "/web/", "/web/dist"] {
             assert_eq!(get(&server, path, "").await.status, 404, "{path}");
         }

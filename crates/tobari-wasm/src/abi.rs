@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `seed` | 32 random bytes | |
 //!
-//! The others are those of [`call`] and [`ask`], one module each.
+//! The others are those of [`call`], of [`ask`] and of [`sense`], a module each.
 
 #![allow(unsafe_code, reason = "exported names; there is no unsafe block")]
 
@@ -16,6 +16,8 @@
 pub mod ask;
 #[cfg(feature = "call")]
 pub mod call;
+#[cfg(feature = "sense")]
+pub mod sense;
 
 use std::cell::RefCell;
 

@@ -2,13 +2,14 @@
 //!
 //! Objects are called by the SHA-256 of their bytes and sent once; the bundle says which there are. Of a device the server has a number, a key that tells frames from forgeries, whether new frames are taken and whether stored ones count; **no name**.
 
-use super::enrol::unhex;
+use super::enrol::{hex, unhex};
 use super::order::{MAX_DEVICES, Seat};
-use super::registry::FLEET;
+use super::registry::{FLEET, Registry};
 use super::schema::ProfileName;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tobari_device::DeviceNumber;
+use tobari_device::{DeviceNumber, P1, U25};
+use zeroize::Zeroizing;
 
 /// Bytes of a bundle at most.
 pub const MAX_BUNDLE: usize = 1 << 28;
@@ -24,6 +25,20 @@ pub struct DeviceLine {
     pub seat: Seat,
     /// The MAC key, in hexadecimal digits.
     pub mac: String,
+}
+
+impl DeviceLine {
+    /// Those of a registry, by place.
+    pub fn of_registry(registry: &Registry, profile: ProfileName) -> Vec<Self> {
+        let line = |(entry, seat): (&super::registry::Entry, Seat)| {
+            let mac = Zeroizing::new(match profile {
+                ProfileName::P1 => entry.root().mac_key::<P1>(),
+                ProfileName::U25 => entry.root().mac_key::<U25>(),
+            });
+            Self { seat, mac: hex(&*mac) }
+        };
+        registry.entries().iter().zip(registry.seats()).map(line).collect()
+    }
 }
 
 /// What a server is given.

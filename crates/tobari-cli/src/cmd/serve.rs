@@ -69,7 +69,7 @@ fn sense_options(arguments: &ServeArguments) -> Result<Option<SenseOptions>, Fai
     (options.tokens, options.open) = (search.tokens.clone(), search.open);
     options.keep = sense.sense_days.map(|days| Duration::from_secs(86_400 * u64::from(days)));
     options.batch_bytes = sense.sense_batch.map_or(options.batch_bytes, |bytes| bytes as usize);
-    options.memory = sense.sense_memory;
+    (options.memory, options.visitors) = (sense.sense_memory, sense.sense_visitors);
     options.mqtt.clone_from(&sense.sense_mqtt);
     if let (Some(broker), Some(path)) = (&mut options.mqtt, &sense.sense_mqtt_login) {
         broker.login = Some(crate::cmd::sense::login(path)?);

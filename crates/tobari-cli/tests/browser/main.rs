@@ -1,9 +1,10 @@
-//! The pages in browsers: calls with real WebAssembly and microphones that play recordings, and the jobs ([`pages`]). `cargo xtask test --only browser` runs these.
+//! The pages in browsers: calls with real WebAssembly and microphones that play recordings, and the jobs ([`pages`], [`fleets`]). `cargo xtask test --only browser` runs these.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures are printed")]
 
 mod devtools;
+mod fleets;
 mod pages;
 mod relay;
 mod sound;

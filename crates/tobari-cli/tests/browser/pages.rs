@@ -21,7 +21,7 @@ async fn plain(browser: &mut Browser) -> usize {
     Model::digits().unwrap().fixed().unwrap().classify(&pixels).unwrap()
 }
 
-async fn click(browser: &mut Browser, id: &str) {
+pub(crate) async fn click(browser: &mut Browser, id: &str) {
     browser.until(&format!("!document.getElementById('{id}').disabled")).await;
     browser.value(&format!("document.getElementById('{id}').click()")).await;
 }
@@ -58,11 +58,11 @@ async fn stroke(browser: &mut Browser, places: &[(f64, f64)]) {
     browser.call("Input.dispatchMouseEvent", at(places[places.len() - 1], "mouseReleased")).await;
 }
 
-async fn text(browser: &mut Browser, id: &str) -> String {
+pub(crate) async fn text(browser: &mut Browser, id: &str) -> String {
     browser.value(&format!("document.getElementById('{id}').textContent")).await.as_str().unwrap().to_owned()
 }
 
-async fn pictures(browser: &mut Browser, name: &str) {
+pub(crate) async fn pictures(browser: &mut Browser, name: &str) {
     browser.value("document.documentElement.scrollTop = 0").await;
     for (kind, size, dark) in
         [("desk", DESK, false), ("desk-dark", DESK, true), ("phone", PHONE, false), ("phone-dark", PHONE, true)]

@@ -30,7 +30,16 @@ pub(super) struct Batch {
     /// What is known of each.
     pub(super) checked: Vec<Checked>,
     /// Who waits.
-    pub(super) answer: oneshot::Sender<Option<IngestCounts>>,
+    pub(super) answer: oneshot::Sender<Option<Stored>>,
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// How many of its frames were taken, and why others were not.
+    pub(super) counts: IngestCounts,
+    /// When those that were taken are said to have come, in milliseconds since 1970; none if none was.
+    pub(super) time_ms: Option<u64>,
 }
 
 /// What was counted.
@@ -124,20 +133,23 @@ impl Writer {
         let state = |number: &DeviceNumber| Some((number.value(), self.seen.window(*number)?.to_bytes()));
         let states: Vec<DeviceState> = devices.iter().filter_map(state).collect();
         let stored = match fresh.is_empty() {
-            true => Ok(()),
-            false => self.store.append(super::now_ms(), self.profile.frame_bytes(), &fresh, &states).map(|_| ()),
+            true => Ok(None),
+            false => self.store.append(super::now_ms(), self.profile.frame_bytes(), &fresh, &states).map(Some),
         };
-        if let Err(error) = stored {
-            tracing::error!(%error, "frames cannot be stored");
-            match seen(self.profile, &self.store) {
-                Ok(seen) => self.seen = seen,
-                Err(error) => tracing::error!(%error, "what came before cannot be read"),
+        let time_ms = match stored {
+            Ok(appended) => appended.map(|appended| appended.time_ms),
+            Err(error) => {
+                tracing::error!(%error, "frames cannot be stored");
+                match seen(self.profile, &self.store) {
+                    Ok(seen) => self.seen = seen,
+                    Err(error) => tracing::error!(%error, "what came before cannot be read"),
+                }
+                for (answer, _) in answers {
+                    let _ = answer.send(None);
+                }
+                return;
             }
-            for (answer, _) in answers {
-                let _ = answer.send(None);
-            }
-            return;
-        }
+        };
         {
             let mut counted = self.counts.lock();
             counted.groups += 1;
@@ -146,7 +158,7 @@ impl Writer {
         }
         // whoever went away knows of nothing, and may send again
         for (answer, counts) in answers {
-            let _ = answer.send(Some(counts));
+            let _ = answer.send(Some(Stored { counts, time_ms: time_ms.filter(|_| counts.taken > 0) }));
         }
     }
 }

@@ -5,11 +5,12 @@
 //!   FOLDER/{fleet}/objects/{hash}     secrets under encryption, keys that decrypt nothing
 //!   FOLDER/{fleet}/orders/{id}.json   what is asked
 //!   FOLDER/{fleet}/frames.redb        frames, and which counters came
+//!   FOLDER/passing/{fleet}/…          the same of a fleet that ends (super::passing)
 //! ```
 
 use super::{
     SenseError,
-    commit::{self, Batch, Counts},
+    commit::{self, Batch, Counts, Stored},
     private_folder,
 };
 use crate::search::sha256;
@@ -212,6 +213,16 @@ impl Fleet {
         self.orders().get(id).cloned()
     }
 
+    /// What is told of its orders: names and windows.
+    pub(super) fn orders_told(&self) -> Vec<serde_json::Value> {
+        let orders = self.orders();
+        let told = |(id, order): (&String, &Order)| {
+            let devices: usize = order.groups.iter().map(Vec::len).sum();
+            serde_json::json!({ "id": id, "length_ms": order.length_ms, "every_ms": order.every_ms, "devices": devices, "least_devices": order.least_devices })
+        };
+        orders.iter().map(told).collect()
+    }
+
     /// Takes frames: those of whole length that their devices made wait to be stored.
     pub(super) fn check(
         known: &Known,
@@ -237,7 +248,7 @@ impl Fleet {
         known: &Known,
         frames: Vec<u8>,
         checked: Vec<tobari_apps::sense::ingest::Checked>,
-    ) -> Option<IngestCounts> {
+    ) -> Option<Stored> {
         let (answer, stored) = oneshot::channel();
         known.writer.send(Batch { frames, checked, answer }).await.ok()?;
         stored.await.ok()?

@@ -2,24 +2,26 @@
 
 use super::{
     FleetName, Sense, Shared,
+    commit::Stored,
     fleet::{AnswerError, Fleet, Known, MAX_ORDER, is_id},
     now_ms,
+    passing::{self, BYTES, Begun, DEVICES, IDLE, LIFE, MESSAGE, OBJECT, PLACES, REQUESTS},
+    rights::{Used, Who, full, no_fleet, of_visit, read, spent},
 };
 use crate::search::{drain, reply::Reply, sha256};
 use axum::{
-    body::{Body, Bytes, to_bytes},
+    body::{Body, Bytes},
     extract::{Path, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderName, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde_json::json;
-use std::{fmt::Write, sync::Arc};
+use std::{fmt::Write, sync::Arc, time::Instant};
 use tobari_apps::sense::bundle::{Bundle, MAX_BUNDLE, MAX_OBJECT};
 use tobari_apps::sense::cloud::CloudError;
 use tobari_apps::sense::enrol::{hex, unhex};
 use tobari_apps::sense::ingest::IngestCounts;
 use tobari_apps::sense::order::{Order, OrderError};
-use tokio::time::timeout;
 
 /// Takes frames. Anybody may send them: a frame's MAC tells who made it.
 pub(super) async fn frames(
@@ -28,8 +30,8 @@ pub(super) async fn frames(
     body: Body,
 ) -> Result<Response, Reply> {
     let shared = sense.shared;
-    let found = shared.named(&fleet);
-    let (fleet, known) = match found {
+    let found = shared.of_devices(&fleet);
+    let (used, known) = match found {
         Ok(found) => found,
         Err(reply) => {
             drain(body).await;
@@ -41,29 +43,92 @@ pub(super) async fn frames(
         let text = "expected room for another batch, found none: send it again";
         return Err(Reply::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text));
     };
-    let bytes = shared.read(body, shared.options.batch_bytes).await?;
-    let counts = take(&shared, &fleet, &known, bytes).await?;
+    let most = used.visit.as_ref().map_or(shared.options.batch_bytes, |_| MESSAGE.min(shared.options.batch_bytes));
+    let bytes = read(body, most, shared.options.patience).await?;
+    if used.visit.as_ref().is_some_and(|visit| !visit.has_room(bytes.len())) {
+        return Err(spent());
+    }
+    let stored = take(&shared, &used.fleet, &known, bytes.clone()).await?;
+    if let Some(visit) = used.visit.as_ref().filter(|_| stored.counts.taken > 0) {
+        let each = known.gate.frame_bytes();
+        visit.charge(each * stored.counts.taken as usize);
+        let mut traffic = visit.traffic();
+        traffic.frames += stored.counts.taken;
+        traffic.frame = bytes.chunks_exact(each).next_back().unwrap_or_default().to_vec();
+    }
     let told: serde_json::Map<_, _> =
-        counts.named().iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect();
-    Ok(([(header::CONTENT_TYPE, "application/json")], json!(told).to_string()).into_response())
+        stored.counts.named().iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect();
+    let mut response = as_json(&json!(told));
+    if let Some(time) = stored.time_ms {
+        // a sender that counts for itself knows which window they are in
+        response.headers_mut().insert("tobari-stored", time.into());
+    }
+    Ok(response)
 }
 
 /// Has frames checked and stored; what was refused is counted whatever becomes of the rest.
-pub(super) async fn take(
-    shared: &Shared,
-    fleet: &Fleet,
-    known: &Arc<Known>,
-    bytes: Bytes,
-) -> Result<IngestCounts, Reply> {
+pub(super) async fn take(shared: &Shared, fleet: &Fleet, known: &Arc<Known>, bytes: Bytes) -> Result<Stored, Reply> {
     let gate = Arc::clone(known);
     let checked = shared.cpu.run(move || Fleet::check(&gate, &bytes)).await;
     let (frames, checked, mut counts) = checked.ok_or_else(|| Reply::fault("a fault of the server"))?;
     fleet.counts.lock().frames.add(&counts);
+    let mut time_ms = None;
     if !checked.is_empty() {
         let stored = Fleet::store(known, frames, checked).await;
-        counts.add(&stored.ok_or_else(|| Reply::fault("a fault of the server: the frames are not stored"))?);
+        let stored = stored.ok_or_else(|| Reply::fault("a fault of the server: the frames are not stored"))?;
+        counts.add(&stored.counts);
+        time_ms = stored.time_ms;
     }
-    Ok(counts)
+    Ok(Stored { counts, time_ms })
+}
+
+/// What is offered to who opens the page.
+pub(super) async fn offered(State(sense): State<Sense>, headers: HeaderMap) -> Result<Response, Reply> {
+    let shared = sense.shared;
+    shared.visitor(&headers)?;
+    let room = shared.passing.room(Instant::now());
+    let passing = json!({
+        "room": room, "places": PLACES, "idle_s": IDLE.as_secs(), "life_s": LIFE.as_secs(), "bytes": BYTES, "requests": REQUESTS,
+    });
+    Ok(as_json(&json!({ "version": 1, "now_ms": now_ms(), "passing": passing })))
+}
+
+/// What the server holds of a fleet that ends, for who has its name.
+pub(super) async fn held(State(sense): State<Sense>, Path(fleet): Path<String>) -> Result<Response, Reply> {
+    let visit = unhex(&fleet).and_then(|name| sense.shared.passing.find(&name, Instant::now())).ok_or_else(no_fleet)?;
+    let traffic = visit.traffic().clone();
+    let known = visit.fleet.known();
+    let orders: Vec<_> = visit.fleet.orders_told();
+    let (answer, answer_bytes, window) = traffic.answer;
+    let told = json!({
+        "version": 1, "now_ms": now_ms(), "left_s": visit.left(Instant::now()).as_secs(),
+        "devices": known.map_or(0, |known| known.bundle.devices.len()), "questions": orders,
+        "frames": traffic.frames, "frame": hex(&traffic.frame), "object_bytes": traffic.objects,
+        "answers": traffic.answers, "answer": hex(&answer), "answer_bytes": answer_bytes, "window_ms": window,
+        "up": traffic.up, "down": traffic.down,
+    });
+    Ok(as_json(&told))
+}
+
+/// Ends a fleet that ends, for who has its secret.
+pub(super) async fn end(
+    State(sense): State<Sense>,
+    Path(fleet): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Reply> {
+    let who = sense.shared.who(&headers)?;
+    let used = sense.shared.used(&who, &fleet)?;
+    if used.visit.is_none() {
+        let text = "expected a fleet that ends, found one that stays: its folder is its operator's to remove";
+        return Err(Reply::new(StatusCode::CONFLICT, "stays", text));
+    }
+    let name = named(&fleet)?;
+    blocking(move || {
+        sense.shared.passing.end(&name);
+        Ok(())
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// What is known of a fleet.
@@ -72,10 +137,9 @@ pub(super) async fn known(
     Path(fleet): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Reply> {
-    sense.shared.enter(&headers)?;
-    let (_, known) = sense.shared.named(&fleet)?;
-    let told = json!({ "version": 1, "bundle": hex(&known.hash) });
-    Ok(([(header::CONTENT_TYPE, "application/json")], told.to_string()).into_response())
+    let who = sense.shared.who(&headers)?;
+    let known = sense.shared.used(&who, &fleet)?.known()?;
+    Ok(as_json(&json!({ "version": 1, "bundle": hex(&known.hash) })))
 }
 
 /// Takes a bundle, of a fleet that is new or known.
@@ -85,18 +149,21 @@ pub(super) async fn bundle(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Reply> {
-    let bytes = sense.shared.keyholders(&headers, body, MAX_BUNDLE).await?;
+    let (who, bytes) = sense.shared.message(&headers, body, MAX_BUNDLE, MESSAGE).await?;
     let name = named(&fleet)?;
     let bundle = Bundle::decode(&bytes).map_err(|error| malformed(error.to_string()))?;
     if bundle.fleet != fleet {
         return Err(malformed("expected the bundle of the fleet that the path names, found another's".to_owned()));
     }
+    if matches!(who, Who::Visitor(_)) && !passing::admits(&bundle) {
+        return Err(malformed(format!(
+            "expected a fleet of profile u25 with at most {DEVICES} devices, which may end; found another"
+        )));
+    }
     let taken = blocking(move || {
-        let Some(fleet) = sense.fleet_or_new(&name).map_err(fault)? else {
-            let text = "expected room for another fleet, found none";
-            return Err(Reply::new(StatusCode::INSUFFICIENT_STORAGE, "quota", text));
-        };
-        fleet
+        let used = sense.used_or_new(&who, &name)?;
+        used.charge(bytes.len())?;
+        used.fleet
             .take_bundle(bundle, &bytes)
             .map_err(fault)?
             .map_err(|missing| Reply::new(StatusCode::CONFLICT, "object", format!("expected {missing}, found none")))
@@ -112,9 +179,10 @@ pub(super) async fn has_object(
     Path((fleet, hash)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Reply> {
-    sense.shared.enter(&headers)?;
-    let name = named(&fleet)?;
-    let has = unhex::<32>(&hash).is_some() && sense.shared.fleet(&name).is_some_and(|fleet| fleet.has_object(&hash));
+    let who = sense.shared.who(&headers)?;
+    named(&fleet)?;
+    let used = sense.shared.used(&who, &fleet).ok().filter(|_| unhex::<32>(&hash).is_some());
+    let has = used.is_some_and(|used| used.fleet.has_object(&hash));
     let text = "expected the name of an object that is there, found another";
     has.then_some(StatusCode::NO_CONTENT).ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "object", text))
 }
@@ -126,18 +194,19 @@ pub(super) async fn object(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Reply> {
-    let bytes = sense.shared.keyholders(&headers, body, MAX_OBJECT).await?;
+    let (who, bytes) = sense.shared.message(&headers, body, MAX_OBJECT, OBJECT).await?;
     let name = named(&fleet)?;
     let kept = blocking(move || {
         let found = sha256(&bytes);
         if unhex(&hash) != Some(found) {
             return Err(malformed("expected bytes whose SHA-256 is their name, found others".to_owned()));
         }
-        let Some(fleet) = sense.fleet_or_new(&name).map_err(fault)? else {
-            let text = "expected room for another fleet, found none";
-            return Err(Reply::new(StatusCode::INSUFFICIENT_STORAGE, "quota", text));
-        };
-        fleet.keep_object(&found, &bytes).map_err(fault)
+        let used = sense.used_or_new(&who, &name)?;
+        used.charge(bytes.len())?;
+        if let Some(visit) = &used.visit {
+            visit.traffic().objects += bytes.len() as u64;
+        }
+        used.fleet.keep_object(&found, &bytes).map_err(fault)
     });
     kept.await?;
     Ok(StatusCode::CREATED)
@@ -150,8 +219,9 @@ pub(super) async fn order(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Reply> {
-    let bytes = sense.shared.keyholders(&headers, body, MAX_ORDER).await?;
-    let (fleet, known) = sense.shared.named(&fleet)?;
+    let (who, bytes) = sense.shared.message(&headers, body, MAX_ORDER, MESSAGE).await?;
+    let used = sense.shared.used(&who, &fleet)?;
+    let known = used.known()?;
     let order: Order =
         serde_json::from_slice(&bytes).map_err(|_| malformed("expected an order, found another text".to_owned()))?;
     order.check().map_err(|error| malformed(error.to_string()))?;
@@ -160,7 +230,13 @@ pub(super) async fn order(
             "expected a name of 16 hexadecimal digits and the fleet's profile, found others".to_owned(),
         ));
     }
-    let kept = blocking(move || fleet.keep_order(&id, order, &bytes).map_err(fault)).await?;
+    if used.visit.is_some() && !passing::admits_order(&order) {
+        let text =
+            "expected a question with few groups, without parts, about windows of seconds to an hour; found another";
+        return Err(malformed(text.to_owned()));
+    }
+    used.charge(bytes.len())?;
+    let kept = blocking(move || used.fleet.keep_order(&id, order, &bytes).map_err(fault)).await?;
     let text = "expected room for another order, or this name for this order; found another under it, or no room";
     kept.then_some(StatusCode::CREATED).ok_or_else(|| Reply::new(StatusCode::CONFLICT, "question", text))
 }
@@ -171,9 +247,9 @@ pub(super) async fn forget(
     Path((fleet, id)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Reply> {
-    sense.shared.enter(&headers)?;
-    let (fleet, _) = sense.shared.named(&fleet)?;
-    let gone = is_id(&id) && blocking(move || Ok(fleet.forget_order(&id))).await?;
+    let used = sense.shared.used(&sense.shared.who(&headers)?, &fleet)?;
+    used.known()?;
+    let gone = is_id(&id) && blocking(move || Ok(used.fleet.forget_order(&id))).await?;
     gone.then_some(StatusCode::NO_CONTENT).ok_or_else(no_question)
 }
 
@@ -183,12 +259,11 @@ pub(super) async fn windows(
     Path((fleet, id)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Reply> {
-    sense.shared.enter(&headers)?;
-    let (fleet, _) = sense.shared.named(&fleet)?;
-    let order = fleet.order(&id).ok_or_else(no_question)?;
-    let windows = blocking(move || fleet.windows(&id, &order, now_ms()).map_err(fault)).await?;
-    let told = json!({ "version": 1, "windows": windows });
-    Ok(([(header::CONTENT_TYPE, "application/json")], told.to_string()).into_response())
+    let used = sense.shared.used(&sense.shared.who(&headers)?, &fleet)?;
+    used.known()?;
+    let order = used.fleet.order(&id).ok_or_else(no_question)?;
+    let windows = blocking(move || used.fleet.windows(&id, &order, now_ms()).map_err(fault)).await?;
+    Ok(as_json(&json!({ "version": 1, "windows": windows })))
 }
 
 /// Computes the results of a window.
@@ -198,19 +273,33 @@ pub(super) async fn answer(
     headers: HeaderMap,
 ) -> Result<Response, Reply> {
     let shared = sense.shared;
-    shared.enter(&headers)?;
-    let (fleet, known) = shared.named(&fleet)?;
+    let used = shared.used(&shared.who(&headers)?, &fleet)?;
+    let known = used.known()?;
+    let Used { fleet, visit } = used;
     let order = fleet.order(&id).ok_or_else(no_question)?;
-    let begins = start.is_multiple_of(order.every_ms) && start.checked_add(order.length_ms).is_some();
-    if !begins || start + order.length_ms > now_ms() {
-        let text = "expected a window of the question that has ended, found another";
-        return Err(Reply::new(StatusCode::CONFLICT, "window", text));
+    has_ended(&order, start)?;
+    if visit.as_ref().is_some_and(|visit| !visit.charge(0)) {
+        return Err(spent());
     }
     let Ok(_place) = shared.questions.acquire().await else { return Err(Reply::fault("a fault of the server")) };
-    let memory = shared.options.memory;
+    let (memory, began) = (shared.options.memory, Instant::now());
     let answered = shared.cpu.run(move || fleet.answer(&known, &order, start, memory)).await;
     let bytes = answered.ok_or_else(|| Reply::fault("a fault of the server"))?.map_err(|error| unanswered(&error))?;
-    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response())
+    if let Some(visit) = visit {
+        visit.answered(start, &bytes);
+    }
+    // what is computed does not depend on what was measured
+    let timing = format!("answer;dur={:.1}", began.elapsed().as_secs_f64() * 1e3);
+    let timing = [(HeaderName::from_static("server-timing"), timing)];
+    Ok((timing, [(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response())
+}
+
+/// Whether a question has this window, and it is over.
+fn has_ended(order: &Order, start: u64) -> Result<(), Reply> {
+    let ends = start.checked_add(order.length_ms).filter(|_| start.is_multiple_of(order.every_ms));
+    let text = "expected a window of the question that has ended, found another";
+    let over = ends.is_some_and(|end| end <= now_ms());
+    over.then_some(()).ok_or_else(|| Reply::new(StatusCode::CONFLICT, "window", text))
 }
 
 /// Notes that results were fetched.
@@ -219,10 +308,11 @@ pub(super) async fn done(
     Path((fleet, id, start)): Path<(String, String, u64)>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Reply> {
-    sense.shared.enter(&headers)?;
-    let (fleet, _) = sense.shared.named(&fleet)?;
-    fleet.order(&id).ok_or_else(no_question)?;
-    blocking(move || fleet.note_done(&id, start).map_err(fault)).await?;
+    let used = sense.shared.used(&sense.shared.who(&headers)?, &fleet)?;
+    used.known()?;
+    used.fleet.order(&id).ok_or_else(no_question)?;
+    used.charge(0)?;
+    blocking(move || used.fleet.note_done(&id, start).map_err(fault)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -232,16 +322,17 @@ pub(super) async fn remove(
     Path((fleet, number)): Path<(String, u32)>,
     headers: HeaderMap,
 ) -> Result<Response, Reply> {
-    sense.shared.enter(&headers)?;
-    let (fleet, known) = sense.shared.named(&fleet)?;
-    let removed = blocking(move || fleet.remove_device(&known, number).map_err(fault)).await?;
+    let used = sense.shared.used(&sense.shared.who(&headers)?, &fleet)?;
+    let known = used.known()?;
+    used.charge(0)?;
+    let removed = blocking(move || used.fleet.remove_device(&known, number).map_err(fault)).await?;
     tracing::info!(frames = removed, "frames of a device were removed");
-    Ok(([(header::CONTENT_TYPE, "application/json")], json!({ "removed": removed }).to_string()).into_response())
+    Ok(as_json(&json!({ "removed": removed })))
 }
 
-/// What was counted of all fleets together, for Prometheus.
+/// What was counted of all fleets that stay together, for Prometheus.
 pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> Result<Response, Reply> {
-    sense.shared.enter(&headers)?;
+    sense.shared.holder(&headers)?;
     let (mut frames, mut stored, mut groups, fleets) = (IngestCounts::default(), 0, 0, sense.shared.all());
     for fleet in &fleets {
         let counted = *fleet.counts.lock();
@@ -253,17 +344,42 @@ pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> R
         // writing to a string does not fail
         let _ = writeln!(text, "tobari_sense_frames_total{{verdict=\"{what}\"}} {count}");
     }
+    let passing = PLACES - sense.shared.passing.room(Instant::now());
     let _ = writeln!(
         text,
-        "tobari_sense_frames_stored {stored}\ntobari_sense_commits_total {groups}\ntobari_sense_fleets {}",
+        "tobari_sense_frames_stored {stored}\ntobari_sense_commits_total {groups}\ntobari_sense_fleets {}\ntobari_sense_fleets_passing {passing}",
         fleets.len()
     );
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
 }
 
+fn as_json(told: &serde_json::Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], told.to_string()).into_response()
+}
+
 fn named(fleet: &str) -> Result<FleetName, Reply> {
-    let text = "expected the name of a fleet that this server has, found another";
-    unhex(fleet).ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "fleet", text))
+    unhex(fleet).ok_or_else(no_fleet)
+}
+
+impl Sense {
+    /// The fleet of whose name this is, made where there is none and room for it.
+    fn used_or_new(&self, who: &Who, name: &FleetName) -> Result<Used, Reply> {
+        let owner = match who {
+            Who::Holder => {
+                let fleet = self.fleet_or_new(name).map_err(fault)?.ok_or_else(full)?;
+                return Ok(Used { fleet, visit: None });
+            }
+            Who::Visitor(owner) => owner,
+        };
+        if self.shared.fleet(name).is_some() {
+            return Err(no_fleet());
+        }
+        match self.shared.passing.begin(name, owner, Instant::now()).map_err(fault)? {
+            Begun::Visit(visit) => Ok(of_visit(visit)),
+            Begun::Taken => Err(no_fleet()),
+            Begun::Full => Err(full()),
+        }
+    }
 }
 
 fn no_question() -> Reply {
@@ -295,40 +411,4 @@ fn unanswered(error: &AnswerError) -> Reply {
 /// Work with files, beside the asynchronous threads.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Reply> + Send + 'static) -> Result<T, Reply> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(Reply::fault("a fault of the server")))
-}
-
-impl Shared {
-    /// Whether who asks may.
-    fn enter(&self, headers: &HeaderMap) -> Result<(), Reply> {
-        let Some(tokens) = &self.tokens else { return Ok(()) };
-        tokens.bearer(headers).map(|_| ()).ok_or_else(Reply::unknown)
-    }
-
-    /// A fleet whose bundle came.
-    fn named(&self, fleet: &str) -> Result<(Arc<Fleet>, Arc<Known>), Reply> {
-        let found = self.fleet(&named(fleet)?).and_then(|fleet| Some((Arc::clone(&fleet), fleet.known()?)));
-        let text = "expected the name of a fleet that this server has, found another";
-        found.ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "fleet", text))
-    }
-
-    /// The body of a request of a key holder.
-    async fn keyholders(&self, headers: &HeaderMap, body: Body, most: usize) -> Result<Bytes, Reply> {
-        if let Err(reply) = self.enter(headers) {
-            drain(body).await;
-            return Err(reply);
-        }
-        self.read(body, most).await
-    }
-
-    /// All of a body.
-    async fn read(&self, body: Body, most: usize) -> Result<Bytes, Reply> {
-        match timeout(self.options.patience, to_bytes(body, most)).await {
-            Ok(Ok(bytes)) => Ok(bytes),
-            Ok(Err(_)) => {
-                let text = format!("expected a body of at most {most} bytes, found more, or an end too soon");
-                Err(Reply::new(StatusCode::PAYLOAD_TOO_LARGE, "size", text))
-            }
-            Err(_) => Err(Reply::new(StatusCode::REQUEST_TIMEOUT, "time", "expected the whole body sooner")),
-        }
-    }
 }

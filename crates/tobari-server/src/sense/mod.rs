@@ -11,10 +11,14 @@
 //!   POST   /sense/v1/fleets/{fleet}/questions/{id}/windows/{start}  computes the results of a window: they are the body                               (*)
 //!   DELETE /sense/v1/fleets/{fleet}/questions/{id}/windows/{start}  they were fetched                                                                  (*)
 //!   DELETE /sense/v1/fleets/{fleet}/devices/{number}/frames         a device's frames are removed                                                      (*)
+//!   DELETE /sense/v1/fleets/{fleet}                                 a fleet that ends, ends now                                                        (*)
+//!   GET    /sense/v1/fleets/{fleet}/held                            JSON: what the server holds of a fleet that ends, for who has its name
+//!   GET    /sense/v1                                                JSON: room for fleets that end, and how long they last                             (v)
 //!   GET    /sense/v1/metrics                                        Prometheus text, without a name                                                    (*)
 //! ```
 //!
-//! Those with a star are the key holder's: with a file of tokens, only who has one is served there. Frames need none: a device's MAC is what tells it.
+//! Those with a star are the key holder's ([`rights`]): with a file of tokens, only who has one is served there; of a fleet that ends ([`passing`]), only who has its secret (`Tobari-Passing`). (v) is for who may have such a fleet. Frames need no right: a device's MAC is what tells it. The answer to a batch of which some
+//! were taken says when that was (`Tobari-Stored`, milliseconds since 1970), and that of a window how long it was computed (`Server-Timing`).
 //!
 //! **What the server holds.** Frames, numbers of devices and keys that tell frames from forgeries; secrets under encryption; keys that decrypt nothing. It has no option, file or message that could bring it what opens a frame. Names of devices, tenants and channels never come.
 //!
@@ -28,6 +32,8 @@ mod commit;
 mod fleet;
 mod handle;
 mod mqtt;
+mod passing;
+mod rights;
 
 use crate::{
     cpu::Cpu,
@@ -39,13 +45,15 @@ use axum::{
     routing::{delete, get, post},
 };
 use fleet::Fleet;
+use passing::Passing;
+use rights::Registrars;
 use std::{
     collections::BTreeMap,
     fs,
     net::IpAddr,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tobari_apps::sense::enrol::{hex, unhex};
 use tobari_apps::sense::registry::FLEET;
@@ -54,6 +62,8 @@ use tokio::sync::Semaphore;
 
 /// How often old frames are looked for.
 const KEEPING: Duration = Duration::from_secs(600);
+/// How often fleets are looked for whose time is over.
+const SWEEPING: Duration = Duration::from_secs(15);
 /// Fleets of a server at most.
 const MAX_FLEETS: usize = 64;
 
@@ -68,7 +78,7 @@ pub(crate) type FleetName = [u8; FLEET];
 pub struct SenseOptions {
     /// Where fleets, frames and questions are kept.
     pub folder: PathBuf,
-    /// Who may register fleets and ask: a file of names and hashes of tokens.
+    /// Who may register fleets that stay, and ask: a file of names and hashes of tokens.
     pub tokens: Option<PathBuf>,
     /// Serve anybody without tokens, beyond this machine too.
     pub open: bool,
@@ -82,6 +92,8 @@ pub struct SenseOptions {
     pub patience: Duration,
     /// Where devices publish frames, too.
     pub mqtt: Option<MqttBroker>,
+    /// Whether anybody may have a fleet that ends, without a token.
+    pub visitors: bool,
     /// Bytes of a question's values in memory; what does not fit goes to a file of the fleet's folder. As many as there are without.
     pub memory: Option<u64>,
 }
@@ -90,7 +102,8 @@ impl SenseOptions {
     /// In a folder, for this machine, with the usual limits.
     pub fn new(folder: PathBuf) -> Self {
         let (batch_bytes, queue, patience) = (4 << 20, 64, Duration::from_secs(60));
-        Self { folder, tokens: None, open: false, batch_bytes, queue, keep: None, patience, mqtt: None, memory: None }
+        let (tokens, open, visitors, keep, mqtt, memory) = Default::default();
+        Self { folder, tokens, open, batch_bytes, queue, keep, patience, mqtt, visitors, memory }
     }
 }
 
@@ -111,7 +124,7 @@ pub enum SenseError {
     Store(#[from] StoreError),
     /// Nobody said who may ask, at an address that others reach.
     #[error(
-        "expected a file of tokens to serve fleets at {0}, which others reach, or the word that it is open to all; found neither"
+        "expected a file of tokens to serve fleets at {0}, which others reach, or the word that it is open to all, or to visitors whose fleets end; found none"
     )]
     Open(IpAddr),
     /// What is wrong with the file of tokens.
@@ -127,7 +140,8 @@ impl SenseError {
 
 struct Shared {
     fleets: RwLock<BTreeMap<FleetName, Arc<Fleet>>>,
-    tokens: Option<Tokens>,
+    passing: Passing,
+    registrars: Registrars,
     cpu: Cpu,
     places: Semaphore,
     questions: Semaphore,
@@ -153,10 +167,12 @@ pub(crate) struct Sense {
 impl Sense {
     /// Takes up all fleets of the folder.
     pub(crate) fn open(options: &SenseOptions, ip: IpAddr) -> Result<Self, SenseError> {
-        if options.tokens.is_none() && !options.open && !ip.is_loopback() {
-            return Err(SenseError::Open(ip));
-        }
-        let tokens = options.tokens.as_deref().map(Tokens::read).transpose()?;
+        let registrars = match &options.tokens {
+            Some(tokens) => Registrars::Tokens(Tokens::read(tokens)?),
+            None if options.open || ip.is_loopback() => Registrars::Anybody,
+            None if options.visitors => Registrars::Nobody,
+            None => return Err(SenseError::Open(ip)),
+        };
         let fault = |error| SenseError::file(&options.folder, error);
         private_folder(&options.folder).map_err(fault)?;
         let mut fleets = BTreeMap::new();
@@ -165,9 +181,11 @@ impl Sense {
             let Some(name) = entry.file_name().to_str().and_then(unhex::<FLEET>) else { continue };
             fleets.insert(name, Arc::new(Fleet::open(&entry.path())?));
         }
+        let passing = Passing::open(&options.folder.join("passing")).map_err(fault)?;
         let shared = Shared {
             fleets: RwLock::new(fleets),
-            tokens,
+            passing,
+            registrars,
             cpu: Cpu::new(),
             places: Semaphore::new(options.queue),
             questions: Semaphore::new(1),
@@ -181,8 +199,10 @@ impl Sense {
         let fleet = "/sense/v1/fleets/{fleet}";
         let at = |rest: &str| format!("{fleet}{rest}");
         Router::new()
+            .route("/sense/v1", get(handle::offered))
             .route("/sense/v1/metrics", get(handle::metrics))
-            .route(fleet, get(handle::known).post(handle::bundle))
+            .route(fleet, get(handle::known).post(handle::bundle).delete(handle::end))
+            .route(&at("/held"), get(handle::held))
             .route(&at("/frames"), post(handle::frames))
             .route(&at("/objects/{hash}"), get(handle::has_object).post(handle::object))
             .route(&at("/questions/{id}"), post(handle::order).delete(handle::forget))
@@ -192,25 +212,38 @@ impl Sense {
             .with_state(self.clone())
     }
 
-    /// Takes frames from a broker, and removes those that were kept long enough, until the server stops.
+    /// Takes frames from a broker, removes those that were kept long enough, and ends fleets whose time is over, until the server stops.
     pub(crate) async fn keep_up(self, mut stopped: Stop) {
         if let Some(broker) = self.shared.options.mqtt.clone() {
             tokio::spawn(mqtt::listen(self.clone(), broker, stopped.clone()));
         }
-        let Some(keep) = self.shared.options.keep else { return };
+        let mut removal = Instant::now();
         loop {
-            let before = now_ms().saturating_sub(keep.as_millis() as u64);
-            for fleet in self.shared.all() {
-                let removed = tokio::task::spawn_blocking(move || fleet.remove_before(before)).await;
-                match removed {
-                    Ok(Ok(0)) => {}
-                    Ok(Ok(frames)) => tracing::info!(frames, "frames were kept long enough and are removed"),
-                    _ => tracing::error!("old frames cannot be removed"),
-                }
+            if let Some(keep) = self.shared.options.keep.filter(|_| Instant::now() >= removal) {
+                self.remove_old(keep).await;
+                removal = Instant::now() + KEEPING;
+            }
+            let shared = Arc::clone(&self.shared);
+            match tokio::task::spawn_blocking(move || shared.passing.sweep(Instant::now())).await {
+                Ok(0) | Err(_) => {}
+                Ok(fleets) => tracing::info!(fleets, "fleets of visitors have ended"),
             }
             tokio::select! {
                 () = stopped.wait() => return,
-                () = tokio::time::sleep(KEEPING) => {}
+                () = tokio::time::sleep(SWEEPING) => {}
+            }
+        }
+    }
+
+    /// Removes frames that were kept for so long.
+    async fn remove_old(&self, keep: Duration) {
+        let before = now_ms().saturating_sub(keep.as_millis() as u64);
+        for fleet in self.shared.all() {
+            let removed = tokio::task::spawn_blocking(move || fleet.remove_before(before)).await;
+            match removed {
+                Ok(Ok(0)) => {}
+                Ok(Ok(frames)) => tracing::info!(frames, "frames were kept long enough and are removed"),
+                _ => tracing::error!("old frames cannot be removed"),
             }
         }
     }
@@ -221,7 +254,7 @@ impl Sense {
         if let Some(fleet) = fleets.get(name) {
             return Ok(Some(Arc::clone(fleet)));
         }
-        if fleets.len() >= MAX_FLEETS {
+        if fleets.len() >= MAX_FLEETS || self.shared.passing.find(name, Instant::now()).is_some() {
             return Ok(None);
         }
         let fleet = Arc::new(Fleet::open(&self.shared.options.folder.join(hex(name)))?);

@@ -245,6 +245,9 @@ pub(crate) struct ServeSenseArguments {
     /// Take devices' frames and compute key holders' questions; everything is kept in this folder. With --tokens, key holders need one.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) sense: Option<PathBuf>,
+    /// Let anybody have a fleet that ends, as the page at /sense/ makes them, without a token: eight at once, each of 16 MiB and half an hour at most.
+    #[arg(long, requires = "sense")]
+    pub(crate) sense_visitors: bool,
     /// Days that frames are kept. [default: for ever]
     #[arg(long, requires = "sense", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) sense_days: Option<u32>,

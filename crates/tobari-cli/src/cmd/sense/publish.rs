@@ -13,11 +13,9 @@ use tobari_apps::sense::bundle::{Bundle, DeviceLine, MAX_BUNDLE, MAX_OBJECT};
 use tobari_apps::sense::enrol::hex;
 use tobari_apps::sense::program::Input;
 use tobari_apps::sense::registry::Registry;
-use tobari_apps::sense::schema::ProfileName;
 use tobari_apps::sense::setting::{Setting, key_name};
 use tobari_core::rlwe::SecretKey;
 use tobari_core::wire;
-use tobari_device::{P1, U25};
 use tobari_enclave::Digester;
 use tobari_host::files::{read_bounded, write_atomically, write_secret};
 use zeroize::Zeroizing;
@@ -142,16 +140,10 @@ fn bundle(folder: &KeyFolder, setting: &Setting, secret: &SecretKey, registry: &
         // one that stays behind does no harm
         let _ = fs::remove_file(folder.join("server").join(part));
     }
-    let devices = registry.entries().iter().zip(registry.seats()).map(|(entry, seat)| {
-        let mac = Zeroizing::new(match setting.profile {
-            ProfileName::P1 => entry.root().mac_key::<P1>(),
-            ProfileName::U25 => entry.root().mac_key::<U25>(),
-        });
-        DeviceLine { seat, mac: hex(&*mac) }
-    });
     let cohorts = state.cohorts.into_iter().map(|cohort| cohort.parts).collect();
     let (fleet, profile) = (folder.card.fleet.clone(), setting.profile);
-    Ok(Bundle { fleet, profile, devices: devices.collect(), cohorts, keys: state.keys })
+    let devices = DeviceLine::of_registry(registry, profile);
+    Ok(Bundle { fleet, profile, devices, cohorts, keys: state.keys })
 }
 
 /// A key's bytes: always the same.

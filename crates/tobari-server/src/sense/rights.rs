@@ -1,0 +1,186 @@
+//! Who may ask for what.
+//!
+//! | fleets | who registers them and asks |
+//! |---|---|
+//! | that stay | who has a token, where there is a file of them; otherwise anybody on this machine, or anybody at all where the server was told so. **No page**: a request with an `Origin` is a browser's, and is refused |
+//! | that end ([`super::passing`]) | the same, and with `visitors` anybody; then who made one, by its secret |
+//!
+//! Frames need no right: a device's MAC is what tells it. Of a fleet that ends, whoever has its name may see what the server holds, which is what the server sees.
+
+use super::{
+    Shared,
+    fleet::{Fleet, Known},
+    passing::Visit,
+};
+use crate::{
+    search::{drain, reply::Reply, sha256},
+    tokens::Tokens,
+};
+use axum::{
+    body::{Body, Bytes, to_bytes},
+    http::{HeaderMap, StatusCode, header},
+};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tobari_apps::sense::enrol::unhex;
+use tokio::time::timeout;
+
+/// The secret of a fleet that ends: 64 hexadecimal digits.
+const SECRET: &str = "tobari-passing";
+
+/// Who registers fleets that stay.
+pub(super) enum Registrars {
+    /// Whoever reaches the server.
+    Anybody,
+    /// Who has one of these.
+    Tokens(Tokens),
+    /// Nobody: the server is for visitors alone.
+    Nobody,
+}
+
+/// In whose name a request comes.
+pub(super) enum Who {
+    /// A key holder's, whose fleet stays.
+    Holder,
+    /// A visitor's, whose secret has this hash.
+    Visitor([u8; 32]),
+}
+
+impl Who {
+    /// The one limit or the other.
+    fn most(&self, holder: usize, visitor: usize) -> usize {
+        match self {
+            Self::Holder => holder,
+            Self::Visitor(_) => visitor,
+        }
+    }
+}
+
+/// A fleet, for who may ask about it.
+pub(super) struct Used {
+    /// The fleet.
+    pub(super) fleet: Arc<Fleet>,
+    /// If it ends.
+    pub(super) visit: Option<Arc<Visit>>,
+}
+
+impl Used {
+    /// What it is; refused before its bundle came.
+    pub(super) fn known(&self) -> Result<Arc<Known>, Reply> {
+        self.fleet.known().ok_or_else(no_fleet)
+    }
+
+    /// Takes a request into account that leaves so many bytes.
+    pub(super) fn charge(&self, bytes: usize) -> Result<(), Reply> {
+        let fits = self.visit.as_ref().is_none_or(|visit| visit.charge(bytes));
+        fits.then_some(()).ok_or_else(spent)
+    }
+}
+
+/// A fleet that there is not, or that is somebody else's.
+pub(super) fn no_fleet() -> Reply {
+    let text = "expected the name of a fleet that this server has, found another";
+    Reply::new(StatusCode::NOT_FOUND, "fleet", text)
+}
+
+/// No room for another fleet.
+pub(super) fn full() -> Reply {
+    let text = "expected room for another fleet, found none";
+    Reply::new(StatusCode::INSUFFICIENT_STORAGE, "quota", text)
+}
+
+/// A fleet that has sent all that it may.
+pub(super) fn spent() -> Reply {
+    let text = "expected a fleet that may send more before it ends, found one that has sent all that it may";
+    Reply::new(StatusCode::INSUFFICIENT_STORAGE, "spent", text)
+}
+
+impl Shared {
+    /// In whose name a request of a key holder comes.
+    pub(super) fn who(&self, headers: &HeaderMap) -> Result<Who, Reply> {
+        let Some(secret) = headers.get(SECRET) else { return self.holder(headers).map(|()| Who::Holder) };
+        self.visitor(headers)?;
+        let secret = secret.to_str().ok().and_then(unhex::<32>);
+        let text = "expected a secret of 64 hexadecimal digits, found another";
+        let secret = secret.ok_or_else(|| Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "message", text))?;
+        Ok(Who::Visitor(sha256(&secret)))
+    }
+
+    /// Whether who asks may register fleets that stay.
+    pub(super) fn holder(&self, headers: &HeaderMap) -> Result<(), Reply> {
+        if headers.contains_key(header::ORIGIN) {
+            let text = "expected a key holder's program, found a page in a browser: it may have fleets that end";
+            return Err(Reply::new(StatusCode::FORBIDDEN, "page", text));
+        }
+        self.registrar(headers)
+    }
+
+    /// Whether who asks may have a fleet that ends.
+    pub(super) fn visitor(&self, headers: &HeaderMap) -> Result<(), Reply> {
+        if self.options.visitors { Ok(()) } else { self.registrar(headers) }
+    }
+
+    fn registrar(&self, headers: &HeaderMap) -> Result<(), Reply> {
+        match &self.registrars {
+            Registrars::Anybody => Ok(()),
+            Registrars::Tokens(tokens) => tokens.bearer(headers).map(|_| ()).ok_or_else(Reply::unknown),
+            Registrars::Nobody => Err(Reply::unknown()),
+        }
+    }
+
+    /// The fleet of whose name this is, for who asks.
+    pub(super) fn used(&self, who: &Who, fleet: &str) -> Result<Used, Reply> {
+        let name = unhex(fleet).ok_or_else(no_fleet)?;
+        match who {
+            Who::Holder => self.fleet(&name).map(|fleet| Used { fleet, visit: None }),
+            Who::Visitor(owner) => self.passing.owned(&name, owner, Instant::now()).map(of_visit),
+        }
+        .ok_or_else(no_fleet)
+    }
+
+    /// The fleet of whose name this is, for its devices.
+    pub(super) fn of_devices(&self, fleet: &str) -> Result<(Used, Arc<Known>), Reply> {
+        let name = unhex(fleet).ok_or_else(no_fleet)?;
+        let stays = self.fleet(&name).map(|fleet| Used { fleet, visit: None });
+        let used = stays.or_else(|| self.passing.find(&name, Instant::now()).map(of_visit)).ok_or_else(no_fleet)?;
+        let known = used.known()?;
+        Ok((used, known))
+    }
+
+    /// Who sends a key holder's message, and its body: of so many bytes at most where the fleet stays, and of so many where it ends.
+    pub(super) async fn message(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        holder: usize,
+        visitor: usize,
+    ) -> Result<(Who, Bytes), Reply> {
+        let who = match self.who(headers) {
+            Ok(who) => who,
+            Err(reply) => {
+                drain(body).await;
+                return Err(reply);
+            }
+        };
+        let bytes = read(body, who.most(holder, visitor), self.options.patience).await?;
+        Ok((who, bytes))
+    }
+}
+
+pub(super) fn of_visit(visit: Arc<Visit>) -> Used {
+    Used { fleet: Arc::clone(&visit.fleet), visit: Some(visit) }
+}
+
+/// All of a body.
+pub(super) async fn read(body: Body, most: usize, patience: Duration) -> Result<Bytes, Reply> {
+    match timeout(patience, to_bytes(body, most)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => {
+            let text = format!("expected a body of at most {most} bytes, found more, or an end too soon");
+            Err(Reply::new(StatusCode::PAYLOAD_TOO_LARGE, "size", text))
+        }
+        Err(_) => Err(Reply::new(StatusCode::REQUEST_TIMEOUT, "time", "expected the whole body sooner")),
+    }
+}

@@ -1,0 +1,371 @@
+//! A fleet in a tab: its key holder, and devices that the tab plays. Everything is made anew and lasts as long as the tab, so that what the server keeps of it may end, too.
+//!
+//! The tab is the key holder of `tobari sense keygen`, `query` and `keyholder`, its devices are those of `provision` and `encrypt`: the same registry, question, bundle and [`Desk`]. What is new is that one memory has both, which a fleet of real devices never does, and so knows what the answer should be: [`Plain`].
+
+use chacha20::ChaCha20Rng;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use tobari_apps::sense::{
+    bundle::{Bundle, DeviceLine},
+    client::Withheld,
+    desk::Desk,
+    enrol::{Card, EnrolError, hex},
+    holder::Holder,
+    question::{GroupBy, Question, QuestionError, Registered, Statistic, Window},
+    registry::{Registry, RegistryError, Secret},
+    release::{Figure, Release},
+    schema::{Channel, ProfileName, Schema, SchemaError},
+    setting::{SettingError, key_name},
+};
+use tobari_core::{bgv::EncodeError, wire};
+use tobari_device::{Device, InsecureVolatileCounter, Profile, READINGS, SealError, U25};
+use zeroize::Zeroizing;
+
+/// What is measured.
+const CHANNEL: &str = "temperature";
+/// Where bins meet, in degrees.
+const EDGES: [f64; 10] = [12.0, 14.0, 16.0, 18.0, 20.0, 22.0, 24.0, 26.0, 28.0, 30.0];
+/// A reading above this raises the alarm.
+const ALARM: f64 = 30.0;
+/// Devices with frames in a window at least.
+const LEAST: u32 = 5;
+/// Frames of a device in a window at most.
+const FRAMES: u32 = 4;
+/// Devices at most: with all their frames at full scale sums still fit.
+pub const MOST_DEVICES: usize = 60;
+
+/// Why there is no fleet, frame or answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FleetError {
+    /// What is no wish for a fleet, or no reading.
+    #[error("expected {0}, found something else")]
+    Wanted(&'static str),
+    /// A schema that is none, or a reading out of its range.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// What cannot be asked.
+    #[error(transparent)]
+    Question(#[from] QuestionError),
+    /// Devices that cannot be.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// A card that is none.
+    #[error(transparent)]
+    Card(#[from] EnrolError),
+    /// Parameters that are none.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// Secrets that cannot be encoded.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// A device whose key is used up.
+    #[error(transparent)]
+    Seal(#[from] SealError<std::convert::Infallible>),
+    /// A result that is not opened.
+    #[error(transparent)]
+    Withheld(#[from] Withheld),
+    /// Something that cannot be written down.
+    #[error("expected a message that can be written, found none")]
+    Text,
+}
+
+/// What a person wants.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// Devices, the person's own among them: the last one.
+    pub devices: usize,
+    /// Seconds of a window.
+    pub window_s: u32,
+}
+
+/// What is told of a fleet: nothing of it is secret.
+#[derive(Debug, Serialize)]
+pub struct Told {
+    /// Its name.
+    pub fleet: String,
+    /// The question's name.
+    pub question: String,
+    /// Milliseconds of a window.
+    pub window_ms: u64,
+    /// Devices.
+    pub devices: usize,
+    /// Devices with frames in a window at least.
+    pub least_devices: u32,
+    /// Frames of a device in a window at most.
+    pub frames: u32,
+    /// Bytes of a frame.
+    pub frame_bytes: usize,
+    /// The range of readings, and the step between two, in degrees.
+    pub range: [f64; 3],
+    /// Where bins meet.
+    pub edges: Vec<f64>,
+    /// A reading above this raises the alarm.
+    pub alarm: f64,
+    /// SHA-256 and length of each object that the server needs.
+    pub objects: Vec<(String, usize)>,
+    /// Bytes of all that the server is given.
+    pub bytes: usize,
+}
+
+/// What came out of a window.
+#[derive(Debug, Serialize)]
+pub struct Opened {
+    /// What the key holder releases.
+    pub release: Release,
+    /// What the tab expected, computed in the clear; none where it does not know all frames of the window.
+    pub plain: Option<Vec<Figure>>,
+    /// Whether both are the same, to the last digit.
+    pub exact: Option<bool>,
+}
+
+/// Readings that the tab has sent, as bytes, by window and device; wiped when they go.
+#[derive(Default)]
+struct Plain {
+    windows: BTreeMap<u64, BTreeMap<usize, Zeroizing<Vec<u8>>>>,
+    /// Sent, and not yet said to be stored.
+    pending: Vec<(usize, Zeroizing<u8>)>,
+    /// When something was stored last.
+    last_ms: u64,
+    /// Since when it is not known what the server has.
+    lost_ms: Option<u64>,
+    /// Stretches of time of which it is not known.
+    unsure: Vec<(u64, u64)>,
+}
+
+impl Plain {
+    fn stored(&mut self, at_ms: u64, window_ms: u64) {
+        if let Some(from) = self.lost_ms.take() {
+            self.unsure.push((from, at_ms));
+        }
+        let window = self.windows.entry(at_ms - at_ms % window_ms).or_default();
+        for (device, byte) in self.pending.drain(..) {
+            window.entry(device).or_insert_with(|| Zeroizing::new(Vec::with_capacity(FRAMES as usize))).push(*byte);
+        }
+        self.last_ms = at_ms;
+    }
+
+    fn lost(&mut self) {
+        if !self.pending.is_empty() {
+            self.pending.clear();
+            self.lost_ms.get_or_insert(self.last_ms);
+        }
+    }
+
+    /// The figures of a window in a few plain lines; none where not all of its frames are known. What came before it is forgotten.
+    fn figures(&mut self, start_ms: u64, end_ms: u64, channel: &Channel) -> Option<Vec<Figure>> {
+        self.windows = self.windows.split_off(&start_ms);
+        let sure = self.unsure.iter().all(|(from, to)| *from >= end_ms || *to < start_ms);
+        if !sure || self.lost_ms.is_some_and(|from| from < end_ms) {
+            return None;
+        }
+        let devices = self.windows.remove(&start_ms)?;
+        let bytes = || devices.values().flat_map(|bytes| bytes.iter().take(FRAMES as usize));
+        let degrees = || bytes().map(|byte| channel.least + channel.step * f64::from(*byte));
+        let (n, sum) = (bytes().count(), bytes().map(|byte| u64::from(*byte)).sum::<u64>());
+        let mut counts = vec![0; EDGES.len() + 1];
+        degrees().for_each(|value| counts[EDGES.iter().filter(|edge| value >= **edge).count()] += 1);
+        let above = degrees().filter(|value| *value > ALARM).count() as i64;
+        let name = || channel.name.clone();
+        Some(vec![
+            Figure::Count { value: n as u64 },
+            Figure::Number {
+                statistic: "mean".to_owned(),
+                channel: name(),
+                value: Some(channel.least + channel.step * (sum as f64 / n as f64)),
+                exact: format!("{sum}/{n}"),
+            },
+            Figure::Histogram { channel: name(), edges: EDGES.to_vec(), counts },
+            Figure::Above { channel: name(), threshold: ALARM, count: above, alarm: Some(above >= 1) },
+        ])
+    }
+}
+
+/// An object for the server, and its name.
+struct Object {
+    name: String,
+    bytes: Vec<u8>,
+}
+
+/// A fleet. Its secrets are wiped on drop.
+pub struct Fleet {
+    registry: Registry,
+    schema: Schema,
+    registered: Registered,
+    desk: Desk,
+    devices: Vec<Device<U25, InsecureVolatileCounter>>,
+    objects: Vec<Object>,
+    bundle: Zeroizing<Vec<u8>>,
+    order: Vec<u8>,
+    fleet: String,
+    plain: Plain,
+}
+
+fn schema() -> Schema {
+    let channel = Channel {
+        name: CHANNEL.to_owned(),
+        least: -40.0,
+        step: 0.5,
+        square: false,
+        edges: EDGES.to_vec(),
+        above: vec![ALARM],
+    };
+    Schema { profile: ProfileName::U25, samples: 1, channels: vec![channel], products: Vec::new() }
+}
+
+fn question(window_s: u32) -> Question {
+    let channel = || CHANNEL.to_owned();
+    Question {
+        name: "climate".to_owned(),
+        window: Window { length: format!("{window_s}s"), every: None },
+        group_by: GroupBy::None,
+        least_devices: LEAST,
+        frames: FRAMES,
+        part: None,
+        devices: Vec::new(),
+        tenants: Vec::new(),
+        weights: BTreeMap::new(),
+        statistics: vec![
+            Statistic::Count,
+            Statistic::Mean { channel: channel() },
+            Statistic::Histogram { channel: channel(), edges: Vec::new() },
+            Statistic::Alarm { channel: channel(), threshold: ALARM, at_least: 1 },
+        ],
+    }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+impl Fleet {
+    /// Makes one: keys, devices, the question, and all that the server is given.
+    ///
+    /// # Errors
+    /// [`FleetError`] for a number of devices or seconds that cannot be.
+    pub fn new(wanted: Wanted, rng: &mut ChaCha20Rng) -> Result<Self, FleetError> {
+        if !(LEAST as usize..=MOST_DEVICES).contains(&wanted.devices) || !(1..=3600).contains(&wanted.window_s) {
+            return Err(FleetError::Wanted("5 to 60 devices and windows of 1 to 3600 s"));
+        }
+        let schema = schema();
+        schema.check()?;
+        let holder = Holder::generate(schema.profile, rng);
+        let (setting, mut registry) = (holder.setting()?, Registry::default());
+        let secret = holder.secret(&setting);
+        let mut devices = Vec::with_capacity(wanted.devices);
+        for i in 0..wanted.devices {
+            let entry = registry.add(&format!("device-{i}"), "", None, Secret::random(rng))?;
+            // neither key nor counter outlasts the tab
+            devices.push(Device::open(&entry.root(), entry.number, InsecureVolatileCounter(0))?);
+        }
+        let registered = question(wanted.window_s).register(&schema, &setting, &registry)?;
+        let (mut objects, mut keys, mut cohorts) = (Vec::new(), BTreeMap::new(), Vec::new());
+        let mut keep = |bytes: Vec<u8>| {
+            let name = sha256(&bytes);
+            objects.push(Object { name: name.clone(), bytes });
+            name
+        };
+        for input in setting.keys()? {
+            if let (Some(name), Some(key)) = (key_name(input), holder.key(&secret, input)) {
+                keys.insert(name, keep(wire::encode_evaluation_keys(&key, &setting.parameters)));
+            }
+        }
+        for cohort in 0..wanted.devices.div_ceil(setting.layout.blocks()) {
+            let parts = holder.cohort(&setting, &secret, &registry, cohort, rng)?;
+            cohorts.push(parts.iter().map(|part| keep(wire::encode_seeded_ciphertext(part))).collect());
+        }
+        let fleet = Card::new(&holder, schema.clone()).fleet;
+        let lines = DeviceLine::of_registry(&registry, schema.profile);
+        let bundle = Bundle { fleet: fleet.clone(), profile: schema.profile, devices: lines, cohorts, keys };
+        let bundle = Zeroizing::new(serde_json::to_vec(&bundle).map_err(|_| FleetError::Text)?);
+        let order = serde_json::to_vec(&registered.order).map_err(|_| FleetError::Text)?;
+        let mut desk = Desk::new(setting, schema.clone(), secret);
+        if !desk.register(registered.clone()) {
+            return Err(FleetError::Wanted("a question about this schema"));
+        }
+        let plain = Plain::default();
+        Ok(Self { registry, schema, registered, desk, devices, objects, bundle, order, fleet, plain })
+    }
+
+    /// What may be told of it.
+    pub fn told(&self) -> Told {
+        let Channel { least, step, .. } = self.schema.channels[0];
+        let objects: Vec<_> = self.objects.iter().map(|object| (object.name.clone(), object.bytes.len())).collect();
+        Told {
+            fleet: self.fleet.clone(),
+            question: self.registered.id(),
+            window_ms: self.registered.order.length_ms,
+            devices: self.devices.len(),
+            least_devices: LEAST,
+            frames: FRAMES,
+            frame_bytes: U25::FRAME,
+            range: [least, least + 255.0 * step, step],
+            edges: EDGES.to_vec(),
+            alarm: ALARM,
+            bytes: objects.iter().map(|object| object.1).sum::<usize>() + self.bundle.len() + self.order.len(),
+            objects,
+        }
+    }
+
+    /// The bytes of an object: secrets under encryption, or a key that decrypts nothing.
+    pub fn object(&self, index: usize) -> Option<&[u8]> {
+        self.objects.get(index).map(|object| &object.bytes[..])
+    }
+
+    /// What the server is told of devices: numbers and MAC keys.
+    pub fn bundle(&self) -> &[u8] {
+        &self.bundle
+    }
+
+    /// What it is to compute.
+    pub fn order(&self) -> &[u8] {
+        &self.order
+    }
+
+    /// Frames of readings, each of a device by its place. Those of the last call, if it was not said that they are [stored](Self::stored), count as [lost](Self::lost).
+    ///
+    /// # Errors
+    /// [`FleetError`] for a device that is not there, or a reading out of range: no frame is made then.
+    pub fn seal(&mut self, readings: &[(usize, f64)]) -> Result<Vec<u8>, FleetError> {
+        self.lost();
+        let mut rows = Vec::with_capacity(readings.len());
+        for (device, reading) in readings {
+            if *device >= self.devices.len() {
+                return Err(FleetError::Wanted("a device of the fleet"));
+            }
+            rows.push((*device, Zeroizing::new(self.schema.bytes(&[*reading])?)));
+        }
+        let mut frames = Vec::with_capacity(rows.len() * U25::FRAME);
+        for (device, row) in rows {
+            let (places, mut frame) = (Zeroizing::new(self.schema.frame(std::slice::from_ref(&*row))?), U25::EMPTY);
+            let places: &[u8; READINGS] = &places;
+            self.devices[device].seal(places, &mut frame)?;
+            frames.extend_from_slice(frame.as_ref());
+            self.plain.pending.push((device, Zeroizing::new(row[0])));
+        }
+        Ok(frames)
+    }
+
+    /// The server has taken all frames of the last call, at this time of its clock.
+    pub fn stored(&mut self, at_ms: u64) {
+        self.plain.stored(at_ms, self.registered.order.every_ms);
+    }
+
+    /// It is not known whether it has.
+    pub fn lost(&mut self) {
+        self.plain.lost();
+    }
+
+    /// Opens what the server says is the result of a window: once, whatever comes of it.
+    ///
+    /// # Errors
+    /// [`FleetError::Withheld`], for every reason there is.
+    pub fn open(&mut self, start_ms: u64, answer: &[u8]) -> Result<Opened, FleetError> {
+        let release = self.desk.open(&self.registered.id(), start_ms, answer, &self.registry)?;
+        let plain = self.plain.figures(release.start_ms, release.end_ms, &self.schema.channels[0]);
+        let exact = plain.as_ref().map(|plain| release.groups.len() == 1 && release.groups[0].figures == *plain);
+        Ok(Opened { release, plain, exact })
+    }
+}

@@ -11,6 +11,7 @@ pub type Target = (&'static str, fn(&[u8]));
 /// Every target.
 pub const TARGETS: &[Target] = &[
     ("batch_addition", tobari_core::fuzz::batch_addition),
+    ("call_cascade_messages", tobari_apps::call::live::cascade::fuzz_cascade_messages),
     ("call_live_messages", tobari_apps::call::live::fuzz_live_messages),
     ("call_live_room", tobari_apps::call::live::fuzz_live_room),
     ("call_messages", tobari_apps::call::fuzz_messages),

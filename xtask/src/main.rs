@@ -16,6 +16,7 @@
 
 mod args;
 mod child;
+mod companions;
 mod layout;
 mod python;
 mod record;

@@ -1,6 +1,7 @@
 //! The steps of `cargo xtask test`, in their order.
 
 use crate::child::{cargo, pass, pass_reading, target_folder};
+use crate::companions;
 use crate::layout;
 use crate::python::Environment;
 use crate::summary::{Outcome, Row, table};
@@ -55,7 +56,8 @@ static STEPS: &[Step] = &[
 ];
 
 /// What is left out of the product unless one asks for it, and can be tested anywhere: all is built once, with it.
-const FEATURES: [&str; 2] = ["--features", "tobari-cli/acme,tobari-cli/parquet,tobari-enclave/snp,tobari-enclave/tdx"];
+const FEATURES: [&str; 2] =
+    ["--features", "tobari-cli/acme,tobari-cli/cascade,tobari-cli/parquet,tobari-enclave/snp,tobari-enclave/tdx"];
 
 /// The names `--only` takes.
 pub(crate) fn names() -> Vec<&'static str> {
@@ -149,6 +151,7 @@ impl Run {
         let mut command = cargo(&self.root);
         // the Python module has no test of cargo's, and without an interpreter no program to run one
         let workspace = ["test", "--workspace", "--exclude", "tobari-py", "--no-fail-fast", which];
+        command.env("PATH", companions::path(&target_folder(&self.root)));
         outcome(self.count(command.args(workspace).args(FEATURES)))
     }
 

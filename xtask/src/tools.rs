@@ -75,7 +75,7 @@ fn decide(tool: &Tool, found: Option<PathBuf>, may_install: bool) -> Decision {
 }
 
 /// True for root on Debian or a system derived from it. `id -u` is asked because the standard library cannot.
-fn may_install() -> bool {
+pub(crate) fn may_install() -> bool {
     let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
     root && Path::new("/etc/debian_version").exists() && on_path("apt-get").is_some()
 }

@@ -8,7 +8,7 @@ use std::{collections::HashMap, future::pending, time::Instant};
 
 use axum::{body::Bytes, extract::ws::Message};
 use tobari_apps::call::{
-    messages::{Code, MessageError},
+    messages::{Code, MessageError, RoomName},
     server::{Fault, Refusal},
 };
 use tobari_core::wire::RoomId;
@@ -42,9 +42,17 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
     type Intake: Intake;
     /// What owns a room.
     type Task: Task<Self>;
+    /// What other servers say that hold a room together with this one.
+    #[cfg(feature = "cascade")]
+    type Heard: Send + 'static;
 
     /// Opens a room as its first member asks for it.
-    fn open(&self, id: RoomId, join: &Self::Join, limits: &ServerLimits) -> Result<Self::Task, Refusal>;
+    fn open(
+        &self,
+        opening: &Opening<'_, Self>,
+        join: &Self::Join,
+        limits: &ServerLimits,
+    ) -> Result<Self::Task, Refusal>;
     /// Takes note of whether somebody was let in.
     fn entered(&self, _let_in: bool) {}
 
@@ -59,6 +67,21 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
     fn text(told: &Self::Told) -> String;
     /// Why the member has to go, where `told` is a last word and says so.
     fn code(told: &Self::Told) -> Option<Code>;
+}
+
+/// What a room has before it is open.
+pub(crate) struct Opening<'a, K: Kind> {
+    /// A number that no other room has.
+    pub(crate) id: RoomId,
+    /// Under which name it is found.
+    #[cfg_attr(
+        not(feature = "cascade"),
+        expect(dead_code, reason = "only rooms of several servers are found by name elsewhere")
+    )]
+    pub(crate) name: &'a RoomName,
+    /// The way to tell it something, while anybody can find it.
+    #[cfg_attr(not(feature = "cascade"), expect(dead_code, reason = "as above"))]
+    pub(crate) inbox: mpsc::WeakSender<Happening<K>>,
 }
 
 /// What a [`Kind`] says of its words, which are called the same in both protocols: `Join`, `ClientMessage`, `ServerMessage`, `Welcome`.
@@ -132,6 +155,9 @@ pub(crate) enum Happening<K: Kind> {
     Fault { member: u16, fault: Fault },
     /// The connection is gone.
     Left { member: u16 },
+    /// Another server says something.
+    #[cfg(feature = "cascade")]
+    Heard(K::Heard),
 }
 
 /// A member's place in a room, from the session's side.
@@ -139,14 +165,14 @@ pub(crate) struct Seat<K: Kind> {
     pub(crate) welcome: K::Welcome,
     pub(crate) intake: K::Intake,
     pub(crate) queue: mpsc::Receiver<Message>,
-    /// The last message, after the queue has run dry. None if the room's task died.
-    pub(crate) farewell: oneshot::Receiver<K::Told>,
+    /// The last message, after the queue has run dry; none where the member is to come again. An error if the room's task died.
+    pub(crate) farewell: oneshot::Receiver<Option<K::Told>>,
 }
 
 /// A member's place in a room, from the room's side.
 struct Link<K: Kind> {
     queue: mpsc::Sender<Message>,
-    farewell: oneshot::Sender<K::Told>,
+    farewell: oneshot::Sender<Option<K::Told>>,
 }
 
 /// The members of a room by number, and how they are reached.
@@ -189,7 +215,16 @@ impl<K: Kind> Links<K> {
     /// Ends a member's connection after what is in its queue; false if there was none.
     pub(crate) fn dismiss(&mut self, member: u16, last: K::Told) -> bool {
         // If the session is gone there is nobody to tell.
-        self.0.remove(&member).map(|link| link.farewell.send(last)).is_some()
+        self.0.remove(&member).map(|link| link.farewell.send(Some(last))).is_some()
+    }
+
+    /// Ends all connections without a word.
+    #[cfg(feature = "cascade")]
+    pub(crate) fn hang_up(&mut self) {
+        for (_, link) in self.0.drain() {
+            // If the session is gone there is nobody to part from.
+            let _ = link.farewell.send(None);
+        }
     }
 }
 

@@ -36,6 +36,7 @@ mod kind;
 mod live;
 mod options;
 mod origins;
+mod patient;
 mod room_task;
 mod rooms;
 mod search;
@@ -51,6 +52,8 @@ mod web;
 pub use connect::connect;
 pub use fingerprint::{Fingerprint, NotAFingerprint};
 pub use infer::{EnclaveOptions, EnclaveTold, InferError, InferOptions, ModelSource};
+#[cfg(feature = "cascade")]
+pub use live::bus::{BusError, CallBus};
 pub use options::{ServerLimits, ServerOptions, Tls};
 pub use origins::{NotAnOrigin, WebOrigin};
 pub use search::{HiddenOptions, SearchError, SearchOptions};

@@ -31,6 +31,9 @@ pub struct ServerOptions {
     pub web: Option<PathBuf>,
     /// Origins whose pages may call, the server's own among them if its page is to be used; any may where none is named.
     pub web_origins: Vec<WebOrigin>,
+    /// What joins this server with others in live rooms.
+    #[cfg(feature = "cascade")]
+    pub call_bus: Option<crate::CallBus>,
 }
 
 impl ServerOptions {
@@ -47,6 +50,8 @@ impl ServerOptions {
             sense: None,
             web: None,
             web_origins: Vec::new(),
+            #[cfg(feature = "cascade")]
+            call_bus: None,
         }
     }
 }
@@ -89,7 +94,7 @@ pub struct ServerLimits {
     pub handshake: Duration,
     /// Time from the start of a WebSocket to its join.
     pub join: Duration,
-    /// Time to take one message from the server.
+    /// Time to take one message from the server, or the next bytes of an answer.
     pub write: Duration,
     /// Time without anything from a member, not even the answer to a ping, of which there are three in this time.
     /// More than three minutes would make clients give up on a quiet server.

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use crate::{
     ServerLimits,
     cpu::Cpu,
-    kind::{Intake, Kind, Links, Task, words},
+    kind::{Intake, Kind, Links, Opening, Task, words},
 };
 
 /// The longest message from a member: a packet on the largest curve in mode `elgamal`, two uncompressed points of 96 bytes
@@ -43,9 +43,11 @@ impl Kind for Points {
     const MAX_MESSAGE_BYTES: usize = MAX_MESSAGE_BYTES;
     type Intake = Packets;
     type Task = RoomTask;
+    #[cfg(feature = "cascade")]
+    type Heard = std::convert::Infallible;
 
-    fn open(&self, id: RoomId, join: &Join, limits: &ServerLimits) -> Result<RoomTask, Refusal> {
-        RoomTask::open(id, join, self.floor, limits.room)
+    fn open(&self, opening: &Opening<'_, Self>, join: &Join, limits: &ServerLimits) -> Result<RoomTask, Refusal> {
+        RoomTask::open(opening.id, join, self.floor, limits.room)
     }
 
     words!();
@@ -130,6 +132,8 @@ impl RoomTask {
                     tracing::info!(room = self.id, members = self.room.members(), "a member left");
                 }
             }
+            #[cfg(feature = "cascade")]
+            Happening::Heard(never) => match never {},
         }
     }
 
@@ -255,7 +259,7 @@ mod tests {
             assert!(matches!(quick.queue.try_recv(), Ok(Message::Text(_))), "{tick}");
         }
         assert_eq!((task.room.members(), slow.queue.len()), (1, QUEUE));
-        let last = slow.farewell.try_recv().unwrap();
+        let last = slow.farewell.try_recv().unwrap().unwrap();
         assert!(matches!(last, ServerMessage::Removed { code: Code::Slow, .. }), "{last:?}");
     }
 
@@ -268,7 +272,7 @@ mod tests {
         assert!(task.links.is_empty());
         assert!(matches!(seat.queue.try_recv(), Ok(Message::Binary(_))));
         assert!(matches!(seat.queue.try_recv(), Err(mpsc::error::TryRecvError::Disconnected)));
-        assert_eq!(seat.farewell.try_recv(), Ok(ServerMessage::Ended { ticks: 1 }));
+        assert_eq!(seat.farewell.try_recv(), Ok(Some(ServerMessage::Ended { ticks: 1 })));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::{
     ServerLimits,
     clients::Guest,
     cpu::Cpu,
-    kind::{self, Happening, Kind, Seat},
+    kind::{self, Happening, Kind, Opening, Seat},
     stop::Stop,
 };
 
@@ -107,8 +107,9 @@ impl<K: Kind> Rooms<K> {
         let opened = guest.open().ok_or(EnterError::ClientRooms { limit: guest.most_rooms() })?;
         let mut id = RoomId([0; 8]);
         getrandom::fill(&mut id.0).map_err(|_| EnterError::Internal)?;
-        let task = self.shared.kind.open(id, join, &self.shared.limits)?;
         let (happenings, inbox) = mpsc::channel(K::QUEUE);
+        let opening = Opening { id, name, inbox: happenings.downgrade() };
+        let task = self.shared.kind.open(&opening, join, &self.shared.limits)?;
         let (rooms, name) = (self.clone(), name.clone());
         tokio::spawn(async move {
             kind::run(task, inbox, rooms.stopped()).await;

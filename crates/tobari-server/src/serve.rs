@@ -32,6 +32,7 @@ use crate::{
     kind::Kind,
     live,
     origins::Origins,
+    patient::Patient,
     room_task::Points,
     rooms::Rooms,
     search::{Search, SearchError},
@@ -65,6 +66,8 @@ pub struct BlindServer {
     infer: Option<Infer>,
     sense: Option<Sense>,
     page: Bundle,
+    #[cfg(feature = "cascade")]
+    bus: Option<live::bus::Bus>,
     options: ServerOptions,
     /// Locked while the server lives.
     _data: Vec<DataFolder>,
@@ -105,7 +108,24 @@ pub async fn bind(options: ServerOptions) -> Result<BlindServer, ServerError> {
                 .map_err(|error| fault(io::Error::other(error)))??,
         ),
     };
-    Ok(BlindServer { listener, addr, tls, search, infer, sense, page, options, _data: data })
+    #[cfg(feature = "cascade")]
+    let bus = match &options.call_bus {
+        None => None,
+        Some(bus) => Some(live::bus::Bus::connect(bus).await?),
+    };
+    Ok(BlindServer {
+        listener,
+        addr,
+        tls,
+        search,
+        infer,
+        sense,
+        page,
+        #[cfg(feature = "cascade")]
+        bus,
+        options,
+        _data: data,
+    })
 }
 
 /// The folders in which something is kept, each once.
@@ -175,7 +195,12 @@ impl BlindServer {
         let (search, infer, sense) = (self.search.is_some(), self.infer.is_some(), self.sense.is_some());
         let jobs = web::Jobs { call: true, infer, search, sense };
         let app = routes(rooms, self.search.as_ref(), self.infer.as_ref(), self.sense.as_ref())
-            .merge(live::routes(limits, stopped.clone()))
+            .merge(live::routes(
+                limits,
+                stopped.clone(),
+                #[cfg(feature = "cascade")]
+                self.bus,
+            ))
             .merge(web::routes(self.page, jobs))
             .merge(health(stopped.clone()))
             .layer(Extension(Origins::new(&self.options.web_origins)));
@@ -286,7 +311,8 @@ where
     let mut http = http1::Builder::new();
     // who comes while the server is closing may ask one thing
     http.timer(TokioTimer::new()).header_read_timeout(limits.handshake).keep_alive(!stopped.is_given());
-    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    let stream = TokioIo::new(Patient::new(stream, limits.write));
+    let mut connection = std::pin::pin!(http.serve_connection(stream, service).with_upgrades());
     if stopped.is_given() {
         let _ = connection.await;
         return;
@@ -384,6 +410,10 @@ pub enum ServerError {
     /// Devices' frames cannot be served.
     #[error(transparent)]
     Sense(#[from] SenseError),
+    /// The bus of calls cannot be used.
+    #[cfg(feature = "cascade")]
+    #[error(transparent)]
+    Bus(#[from] crate::BusError),
     /// The page cannot be read.
     #[error(transparent)]
     Web(#[from] BundleError),

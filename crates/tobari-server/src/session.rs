@@ -115,8 +115,11 @@ async fn attend<K: Kind>(entered: Entered<K>, sink: &mut Sink, stream: &mut Stre
         send(sink, Message::Text(Utf8Bytes::from(K::text(&welcome))), write).await?;
         deliver(sink, &mut seat.queue, write, silence / PINGS).await?;
         let internal = || K::removed(Code::Internal, Fault::Internal.to_string());
-        let last = (&mut seat.farewell).await.unwrap_or_else(|_| internal());
-        part::<K>(sink, &last, write).await
+        match (&mut seat.farewell).await.unwrap_or_else(|_| Some(internal())) {
+            Some(last) => part::<K>(sink, &last, write).await,
+            // no last word: the member comes again
+            None => hang_up(sink, close_code::RESTART, write).await,
+        }
     });
     let reader = Reader::<K> { member, intake: seat.intake, room: room.clone(), cpu: rooms.cpu().clone() };
     tokio::select! {
@@ -171,6 +174,10 @@ async fn part<K: Kind>(sink: &mut Sink, last: &K::Told, limit: Duration) -> Resu
         Some(_) => close_code::POLICY,
     };
     send(sink, Message::Text(Utf8Bytes::from(K::text(last))), limit).await?;
+    hang_up(sink, code, limit).await
+}
+
+async fn hang_up(sink: &mut Sink, code: u16, limit: Duration) -> Result<(), Gone> {
     send(sink, Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::default() })), limit).await
 }
 

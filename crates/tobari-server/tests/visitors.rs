@@ -5,8 +5,12 @@
 mod support;
 
 use serde_json::{Value, json};
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 use support::{Server, run};
+use tobari_host::sense::FrameStore;
 use tobari_server::{SenseOptions, token_hash};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -82,6 +86,16 @@ fn kept(folder: &Path) -> usize {
     names.filter(|name| name.len() == 16).count()
 }
 
+/// Waits until the tasks of a server that has ended have let go of a fleet's store, which ends with a process otherwise.
+async fn closed(folder: &Path, number: u8) {
+    let name = fleet(number).rsplit_once('/').unwrap().1.to_owned();
+    let begun = Instant::now();
+    while let Err(error) = FrameStore::open(&folder.join(&name).join("frames.redb")) {
+        assert!(begun.elapsed() < support::PATIENCE, "{error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 #[test]
 fn a_fleet_of_a_visitors_is_whose_secret_made_it_and_is_gone_when_it_ends() {
     run(async {
@@ -124,6 +138,7 @@ fn a_fleet_of_a_visitors_is_whose_secret_made_it_and_is_gone_when_it_ends() {
         assert_eq!(make(&server, 3, &secret(1)).await, (201, None));
         assert_eq!(kept(&folder.path().join("passing")), 1);
         server.stop().await;
+        closed(folder.path(), 2).await;
         let again = served(folder.path(), |_| ()).await;
         assert_eq!(kept(&folder.path().join("passing")), 0);
         assert_eq!(status(&again, "GET", &fleet(3), &secret(1)).await, 404);

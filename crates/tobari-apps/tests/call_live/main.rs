@@ -5,6 +5,7 @@
 #[cfg(feature = "mls")]
 mod agreed;
 mod attacks;
+mod cascade;
 mod conduct;
 mod recordings;
 mod talking;

@@ -31,6 +31,9 @@ pub(crate) struct ServeArguments {
     #[cfg(feature = "acme")]
     #[command(flatten)]
     pub(crate) acme: AcmeArguments,
+    #[cfg(feature = "cascade")]
+    #[command(flatten)]
+    pub(crate) bus: BusArguments,
     /// A proxy stands in front and writes `X-Forwarded-For`, by which clients are told apart (deploy/nginx, deploy/caddy). Without one anybody could write it.
     #[arg(long)]
     pub(crate) behind_proxy: bool,
@@ -76,6 +79,37 @@ pub(crate) struct ServeArguments {
     /// Stop when standard input ends: for a server started by another program.
     #[arg(long, hide = true)]
     pub(crate) until_stdin_closes: bool,
+}
+
+/// Servers that hold live rooms together.
+#[cfg(feature = "cascade")]
+#[derive(Args)]
+pub(crate) struct BusArguments {
+    /// Hold live rooms together with all servers at this NATS server, as nats://host:4222 or tls://host:4222; a word behind it (nats://host:4222/team)
+    /// sets apart those who share a broker.
+    #[arg(long, value_name = "URL")]
+    pub(crate) call_bus: Option<tobari_server::CallBus>,
+    /// A file with a user's name and a password for the broker, with a colon between.
+    #[arg(long, requires = "call_bus", value_name = "FILE")]
+    pub(crate) call_bus_login: Option<PathBuf>,
+    /// How the broker lists this server among its clients. [default: tobari]
+    #[arg(long, requires = "call_bus", value_name = "NAME")]
+    pub(crate) call_bus_name: Option<String>,
+}
+
+#[cfg(feature = "cascade")]
+impl BusArguments {
+    /// What the server needs of it, if anything was asked for.
+    pub(crate) fn options(&self) -> Result<Option<tobari_server::CallBus>, crate::output::Failure> {
+        let Some(mut bus) = self.call_bus.clone() else { return Ok(None) };
+        if let Some(path) = &self.call_bus_login {
+            bus.login = Some(crate::cmd::sense::login(path)?);
+        }
+        if let Some(name) = &self.call_bus_name {
+            bus.name.clone_from(name);
+        }
+        Ok(Some(bus))
+    }
 }
 
 /// Certificates of an authority.

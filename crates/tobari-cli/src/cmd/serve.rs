@@ -44,6 +44,10 @@ pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failu
     if let Some(acme) = arguments.acme.options() {
         options.tls = Tls::Acme(acme);
     }
+    #[cfg(feature = "cascade")]
+    {
+        options.call_bus = arguments.bus.options()?;
+    }
     options.behind_proxy = arguments.behind_proxy;
     let limits = &mut options.limits;
     limits.connections = arguments.max_connections.unwrap_or(limits.connections);

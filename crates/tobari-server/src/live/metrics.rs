@@ -23,6 +23,42 @@ pub(super) struct Metrics {
     pub(super) late_ticks: AtomicU64,
     /// Milliseconds by which ticks closed later than they should, all together.
     pub(super) tick_delay_ms: AtomicU64,
+    #[cfg(feature = "cascade")]
+    pub(super) bus: BusMetrics,
+}
+
+/// What is said between servers.
+#[cfg(feature = "cascade")]
+#[derive(Default)]
+pub(super) struct BusMetrics {
+    pub(super) sent: AtomicU64,
+    pub(super) sent_bytes: AtomicU64,
+    pub(super) received: AtomicU64,
+    pub(super) malformed: AtomicU64,
+    pub(super) dropped: AtomicU64,
+    pub(super) parts: AtomicU64,
+    pub(super) refused_parts: AtomicU64,
+    pub(super) edges_lost: AtomicU64,
+    pub(super) leaders_lost: AtomicU64,
+}
+
+#[cfg(feature = "cascade")]
+impl BusMetrics {
+    fn write(&self, text: &mut String) {
+        for (name, value, help) in [
+            ("bus_sent_total", &self.sent, "messages to other servers"),
+            ("bus_sent_bytes_total", &self.sent_bytes, "bytes of them"),
+            ("bus_received_total", &self.received, "messages from other servers"),
+            ("bus_malformed_total", &self.malformed, "messages on the bus that no server sends"),
+            ("bus_dropped_total", &self.dropped, "messages that were not sent, for want of a place or of the bus"),
+            ("bus_parts_total", &self.parts, "sums of edges that were added"),
+            ("bus_refused_parts_total", &self.refused_parts, "sums of edges that were not: late, or there already"),
+            ("bus_edges_lost_total", &self.edges_lost, "edges that were heard no more"),
+            ("bus_leaders_lost_total", &self.leaders_lost, "leaders that were heard no more, or given way to"),
+        ] {
+            line(text, name, "counter", help, value.load(Relaxed));
+        }
+    }
 }
 
 impl Metrics {
@@ -48,6 +84,8 @@ impl Metrics {
         ] {
             line(&mut text, name, "counter", help, value.load(Relaxed));
         }
+        #[cfg(feature = "cascade")]
+        self.bus.write(&mut text);
         text
     }
 }

@@ -3,10 +3,17 @@
 //! The rules are those of [`tobari_apps::call::live::server`]; here are sockets, clocks and threads. One task owns each room and hears of
 //! everything through one bounded queue; each member has a bounded queue of its own. Sockets are read and written, and packets decoded, on all
 //! cores; packets of points are added on several ([`shards`]). Who does not take sums misses them, as on any bad line;
-//! who does not take a roster is put out, because it would hear nothing from then on.
+//! who does not take a roster is put out, because it would hear nothing from then on. With a bus (feature `cascade`) a room is held by all servers
+//! on it whose members are in it.
 
+#[cfg(feature = "cascade")]
+pub(crate) mod bus;
 mod intake;
+#[cfg(feature = "cascade")]
+mod joined;
 mod metrics;
+mod owner;
+mod seats;
 mod shards;
 mod task;
 
@@ -20,9 +27,14 @@ use metrics::Metrics;
 use task::Live;
 
 /// The routes of live rooms.
-pub(crate) fn routes(limits: ServerLimits, stopped: Stop) -> Router {
+pub(crate) fn routes(limits: ServerLimits, stopped: Stop, #[cfg(feature = "cascade")] bus: Option<bus::Bus>) -> Router {
     let metrics = Arc::new(Metrics::default());
-    let rooms = Rooms::new(Live { metrics: Arc::clone(&metrics) }, limits, stopped);
+    let live = Live {
+        metrics: Arc::clone(&metrics),
+        #[cfg(feature = "cascade")]
+        bus,
+    };
+    let rooms = Rooms::new(live, limits, stopped);
     Router::new().route("/call/v2/{room}", get(call::<Live>)).with_state(rooms).route(
         "/metrics",
         get(move || async move { ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.text()) }),

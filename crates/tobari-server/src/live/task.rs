@@ -5,10 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::{
-    body::Bytes,
-    extract::ws::{Message, Utf8Bytes},
-};
+use axum::{body::Bytes, extract::ws::Message};
 use tobari_apps::call::{
     PACKET_SAMPLES, TICK_MS,
     live::{
@@ -25,16 +22,15 @@ use tokio::sync::oneshot;
 use super::{
     intake::{LiveBinary, LiveIntake},
     metrics::Metrics,
+    owner::Owner,
+    seats::{Seats, text},
     shards::Shards,
 };
 use crate::{
     ServerLimits,
-    kind::{Kind, Links, Task, words},
+    kind::{Kind, Opening, Task, words},
 };
 
-/// What a member's queue holds, and how much of it sums may fill: more than a second of them is of no use to anybody.
-const QUEUE: usize = 192;
-const SUMS: usize = 64;
 /// The longest message from a member: a packet of two points a sample on the curve of live rooms, which has 33 bytes a point at most.
 const MAX_MESSAGE_BYTES: usize = 2 * 34 * (PACKET_SAMPLES + 2) + 1024;
 
@@ -42,10 +38,13 @@ const MAX_MESSAGE_BYTES: usize = 2 * 34 * (PACKET_SAMPLES + 2) + 1024;
 #[derive(Clone)]
 pub(super) struct Live {
     pub(super) metrics: Arc<Metrics>,
+    /// What joins this server with others, if anything does.
+    #[cfg(feature = "cascade")]
+    pub(super) bus: Option<super::bus::Bus>,
 }
 
-type Happening = crate::kind::Happening<Live>;
-type Seat = crate::kind::Seat<Live>;
+pub(super) type Happening = crate::kind::Happening<Live>;
+pub(super) type Seat = crate::kind::Seat<Live>;
 
 impl Kind for Live {
     const NAME: &str = "live room";
@@ -54,10 +53,17 @@ impl Kind for Live {
     const BATCH: usize = 512;
     const MAX_MESSAGE_BYTES: usize = MAX_MESSAGE_BYTES;
     type Intake = LiveIntake;
-    type Task = LiveTask;
+    type Task = Owner;
+    #[cfg(feature = "cascade")]
+    type Heard = tobari_apps::call::live::cascade::BusMessage;
 
-    fn open(&self, id: RoomId, join: &Join, limits: &ServerLimits) -> Result<LiveTask, Refusal> {
-        LiveTask::open(id, join, limits, Arc::clone(&self.metrics))
+    fn open(&self, opening: &Opening<'_, Self>, join: &Join, limits: &ServerLimits) -> Result<Owner, Refusal> {
+        let metrics = Arc::clone(&self.metrics);
+        #[cfg(feature = "cascade")]
+        if let Some(bus) = &self.bus {
+            return Ok(Owner::Joined(Box::new(super::joined::JoinedTask::open(opening, bus, limits, metrics))));
+        }
+        LiveTask::open(opening.id, join, limits, metrics).map(|task| Owner::Alone(Box::new(task)))
     }
 
     fn entered(&self, let_in: bool) {
@@ -73,17 +79,9 @@ pub(super) struct LiveTask {
     room: LiveRoom,
     id: String,
     origin: Instant,
-    links: Links<Live>,
+    seats: Seats,
     drain: Duration,
-    metrics: Arc<Metrics>,
     shards: Shards,
-}
-
-impl Drop for LiveTask {
-    fn drop(&mut self) {
-        self.metrics.rooms.fetch_sub(1, Relaxed);
-        self.metrics.members.fetch_sub(self.links.len() as i64, Relaxed);
-    }
 }
 
 impl Task<Live> for LiveTask {
@@ -119,7 +117,7 @@ impl Task<Live> for LiveTask {
     }
 
     fn is_left(&self) -> bool {
-        self.links.is_empty()
+        self.seats.is_empty()
     }
 
     fn ticks(&self) -> u32 {
@@ -135,9 +133,8 @@ impl LiveTask {
         let id = id.to_string();
         let settings = room.settings();
         tracing::info!(room = id, mode = %settings.mode, speakers = settings.speakers, lobby = settings.lobby, "live room opened");
-        metrics.rooms.fetch_add(1, Relaxed);
         let shards = Shards::new(threads::available());
-        Ok(Self { room, id, origin, links: Links::new(), drain: limits.drain, metrics, shards })
+        Ok(Self { room, id, origin, seats: Seats::new(metrics), drain: limits.drain, shards })
     }
 
     fn now(&self) -> Duration {
@@ -159,21 +156,20 @@ impl LiveTask {
             Happening::Message { member, message } => self.room.message(member, &message, now),
             Happening::Fault { member, fault } => self.room.remove(member, fault),
             Happening::Left { member } => {
-                if self.links.forget(member) {
-                    self.metrics.members.fetch_sub(1, Relaxed);
+                if self.seats.forget(member) {
                     self.room.leave(member, now);
                     tracing::info!(room = self.id, members = self.room.members(), "a member left");
                 }
             }
+            // nobody else holds this room
+            #[cfg(feature = "cascade")]
+            Happening::Heard(_) => {}
         }
     }
 
     fn join(&mut self, join: &Join, reply: oneshot::Sender<Result<Seat, Refusal>>) {
-        let answer = self.room.join(join, self.now()).map(|welcome| {
-            self.metrics.members.fetch_add(1, Relaxed);
-            let intake = LiveIntake::new(self.room.uplink(&welcome), Arc::clone(&self.metrics));
-            self.links.seat(welcome, intake, QUEUE)
-        });
+        let welcomed = self.room.join(join, self.now());
+        let answer = welcomed.map(|welcome| self.seats.seat(welcome, self.room.uplink(&welcome)));
         tracing::info!(room = self.id, members = self.room.members(), refused = answer.is_err(), "join");
         if let Err(Ok(seat)) = reply.send(answer) {
             // The connection went away while it waited.
@@ -186,12 +182,9 @@ impl LiveTask {
         while let Some(event) = self.room.poll(self.now()) {
             match event {
                 LiveEvent::Closed { tick, packets, late, sum, members } => {
-                    self.count(tick, packets, late, sum.as_ref().map_or(0, |sum| sum.len() * members.len()));
-                    let message = match sum {
-                        Some(sum) => Message::Binary(Bytes::from(sum)),
-                        None => text(&ServerMessage::Silent { tick }),
-                    };
-                    members.iter().for_each(|member| self.offer(*member, &message));
+                    let due = self.room.tick_opened(tick) + Duration::from_millis(TICK_MS);
+                    self.seats.count(packets, late, self.now().saturating_sub(due));
+                    self.seats.offer(&members, tick, sum);
                 }
                 LiveEvent::Send { members, bytes } => {
                     let message = Message::Binary(Bytes::from(bytes));
@@ -200,54 +193,25 @@ impl LiveTask {
                 LiveEvent::Tell { member, message } => self.send(member, text(&message)),
                 LiveEvent::Removed { member, fault } => {
                     tracing::info!(room = self.id, member, code = %fault.code(), reason = %fault, "member removed");
-                    self.metrics.removed.fetch_add(1, Relaxed);
-                    self.dismiss(member, ServerMessage::Removed { code: fault.code(), reason: fault.to_string() });
+                    let last = ServerMessage::Removed { code: fault.code(), reason: fault.to_string() };
+                    self.seats.dismiss(member, last);
                 }
             }
         }
     }
 
-    fn count(&self, tick: u32, packets: usize, late: usize, bytes: usize) {
-        let metrics = &self.metrics;
-        metrics.ticks.fetch_add(1, Relaxed);
-        metrics.packets.fetch_add(packets as u64, Relaxed);
-        metrics.late.fetch_add(late as u64, Relaxed);
-        metrics.sent_bytes.fetch_add(bytes as u64, Relaxed);
-        let due = self.room.tick_opened(tick) + Duration::from_millis(TICK_MS);
-        let delay_ms = self.now().saturating_sub(due).as_millis() as u64;
-        metrics.tick_delay_ms.fetch_add(delay_ms, Relaxed);
-        metrics.late_ticks.fetch_add(u64::from(delay_ms >= TICK_MS), Relaxed);
-    }
-
-    /// Puts a sum into a member's queue, unless it takes them too slowly: then it misses this one.
-    fn offer(&self, member: u16, message: &Message) {
-        if !self.links.send(member, message.clone(), QUEUE - SUMS) {
-            self.metrics.missed.fetch_add(1, Relaxed);
-        }
-    }
-
     /// Puts into a member's queue what it must not miss.
     fn send(&mut self, member: u16, message: Message) {
-        if !self.links.send(member, message, 0) {
+        if !self.seats.send(member, message) {
             self.room.remove(member, Fault::Slow);
         }
     }
-
-    /// Ends a member's connection after what is in its queue.
-    fn dismiss(&mut self, member: u16, last: ServerMessage) {
-        if self.links.dismiss(member, last) {
-            self.metrics.members.fetch_sub(1, Relaxed);
-        }
-    }
-}
-
-fn text(message: &ServerMessage) -> Message {
-    Message::Text(Utf8Bytes::from(message.to_text()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live::seats::{QUEUE, SUMS};
     use tobari_apps::call::live::{LiveMode, PACKET_WORDS, Settings};
 
     fn open() -> (LiveTask, Join) {
@@ -278,7 +242,7 @@ mod tests {
             assert!(quick.queue.try_recv().is_ok(), "{tick}");
         }
         assert_eq!((slow.queue.len(), task.room.members()), (SUMS, 2));
-        assert!(task.metrics.missed.load(Relaxed) >= 130);
+        assert!(task.seats.metrics.missed.load(Relaxed) >= 130);
     }
 
     #[test]
@@ -291,7 +255,7 @@ mod tests {
         }
         task.work(Vec::new(), false);
         assert_eq!(task.room.members(), 1);
-        assert!(matches!(slow.farewell.try_recv(), Ok(ServerMessage::Removed { .. })));
+        assert!(matches!(slow.farewell.try_recv(), Ok(Some(ServerMessage::Removed { .. }))));
     }
 
     #[test]
@@ -299,11 +263,11 @@ mod tests {
         let (mut task, join) = open();
         let seats = [enter(&mut task, &join), enter(&mut task, &join)];
         wait(&mut task, Duration::from_millis(TICK_MS * 5));
-        let text = task.metrics.text();
+        let text = task.seats.metrics.text();
         assert!(text.contains("tobari_call_members 2\n") && text.contains("tobari_call_ticks_total 5\n"), "{text}");
         task.work(vec![Happening::Left { member: 0 }], false);
         drop(seats);
-        let metrics = Arc::clone(&task.metrics);
+        let metrics = Arc::clone(&task.seats.metrics);
         drop(task);
         assert!(metrics.text().contains("tobari_call_members 0\n") && metrics.text().contains("tobari_call_rooms 0\n"));
     }

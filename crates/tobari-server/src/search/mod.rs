@@ -45,6 +45,7 @@ use axum::{
     body::{Body, Bytes},
     routing::{get, post},
 };
+use futures_util::StreamExt;
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
@@ -64,6 +65,9 @@ pub use arrange::HiddenOptions;
 
 /// Registrations for questions with the place hidden that are read at once.
 const REGISTRATIONS: usize = 4;
+/// Bytes of a refused request that are read on at most, more than the longest keys have, and the time for it.
+const DRAINED: usize = 1 << 26;
+const DRAINING: Duration = Duration::from_secs(10);
 
 /// How the search is served.
 #[derive(Clone, Debug)]
@@ -281,9 +285,18 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads on what a refused request still sends, so that its sender gets to read why; a little of it.
+/// Reads on what a refused request still sends, and keeps nothing of it: a sender that is cut off before its end does not get to read why.
 pub(crate) async fn drain(body: Body) {
-    let _ = tokio::time::timeout(Duration::from_secs(2), axum::body::to_bytes(body, 1 << 20)).await;
+    let (mut parts, mut left) = (body.into_data_stream(), DRAINED);
+    let rest = async {
+        while let Some(Ok(part)) = parts.next().await {
+            left = left.saturating_sub(part.len());
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DRAINING, rest).await;
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

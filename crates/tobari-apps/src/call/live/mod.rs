@@ -26,6 +26,7 @@
 //! | `epoch`, `hearing`, `member`, `cadence`, `history` | a member: the half with keys |
 //! | `news` | what it has to tell |
 //! | [`server`] | the room: the half without |
+//! | [`cascade`] | a room that several servers hold together |
 //! | [`audio`] | microphone and ear: gain, gate, jitter, loss, limit |
 //! | [`recording`] | sums, kept for later |
 //! | [`attack`] | what can be tried against all of it, and what comes of it |
@@ -33,6 +34,7 @@
 pub mod attack;
 pub mod audio;
 mod cadence;
+pub mod cascade;
 mod epoch;
 mod fuzz;
 pub mod group;

@@ -89,7 +89,7 @@ impl Change {
 }
 
 /// The bitmap of a set, without a zero byte at its end.
-fn bits_of(set: &MemberSet) -> Vec<u8> {
+pub(super) fn bits_of(set: &MemberSet) -> Vec<u8> {
     let mut bits = Vec::new();
     for member in set.iter() {
         bits.resize(usize::from(member / 8) + 1, 0);
@@ -98,7 +98,8 @@ fn bits_of(set: &MemberSet) -> Vec<u8> {
     bits
 }
 
-fn set_of(bits: &[u8]) -> Option<MemberSet> {
+/// None unless it is written as [`bits_of`] does.
+pub(super) fn set_of(bits: &[u8]) -> Option<MemberSet> {
     if bits.len() > MAX_MEMBERS / 8 || bits.last() == Some(&0) {
         return None;
     }

@@ -80,6 +80,14 @@ pub enum Refusal {
     /// The server is closing.
     #[error("the server is closing")]
     Closing,
+    /// Another server, which leads the room, has said so.
+    #[error("{reason}")]
+    Elsewhere {
+        /// Why, for programs.
+        code: Code,
+        /// Why, for people.
+        reason: String,
+    },
 }
 
 impl Refusal {
@@ -96,6 +104,7 @@ impl Refusal {
             Self::Secret => Code::Secret,
             Self::NotTheHost => Code::Host,
             Self::Closing => Code::Shutdown,
+            Self::Elsewhere { code, .. } => *code,
         }
     }
 }

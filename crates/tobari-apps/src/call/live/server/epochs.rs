@@ -104,7 +104,7 @@ impl Epochs {
     }
 
     /// The epoch of the last roster; 0 if there is none.
-    fn last(&self) -> u32 {
+    pub(super) fn last(&self) -> u32 {
         self.spans.back().map_or(0, |(epoch, _)| *epoch)
     }
 

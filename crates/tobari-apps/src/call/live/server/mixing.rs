@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use tobari_core::{
     curve::Adder,
     mask::Tag,
-    wire::{LiveLayout, LivePacket, LivePayload, MemberSet},
+    wire::{LiveLayout, LivePacket, LivePayload, LiveSum, MemberSet},
 };
 
 use super::super::PACKET_WORDS;
@@ -35,16 +35,16 @@ impl Mixer for OneByOne {
 }
 
 /// The sum of one tick.
-pub(super) struct Sum {
-    pub(super) epoch: u32,
-    pub(super) payload: LivePayload,
-    pub(super) tag: Tag,
-    pub(super) speakers: MemberSet,
+pub(in super::super) struct Sum {
+    pub(in super::super) epoch: u32,
+    pub(in super::super) payload: LivePayload,
+    pub(in super::super) tag: Tag,
+    pub(in super::super) speakers: MemberSet,
 }
 
 impl Sum {
     /// Of no packet.
-    pub(super) fn empty(layout: LiveLayout, epoch: u32) -> Self {
+    pub(in super::super) fn empty(layout: LiveLayout, epoch: u32) -> Self {
         let (payload, tag) = (LivePayload::zero(layout, PACKET_WORDS), Tag::default());
         Self { epoch, payload, tag, speakers: MemberSet::default() }
     }
@@ -76,6 +76,26 @@ impl Sums {
             sum.tag.add_assign(&packet.tag);
         }
         Ok(is_new)
+    }
+
+    /// Adds a sum of packets of one tick, all or nothing: not if it is of another epoch than what there is, or somebody of it is in already.
+    pub(super) fn merge(&mut self, ahead: usize, part: &LiveSum, layout: LiveLayout, mixer: &mut dyn Mixer) -> bool {
+        if !part.payload.fits(layout) || part.payload.samples() != PACKET_WORDS {
+            return false;
+        }
+        if self.0.len() <= ahead {
+            self.0.resize_with(ahead + 1, || None);
+        }
+        let sum = self.0[ahead].get_or_insert_with(|| Sum::empty(layout, part.epoch));
+        if sum.epoch != part.epoch || part.speakers.iter().any(|speaker| sum.speakers.contains(speaker)) {
+            return false;
+        }
+        part.speakers.iter().for_each(|speaker| {
+            sum.speakers.insert(speaker);
+        });
+        sum.tag.add_assign(&part.tag);
+        mixer.mix(&mut sum.payload, &[&part.payload]);
+        true
     }
 
     /// Adds what packets carry that were enlisted for a tick.

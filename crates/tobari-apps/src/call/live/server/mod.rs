@@ -23,6 +23,7 @@ mod epochs;
 mod fuzz;
 mod limits;
 mod mixing;
+mod partial;
 mod rosters;
 mod uplink;
 
@@ -31,6 +32,8 @@ pub use fuzz::fuzz_live_room;
 pub use limits::LiveLimits;
 pub use mixing::{Mixer, OneByOne};
 pub use uplink::LiveUplink;
+
+pub(super) use mixing::Sum;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -44,14 +47,8 @@ use tobari_core::{
     wire::{self, LiveLayout, LivePacket, LivePayload, LiveSum, MAX_MEMBERS, MemberSet, RoomId},
 };
 
-use self::{
-    epochs::Epochs,
-    limits::Credit,
-    mixing::{Sum, Sums},
-    rosters::Asked,
-};
+use self::{epochs::Epochs, limits::Credit, mixing::Sums, rosters::Asked};
 use super::{
-    PACKET_WORDS,
     group::messages::is_for_the_group,
     keys::SessionId,
     link::{Keys, LiveMode, Settings, TOKEN_BYTES, mark_of},
@@ -228,7 +225,7 @@ impl LiveRoom {
 
     /// The way in for the packets of the member that got `welcome`.
     pub fn uplink(&self, welcome: &Welcome) -> LiveUplink {
-        LiveUplink { layout: self.layout, room: self.id, member: welcome.member, samples: PACKET_WORDS }
+        LiveUplink::new(self.layout, welcome)
     }
 
     /// How many members there are, those in the lobby too.

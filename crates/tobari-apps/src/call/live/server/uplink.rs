@@ -2,6 +2,7 @@
 
 use tobari_core::wire::{self, LiveHeader, LiveLayout, LivePacket, RoomId};
 
+use super::super::{PACKET_WORDS, messages::Welcome};
 use crate::call::server::Fault;
 
 /// One member's way in: turns the bytes of its packets into what can be added, and refuses what is not its own.
@@ -14,6 +15,11 @@ pub struct LiveUplink {
 }
 
 impl LiveUplink {
+    /// Of the member that got `welcome` in a room of that layout.
+    pub(in super::super) fn new(layout: LiveLayout, welcome: &Welcome) -> Self {
+        Self { layout, room: welcome.room, member: welcome.member, samples: PACKET_WORDS }
+    }
+
     /// Checks a packet without touching a sample: cheap.
     ///
     /// # Errors

@@ -1,0 +1,224 @@
+//! The task that owns this server's part in a live room which several servers hold together.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use axum::{body::Bytes, extract::ws::Message};
+use tobari_apps::call::{
+    live::{
+        cascade::{SharedEvent, SharedRoom, Station},
+        messages::Join,
+    },
+    server::{Fault, Refusal},
+};
+use tobari_core::wire::LivePacket;
+use tobari_host::threads;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    bus::{Bus, Letter},
+    intake::LiveBinary,
+    metrics::Metrics,
+    seats::{Seats, text},
+    shards::Shards,
+    task::{Happening, Live, Seat},
+};
+use crate::{
+    ServerLimits,
+    kind::{Opening, Task},
+};
+
+/// A room, or this server's part in it, with the links of this server's members.
+pub(super) struct JoinedTask {
+    room: SharedRoom,
+    id: String,
+    origin: Instant,
+    seats: Seats,
+    outbox: mpsc::Sender<Letter>,
+    /// Who has joined and waits for an answer.
+    joins: HashMap<u32, oneshot::Sender<Result<Seat, Refusal>>>,
+    tickets: u32,
+    drain: Duration,
+    shards: Shards,
+    /// Was it said who leads?
+    leads: Option<bool>,
+    is_over: bool,
+}
+
+impl Task<Live> for JoinedTask {
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.room.deadline().map(|deadline| self.origin + deadline)
+    }
+
+    fn work(&mut self, batch: Vec<Happening>, close: bool) {
+        // First what is due, as where a server has a room alone.
+        self.follow();
+        let mut packets = Vec::new();
+        for happening in batch {
+            match happening {
+                Happening::Binary { binary: LiveBinary::Packet(packet), .. } => packets.push(packet),
+                other => {
+                    self.mix(&std::mem::take(&mut packets));
+                    self.hear(other);
+                }
+            }
+        }
+        self.mix(&packets);
+        if close {
+            let now = self.now();
+            self.room.close(now, now + self.drain);
+        }
+        self.follow();
+    }
+
+    fn is_left(&self) -> bool {
+        self.is_over || self.seats.is_empty() && self.joins.is_empty() && self.room.is_left()
+    }
+
+    fn ticks(&self) -> u32 {
+        self.room.open_tick()
+    }
+}
+
+impl JoinedTask {
+    pub(super) fn open(opening: &Opening<'_, Live>, bus: &Bus, limits: &ServerLimits, metrics: Arc<Metrics>) -> Self {
+        let origin = Instant::now();
+        let station = Station(opening.id.0);
+        let room = SharedRoom::new(station, limits.live, origin.elapsed());
+        let outbox = bus.carry(opening.name, station, opening.inbox.clone(), Arc::clone(&metrics));
+        let shards = Shards::new(threads::available());
+        Self {
+            room,
+            id: opening.id.to_string(),
+            origin,
+            seats: Seats::new(metrics),
+            outbox,
+            joins: HashMap::new(),
+            tickets: 0,
+            drain: limits.drain,
+            shards,
+            leads: None,
+            is_over: false,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    fn mix(&mut self, packets: &[Box<LivePacket>]) {
+        let packets: Vec<&LivePacket> = packets.iter().map(|packet| &**packet).collect();
+        self.room.packets(&packets, &mut self.shards, self.origin.elapsed());
+    }
+
+    fn hear(&mut self, happening: Happening) {
+        let now = self.now();
+        match happening {
+            Happening::Join { join, reply } => self.join(&join, reply),
+            Happening::Binary { binary: LiveBinary::Packet(packet), .. } => self.mix(&[packet]),
+            Happening::Binary { member, binary: LiveBinary::Note(note) } => self.room.note(member, &note, now),
+            Happening::Message { member, message } => self.room.message(member, &message, now),
+            Happening::Fault { member, fault } => self.room.remove(member, &fault),
+            Happening::Left { member } => {
+                if self.seats.forget(member) {
+                    self.room.leave(member, now);
+                    tracing::info!(room = self.id, "a member left");
+                }
+            }
+            Happening::Heard(message) => self.room.hear(&message, &mut self.shards, now),
+        }
+    }
+
+    fn join(&mut self, join: &Join, reply: oneshot::Sender<Result<Seat, Refusal>>) {
+        let ticket = self.tickets;
+        self.tickets = self.tickets.wrapping_add(1);
+        self.joins.insert(ticket, reply);
+        self.room.join(ticket, join, self.now());
+    }
+
+    /// Tells members and other servers all that follows by now.
+    fn follow(&mut self) {
+        while let Some(event) = self.room.poll(self.now()) {
+            self.happen(event);
+        }
+        self.count();
+    }
+
+    fn happen(&mut self, event: SharedEvent) {
+        match event {
+            SharedEvent::Seated { ticket, welcome, uplink } => {
+                tracing::info!(room = self.id, "join");
+                let seat = self.seats.seat(welcome, uplink);
+                let answered = self.joins.remove(&ticket).map(|reply| reply.send(Ok(seat)));
+                if !matches!(answered, Some(Ok(()))) {
+                    // The connection went away while it waited.
+                    self.hear(Happening::Left { member: welcome.member });
+                }
+            }
+            SharedEvent::Refused { ticket, refusal } => {
+                tracing::info!(room = self.id, refused = true, "join");
+                // whoever is gone needs no answer
+                let _ = self.joins.remove(&ticket).map(|reply| reply.send(Err(refusal)));
+            }
+            SharedEvent::Closed { tick, counted, sum, members } => {
+                if let (Some((packets, late)), Some(due)) = (counted, self.room.tick_due(tick)) {
+                    self.seats.count(packets, late, self.now().saturating_sub(due));
+                }
+                self.seats.offer(&members, tick, sum);
+            }
+            SharedEvent::Send { members, bytes } => {
+                let message = Message::Binary(Bytes::from(bytes));
+                members.iter().for_each(|member| self.send(*member, message.clone()));
+            }
+            SharedEvent::Tell { member, message } => self.send(member, text(&message)),
+            SharedEvent::Removed { member, message } => self.seats.dismiss(member, message),
+            SharedEvent::Publish { to, bytes } => {
+                if self.outbox.try_send(Letter { to, bytes }).is_err() {
+                    self.seats.metrics.bus.dropped.fetch_add(1, Relaxed);
+                }
+            }
+            SharedEvent::Parted => {
+                tracing::info!(
+                    room = self.id,
+                    "let go of the members, who come again: another server leads now, or this one heard none"
+                );
+                self.seats.hang_up();
+                self.joins.clear();
+                self.is_over = true;
+            }
+        }
+    }
+
+    /// Puts into a member's queue what it must not miss.
+    fn send(&mut self, member: u16, message: Message) {
+        if !self.seats.send(member, message) {
+            self.room.remove(member, &Fault::Slow);
+        }
+    }
+
+    fn count(&mut self) {
+        let counts = self.room.take_counts();
+        let bus = &self.seats.metrics.bus;
+        bus.parts.fetch_add(counts.parts, Relaxed);
+        bus.refused_parts.fetch_add(counts.refused, Relaxed);
+        bus.edges_lost.fetch_add(counts.edges_lost, Relaxed);
+        bus.leaders_lost.fetch_add(counts.leaders_lost, Relaxed);
+        let leads = self.room.role();
+        if leads.is_some() && leads != self.leads {
+            let how = if leads == Some(true) {
+                "this server leads the room"
+            } else {
+                "this server follows another in the room"
+            };
+            tracing::info!(room = self.id, "{how}");
+            self.leads = leads;
+        }
+    }
+}

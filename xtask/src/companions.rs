@@ -1,0 +1,91 @@
+//! Servers that some tests talk to: brokers and proxies of the distribution's packages.
+//!
+//! A package that has a server starts it when it is installed, which nobody asked for who runs tests. So these are not installed: what a
+//! package and its libraries contain is unpacked in the target folder, and started from there by the tests. Where that cannot be done the
+//! tests say NOT RUN.
+
+use crate::child::pass;
+use crate::tools::{may_install, on_path};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Programs, and the packages of Debian that bring them.
+const COMPANIONS: [(&str, &str); 4] =
+    [("caddy", "caddy"), ("mosquitto", "mosquitto"), ("nats-server", "nats-server"), ("nginx", "nginx")];
+const PLACES: [&str; 3] = ["usr/sbin", "usr/bin", "sbin"];
+
+/// The `PATH` with which tests find what can be had.
+pub(crate) fn path(target: &Path) -> OsString {
+    let folder = target.join("companions");
+    let missing: Vec<(&str, &str)> = COMPANIONS.into_iter().filter(|(program, _)| on_path(program).is_none()).collect();
+    let mut updated = false;
+    for (program, package) in missing.iter().filter(|(program, _)| !folder.join("bin").join(program).exists()) {
+        if let Err(why) = bring(&folder, program, package, &mut updated) {
+            println!("  {program} cannot be had: {why}");
+        }
+    }
+    let before = std::env::var_os("PATH").unwrap_or_default();
+    // last: what a machine has itself goes first
+    let all = std::env::split_paths(&before).chain([folder.join("bin")]);
+    std::env::join_paths(all).unwrap_or(before)
+}
+
+fn bring(folder: &Path, program: &str, package: &str, updated: &mut bool) -> Result<(), String> {
+    if !may_install() {
+        return Err(format!("not root on Debian (apt-get install {package})"));
+    }
+    let io = |error: std::io::Error| error.to_string();
+    let (archives, root, bin) =
+        (folder.join("archives").join(package), folder.join("root").join(package), folder.join("bin"));
+    for made in [&archives.join("partial"), &root, &bin] {
+        std::fs::create_dir_all(made).map_err(io)?;
+    }
+    let apt = || {
+        let mut apt = Command::new("apt-get");
+        apt.env("DEBIAN_FRONTEND", "noninteractive");
+        apt
+    };
+    if !std::mem::replace(updated, true) {
+        pass(apt().args(["update", "--quiet"]))?;
+    }
+    let place = format!("Dir::Cache::archives={}", archives.display());
+    let words = ["install", "--download-only", "--yes", "--quiet", "--no-install-recommends", "-o", &place, package];
+    pass(apt().args(words))?;
+    for archive in std::fs::read_dir(&archives).map_err(io)?.flatten().map(|entry| entry.path()) {
+        if archive.extension().is_some_and(|end| end == "deb") {
+            pass(Command::new("dpkg-deb").arg("--extract").arg(&archive).arg(&root))?;
+        }
+    }
+    let found = PLACES.iter().map(|place| root.join(place).join(program)).find(|file| file.is_file());
+    let found = found.ok_or_else(|| format!("the package {package} does not contain it"))?;
+    starts(&found, &root)?;
+    wrap(&bin.join(program), &found, &root).map_err(io)
+}
+
+/// Where the package's own libraries are.
+fn libraries(root: &Path) -> PathBuf {
+    root.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH))
+}
+
+/// Whether what was unpacked finds its libraries: a dynamic linker that doesn't ends with 127.
+fn starts(program: &Path, root: &Path) -> Result<(), String> {
+    let mut command = Command::new(program);
+    command.arg("-h").env("LD_LIBRARY_PATH", libraries(root));
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match status.map_err(|error| error.to_string())?.code() {
+        Some(126 | 127) | None => Err("what the package contains does not start here".to_owned()),
+        Some(_) => Ok(()),
+    }
+}
+
+/// A program of the same name that finds its libraries, whole or not there.
+fn wrap(at: &Path, program: &Path, root: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let text =
+        format!("#!/bin/sh\nLD_LIBRARY_PATH='{}' exec '{}' \"$@\"\n", libraries(root).display(), program.display());
+    let draft = at.with_extension("draft");
+    std::fs::write(&draft, text)?;
+    std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o755))?;
+    std::fs::rename(&draft, at)
+}

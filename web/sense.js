@@ -76,7 +76,8 @@ async function make() {
   const [least, most, step] = fleet.range;
   Object.assign($("reading"), { min: least, max: most, step });
   Object.assign($("sending"), { max: fleet.devices - 1, value: SENDING });
-  for (const id of ["threshold", "threshold-too"]) $(id).textContent = fleet.alarm;
+  $("threshold").textContent = fleet.alarm;
+  $("own-said").textContent = `Above ${fleet.alarm} °C rings the alarm.`;
   $("least").textContent = fleet.least_devices;
   $("outside").href = `#fleet=${fleet.fleet}`;
   draw($("bins"), fleet.edges);

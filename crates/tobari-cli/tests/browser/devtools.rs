@@ -82,8 +82,15 @@ impl Browser {
         browser
     }
 
-    /// Calls a method of the protocol; events that come meanwhile are passed over.
+    /// Calls a method of the protocol, which must succeed.
     pub(crate) async fn call(&mut self, method: &str, params: Value) -> Value {
+        let answer = self.answer(method, params).await;
+        assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+        answer["result"].clone()
+    }
+
+    /// Calls a method of the protocol: its result or error; events that come meanwhile are passed over.
+    async fn answer(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let mut message = json!({ "id": self.next, "method": method, "params": params });
         if !self.session.is_empty() {
@@ -102,9 +109,7 @@ impl Browser {
                 self.complaints.extend(complaint(&answer));
             }
         };
-        let answer = timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("{method} takes too long"));
-        assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
-        answer["result"].clone()
+        timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("{method} takes too long"))
     }
 
     /// Goes to an address.
@@ -113,6 +118,13 @@ impl Browser {
         self.call("Page.navigate", json!({ "url": "about:blank" })).await;
         self.call("Page.navigate", json!({ "url": url })).await;
         self.until("document.readyState === 'complete' && location.href !== 'about:blank'").await;
+    }
+
+    /// Loads the page once more.
+    pub(crate) async fn reload(&mut self) {
+        self.value("globalThis.old = true").await;
+        self.call("Page.reload", json!({})).await;
+        self.until("globalThis.old === undefined && document.readyState === 'complete'").await;
     }
 
     /// The value of an expression, or of what it promises.
@@ -128,7 +140,8 @@ impl Browser {
         let started = std::time::Instant::now();
         loop {
             let params = json!({ "expression": expression, "returnByValue": true });
-            if self.call("Runtime.evaluate", params).await["result"]["value"] == true {
+            // an error says that one page is gone and the next not there yet
+            if self.answer("Runtime.evaluate", params).await["result"]["result"]["value"] == true {
                 return;
             }
             if started.elapsed() > PATIENCE {

@@ -5,6 +5,7 @@
 
 pub mod fleet;
 pub mod genome;
+pub mod rude;
 pub mod tables;
 
 use std::io::{BufRead, BufReader, Read};
@@ -61,9 +62,18 @@ pub struct Server {
 impl Server {
     /// Starts `tobari serve` with these further arguments on a free port.
     pub fn start(args: &[&str]) -> Self {
+        Self::spawn(args, Stdio::piped())
+    }
+
+    /// The same with its log in a file, for a server that logs more than a pipe holds.
+    pub fn logging_to(file: &Path, args: &[&str]) -> Self {
+        Self::spawn(args, std::fs::File::create(file).unwrap().into())
+    }
+
+    fn spawn(args: &[&str], log: Stdio) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
         command.args(["serve", "--addr", "127.0.0.1:0", "--json"]).args(args);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let announced: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -76,16 +86,28 @@ impl Server {
         self.url.split_once("://").unwrap().1.to_owned()
     }
 
+    /// Is it still there?
+    pub fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Kills it, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Its process number.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Stops it and returns all that it logged.
+    /// Stops it and returns all that it logged, if not to a file.
     pub fn stop(mut self) -> String {
         self.child.kill().unwrap();
         let mut log = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        let pipe = self.child.stderr.take();
+        pipe.map(|mut pipe| pipe.read_to_string(&mut log).unwrap());
         log
     }
 }

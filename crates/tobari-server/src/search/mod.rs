@@ -65,8 +65,8 @@ pub use arrange::HiddenOptions;
 
 /// Registrations for questions with the place hidden that are read at once.
 const REGISTRATIONS: usize = 4;
-/// Bytes of a refused request that are read on at most, more than the longest keys have, and the time for it.
-const DRAINED: usize = 1 << 26;
+/// Bytes of a refused request that are read on at most, as many as the longest keys have, and the time for it.
+const DRAINED: usize = 1 << 28;
 const DRAINING: Duration = Duration::from_secs(10);
 
 /// How the search is served.

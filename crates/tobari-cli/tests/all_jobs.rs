@@ -1,0 +1,399 @@
+//! One server with all jobs, among clients that are broken, slow, deaf or gone: every honest answer is right, nothing is left behind, and the server knows nothing.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use serde_json::Value;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::fleet::{Place as Fleet, ask, get, good};
+use support::rude::{self, Post, Target};
+use support::tables::{Place as Tables, SITES, files, questions};
+use support::{Server, exact_samples, noise, record, stderr};
+use tempfile::{TempDir, tempdir};
+use tobari_apps::infer::Model;
+use tobari_apps::infer::digits::{STYLES, draw};
+
+/// Far longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The server had 263 MB in memory at most, while 3,500 to 5,300 connections came and went.
+const MEMORY_KB: usize = 768 << 10;
+/// Threads and descriptors that may be there beyond those of before: two fleets have come, and of the threads for what blocks, which end after ten
+/// idle seconds, the server's own rounds keep about ten.
+const SPARE: [usize; 2] = [24, 9];
+const QUESTION: &str = "name = \"canary-of-a-name\"\nleast-devices = 3\nframes = 4\nwindow = { length = \"2s\" }\n[[statistic]]\nkind = \"mean\"\nchannel = \"canary-of-a-channel\"\n";
+const SCHEMA: &str = "profile = \"u25\"\nsamples = 16\n\n[[channel]]\nname = \"canary-of-a-channel\"\n";
+const DEVICES: [&str; 3] = ["canary-of-a-device", "b", "c"];
+
+/// A server with all jobs, and the folder of all that it has.
+struct House {
+    folder: TempDir,
+    panel: String,
+    keys: String,
+    _tables: Tables,
+    server: Server,
+}
+
+impl House {
+    fn open(level: &str) -> Self {
+        let (folder, tables) = (tempdir().unwrap(), Tables::new());
+        let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let panel = tables.variants("panel", SITES, '|');
+        let entries: String = (0..3_000).map(|i| format!("entry {}\t{}\n", i * 3, 1 + i % 9)).collect();
+        let (entries, keys) = (tables.write("keys.tsv", &entries), tables.path("keys"));
+        tables.good(&["search", "index", &entries, "--table", "-o", &keys, "--label", "keys"]);
+        let jobs = ["--search", &panel, "--search", &keys, "--infer", "digits", "--sense", &at("sense")];
+        let kept = ["--data", &at("data"), "--log", level];
+        let server = Server::logging_to(Path::new(&at("log")), &[&jobs[..], &kept].concat());
+        Self { folder, panel, keys, _tables: tables, server }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+}
+
+/// Images of one client, under a key of its own.
+struct Images(TempDir, String);
+
+impl Images {
+    fn new(url: &str) -> Self {
+        let images = Self(tempdir().unwrap(), url.to_owned());
+        good(&["infer", "keygen", "-o", &images.path("key"), "--server", url]);
+        images
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Encrypts one.
+    fn encrypt(&self, image: &[u8]) -> String {
+        let head = [0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 28, 0, 0, 0, 28];
+        std::fs::write(self.path("image"), [&head, image].concat()).unwrap();
+        let (key, question) = (self.path("key"), self.path("question"));
+        good(&["infer", "encrypt", &self.path("image"), "--index", "0", "--key", &key, "-o", &question]);
+        question
+    }
+
+    fn run(&self) -> Vec<String> {
+        let words = ["infer", "run", &self.path("question"), "-o", &self.path("answer"), "--server", &self.1, "--key"];
+        words.into_iter().map(str::to_owned).chain([self.path("key")]).collect()
+    }
+
+    fn label(&self) -> Value {
+        let words = ["infer", "decrypt", &self.path("answer"), "--key", &self.path("key"), "--json"];
+        serde_json::from_str::<Value>(&good(&words)).unwrap()["label"].clone()
+    }
+
+    /// Has it classified as the model in the clear does.
+    fn same(&self, image: &[u8]) {
+        self.encrypt(image);
+        good(&self.run().iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(self.label(), Model::digits().unwrap().fixed().unwrap().classify(image).unwrap());
+    }
+}
+
+fn searches(house: &House, client: usize) {
+    let own = Tables::new();
+    for round in 0..2 {
+        let queries = own.write("queries", &questions(5 + 3 * client + round, 24));
+        own.same(&house.server.url, &house.panel, &queries, &["--table", "panel"], &[]);
+        let asked: String = (0..12).map(|i| format!("entry {}\n", i * (client + 1) + round)).collect();
+        own.same(&house.server.url, &house.keys, &own.write("asked", &asked), &["--table", "keys"], &[]);
+    }
+}
+
+fn images(house: &House, client: usize) {
+    let own = Images::new(&house.server.url);
+    (0..4).for_each(|round| own.same(&draw(((5 * client + 3 * round) % 10) as u8, &STYLES[(client + round) % 6])));
+}
+
+/// A fleet that is registered, with a question.
+fn fleet(house: &House) -> (Fleet, String) {
+    let place = Fleet::new();
+    let name = place.fleet(SCHEMA, &DEVICES);
+    good(&["sense", "query", &place.path("holder"), &place.write("question.toml", QUESTION)]);
+    good(&["sense", "keyholder", &place.path("holder"), "--server", &house.server.url, "--once"]);
+    (place, name)
+}
+
+/// What its devices send of these readings: two frames each.
+fn frames(place: &Fleet, readings: impl Fn(usize, usize) -> usize) -> Vec<u8> {
+    let sealed = DEVICES.iter().enumerate().map(|(device, name)| {
+        place.write("readings.csv", &(0..32).map(|i| format!("{}\n", readings(device, i))).collect::<String>());
+        place.seal(name, "readings.csv", &["-o", &place.path("frames")]);
+        std::fs::read(place.path("frames")).unwrap()
+    });
+    sealed.collect::<Vec<_>>().concat()
+}
+
+/// Sends frames, all at once so that they are of one window, until the server has them.
+fn send(house: &House, fleet: &str, frames: &[u8]) {
+    let began = Instant::now();
+    let told = loop {
+        assert!(began.elapsed() < PATIENCE, "no frames are taken");
+        match ask(&house.server.address(), "POST", &format!("/sense/v1/fleets/{fleet}/frames"), frames) {
+            Some((200, told)) => break serde_json::from_slice::<Value>(&told).unwrap(),
+            _ => thread::sleep(Duration::from_millis(100)),
+        }
+    };
+    assert_eq!(told["taken"].as_u64().unwrap() + told["duplicate"].as_u64().unwrap(), 6, "{told}");
+}
+
+/// What the key holder opens once a window is over.
+fn released(house: &House, place: &Fleet) -> Value {
+    let began = Instant::now();
+    loop {
+        assert!(began.elapsed() < PATIENCE, "nothing is released");
+        let told =
+            good(&["sense", "keyholder", &place.path("holder"), "--server", &house.server.url, "--once", "--json"]);
+        if !told.is_empty() {
+            return serde_json::from_str(told.trim()).unwrap();
+        }
+        thread::sleep(Duration::from_millis(300));
+    }
+}
+
+fn readings(house: &House, client: usize) {
+    let (place, name) = fleet(house);
+    let of = |device: usize, i: usize| (device * 31 + i * i * 7 + client * 50) % 256;
+    send(house, &name, &frames(&place, of));
+    let told = released(house, &place);
+    let sum: usize = (0..3).flat_map(|device| (0..32).map(move |i| of(device, i))).sum();
+    let mean = told["groups"][0]["figures"][0]["value"].as_f64().unwrap();
+    assert!((mean - sum as f64 / 96.0).abs() < 1e-9, "{told}");
+}
+
+fn mixes(house: &House, client: usize) {
+    let folder = tempdir().unwrap();
+    for (round, mode) in ["elgamal", "elgamal-shared", "elgamal"].into_iter().enumerate() {
+        let voices = [0, 1].map(|voice| noise((client * 10 + round * 2 + voice) as u64, 640));
+        let [one, two] = [0, 1].map(|voice| record(folder.path(), &format!("{voice}.wav"), &voices[voice]));
+        let output = folder.path().join("mix.wav");
+        let [one, two, mix] = [&one, &two, &output].map(|path| path.to_str().unwrap());
+        good(&["call", "mix", "--exact", "--mode", mode, "-o", mix, "--server", &house.server.url, one, two]);
+        let sum: Vec<i32> = voices[0].iter().zip(&voices[1]).map(|(a, b)| i32::from(*a) + i32::from(*b)).collect();
+        assert!(exact_samples(&output) == sum, "not the plain sum");
+    }
+}
+
+/// A live call of two: its link.
+fn talk(house: &House, speech: &[i16]) -> String {
+    let folder = tempdir().unwrap();
+    let link: Value =
+        serde_json::from_str(&good(&["call", "link", &house.server.url, "--speakers", "4", "--json"])).unwrap();
+    let link = link["link"].as_str().unwrap();
+    let speech = record(folder.path(), "speech.wav", speech);
+    let join = |args: &[&str]| -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
+        command.args(["call", "join", "--json"]).args(args).env("TOBARI_CALL_LINK", link);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let members =
+        [join(&["--in", speech.to_str().unwrap(), "--unlevelled", "--name", "mouth"]), join(&["--seconds", "4"])];
+    let told = members.map(|member| {
+        let done = member.wait_with_output().unwrap();
+        assert!(done.status.success(), "{}", stderr(&done));
+        String::from_utf8(done.stdout).unwrap()
+    });
+    // every sum is checked by who hears it
+    assert!(told.iter().all(|told| told.contains("\"alarms\":0")), "{told:?}");
+    assert!(!told[1].contains("\"ticks_heard\":0"), "{told:?}");
+    link.to_owned()
+}
+
+/// What the routes of all jobs take, from a client that was an honest one until now.
+fn target(house: &House) -> Target {
+    let post =
+        |path: &str, headers: &str, body: Vec<u8>| Post { path: path.to_owned(), headers: headers.to_owned(), body };
+    let own = Images::new(&house.server.url);
+    own.same(&draw(7, &STYLES[0]));
+    let question = std::fs::read(own.path("question")).unwrap();
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let (model, hash) = (hex(&question[2..34]), format!("Tobari-Key: {}\r\n", hex(&question[34..66])));
+    let model = format!("/infer/v1/models/{model}");
+    let client = format!("Tobari-Client: {}\r\n", "07".repeat(16));
+    let query = [&[1, 0x21][..], &[9; 32], &[7; 16], &[0, 1, 5, 1, 0, 0, 0, 1, 0, 1], &[0; 6_000]].concat();
+    let (place, fleet) = fleet(house);
+    let fleet = format!("/sense/v1/fleets/{fleet}");
+    let mut posts = vec![
+        post(&format!("{model}/answers"), &hash, question[66..].to_vec()),
+        post(&format!("{model}/keys"), "", [&[1, 0x30][..], &rude::bytes(1, key_bytes(house) - 2)].concat()),
+        post("/search/v1/keys/search", &client, [&[1, 0x20, 0, 0][..], &rude::bytes(2, 50_000)].concat()),
+        post(&format!("{fleet}/frames"), "", frames(&place, |device, i| device + i)),
+        post(&fleet, "", b"{\"profile\":\"u25\"}".repeat(99)),
+        post(&format!("{fleet}/objects/{}", "00".repeat(32)), "", rude::bytes(3, 1 << 20)),
+        post(&format!("{fleet}/questions/{}", "07".repeat(8)), "", b"{\"profile\":\"u25\",\"length_ms\":1}".to_vec()),
+        post(&format!("{fleet}/questions/{}/windows/0", "07".repeat(8)), "", vec![0; 9]),
+    ];
+    for path in ["queries", "evaluations", "hidden/keys", "hidden/queries"] {
+        posts.push(post(&format!("/search/v1/{path}"), &client, query.clone()));
+    }
+    let (done, connections) = (AtomicBool::new(false), AtomicUsize::new(0));
+    Target { address: house.server.address(), posts, done, connections }
+}
+
+/// Of a message of keys.
+fn key_bytes(house: &House) -> usize {
+    let told: Value = serde_json::from_str(&get(&house.server.address(), "/infer/v1")).unwrap();
+    told["models"][0]["key_bytes"].as_u64().unwrap() as usize
+}
+
+/// A number of a process's status.
+fn status(pid: u32, name: &str) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap().split_whitespace().next().unwrap().parse().unwrap()
+}
+
+fn threads_and_descriptors(pid: u32) -> [usize; 2] {
+    [status(pid, "Threads"), std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()]
+}
+
+#[test]
+fn one_server_does_all_jobs_at_once_while_bad_clients_come_and_go() {
+    let mut house = House::open("info");
+    let target = target(&house);
+    let (pid, linux) = (house.server.pid(), cfg!(target_os = "linux"));
+    let before = if linux { threads_and_descriptors(pid) } else { [0; 2] };
+    let deaf: Vec<TcpStream> = (0..12).filter_map(|_| rude::deaf(&target)).collect();
+    thread::scope(|scope| {
+        let (house, target) = (&house, &target);
+        let jobs: [fn(&House, usize); 5] = [searches, images, readings, mixes, |house, client| {
+            drop(talk(house, &noise(client as u64, 40_000)));
+        }];
+        let bad = rude::ALL.map(|rude| {
+            scope.spawn(move || (0..).take_while(|_| !target.is_done()).for_each(|round| rude(target, round)))
+        });
+        let honest = jobs.map(|job| [0, 1].map(|client| scope.spawn(move || job(house, client))));
+        let honest: Vec<_> = honest.into_iter().flatten().map(|job| job.join().is_ok()).collect();
+        target.done.store(true, Ordering::Relaxed);
+        let bad: Vec<_> = bad.into_iter().map(|bad| bad.join().is_ok()).collect();
+        assert!(honest.iter().chain(&bad).all(|good| *good), "{honest:?} {bad:?}\n{}", house.log());
+    });
+    assert!(target.connections.load(Ordering::Relaxed) > 100);
+    // those who do not read are still there
+    let began = Instant::now();
+    let settled = || {
+        threads_and_descriptors(pid).iter().zip(before).zip(SPARE).all(|((now, before), spare)| *now <= before + spare)
+    };
+    while linux && !settled() {
+        let now = threads_and_descriptors(pid);
+        assert!(began.elapsed() < PATIENCE, "threads and descriptors: {before:?} before, {now:?} now");
+        thread::sleep(Duration::from_millis(200));
+    }
+    drop(deaf);
+    assert_eq!(get(&house.server.address(), "/healthz"), "ok");
+    images(&house, 2);
+    assert!(house.server.is_alive() && !house.log().contains("panicked"), "{}", house.log());
+    if linux {
+        let (most, now) = (status(pid, "VmHWM"), status(pid, "VmRSS"));
+        assert!(most < MEMORY_KB, "{most} kB at most, {now} kB now");
+    }
+}
+
+#[test]
+fn who_finds_no_place_is_told_so_and_comes_again() {
+    let house = House::open("info");
+    let own = Images::new(&house.server.url);
+    let image = draw(4, &STYLES[2]);
+    let question = std::fs::read(own.encrypt(&image)).unwrap();
+    let model: String = question[2..34].iter().map(|byte| format!("{byte:02x}")).collect();
+    let (path, keys) = (format!("/infer/v1/models/{model}/keys"), rude::bytes(5, key_bytes(&house)));
+    let address = house.server.address();
+    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", keys.len());
+    let begin = |_| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
+        stream
+    };
+    let held: Vec<TcpStream> = (0..4).map(begin).collect();
+    let began = Instant::now();
+    while ask(&address, "POST", &path, b"short").unwrap().0 != 503 {
+        assert!(began.elapsed() < PATIENCE, "four uploads leave room for another");
+    }
+    let refused = ask(&address, "POST", &path, &keys).map(|(status, _)| status);
+    assert_eq!(refused, Some(503), "after all of a long body");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
+    let coming = command.args(own.run()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(1_500));
+    drop(held);
+    let came = coming.wait_with_output().unwrap();
+    assert!(came.status.success(), "{}", stderr(&came));
+    assert_eq!(own.label(), Model::digits().unwrap().fixed().unwrap().classify(&image).unwrap());
+}
+
+/// Numbers in every form in which a program could have left them.
+fn forms(numbers: &[i32]) -> Vec<Vec<u8>> {
+    let text = |between: &str| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(between).into_bytes();
+    vec![
+        numbers.iter().map(|number| *number as u8).collect(),
+        numbers.iter().flat_map(|number| (*number as i16).to_le_bytes()).collect(),
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
+        numbers.iter().flat_map(|number| i64::from(*number).to_le_bytes()).collect(),
+        numbers.iter().flat_map(|number| f64::from(*number).to_le_bytes()).collect(),
+        numbers.iter().flat_map(|number| (f64::from(*number) / 256.0).to_le_bytes()).collect(),
+        text(","),
+        text(", "),
+        text("\n"),
+    ]
+}
+
+/// A secret as it is, and as text.
+fn secret(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    vec![bytes.to_vec(), hex.to_uppercase().into_bytes(), hex.into_bytes(), format!("{bytes:?}").into_bytes()]
+}
+
+#[test]
+fn no_canary_of_any_job_is_in_the_servers_memory_files_or_log() {
+    let mut house = House::open("debug");
+    let mut canaries: Vec<Vec<u8>> = Vec::new();
+    let seeker = Tables::new();
+    let asked = seeker.write("asked", "canary of a question 58131\nentry 3\n");
+    seeker.same(&house.server.url, &house.keys, &asked, &["--table", "keys"], &[]);
+    canaries.extend(secret(&std::fs::read(seeker.path("key")).unwrap()[4..]));
+
+    let (own, mut image) = (Images::new(&house.server.url), draw(2, &STYLES[1]));
+    let ink: Vec<u8> = (0..28_u32).map(|i| (37 + i * i * 5 % 199) as u8).collect();
+    image[28..56].copy_from_slice(&ink);
+    own.same(&image);
+    canaries.extend(secret(&std::fs::read(own.path("key")).unwrap()[4..36]));
+    canaries.extend(forms(&ink.iter().map(|pixel| i32::from(*pixel)).collect::<Vec<_>>()));
+
+    let (place, name) = fleet(&house);
+    let of = |device: usize, i: usize| (device * 83 + i * i * 29 + 17) % 256;
+    let sent = frames(&place, of);
+    send(&house, &name, &sent);
+    released(&house, &place);
+    canaries.extend((0..3).flat_map(|device| forms(&(0..16).map(|i| of(device, i) as i32).collect::<Vec<_>>())));
+    canaries.extend(secret(&std::fs::read(place.path("holder/holder.key")).unwrap()[5..]));
+
+    let speech = noise(29, 40_000);
+    let link = talk(&house, &speech);
+    canaries.push(link.split_once('#').unwrap().1.as_bytes().to_vec());
+    canaries
+        .extend(forms(&speech[6_000..6_010].iter().map(|sample| i32::from(*sample)).collect::<Vec<_>>())[1..].to_vec());
+    canaries.extend(["canary-of-a", "canary of a question"].map(|text| text.as_bytes().to_vec()));
+
+    if cfg!(target_os = "linux") {
+        let mut needles: Vec<&[u8]> = canaries.iter().map(Vec::as_slice).collect();
+        let present = [house.server.address().into_bytes(), name.clone().into_bytes()];
+        needles.extend(present.iter().map(Vec::as_slice));
+        let search = tobari_host::process::process_memory_contains(house.server.pid(), &needles).unwrap();
+        assert_eq!(search.found, [canaries.len(), canaries.len() + 1], "what must be there, and nothing else");
+    }
+    house.server.kill();
+    let kept: Vec<Vec<u8>> = files(house.folder.path()).iter().map(|path| std::fs::read(path).unwrap()).collect();
+    let holds = |needle: &[u8]| kept.iter().any(|bytes| bytes.windows(needle.len()).any(|window| window == needle));
+    assert!(holds(b"keys were sent") && holds(&sent[100..160]), "the log and the frames are searched");
+    for canary in &canaries {
+        assert!(!holds(canary), "{}", String::from_utf8_lossy(canary));
+    }
+}

@@ -1,0 +1,218 @@
+//! Clients that nobody wants: broken, slow, deaf, or gone in the midst of it.
+
+use super::noise;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tobari_apps::call::{live, messages};
+use tobari_core::curve::Curve;
+
+/// How long such a client waits for anything.
+const SHORT: Duration = Duration::from_millis(500);
+
+/// A route that takes a body.
+pub struct Post {
+    /// Its path.
+    pub path: String,
+    /// Further headers, each with its line's end.
+    pub headers: String,
+    /// A body that looks right at first.
+    pub body: Vec<u8>,
+}
+
+/// A server that has to put up with them.
+pub struct Target {
+    /// Where it is.
+    pub address: String,
+    /// What it takes.
+    pub posts: Vec<Post>,
+    /// Set when they are to go home.
+    pub done: AtomicBool,
+    /// How many connections they made.
+    pub connections: AtomicUsize,
+}
+
+/// What one of them does until it is told to go home; its argument is a number that grows.
+pub type Rude = fn(&Target, u64);
+
+/// All of them.
+pub const ALL: [Rude; 8] = [malformed, babbling, garbage, boasting, endless, slow, vanishing, sockets];
+
+impl Target {
+    /// Until it is told to go home.
+    pub fn is_done(&self) -> bool {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    fn connect(&self) -> Option<TcpStream> {
+        let stream = TcpStream::connect(&self.address).ok()?;
+        stream.set_read_timeout(Some(SHORT)).unwrap();
+        stream.set_write_timeout(Some(SHORT)).unwrap();
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        Some(stream)
+    }
+
+    /// Sends this on a connection of its own; the reply's status, if there is one soon. A fault of the server is none that it may have.
+    fn send(&self, bytes: &[u8]) -> Option<u16> {
+        let mut stream = self.connect()?;
+        // who is refused in the midst of it may be cut off
+        let _ = stream.write_all(bytes);
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).ok()?;
+        let status = std::str::from_utf8(&head[9..]).unwrap().parse().unwrap();
+        assert!(![500, 501, 502].contains(&status), "{}", String::from_utf8_lossy(&bytes[..bytes.len().min(300)]));
+        Some(status)
+    }
+
+    fn head(&self, post: &Post, length: &str) -> Vec<u8> {
+        format!("POST {} HTTP/1.1\r\nHost: x\r\n{}{length}\r\n\r\n", post.path, post.headers).into_bytes()
+    }
+
+    fn request(&self, post: &Post, body: &[u8]) -> Vec<u8> {
+        [self.head(post, &format!("Content-Length: {}", body.len())), body.to_vec()].concat()
+    }
+
+    fn post(&self, round: u64) -> &Post {
+        &self.posts[round as usize % self.posts.len()]
+    }
+}
+
+/// Bytes of no meaning.
+pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
+    noise(seed, length).iter().map(|sample| *sample as u8).collect()
+}
+
+/// Asks for much, and reads nothing of it.
+pub fn deaf(target: &Target) -> Option<TcpStream> {
+    let mut stream = target.connect()?;
+    let _ = stream.write_all("GET /web/dist/tobari.wasm HTTP/1.1\r\nHost: x\r\n\r\n".repeat(32).as_bytes());
+    Some(stream)
+}
+
+fn malformed(target: &Target, round: u64) {
+    let long = "x".repeat(200_000);
+    let requests = [
+        "GET / HTTP/9.9\r\n\r\n".to_owned(),
+        "\0\0\0\r\n\r\n".to_owned(),
+        "GET\r\n\r\n".to_owned(),
+        "GET  /  HTTP/1.1\r\n\r\n".to_owned(),
+        "GET /%%%%\u{7f} HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+        "GET / HTTP/1.1\r\nno colon\r\n\r\n".to_owned(),
+        "POST /search/v1/queries HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_owned(),
+        "POST /search/v1/queries HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab".to_owned(),
+        "POST /search/v1/queries HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".to_owned(),
+        "POST /search/v1/queries HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n".to_owned(),
+        format!("GET / HTTP/1.1\r\nHost: {long}\r\n\r\n"),
+        format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n"),
+        format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(5_000)),
+        format!("GET /sense/v1/fleets/{}/held HTTP/1.1\r\nHost: x\r\n\r\n", "../".repeat(50)),
+    ];
+    target.send(requests[round as usize % requests.len()].as_bytes());
+}
+
+fn babbling(target: &Target, round: u64) {
+    target.send(&bytes(round, 1 + (round as usize * 977) % 60_000));
+}
+
+/// Bodies that mean nothing, that begin right, and that are right but for a bit.
+fn garbage(target: &Target, round: u64) {
+    let post = target.post(round);
+    let mut body = match round / target.posts.len() as u64 % 4 {
+        0 => bytes(round, [0, 1, 57, 300, 5_000, 100_000][round as usize % 6]),
+        1 => bytes(round, post.body.len()),
+        2 => [&post.body[..post.body.len() / 2], &bytes(round, post.body.len() / 2)].concat(),
+        _ => post.body[..post.body.len() * 9 / 10].to_vec(),
+    };
+    if let Some(byte) = body.get_mut(round as usize % 61) {
+        *byte ^= 1 << (round % 8);
+    }
+    target.send(&target.request(post, &body));
+}
+
+/// Announces four terabytes.
+fn boasting(target: &Target, round: u64) {
+    let post = target.post(round);
+    target.send(&[target.head(post, "Content-Length: 4398046511104"), bytes(round, 100_000)].concat());
+}
+
+/// A body in chunks, without an end.
+fn endless(target: &Target, round: u64) {
+    let Some(mut stream) = target.connect() else { return };
+    let chunk = [&b"10000\r\n"[..], &bytes(round, 0x10000), b"\r\n"].concat();
+    let _ = stream.write_all(&target.head(target.post(round), "Transfer-Encoding: chunked"));
+    for _ in 0..128 {
+        if stream.write_all(&chunk).is_err() || target.is_done() {
+            return;
+        }
+    }
+}
+
+/// A byte now and then, on many connections, in heads and in bodies.
+fn slow(target: &Target, _: u64) {
+    let mut begun: Vec<Vec<u8>> =
+        target.posts.iter().map(|post| target.head(post, &format!("Content-Length: {}", post.body.len()))).collect();
+    begun.extend([&b""[..], b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nX: "].map(<[u8]>::to_vec));
+    let open = |begun: &Vec<u8>| {
+        let mut stream = target.connect()?;
+        stream.write_all(begun).ok().map(|()| stream)
+    };
+    let mut held: Vec<Option<TcpStream>> = begun.iter().map(open).collect();
+    while !target.is_done() {
+        std::thread::sleep(SHORT / 5);
+        for (stream, begun) in held.iter_mut().zip(&begun) {
+            if stream.as_mut().is_none_or(|stream| stream.write_all(b"a").is_err()) {
+                *stream = open(begun);
+            }
+        }
+    }
+}
+
+/// Goes away in the midst of a request.
+fn vanishing(target: &Target, round: u64) {
+    let post = target.post(round);
+    let request = target.request(post, &post.body);
+    if let Some(mut stream) = target.connect() {
+        let _ = stream.write_all(&request[..request.len() * (1 + round as usize % 7) / 8]);
+    }
+}
+
+/// One masked frame of a short message; the mask is zero.
+fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
+    [&[opcode, 0xfe][..], &(payload.len() as u16).to_be_bytes(), &[0; 4], payload].concat()
+}
+
+/// WebSockets that begin well, and some of them with a seat in a room.
+fn sockets(target: &Target, round: u64) {
+    let upgrade = format!(
+        "GET /call/v{}/rude-{round} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        1 + round % 2
+    );
+    let join = frame(0x81, join(round.is_multiple_of(2)).as_bytes());
+    let follow = match round / 2 % 8 {
+        0 => bytes(round, 4_000),
+        1 => frame(0x81, b"garbage"),
+        2 => [join, frame(0x82, &bytes(round, 9_000))].concat(),
+        3 => [&[0x82, 0xff][..], &[0xff; 8], &[0; 4], &bytes(round, 9_000)].concat(),
+        4 => frame(0x01, &[b' '; 100]).repeat(200),
+        5 => frame(0x89, &[7; 125]).repeat(500),
+        6 => [join, frame(0x81, br#"{"type":"end"}"#).repeat(50)].concat(),
+        _ => [join, frame(0x8b, &[0xff; 99])].concat(),
+    };
+    let Some(mut stream) = target.connect() else { return };
+    let _ = stream.write_all(&[upgrade.into_bytes(), follow].concat());
+    let mut reply = [0; 4096];
+    while stream.read(&mut reply).is_ok_and(|count| count > 0) {}
+}
+
+/// The first message in a room of either kind.
+fn join(of_points: bool) -> String {
+    if of_points {
+        return messages::ClientMessage::Join(messages::Join::new(messages::Pace::Live, Curve::Secp256k1)).to_text();
+    }
+    let settings = live::Settings::default();
+    let join = live::messages::Join { version: 2, settings, speak: true, token: None, proof: None };
+    live::messages::ClientMessage::Join(join).to_text()
+}

@@ -1,6 +1,6 @@
 //! A fleet in a tab: its key holder, and devices that the tab plays. Everything is made anew and lasts as long as the tab, so that what the server keeps of it may end, too.
 //!
-//! The tab is the key holder of `tobari sense keygen`, `query` and `keyholder`, its devices are those of `provision` and `encrypt`: the same registry, question, bundle and [`Desk`]. What is new is that one memory has both, which a fleet of real devices never does, and so knows what the answer should be: [`Plain`].
+//! The tab is the key holder of `tobari sense keygen`, `query` and `keyholder`, its devices are those of `provision` and `encrypt`: the same registry, question, bundle and [`Desk`]. What is new is that one memory has both, which a fleet of real devices never does, and so knows what the answer should be: `Plain`.
 
 use chacha20::ChaCha20Rng;
 use serde::{Deserialize, Serialize};

@@ -186,3 +186,19 @@ impl Report {
         if policy.measurements.contains(&self.measurement) { Ok(()) } else { Err(SnpError::Measurement) }
     }
 }
+
+/// Whatever the bytes, reading and verifying them ends without a panic, and what is read stands in them.
+#[doc(hidden)]
+pub fn fuzz_report(data: &[u8]) {
+    let Ok(report) = Report::decode(data) else { return };
+    assert_eq!((data.len(), u32::from(data[0])), (REPORT_BYTES, report.version));
+    let policy = SnpPolicy {
+        measurements: vec![report.measurement],
+        minimum_tcb: report.reported_tcb,
+        chip: report.chip,
+        allow_smt: true,
+    };
+    if let Ok(key) = VerifyingKey::from_affine(p384::AffinePoint::GENERATOR) {
+        let _ = Report::verify(data, key.to_sec1_point(false).as_bytes(), &report.report_data, &policy);
+    }
+}

@@ -76,6 +76,19 @@ fn entry(line: &[u8]) -> Result<(&[u8], u64), String> {
     Ok((key, number.ok_or_else(wrong)?))
 }
 
+/// Whatever the bytes, each line is a key and a count, which are the same when they are written and read again, or refused.
+#[doc(hidden)]
+pub fn fuzz_keys(data: &[u8]) {
+    let Ok(mut reader) = input::from_reader(std::io::Cursor::new(data.to_vec())) else { return };
+    let mut text = Vec::new();
+    while input::line(&mut *reader, &mut text, MAX_LINE_BYTES).is_ok_and(|more| more) {
+        let Ok((key, count)) = entry(&text) else { continue };
+        assert!(!key.is_empty() && !key.contains(&b'\t'));
+        let again = [key, b"\t", count.to_string().as_bytes()].concat();
+        assert_eq!(entry(&again), Ok((key, count)));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +111,14 @@ mod tests {
         assert_eq!(all, [(b"a".to_vec(), 3), (b"\xff\xfe b".to_vec(), 1), (b"last".to_vec(), 4)]);
         assert_eq!(read(b"key\tcount\na\t3\n", true).unwrap(), [(b"a".to_vec(), 3)]);
         assert!(read(b"", false).unwrap().is_empty());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_lines_of_keys_or_refused(text in "([ab]{0,2}\t?[0-9+-]{0,3}\r?\n?){0,9}", more: Vec<u8>) {
+            fuzz_keys(text.as_bytes());
+            fuzz_keys(&[text.as_bytes(), &more].concat());
+        }
     }
 
     #[test]

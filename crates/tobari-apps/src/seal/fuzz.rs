@@ -1,6 +1,7 @@
 //! Bodies of fuzz targets.
 
-use super::{Entry, FIXED_BYTES, Head, KeyFile, Next, Opening, PortableGcm, SetKey, head_bytes, process};
+use super::record::Trailer;
+use super::{Entry, FIXED_BYTES, Head, KeyFile, Meta, Next, Opening, PortableGcm, SetKey, head_bytes, process};
 
 /// A head that decodes encodes to the same bytes, and whatever follows it is opened or refused, never a panic. The key file of the corpus is 32 bytes of 7; a
 /// file that opens to its end has been sealed under it.
@@ -34,6 +35,18 @@ pub fn fuzz_seal_stream(data: &[u8]) {
     }
 }
 
+/// What decodes as a record about a source or a trailer encodes to the same bytes.
+#[doc(hidden)]
+pub fn fuzz_seal_records(data: &[u8]) {
+    if let Ok(meta) = Meta::decode(data) {
+        assert_eq!(meta.encode().as_deref(), Ok(data));
+        assert!(meta.content_bytes().is_none_or(|bytes| bytes <= meta.bytes));
+    }
+    if let Ok(trailer) = Trailer::decode(data) {
+        assert_eq!(trailer.encode(), data);
+    }
+}
+
 /// Entries that decode encode to the same bytes.
 #[doc(hidden)]
 pub fn fuzz_seal_manifest(mut data: &[u8]) {
@@ -43,5 +56,35 @@ pub fn fuzz_seal_manifest(mut data: &[u8]) {
         assert_eq!(again, data[..length]);
         assert!(SetKey([1; 32]).output_name(&entry.path).is_ok());
         data = &data[length..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kind;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_record_or_a_trailer_or_refused(
+            kind in prop::sample::select(vec![Kind::File, Kind::Directory, Kind::Symlink, Kind::Stream]),
+            path in "[a./]{0,4}",
+            bytes in 0_u64..9,
+            place: prop::sample::Index,
+            change: u8,
+            more: Vec<u8>,
+        ) {
+            fuzz_seal_records(&more);
+            if let Ok(mut record) = Meta::new(kind, path.as_bytes(), bytes).encode() {
+                fuzz_seal_records(&record);
+                (0..record.len()).for_each(|length| assert!(Meta::decode(&record[..length]).is_err()));
+                let place = place.index(record.len());
+                record[place] = change;
+                fuzz_seal_records(&record);
+                record.extend(more);
+                fuzz_seal_records(&record);
+            }
+        }
     }
 }

@@ -157,6 +157,13 @@ mod tests {
         for length in 0..good.len() {
             assert!(Holder::decode(&good[..length]).is_err());
         }
+        for place in 0..good.len() {
+            for change in [1, 2, 128] {
+                let mut changed = good.to_vec();
+                changed[place] ^= change;
+                crate::sense::fuzz_registry(&changed);
+            }
+        }
         let mut other = good.clone();
         other[4] = 9;
         assert!(Holder::decode(&other).is_err() && Holder::decode(&[&good[..], &[0]].concat()).is_err());

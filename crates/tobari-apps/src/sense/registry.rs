@@ -11,6 +11,7 @@
 //!
 //! **A token** is one line of capital letters, digits and `-`, so that it fits the alphanumeric mode of a QR code: `TOBARI-DEVICE-1-` and, in base 32, profile (1), number (3), fleet (8), root (32) and the first four bytes of the SHA-256 of those. Whoever reads it is the device.
 
+use super::holder::Holder;
 use super::order::{MAX_DEVICES, Seat};
 use super::schema::{ProfileName, is_name};
 use rand_core::CryptoRng;
@@ -353,9 +354,12 @@ impl Token {
     }
 }
 
-/// Whatever decodes as a registry or a token encodes to the same bytes.
+/// Whatever decodes as a registry, a token or a key holder encodes to the same bytes.
 #[doc(hidden)]
 pub fn fuzz_registry(data: &[u8]) {
+    if let Ok(holder) = Holder::decode(data) {
+        assert_eq!(holder.encode()[..], *data);
+    }
     if let Ok(registry) = Registry::decode(data) {
         assert_eq!(registry.encode()[..], *data);
     }

@@ -62,6 +62,8 @@ mod transport;
 
 pub use inside::{is_inside, run_inside};
 pub use process::{Options, ProcessEnclave};
+#[doc(hidden)]
+pub use protocol::fuzz_protocol;
 pub use rand_core::CryptoRng;
 
 /// The hidden verb by which the `tobari` executable knows that it is to be an enclave.

@@ -1,5 +1,6 @@
 //! What a host and its enclave say to one another over the rings.
 
+use super::head;
 use tobari_enclave::configuration;
 use tobari_enclave::{Operation, Request, SessionId, Status};
 
@@ -81,6 +82,23 @@ pub(super) fn split_start(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)
 }
 
+/// Whatever the bytes, a start, a frame and a head are read within them, and written as they were; no head makes a buffer longer than the limit.
+#[doc(hidden)]
+pub fn fuzz_protocol(data: &[u8]) {
+    if let Some((configuration, setup)) = split_start(data) {
+        assert_eq!(join_start(configuration, setup).as_deref(), Some(data));
+    }
+    for bytes in data.windows(size_of::<head::Head>()) {
+        let (Some(bytes), mut buffer) = (bytes.first_chunk(), Vec::new()) else { continue };
+        let Ok(words) = head::read(bytes, &mut buffer, data.len()) else { continue };
+        assert!(buffer.len() <= data.len());
+        assert_eq!(head::write(words, buffer.len()), *bytes);
+        if let Some(frame) = Frame::from_words(words) {
+            assert_eq!(frame.to_words(), words);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,5 +123,17 @@ mod tests {
         assert_eq!(Frame::from_words([0, 0, 0]), None);
         assert_eq!(Frame::from_words([6, 1, 0]), None);
         assert_eq!(Frame::from_words([5 | 99 << 8, 0, 0]), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_what_host_and_inside_say_or_nothing(
+            number in 0_u8..8, detail in 0_u8..9, length in 0_u8..99, rest: Vec<u8>,
+        ) {
+            fuzz_protocol(&rest);
+            fuzz_protocol(&[&[0, 0, 0, length][..], &rest].concat());
+            let head = head::write([u64::from(number) | u64::from(detail) << 8, 0, 0], length.into());
+            fuzz_protocol(&[&head[..], &rest, &[0; 99]].concat());
+        }
     }
 }

@@ -21,6 +21,12 @@ impl Regions {
     /// # Errors
     /// [`VariantError::Choice`].
     pub fn add(&mut self, text: &str) -> Result<(), VariantError> {
+        let added = self.add_each(text);
+        self.settle();
+        added
+    }
+
+    fn add_each(&mut self, text: &str) -> Result<(), VariantError> {
         for region in text.split(',') {
             let wrong = || VariantError::Choice(format!("expected a region as chr20:1000-2000, found {region:?}"));
             let (chromosome, from, to) = match region.rsplit_once(':') {
@@ -49,7 +55,13 @@ impl Regions {
     /// [`VariantError`].
     pub fn add_file(&mut self, path: &Path) -> Result<(), VariantError> {
         let bed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("bed"));
-        for (line, text) in lines(path)?.iter().enumerate() {
+        let added = self.add_lines(path, bed, &lines(path)?);
+        self.settle();
+        added
+    }
+
+    fn add_lines(&mut self, path: &Path, bed: bool, lines: &[String]) -> Result<(), VariantError> {
+        for (line, text) in lines.iter().enumerate() {
             if text.is_empty()
                 || text.starts_with('#')
                 || (bed && (text.starts_with("track") || text.starts_with("browser")))
@@ -75,17 +87,24 @@ impl Regions {
     }
 
     fn insert(&mut self, chromosome: &str, from: u64, to: u64) {
-        let stretches = self.all.entry(chromosome.to_owned()).or_default();
-        stretches.push((from, to));
-        stretches.sort_unstable();
-        let mut apart: Vec<(u64, u64)> = Vec::with_capacity(stretches.len());
-        for (from, to) in stretches.drain(..) {
-            match apart.last_mut().filter(|last| from <= last.1.saturating_add(1)) {
-                Some(last) => last.1 = last.1.max(to),
-                None => apart.push((from, to)),
+        match self.all.get_mut(chromosome) {
+            Some(stretches) => stretches.push((from, to)),
+            None => {
+                self.all.insert(chromosome.to_owned(), vec![(from, to)]);
             }
         }
-        *stretches = apart;
+    }
+
+    /// Brings what was inserted into order, once for many: files have hundreds of thousands.
+    fn settle(&mut self) {
+        for stretches in self.all.values_mut() {
+            stretches.sort_unstable();
+            stretches.dedup_by(|next, last| {
+                let joined = next.0 <= last.1.saturating_add(1);
+                last.1 = if joined { last.1.max(next.1) } else { last.1 };
+                joined
+            });
+        }
     }
 
     /// Whether a position is inside.
@@ -105,9 +124,34 @@ impl Regions {
 /// [`VariantError`].
 pub fn lines(path: &Path) -> Result<Vec<String>, VariantError> {
     let bytes = crate::files::read_bounded(path, MAX_LIST_BYTES)?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| VariantError::Choice(format!("{}: expected text in UTF-8", path.display())))?;
-    Ok(text.lines().map(|line| line.trim_end().to_owned()).collect())
+    lines_of(bytes).ok_or_else(|| VariantError::Choice(format!("{}: expected text in UTF-8", path.display())))
+}
+
+fn lines_of(bytes: Vec<u8>) -> Option<Vec<String>> {
+    Some(String::from_utf8(bytes).ok()?.lines().map(|line| line.trim_end().to_owned()).collect())
+}
+
+/// Whatever the bytes, they are regions that are in order and apart, a condition, a kind, or an error.
+#[doc(hidden)]
+pub fn fuzz_choices(data: &[u8]) {
+    let (Ok(text), Some(lines)) = (std::str::from_utf8(data), lines_of(data.to_vec())) else { return };
+    let mut regions = Regions::default();
+    let _ = regions.add(text);
+    for bed in [false, true] {
+        let _ = regions.add_lines(Path::new("bytes"), bed, &lines);
+    }
+    regions.settle();
+    for (chromosome, stretches) in &regions.all {
+        assert!(stretches.windows(2).all(|pair| pair[0].1.saturating_add(1) < pair[1].0), "{stretches:?}");
+        for (from, to) in stretches {
+            assert!(regions.contains(chromosome, *from) && regions.contains(chromosome, *to));
+            assert!(*from == 0 || !regions.contains(chromosome, from - 1));
+        }
+    }
+    if let Ok(expression) = text.parse::<Expression>() {
+        let kind = text.parse().unwrap_or(VariantKind::Other);
+        let _ = [0, 1, u64::MAX].map(|ones| expression.holds(kind, ones, u64::MAX));
+    }
 }
 
 /// What two alleles differ by.
@@ -245,5 +289,35 @@ impl Expression {
                 }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_that_meet_are_one_whatever_their_order() {
+        let mut regions = Regions::default();
+        regions.add("a:5-9,a:1,b,a:30-,a:10-12,a:2-3,a:7").unwrap();
+        let inside: Vec<u64> = (0..40).filter(|position| regions.contains("a", *position)).collect();
+        assert_eq!(inside, (1..4).chain(5..13).chain(30..40).collect::<Vec<_>>());
+        assert_eq!(regions.all["a"], [(1, 3), (5, 12), (30, u64::MAX)]);
+        assert!(regions.contains("b", u64::MAX) && !regions.contains("c", 1));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_regions_that_are_apart_a_condition_or_refused(
+            regions in "((chr1|x)(:[0-9]{1,2}(-[0-9]{0,2})?)?,?){0,6}",
+            list in "((chr1|x)\t[0-9]{1,2}(\t[0-9]{1,2})?\n){0,6}",
+            condition in "((MAF|AN|TYPE|X) ?(<=|==|!=|=|>|!) ?(\"?snps?\"?|0\\.[0-9]{1,2}|inf|-1)( && )?){1,3}",
+            other: Vec<u8>,
+        ) {
+            for text in [regions, list, condition] {
+                fuzz_choices(text.as_bytes());
+                fuzz_choices(&[text.as_bytes(), &other].concat());
+            }
+        }
     }
 }

@@ -21,6 +21,8 @@ mod filter;
 pub(crate) mod input;
 mod raw;
 
+#[doc(hidden)]
+pub use filter::fuzz_choices;
 pub use filter::{Expression, Regions, VariantKind, lines};
 
 use crate::files::{FileError, name_of};

@@ -465,9 +465,13 @@ pub(super) fn told_bytes(output: OutputPolicy, classes: usize) -> usize {
     }
 }
 
-/// Whatever decodes as a setup encodes to the same bytes.
+/// Whatever decodes as a setup, or is parted as a list, encodes to the same bytes.
 #[doc(hidden)]
 pub fn fuzz_setup(data: &[u8]) {
+    let count = data.first_chunk().map(|count| u32::from_be_bytes(*count) as usize);
+    if let Some(parts) = count.and_then(|count| super::wire::split(data, count)) {
+        assert_eq!(super::wire::join(&parts.into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>()), data);
+    }
     if let Ok(setup) = Setup::decode(data) {
         assert_eq!(setup.encode(), data);
     }

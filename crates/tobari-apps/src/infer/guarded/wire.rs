@@ -27,3 +27,20 @@ pub(super) fn split(bytes: &[u8], count: usize) -> Option<Vec<&[u8]>> {
     }
     rest.is_empty().then_some(parts)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn a_list_has_one_form_and_other_bytes_are_none(parts: Vec<Vec<u8>>, more in 1_usize..4, noise: Vec<u8>) {
+            let bytes = join(&parts);
+            assert_eq!(split(&bytes, parts.len()).unwrap(), parts);
+            assert!((0..bytes.len()).all(|length| split(&bytes[..length], parts.len()).is_none()));
+            assert!(split(&[&bytes[..], &[0]].concat(), parts.len()).is_none() && split(&bytes, parts.len() + more).is_none());
+            crate::infer::fuzz_setup(&noise);
+            crate::infer::fuzz_setup(&[&[0, 0, 0, more as u8][..], &noise].concat());
+        }
+    }
+}

@@ -5,6 +5,7 @@
 
 mod crates;
 mod decisions;
+mod fuzzing;
 mod manifest;
 mod purity;
 mod safety;
@@ -64,6 +65,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("no source file is longer than the limit", shape::length),
     ("no file names a path of somebody's machine", shape::machine_paths),
     ("every dependency has its line in an ADR", decisions::dependencies_are_recorded),
+    ("every fuzz target has its line in the list", fuzzing::targets_are_listed),
 ];
 
 /// Runs every check on the tree under `root` and prints what each found.

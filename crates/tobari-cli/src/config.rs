@@ -15,7 +15,7 @@ use tobari_host::files::read_bounded;
 /// No file of settings is longer.
 const MAX_BYTES: u64 = 1 << 20;
 /// Options of the server that no file and no variable can give.
-const NOT_SETTINGS: [&str; 5] = ["config", "json", "until-stdin-closes", "help", "version"];
+const NOT_SETTINGS: [&str; 6] = ["config", "json", "try", "until-stdin-closes", "help", "version"];
 /// What stands outside of `[serve]`.
 const GLOBAL: [&str; 2] = ["log", "log-format"];
 

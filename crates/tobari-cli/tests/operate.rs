@@ -5,9 +5,10 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use support::fleet::{ask, good};
 use support::{Server, stderr, tobari};
 use tempfile::tempdir;
 
@@ -120,6 +121,34 @@ fn support_files(folder: &Path) -> Vec<Vec<u8>> {
         if path.is_dir() { all.extend(support_files(&path)) } else { all.push(std::fs::read(&path).unwrap()) }
     }
     all
+}
+
+#[test]
+fn one_word_serves_every_job_on_made_up_data_and_leaves_nothing_behind() {
+    let (folder, own) = (tempdir().unwrap(), tempdir().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
+    command.args(["serve", "--try", "--addr", "127.0.0.1:0", "--json", "--until-stdin-closes"]);
+    let pipes = command.env("TMPDIR", folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut server = pipes.stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let url = line["listening"].as_str().unwrap();
+    let address = url.split_once("://").unwrap().1;
+    let jobs = ask(address, "GET", "/jobs", b"").unwrap();
+    assert_eq!(jobs, (200, br#"{"call":true,"infer":true,"search":true,"sense":true}"#.to_vec()));
+    let tables = String::from_utf8(ask(address, "GET", "/search/v1", b"").unwrap().1).unwrap();
+    assert_eq!(tables.matches("simulated").count(), 2, "{tables}");
+    let key = own.path().join("key").display().to_string();
+    good(&["search", "keygen", "-o", &key]);
+    let asked = ["search", "query", "--server", url, "--key", &key, "--table", "simulated: squares", "--json"];
+    let found = |square| good(&[&asked[..], &["--key-value", square]].concat());
+    assert!(found("144").contains(r#""count":12"#) && found("145").contains(r#""match":false"#));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "what is made up lies there");
+    drop(server.stdin.take());
+    let output = server.wait_with_output().unwrap();
+    assert!(output.status.success() && stderr(&output).contains("SIMULATED"), "{}", stderr(&output));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

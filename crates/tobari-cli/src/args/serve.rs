@@ -65,6 +65,10 @@ pub(crate) struct ServeArguments {
     /// When told to stop, let live rooms go on for so many seconds, and nobody in.
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     pub(crate) drain: u32,
+    /// Serve all jobs on made-up data, to look at: a simulated panel, a table of squares, the built-in digits, and fleets of visitors. Where something of its own is
+    /// served as well, that is taken instead. Nothing is kept.
+    #[arg(long = "try")]
+    pub(crate) trial: bool,
     #[command(flatten)]
     pub(crate) search: ServeSearchArguments,
     #[command(flatten)]

@@ -173,13 +173,20 @@ impl Sink<'_> {
     }
 }
 
+fn read(path: &Path, schema: &Schema, take: impl FnMut(Vec<u8>) -> Result<(), Failure>) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        return rows(std::io::stdin().lock(), path, schema, take);
+    }
+    rows(BufReader::new(File::open(path).map_err(|error| wrong(path, error))?), path, schema, take)
+}
+
 /// Reads rows of readings, as bytes. A message names the line and what is wrong with it, and no reading.
-fn read(path: &Path, schema: &Schema, mut take: impl FnMut(Vec<u8>) -> Result<(), Failure>) -> Result<(), Failure> {
-    let input: Box<dyn Read> = match path == Path::new("-") {
-        true => Box::new(std::io::stdin().lock()),
-        false => Box::new(File::open(path).map_err(|error| wrong(path, error))?),
-    };
-    let mut input = BufReader::new(input);
+fn rows(
+    mut input: impl BufRead,
+    path: &Path,
+    schema: &Schema,
+    mut take: impl FnMut(Vec<u8>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut order: Vec<usize> = (0..schema.channels.len()).collect();
     let mut line = String::new();
     for number in 1u64.. {
@@ -219,4 +226,44 @@ fn read(path: &Path, schema: &Schema, mut take: impl FnMut(Vec<u8>) -> Result<()
         take(schema.bytes(&readings).map_err(|error| at(error.to_string()))?)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of a text, or what is said of it.
+    fn told(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let schema: Schema =
+            toml::from_str("profile = \"u25\"\n[[channel]]\nname = \"a\"\n[[channel]]\nname = \"b\"\n").unwrap();
+        let mut all = Vec::new();
+        let take = |row| {
+            all.push(row);
+            Ok(())
+        };
+        rows(text, Path::new("t"), &schema, take).map_err(|failure| failure.to_string())?;
+        Ok(all)
+    }
+
+    #[test]
+    fn any_bytes_are_rows_of_all_channels_or_a_line_that_is_named_and_not_quoted() {
+        let good = b"b, a\r\n77,7\n\n 78, 8 \n79,9";
+        assert_eq!(told(good).unwrap(), [[7, 77], [8, 78], [9, 79]]);
+        for place in 0..good.len() {
+            for change in *b"\n\r, ba7e-.+\0\xff" {
+                let mut changed = good.to_vec();
+                changed[place] = change;
+                for text in [&changed[..], &changed[..place]] {
+                    match told(text) {
+                        Ok(rows) => assert!(rows.len() <= 4 && rows.iter().all(|row| row.len() == 2)),
+                        Err(said) => assert!(said.starts_with("t: ") && !said.contains("77"), "{said}"),
+                    }
+                }
+            }
+        }
+        assert!(told(&[b'7'; 1 << 15]).unwrap_err().contains("line 1: expected fewer than"));
+        for wrong in ["1,nan", "1,inf", "1,1e999", "1,256", "-1,1", "1,2,3", "a,a", "a,c"] {
+            assert!(told(wrong.as_bytes()).unwrap_err().contains("line 1"), "{wrong}");
+        }
+    }
 }

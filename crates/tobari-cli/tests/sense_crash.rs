@@ -1,14 +1,29 @@
-//! A device whose process is killed: its counters go on, and none comes twice.
+//! Processes that are killed: a device's counters go on, and none comes twice; a key holder loses no result, and opens no other in its place. And what a server hears of a key holder.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod support;
 
-use std::fmt::Write;
-use std::process::{Command, Stdio};
+use chacha20::ChaCha20Rng;
+use chacha20::rand_core::SeedableRng;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 use support::Server;
 use support::fleet::{Place, get, good};
+use tobari_apps::sense::cloud::{Cloud, Frames, Material};
+use tobari_apps::sense::holder::Holder;
+use tobari_apps::sense::program::Input;
+use tobari_apps::sense::question::Registered;
+use tobari_apps::sense::registry::Registry;
+use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
+use tobari_core::rlwe::SecretKey;
+use tobari_device::{MacKey, U25};
 
 const SCHEMA: &str = "profile = \"u25\"\n\n[[channel]]\nname = \"x\"\n";
 /// Frames of a run that is not killed: more than a killed one comes to.
@@ -59,4 +74,196 @@ fn a_device_that_is_killed_at_any_moment_uses_no_counter_twice() {
     let counter: u64 =
         std::fs::read_to_string(place.path("devices/a.device.counter")).unwrap().trim_end().parse().unwrap();
     assert!(counter >= taken && counter.is_multiple_of(64), "{counter} counters for {taken} frames");
+}
+
+const WINDOW_MS: u64 = 4_000;
+const QUESTION: &str =
+    "name = \"q\"\nleast-devices = 3\nwindow = { length = \"4s\" }\n[[statistic]]\nkind = \"sum\"\nchannel = \"x\"\n";
+
+/// What a server has of a fleet, made as the key holder makes it.
+struct Given {
+    holder: Holder,
+    secret: SecretKey,
+    cohort: Vec<SeededCiphertext>,
+}
+
+impl Material for Given {
+    fn secret(&mut self, _: usize, i: usize) -> Option<SeededCiphertext> {
+        self.cohort.get(i).cloned()
+    }
+
+    fn key(&mut self, input: Input) -> Option<EvaluationKeys> {
+        self.holder.key(&self.secret, input)
+    }
+}
+
+/// A fleet of three with a question: its id, and an honest server that gives the results of whatever the devices read.
+fn asked_fleet(place: &Place) -> (String, impl FnMut([u8; 3]) -> Vec<u8>) {
+    place.fleet(SCHEMA, &["a", "b", "c"]);
+    let (holder, question) = (place.path("holder"), place.write("question.toml", QUESTION));
+    let told: Value = serde_json::from_str(&good(&["sense", "query", &holder, &question, "--json"])).unwrap();
+    let id = told["id"].as_str().unwrap().to_owned();
+    let read = |name: &str| std::fs::read(place.path(&format!("holder/{name}"))).unwrap();
+    let registered: Registered = serde_json::from_slice(&read(&format!("questions/{id}.json"))).unwrap();
+    let (holder, registry) =
+        (Holder::decode(&read("holder.key")).unwrap(), Registry::decode(&read("devices")).unwrap());
+    let (setting, mut rng) = (holder.setting().unwrap(), ChaCha20Rng::seed_from_u64(1));
+    let secret = holder.secret(&setting);
+    let cohort = holder.cohort(&setting, &secret, &registry, 0, &mut rng).unwrap();
+    let (cloud, mut given) = (Cloud::new(setting, &mut rng).unwrap(), Given { holder, secret, cohort });
+    let path = place.path("frame");
+    let seal: Vec<Vec<String>> =
+        ["a", "b", "c"].iter().map(|device| place.encrypt(device, "readings.csv", &["-o", &path])).collect();
+    let readings_file = place.path("readings.csv");
+    let results = move |readings: [u8; 3]| {
+        let mut frames: Frames<U25> = BTreeMap::new();
+        for ((entry, words), reading) in registry.entries().iter().zip(&seal).zip(readings) {
+            std::fs::write(&readings_file, format!("{reading}\n")).unwrap();
+            good(&words.iter().map(String::as_str).collect::<Vec<_>>());
+            let key = MacKey::<U25>::from_bytes(&entry.root().mac_key::<U25>());
+            frames.insert(entry.number, vec![key.open(&std::fs::read(&path).unwrap()).unwrap()]);
+        }
+        cloud.answer(&registered.order, &registry.seats(), &frames, &mut given, &mut rng).unwrap()
+    };
+    (id, results)
+}
+
+/// A server that keeps what it is asked, has these results, one for each window, and does not reply when it is told that those of this window were fetched.
+fn fake_cloud(results: Vec<Vec<u8>>, deaf_about: Option<usize>) -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (seen, asked) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (seen, results) = (seen.clone(), results.clone());
+            std::thread::spawn(move || serve(&stream.unwrap(), &seen, &results, deaf_about));
+        }
+    });
+    (url, asked)
+}
+
+fn serve(stream: &TcpStream, seen: &mpsc::Sender<String>, results: &[Vec<u8>], deaf_about: Option<usize>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    loop {
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+            head += &line;
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let first = head.lines().next().unwrap().to_owned();
+        // whoever asks may be killed, and the test over
+        if seen.send(format!("{head}{}", String::from_utf8_lossy(&body))).is_err() {
+            return;
+        }
+        let windows: Vec<u64> = (0..results.len() as u64).map(|window| window * WINDOW_MS).collect();
+        let window = first.split(' ').nth(1).and_then(|path| path.rsplit('/').next()?.parse::<u64>().ok());
+        let window = window.map(|start| (start / WINDOW_MS) as usize);
+        let reply = match &*first {
+            line if line.starts_with("DELETE") => {
+                while window.is_some() && window == deaf_about {
+                    std::thread::park();
+                }
+                Vec::new()
+            }
+            line if line.contains("/windows ") => serde_json::json!({ "windows": windows }).to_string().into_bytes(),
+            line if line.contains("/windows/") => results[window.unwrap()].clone(),
+            line if line.starts_with("GET") && !line.contains("objects") => b"{\"bundle\":\"none yet\"}".to_vec(),
+            _ => Vec::new(),
+        };
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", reply.len());
+        if (&*stream).write_all(&[head.as_bytes(), &reply].concat()).is_err() {
+            return;
+        }
+    }
+}
+
+fn keyholder(place: &Place, url: &str) -> Vec<String> {
+    ["sense", "keyholder", &place.path("holder"), "--server", url, "--once", "--json"].map(str::to_owned).to_vec()
+}
+
+/// What a key holder releases: window and sum, each once.
+fn released(place: &Place, url: &str) -> Vec<(u64, String)> {
+    let words = keyholder(place, url);
+    let told = good(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let of = |line: &str| {
+        let release: Value = serde_json::from_str(line).unwrap();
+        let sum = release["groups"][0]["figures"][0]["exact"].as_str().unwrap().to_owned();
+        (release["start_ms"].as_u64().unwrap() / WINDOW_MS, sum)
+    };
+    told.lines().map(of).collect()
+}
+
+#[test]
+fn the_server_hears_the_same_whether_a_result_is_released_or_withheld() {
+    let place = Place::new();
+    let (_, mut results) = asked_fleet(&place);
+    let result = results([1, 2, 3]);
+    // nonsense, and one with a bit changed
+    let mut changed = result.clone();
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    let (url, asked) = fake_cloud(vec![result, b"nonsense".to_vec(), changed], None);
+    assert_eq!(released(&place, &url), [(0, "6".to_owned())], "one is released");
+    let asked: Vec<String> = asked.try_iter().collect();
+    let of = |window: u64| -> Vec<String> {
+        let own = asked.iter().filter(|text| text.contains(&format!("/windows/{} ", window * WINDOW_MS)));
+        own.map(|text| text.replace(&format!("/windows/{} ", window * WINDOW_MS), "/windows/W ")).collect()
+    };
+    assert_eq!((of(0).len(), of(0)), (2, of(1)), "a fetch and a word that it was fetched");
+    assert_eq!(of(0), of(2));
+    // each once: nothing is fetched a second time, however often it is offered
+    assert_eq!(released(&place, &url), []);
+}
+
+/// Has a key holder fetch the results of a window, and kills it before it hears that the server knows: there is what was fetched, as there is when it is
+/// killed later, until it has written what came of it.
+fn killed_at(place: &Place, id: &str, results: Vec<Vec<u8>>, window: usize) -> Vec<u8> {
+    let (url, asked) = fake_cloud(results, Some(window));
+    let mut child: Child = Command::new(env!("CARGO_BIN_EXE_tobari"))
+        .args(keyholder(place, &url))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = window as u64 * WINDOW_MS;
+    let told = |text: String| text.starts_with("DELETE") && text.contains(&format!("/windows/{start} "));
+    while !told(asked.recv().unwrap()) {}
+    child.kill().unwrap();
+    child.wait().unwrap();
+    std::fs::read(place.path(&format!("holder/releases/{id}/{start}.fetched"))).unwrap()
+}
+
+#[test]
+fn a_key_holder_that_is_killed_loses_no_result_and_opens_no_other_in_its_place() {
+    let place = Place::new();
+    let (id, mut results) = asked_fleet(&place);
+    let [first, second, other] = [[1, 2, 3], [10, 20, 30], [100, 100, 55]].map(&mut results);
+    // a server that has nothing more for it
+    assert_eq!(killed_at(&place, &id, vec![first.clone()], 0), first);
+    let (url, _asked) = fake_cloud(vec![], None);
+    assert_eq!(released(&place, &url), [(0, "6".to_owned())]);
+    // one that offers another result for the same window
+    assert_eq!(killed_at(&place, &id, vec![first, second.clone()], 1), second);
+    let (url, asked) = fake_cloud(vec![other.clone(), other], None);
+    assert_eq!(released(&place, &url), [(1, "60".to_owned())]);
+    let asked: Vec<String> = asked.try_iter().filter(|text| text.contains("/windows/")).collect();
+    assert!(asked.iter().all(|text| text.starts_with("DELETE")), "nothing is fetched twice: {asked:?}");
+    // killed between the release and the end of what was fetched
+    let left = place.path(&format!("holder/releases/{id}/{WINDOW_MS}.fetched"));
+    assert!(!std::fs::exists(&left).unwrap());
+    std::fs::write(&left, &second).unwrap();
+    assert_eq!(released(&place, &url), []);
+    assert!(!std::fs::exists(&left).unwrap());
 }

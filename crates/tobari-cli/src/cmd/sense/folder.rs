@@ -6,6 +6,7 @@
 //!   FOLDER/fleet.json             the card: public
 //!   FOLDER/questions/{id}.json    what is registered (0600)
 //!   FOLDER/releases/{id}/{start}.json   what became of each window, once (0600)
+//!   FOLDER/releases/{id}/{start}.fetched   the server's results of a window, until there is the former (0600)
 //!   FOLDER/server/…               what the server is given, kept to be sent again
 //!   FOLDER/lock                   held while the registry changes
 //! ```
@@ -191,5 +192,10 @@ impl KeyFolder {
     /// Where what became of a window is.
     pub(crate) fn release(&self, id: &str, start_ms: u64) -> PathBuf {
         self.join("releases").join(id).join(start_ms.to_string()).with_extension("json")
+    }
+
+    /// Where the results of a window are, from before they are opened until they are released or withheld.
+    pub(crate) fn fetched(&self, id: &str, start_ms: u64) -> PathBuf {
+        self.release(id, start_ms).with_extension("fetched")
     }
 }

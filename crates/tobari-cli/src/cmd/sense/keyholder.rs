@@ -1,6 +1,8 @@
 //! `tobari sense keyholder`: fetches results, opens each once, and shows analysts what may be released.
 //!
 //! **The server hears nothing of what becomes of a result**: it is told that it was fetched before it is opened, in the same words always. What is released goes to files, to standard output, and to analysts, who come to this process and not to the server.
+//!
+//! **What was fetched is on the disk before that, until there is a release**: a crash at any moment loses no figure, and after it nothing is opened in place of the bytes that may have been opened already.
 
 use super::arguments::KeyholderArguments;
 use super::folder::{KeyFolder, MAX_RELEASE, wrong};
@@ -15,6 +17,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tobari_apps::sense::desk::Desk;
+use tobari_apps::sense::message::MAX_MESSAGE;
 use tobari_apps::sense::registry::Registry;
 use tobari_apps::sense::release::{Figure, Release};
 use tobari_apps::sense::setting::Setting;
@@ -58,6 +61,8 @@ struct Keyholder<'a> {
     figures: SharedFigures,
     /// Questions that the server was told of.
     told: BTreeSet<String>,
+    /// Windows whose results are on the disk, and not released yet.
+    fetched: BTreeSet<(String, u64)>,
     /// Locked while it is open.
     _lock: File,
 }
@@ -76,8 +81,8 @@ impl<'a> Keyholder<'a> {
         let setting = folder.holder.setting()?;
         let secret = folder.holder.secret(&setting);
         let desk = Desk::new(setting.clone(), folder.card.schema.clone(), folder.holder.secret(&setting));
-        let (figures, told) = Default::default();
-        Ok(Self { arguments, folder, setting, secret, desk, server, figures, told, _lock: lock })
+        let (figures, told, fetched) = Default::default();
+        Ok(Self { arguments, folder, setting, secret, desk, server, figures, told, fetched, _lock: lock })
     }
 
     /// Looks at the server again and again; what goes wrong is said, and tried again.
@@ -111,7 +116,10 @@ impl<'a> Keyholder<'a> {
                 self.server.give_order(&id, order).await?;
                 self.told.insert(id.clone());
             }
-            for start_ms in self.server.windows(&id).await? {
+            let left = self.fetched.iter().filter(|window| window.0 == id).map(|window| window.1);
+            let mut windows: BTreeSet<u64> = left.collect();
+            windows.extend(self.server.windows(&id).await?);
+            for start_ms in windows {
                 self.window(&id, start_ms, &registry).await?;
             }
         }
@@ -131,19 +139,29 @@ impl<'a> Keyholder<'a> {
                     "expected a question about this fleet's schema, found another",
                 ));
             }
-            let folder = self.folder.join("releases").join(&id);
-            super::folder::private(&folder)?;
-            for entry in fs::read_dir(&folder).map_err(|error| wrong(&folder, error))? {
-                let path = entry.map_err(|error| wrong(&folder, error))?.path();
-                let start = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
-                let Some(start_ms) = start.filter(|_| path.extension().is_some_and(|extension| extension == "json"))
-                else {
-                    continue;
-                };
-                self.desk.note_opened(&id, start_ms);
+            self.take_up_releases(&id)?;
+        }
+        Ok(())
+    }
+
+    /// Takes up what became of a question's windows.
+    fn take_up_releases(&mut self, id: &str) -> Result<(), Failure> {
+        let folder = self.folder.join("releases").join(id);
+        super::folder::private(&folder)?;
+        for entry in fs::read_dir(&folder).map_err(|error| wrong(&folder, error))? {
+            let path = entry.map_err(|error| wrong(&folder, error))?.path();
+            let start = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
+            let (Some(start_ms), Some(extension)) = (start, path.extension()) else { continue };
+            let fetched = self.folder.fetched(id, start_ms);
+            if extension == "json" {
+                self.desk.note_opened(id, start_ms);
                 if let Ok(release) = serde_json::from_slice::<Release>(&read_bounded(&path, MAX_RELEASE)?) {
                     self.figures.write().unwrap_or_else(PoisonError::into_inner).add(release);
                 }
+            } else if path == fetched && self.folder.release(id, start_ms).exists() {
+                fs::remove_file(&path).map_err(|error| wrong(&path, error))?;
+            } else if path == fetched {
+                self.fetched.insert((id.to_owned(), start_ms));
             }
         }
         Ok(())
@@ -154,26 +172,48 @@ impl<'a> Keyholder<'a> {
         if self.desk.was_opened(id, start_ms) {
             return self.server.done(id, start_ms).await;
         }
-        let results = self.server.answer(id, start_ms).await?;
+        let results = self.results(id, start_ms).await?;
         self.server.done(id, start_ms).await?;
         let Some(results) = results else { return Ok(()) };
         let opened = tokio::task::block_in_place(|| self.desk.open(id, start_ms, &results, registry));
         let path = self.folder.release(id, start_ms);
         self.figures.write().unwrap_or_else(PoisonError::into_inner).count(self.desk.counts());
-        // whoever opens it again finds the file: one opening, whatever came of it
-        let Ok(release) = opened else {
-            write_secret(&path, &serde_json::to_vec(&json!({ "withheld": true, "id": id, "start_ms": start_ms }))?)?;
-            output::say(format!("a result of {id} for the window at {start_ms} is withheld"));
-            return Ok(());
-        };
-        write_secret(&path, &serde_json::to_vec(&release)?)?;
-        if self.arguments.json {
-            output::json(&release)?;
-        } else {
-            lines(&release).into_iter().for_each(output::result);
+        match opened {
+            Ok(release) => {
+                write_secret(&path, &serde_json::to_vec(&release)?)?;
+                if self.arguments.json {
+                    output::json(&release)?;
+                } else {
+                    lines(&release).into_iter().for_each(output::result);
+                }
+                self.figures.write().unwrap_or_else(PoisonError::into_inner).add(release);
+            }
+            Err(_) => {
+                // a file of its own for what is withheld, too: whoever opens it again finds it
+                write_secret(
+                    &path,
+                    &serde_json::to_vec(&json!({ "withheld": true, "id": id, "start_ms": start_ms }))?,
+                )?;
+                output::say(format!("a result of {id} for the window at {start_ms} is withheld"));
+            }
         }
-        self.figures.write().unwrap_or_else(PoisonError::into_inner).add(release);
-        Ok(())
+        self.fetched.remove(&(id.to_owned(), start_ms));
+        let fetched = self.folder.fetched(id, start_ms);
+        fs::remove_file(&fetched).map_err(|error| wrong(&fetched, error))
+    }
+
+    /// The results of a window, on the disk: those of before a crash, whatever the server has now; none where too few devices have frames.
+    async fn results(&mut self, id: &str, start_ms: u64) -> Result<Option<Vec<u8>>, Failure> {
+        let path = self.folder.fetched(id, start_ms);
+        if self.fetched.contains(&(id.to_owned(), start_ms)) {
+            return Ok(Some(read_bounded(&path, MAX_MESSAGE as u64)?));
+        }
+        let results = self.server.answer(id, start_ms).await?;
+        if let Some(results) = &results {
+            write_secret(&path, results)?;
+            self.fetched.insert((id.to_owned(), start_ms));
+        }
+        Ok(results)
     }
 }
 

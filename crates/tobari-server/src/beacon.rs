@@ -231,4 +231,25 @@ mod tests {
             assert!(parse(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }
+
+    #[test]
+    fn whatever_is_posted_is_a_whole_query_or_refused() {
+        let good = r#"{"query":{"requestedGranularity":"count","requestParameters":{"g_variant":{"referenceName":"20","start":[0],"referenceBases":"A","alternateBases":"C"}}}}"#;
+        let judge = |bytes: &[u8]| {
+            let Ok(query) = parse(bytes) else { return false };
+            let texts = [&query.chromosome, &query.reference, &query.alternate];
+            assert!(query.position > 0 && texts.iter().all(|text| !text.is_empty()), "{query:?}");
+            true
+        };
+        assert!(judge(good.as_bytes()));
+        for place in 0..good.len() {
+            assert!(!judge(&good.as_bytes()[..place]));
+            for change in *b"\"[]{}:,9-e\\\0\xff" {
+                let mut changed = good.as_bytes().to_vec();
+                changed[place] = change;
+                judge(&changed);
+            }
+        }
+        assert!(!judge(&b"[".repeat(1 << 20)) && !judge(&b"{\"query\":".repeat(1 << 16)));
+    }
 }

@@ -109,4 +109,27 @@ mod tests {
             assert_eq!(Tokens::parse(&format!("#\n{wrong}")).err(), Some(2), "{wrong}");
         }
     }
+
+    #[test]
+    fn any_text_is_tokens_of_names_within_the_limit_or_a_line_of_it_that_is_none() {
+        let good = format!("# who\nalice {}\n\nbob\t{}\n", token_hash("a"), token_hash("b"));
+        let judge = |text: &str| {
+            let lines = text.lines().count();
+            match Tokens::parse(text) {
+                Ok(Tokens { lines: found }) => {
+                    let is_name =
+                        |name: &str| (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.contains(['\n', ' ']);
+                    assert!(found.len() <= lines && found.iter().all(|(_, name)| is_name(name)), "{text:?}");
+                }
+                Err(line) => assert!((1..=lines).contains(&line), "{text:?}"),
+            }
+        };
+        for place in 0..good.len() {
+            judge(&good[..place]);
+            for letter in ["", "\n", " ", "#", "0", "x", "\0", "é", "\u{2003}"] {
+                judge(&[&good[..place], letter, &good[place + 1..]].concat());
+            }
+        }
+        judge(&format!("{} {}", "a".repeat(65), token_hash("a")));
+    }
 }

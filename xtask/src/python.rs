@@ -10,8 +10,8 @@ use std::process::Command;
 
 /// The room.
 const CRATE: &str = "crates/tobari-py";
-/// The guide, whose examples run too.
-const GUIDE: &str = "docs/python.md";
+/// Pages whose examples run too.
+const PAGES: [&str; 3] = ["docs/python.md", "README.md", "crates/tobari-py/README.md"];
 
 /// An environment with the package in it.
 pub(crate) struct Environment {
@@ -93,14 +93,13 @@ impl Environment {
         pass(self.pip().args(["--force-reinstall", "--no-deps"]).arg(wheel))
     }
 
-    /// The tests, the guide's examples, and those of the package's own texts: what to run, in order.
+    /// The tests, the examples of the pages, and those of the package's own texts: what to run, in order. Types are among the tests.
     pub(crate) fn tests(&self) -> [Command; 2] {
         let tests = "crates/tobari-py/tests";
-        [&[tests, GUIDE, "--doctest-glob=python.md"][..], &["--doctest-modules", "--pyargs", "tobari"]].map(|words| {
-            let mut command = self.pytest();
-            command.args(words);
-            command
-        })
+        let [mut all, mut own] = [self.pytest(), self.pytest()];
+        all.arg(tests).args(PAGES).args(["--doctest-glob=python.md", "--doctest-glob=README.md"]);
+        own.args(["--doctest-modules", "--pyargs", "tobari"]);
+        [all, own]
     }
 
     /// pytest, which leaves nothing in the tree.

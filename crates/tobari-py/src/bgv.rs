@@ -183,7 +183,7 @@ impl SecretKey {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<EvaluationKeys> {
         let (context, key, level) = (Arc::clone(&self.context), Arc::clone(&self.key), self.context.level(level)?);
-        let keys = long(py, progress, move |watch: &Watch| {
+        let keys = long(py, progress.map(|progress| (progress, "keys")), move |watch: &Watch| {
             let mut rng = generator()?;
             watch.expect(rotations.len() + usize::from(multiply) + usize::from(swap));
             let mut keys = bgv::EvaluationKeys::none();

@@ -185,7 +185,7 @@ impl SecretKey {
     ) -> PyResult<EvaluationKeys> {
         let (context, key, level) = (Arc::clone(&self.context), Arc::clone(&self.key), self.context.level(level)?);
         let parameters = context.parameters.clone();
-        let keys = long(py, progress, move |watch: &Watch| {
+        let keys = long(py, progress.map(|progress| (progress, "keys")), move |watch: &Watch| {
             let mut rng = generator()?;
             watch.expect(rotations.len() + usize::from(multiply));
             let mut keys = ckks::EvaluationKeys::new(&parameters);

@@ -285,7 +285,8 @@ impl Session {
     ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let this =
             Self { model: self.model, service: Arc::clone(&self.service), name: self.name, ring: self.ring.clone() };
-        let answers = long(py, progress, move |watch| this.answers(&questions, watch))?;
+        let answers =
+            long(py, progress.map(|progress| (progress, "images")), move |watch| this.answers(&questions, watch))?;
         Ok(answers.iter().map(|answer| PyBytes::new(py, answer)).collect())
     }
 }

@@ -1,7 +1,7 @@
 //! Calls that take time: the interpreter's lock is released, and no panic crosses.
 //!
-//! [`short`] is for what takes milliseconds. [`long`] does the work on a thread of its own and looks after the interpreter meanwhile: ten times a second or more it asks for signals,
-//! so that Ctrl-C raises `KeyboardInterrupt` at once, and tells a callback how far the work is. A thread whose caller was interrupted ends at the next piece of its work.
+//! [`short`] is for what takes milliseconds, [`pieces`] for many such. [`long`] does the work on a thread of its own and looks after the interpreter meanwhile: ten times a second or more it asks for signals,
+//! so that Ctrl-C raises `KeyboardInterrupt` at once, and tells a callback how far the work is. A thread whose caller was interrupted ends at the next piece of its work; work that is one piece goes on to its end, unseen.
 
 use crate::errors::{failed, fault};
 use pyo3::prelude::*;
@@ -30,9 +30,17 @@ impl Watch {
     /// One piece more is done.
     ///
     /// # Errors
-    /// `tobari.Error` if nobody waits any more; nobody sees it.
+    /// As [`Self::wanted`].
     pub(crate) fn step(&self) -> PyResult<()> {
         self.done.fetch_add(1, Ordering::Relaxed);
+        self.wanted()
+    }
+
+    /// Whether to go on.
+    ///
+    /// # Errors
+    /// `tobari.Error` if nobody waits any more; nobody sees it.
+    pub(crate) fn wanted(&self) -> PyResult<()> {
         if self.stop.load(Ordering::Relaxed) { Err(failed("interrupted")) } else { Ok(()) }
     }
 }
@@ -45,11 +53,44 @@ pub(crate) fn short<T: Send>(py: Python<'_>, work: impl FnOnce() -> PyResult<T> 
     py.detach(|| catch_unwind(AssertUnwindSafe(work))).unwrap_or_else(|_| Err(fault()))
 }
 
-/// Does something on a thread of its own; `progress(done, total)` is called when there is something new.
+/// Does something short with one piece after another, and looks for signals between them.
+///
+/// # Errors
+/// What it says, a fault instead of a panic, or `KeyboardInterrupt`: what was done by then stays done.
+pub(crate) fn pieces<I: Send, T: Send>(
+    py: Python<'_>,
+    pieces: impl Iterator<Item = I>,
+    mut work: impl FnMut(I) -> PyResult<T> + Send,
+) -> PyResult<Vec<T>> {
+    let one = |piece| {
+        let done = short(py, || work(piece))?;
+        py.check_signals().map(|()| done)
+    };
+    pieces.map(one).collect()
+}
+
+/// Who is told of progress, and what the bar is called if it is one.
+pub(crate) type Progress<'a, 'py> = Option<(&'a Bound<'py, PyAny>, &'static str)>;
+
+/// Does something on a thread of its own. Where there is something new, `progress(done, total)` is called, with a total of 0 where nobody knows it; `True` is a bar on the terminal.
 ///
 /// # Errors
 /// What it says, a fault instead of a panic, `KeyboardInterrupt`, or what the callback raises.
 pub(crate) fn long<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Progress<'_, '_>,
+    work: impl FnOnce(&Watch) -> PyResult<T> + Send + 'static,
+) -> PyResult<T> {
+    let Some((progress, what)) = progress else { return watched(py, None, work) };
+    // bars are Python's
+    let shown = py.import("tobari._progress")?.call_method1("shown", (progress, what))?;
+    let callback = shown.call_method0("__enter__")?;
+    let result = watched(py, Some(&callback).filter(|callback| !callback.is_none()), work);
+    shown.call_method1("__exit__", (py.None(), py.None(), py.None()))?;
+    result
+}
+
+fn watched<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce(&Watch) -> PyResult<T> + Send + 'static,
@@ -87,7 +128,7 @@ pub(crate) fn long<T: Send + 'static>(
 
 fn tell(progress: Option<&Bound<'_, PyAny>>, watch: &Watch, shown: &mut (u64, u64)) -> PyResult<()> {
     let now = (watch.done.load(Ordering::Relaxed), watch.total.load(Ordering::Relaxed));
-    if let Some(progress) = progress.filter(|_| now != *shown && now.1 > 0) {
+    if let Some(progress) = progress.filter(|_| now != *shown) {
         progress.call1(now)?;
     }
     *shown = now;
@@ -99,7 +140,7 @@ fn tell(progress: Option<&Bound<'_, PyAny>>, watch: &Watch, shown: &mut (u64, u6
 #[pyo3(signature = (seconds, progress=None, panic=false))]
 fn _wait(py: Python<'_>, seconds: f64, progress: Option<&Bound<'_, PyAny>>, panic: bool) -> PyResult<()> {
     let time = Duration::try_from_secs_f64(seconds).map_err(failed)?;
-    long(py, progress, move |watch| {
+    long(py, progress.map(|progress| (progress, "waiting")), move |watch| {
         watch.expect(100);
         let start = Instant::now();
         for piece in 1..=100u32 {

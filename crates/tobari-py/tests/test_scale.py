@@ -193,8 +193,8 @@ def whereabouts(seconds):
     return ray.get_runtime_context().get_node_id(), os.getpid()
 
 
-def images_slowly(notes, *piece):
-    """A batch of images; says who does it, and leaves time to be killed in."""
+def slowly(notes, name, *piece):
+    """A piece of a job; says who does it, and leaves time to be killed in."""
 
     def note(word):
         with open(os.path.join(notes, str(os.getpid())), "a") as file:
@@ -202,13 +202,41 @@ def images_slowly(notes, *piece):
 
     note("begun")
     time.sleep(1.0)
-    answers = scale.answer_images(*piece)
+    found = getattr(scale, name)(*piece)
     note("done")
-    return answers
+    return found
 
 
-def test_a_worker_killed_in_mid_job_changes_no_result(cluster, tmp_path, monkeypatch):
-    notes = str(tmp_path)
+def eight_images(workers, folder):
+    model = infer.Model.digits()
+    client = infer.Client(model.compile().card(), model.digest)
+    questions = [client.encrypt(infer.draw_digit(digit)) for digit in range(8)]
+    answers = scale.ShardedInfer(model, client.keys(), workers).run(questions, batch=1)
+    assert [client.decrypt(answer).label for answer in answers] == list(range(8))
+
+
+def two_keys_in_four_shards(workers, folder):
+    client, table = search.Client(), keys_table()
+    asked = ["key-7", "key-2999"]
+    found = scale.ShardedSearch(table.shards(4), workers).ask_all(client, [{"key": key} for key in asked])
+    assert [one.count for one in found] == [table.count(key=key.encode()) for key in asked]
+
+
+def four_windows_of_two_cohorts(workers, folder):
+    holder, sealers, asked = large_fleet(folder)
+    readings = np.random.default_rng(11).integers(0, 256, size=(4, 40))
+    starts = [1000 * (1 + window) for window in range(4)]
+    windows = [(asked, start, sealed(sealers, row)) for start, row in zip(starts, readings)]
+    results = scale.ShardedSense(*holder.bundle(), workers).answers(windows)
+    found = [figures(holder.open(asked, start, result)) for start, result in zip(starts, results)]
+    assert found == [{"all": (row.sum(), 40)} for row in readings]
+
+
+@pytest.mark.parametrize("job", [eight_images, two_keys_in_four_shards, four_windows_of_two_cohorts])
+def test_a_worker_killed_in_mid_job_changes_no_result(job, cluster, tmp_path, monkeypatch):
+    """Each job has eight pieces."""
+    (tmp_path / "notes").mkdir()
+    notes = str(tmp_path / "notes")
     workers, killed = scale.Ray(), []
     real = workers.map
 
@@ -225,15 +253,11 @@ def test_a_worker_killed_in_mid_job_changes_no_result(cluster, tmp_path, monkeyp
         with open(path) as file:
             return file.read().split() or [""]
 
-    def slowly(function, pieces, progress=None):
-        return real(images_slowly, [(notes, *piece) for piece in pieces], kill)
+    def with_a_kill(function, pieces, progress=None):
+        return real(slowly, [(notes, function.__name__, *piece) for piece in pieces], kill)
 
-    monkeypatch.setattr(workers, "map", slowly)
-    model = infer.Model.digits()
-    client = infer.Client(model.compile().card(), model.digest)
-    questions = [client.encrypt(infer.draw_digit(digit)) for digit in range(8)]
-    answers = scale.ShardedInfer(model, client.keys(), workers).run(questions, batch=1)
-    assert [client.decrypt(answer).label for answer in answers] == list(range(8))
+    monkeypatch.setattr(workers, "map", with_a_kill)
+    job(workers, tmp_path)
     words = {int(name): read(os.path.join(notes, name)) for name in os.listdir(notes)}
     # the piece that it was at was begun again by another
     assert len(killed) == 1 and words[killed[0]][-1] == "begun"

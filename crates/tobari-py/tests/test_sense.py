@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import tobari
-from conftest import tool
 from tobari import sense
 
 SCHEMA = {
@@ -226,14 +225,14 @@ def release(fleet):
 
 
 def test_a_release_is_a_data_frame(release):
-    pandas = tool("pandas")
+    import pandas
+
     frame = release.to_pandas()
     assert len(frame) == 6 and frame["start"].iloc[0] == pandas.Timestamp("1970-01-01 00:01", tz="UTC")
     assert frame.set_index("statistic")["value"]["mean"] == figures(release)["number", "mean", "t"]["value"]
 
 
 def test_a_release_is_a_table_of_arrow(release):
-    tool("pyarrow")
     table = release.to_arrow()
     assert table.num_rows == 6 and table.column("counts").to_pylist()[4] == figures(release)["histogram", None, "t"]["counts"]
 

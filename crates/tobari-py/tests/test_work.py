@@ -1,5 +1,7 @@
 """Long calls: others run meanwhile, Ctrl-C ends them, progress is told, and no panic crosses."""
 
+import itertools
+import operator
 import os
 import signal
 import subprocess
@@ -7,62 +9,152 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import tobari
-from conftest import tool
-from tobari import _native, bgv, infer
+from tobari import _native, bgv, infer, search, sense
 
 
-def test_other_threads_run_during_a_long_call():
-    turns = 0
-    done = threading.Event()
+def turns_during(call):
+    """How often another thread has its turn while a call runs: never, if the call keeps the interpreter's lock."""
+    turns, done = 0, threading.Event()
 
     def count():
         nonlocal turns
-        while not done.wait(0.001):
+        while not done.is_set():
             turns += 1
+            time.sleep(0.0005)
 
-    thread = threading.Thread(target=count)
+    thread, interval = threading.Thread(target=count), sys.getswitchinterval()
     thread.start()
-    _native._wait(0.5)
-    done.set()
-    thread.join()
-    assert turns > 50
+    # nobody takes the lock from whoever does not let go of it
+    sys.setswitchinterval(1000)
+    try:
+        before = turns
+        call()
+        return turns - before
+    finally:
+        sys.setswitchinterval(interval)
+        done.set()
+        thread.join()
+
+
+def test_another_thread_has_no_turn_while_the_lock_is_kept():
+    assert turns_during(lambda: sum(range(2_000_000))) == 0
+
+
+def test_other_threads_run_during_a_long_call():
+    server = infer.Server(infer.Model.digits())
+    client = infer.Client(server.card, server.digest)
+    server.register(client.keys())
+    questions = [client.encrypt(infer.draw_digit(digit)) for digit in range(10)]
+    assert turns_during(lambda: server.run_all(questions)) > 20
 
 
 def test_other_threads_run_during_a_short_call():
     secret = bgv.SecretKey(bgv.Parameters())
     keys, x = secret.evaluation_keys(), secret.encrypt([1])
-    both, running = threading.Barrier(2), []
-
-    def multiply():
-        both.wait()
-        start = time.perf_counter()
-        for _ in range(10):
-            keys.mul(x, x)
-        running.append((start, time.perf_counter()))
-
-    threads = [threading.Thread(target=multiply) for _ in range(2)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-    # both were under way at the same time
-    assert max(start for start, _ in running) < min(end for _, end in running)
+    assert turns_during(lambda: keys.mul(x, x)) > 3
 
 
-def test_ctrl_c_ends_a_long_call_at_once():
+class Stopped(Exception):
+    pass
+
+
+def stopped(call, after=0.1):
+    """Stops a call by a signal, as Ctrl-C does: the seconds it went on, and the processor's seconds after it in the half second when it should have ended."""
+
+    def stop(*_):
+        raise Stopped
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        start = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, after)
+        with pytest.raises(Stopped):
+            call()
+        took = time.monotonic() - start - after
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    time.sleep(0.5)
+    busy = time.process_time()
+    time.sleep(0.5)
+    return took, time.process_time() - busy
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    """A device, a server, and a question that devices answer one by one."""
+    holder = sense.KeyHolder({"profile": "u25", "channel": [{"name": "t", "square": True}]})
+    device = holder.device("d", tmp_path_factory.mktemp("fleet") / "d.counter")
+    statistic = [{"kind": "variance", "channel": "t"}]
+    asked = holder.register({"name": "q", "window": {"length": "1s"}, "least-devices": 1, "statistic": statistic})
+    server = sense.Server(*holder.bundle())
+    server.order(asked)
+    return device, server, asked
+
+
+def many_images(fleet):
+    server = infer.Server(infer.Model.digits())
+    client = infer.Client(server.card, server.digest)
+    server.register(client.keys())
+    questions = [client.encrypt(infer.draw_digit(1))] * 200
+    return lambda: server.run_all(questions)
+
+
+def many_keys(fleet):
+    secret = bgv.SecretKey(bgv.Parameters())
+    return lambda: secret.evaluation_keys(rotations=list(range(1, 4000)))
+
+
+@pytest.mark.parametrize("job", [many_images, many_keys])
+def test_a_signal_ends_a_call_at_once_and_its_work_soon_after(job, fleet):
+    took, busy = stopped(job(fleet))
+    assert took < 2 and busy < 0.25
+
+
+def test_frames_before_an_interruption_stay_taken_and_others_are_not(fleet):
+    device, server, _ = fleet
+    server, frame = server._server.fresh(), device.seal([[1]])[0]
+    stopped(lambda: server.take(frame * 200_000, 0))
+    counts = server.counts()
+    assert counts["taken"] == 1 and 0 < counts["duplicate"] < 199_999
+
+
+def test_a_device_seals_no_more_after_an_interruption(fleet):
+    device, rows = fleet[0], np.ones((20_000, 1))
+    # version, profile, device; then the counter
+    counter = lambda: int.from_bytes(device.seal([[1]])[0][4:8], "little")
+    before = counter()
+    stopped(lambda: device.seal(rows))
+    assert before < counter() < before + 20_000
+
+
+def test_no_more_entries_are_taken_after_an_interruption():
+    entries = itertools.repeat((b"key", 1), 3_000_000)
+    stopped(lambda: search.Table.from_keys(entries))
+    assert operator.length_hint(entries) > 0
+
+
+def test_ctrl_c_ends_a_job_at_once():
     code = (
-        "import sys, time; from tobari import _native\n"
+        "from tobari import infer\n"
+        "server = infer.Server(infer.Model.digits())\n"
+        "client = infer.Client(server.card, server.digest)\n"
+        "server.register(client.keys())\n"
+        "questions = [client.encrypt(infer.draw_digit(1))] * 200\n"
         "print('ready', flush=True)\n"
-        "start = time.monotonic()\n"
-        "try: _native._wait(60)\n"
-        "except KeyboardInterrupt: print('interrupted', time.monotonic() - start < 10, flush=True)\n"
+        "try: server.run_all(questions, lambda done, total: print(done, flush=True))\n"
+        "except KeyboardInterrupt: print('interrupted', flush=True)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.3)
+    # once the job is under way
+    assert process.stdout.readline() == "ready\n" and int(process.stdout.readline()) >= 0
     os.kill(process.pid, signal.SIGINT)
-    assert process.communicate(timeout=20)[0] == "interrupted True\n"
+    *done, last = process.communicate(timeout=20)[0].split()
+    assert last == "interrupted" and not any(int(images) > 190 for images in done)
 
 
 def test_progress_rises_to_the_end():
@@ -72,18 +164,50 @@ def test_progress_rises_to_the_end():
     assert told == sorted(told) and told[-1] == (40, 40)
 
 
-@pytest.mark.parametrize("with_tqdm", [False, True])
-def test_a_bar_is_shown_of_what_takes_long(with_tqdm, capsys, monkeypatch):
-    if with_tqdm:
-        tool("tqdm")
-    else:
+def test_a_window_is_told_of_step_by_step(fleet):
+    device, server, asked = fleet
+    told = []
+    server.take(device.seal([[7]]), 1000)
+    assert server.answer(asked, 1000, progress=lambda *now: told.append(now)) is not None
+    # the key holder's inputs alone are more than these
+    assert told == sorted(told) and told[-1][0] == told[-1][1] > 10
+
+
+def test_sites_are_told_of_with_their_number_where_it_is_known(tmp_path):
+    told = []
+    arguments = (np.zeros((40, 2), dtype=int), list(range(1, 41)), ["A"] * 40, ["C"] * 40)
+    search.Table.from_panel(*arguments, progress=lambda *now: told.append(now))
+    assert told[-1] == (40, 40)
+    head = '##fileformat=VCFv4.2\n##contig=<ID=1>\n##FORMAT=<ID=GT,Number=1,Type=String,Description="G">\n'
+    lines = ["#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ts"]
+    lines += [f"1\t{site}\t.\tA\tG\t.\tPASS\t.\tGT\t0|1" for site in range(1, 31)]
+    (tmp_path / "panel.vcf").write_text(head + "\n".join(lines) + "\n")
+    search.Table.from_vcf(tmp_path / "panel.vcf", progress=lambda *now: told.append(now))
+    assert told[-1] == (30, 0)
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "tqdm"])
+def with_tqdm(request, monkeypatch):
+    if not request.param:
         monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    return request.param
+
+
+def test_a_bar_is_shown_of_what_takes_long(with_tqdm, capsys):
     server = infer.Server(infer.Model.digits())
     client = infer.Client(server.card, server.digest)
     server.register(client.keys())
     server.run_all([client.encrypt(infer.draw_digit(digit)) for digit in (1, 2)], progress=True)
     shown = capsys.readouterr().err
     assert "images" in shown and ("2/2" if with_tqdm else "2 of 2") in shown
+
+
+def test_the_compiled_half_shows_bars_too(with_tqdm, capsys):
+    bgv.SecretKey(bgv.Parameters()).evaluation_keys(rotations=[1], progress=True)
+    shown = capsys.readouterr().err
+    assert "keys" in shown and ("2/2" if with_tqdm else "2 of 2") in shown
+    bgv.SecretKey(bgv.Parameters()).evaluation_keys(rotations=[1], progress=False)
+    assert capsys.readouterr().err == ""
 
 
 def test_what_a_callback_raises_ends_the_call():

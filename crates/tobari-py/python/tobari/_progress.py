@@ -6,6 +6,7 @@ import sys
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Optional, Union
 
+#: How much is done, and of how much: 0 where nobody knows it.
 Callback = Callable[[int, int], Any]
 Progress = Union[None, bool, Callback]
 
@@ -26,7 +27,7 @@ def shown(progress: Progress, what: str) -> Iterator[Optional[Callback]]:
             with tqdm(desc=what) as bar:
 
                 def tell(done: int, total: int) -> None:
-                    bar.total = total
+                    bar.total = total or None
                     bar.update(done - bar.n)
 
                 yield tell
@@ -34,7 +35,7 @@ def shown(progress: Progress, what: str) -> Iterator[Optional[Callback]]:
 
 def _plain(what: str) -> Iterator[Callback]:
     def tell(done: int, total: int) -> None:
-        sys.stderr.write(f"\r{what}: {done} of {total}")
+        sys.stderr.write(f"\r{what}: {done} of {total}" if total else f"\r{what}: {done}")
         sys.stderr.flush()
 
     try:

@@ -23,7 +23,7 @@ import numpy as np
 from . import _files, _http
 from ._native import Error, Refused
 from ._native import infer as _infer
-from ._progress import Progress, shown
+from ._progress import Progress
 
 Model = _infer.Model
 Compiled = _infer.Compiled
@@ -56,7 +56,8 @@ def pixels(image: Any) -> bytes:
 def draw_digit(digit: int, hand: int = 0) -> np.ndarray:
     """A digit drawn from strokes in one of six hands: 28 rows of 28 pixels, 0 the background.
 
-    >>> draw_digit(7).shape
+    >>> from tobari import infer
+    >>> infer.draw_digit(7).shape
     (28, 28)
     """
     return np.frombuffer(_infer.draw_digit(digit, hand), dtype=np.uint8).reshape(28, 28)
@@ -192,8 +193,7 @@ class Server:
         session = self._sessions.get(name)
         if session is None:
             raise Refused("expected a question under keys that were registered, found another")
-        with shown(progress, "images") as tell:
-            return session.run(questions, tell)
+        return session.run(questions, progress)
 
 
 class Remote:

@@ -56,7 +56,7 @@ class Ray:
     def __init__(self, retries: int = 3, cpus: float = 1.0) -> None:
         """For the cluster that `ray.init` has reached; `cpus` is what a task takes."""
         try:
-            import ray
+            import ray  # type: ignore[import-not-found,import-untyped,unused-ignore]
         except ImportError:
             raise Error("expected Ray (pip install 'tobari[ray]'), found none") from None
         if not ray.is_initialized():
@@ -83,7 +83,8 @@ class Ray:
                 for task in waiting:
                     self._ray.cancel(task)
                 raise
-        return self._ray.get(tasks)
+        results: List[Any] = self._ray.get(tasks)
+        return results
 
 
 #: What a worker keeps from one piece to the next, by what it was made of; the oldest goes first.

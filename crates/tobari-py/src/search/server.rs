@@ -6,13 +6,13 @@ use crate::randomness::generator;
 use crate::work::{long, short};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tobari_apps::search::desk::{Desk, Limits};
 
 /// A server's half: tables, clients' public keys, and what they may still ask.
 #[pyclass(frozen, module = "tobari.search")]
 pub(super) struct Server {
-    desk: Mutex<Desk>,
+    desk: Arc<Mutex<Desk>>,
 }
 
 impl Server {
@@ -36,12 +36,18 @@ impl Server {
         let region_tests = region_tests.unwrap_or(limits.region_tests);
         let uses = uses.unwrap_or(limits.uses);
         let clients = clients.unwrap_or(limits.clients);
-        Self { desk: Mutex::new(Desk::new(Limits { clients, tests, region_tests, uses, ..limits })) }
+        let limits = Limits { clients, tests, region_tests, uses, ..limits };
+        Self { desk: Arc::new(Mutex::new(Desk::new(limits))) }
     }
 
     /// Serves a table; one of the same name is replaced.
     fn serve(&self, py: Python<'_>, table: &Table) -> PyResult<()> {
-        short(py, || self.desk()?.serve_table(tobari_apps::search::table::Table::clone(&table.inner)).map_err(refused))
+        let (desk, table) = (Arc::clone(&self.desk), Arc::clone(&table.inner));
+        long(py, None, move |watch| {
+            let table = tobari_apps::search::table::Table::clone(&table);
+            watch.wanted()?;
+            desk.lock().map_err(|_| fault())?.serve_table(table).map_err(refused)
+        })
     }
 
     /// Registers a client's key for questions of a set of parameters.

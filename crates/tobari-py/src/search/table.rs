@@ -1,10 +1,10 @@
 //! A table as its owner has it.
 
-use super::client::{Asked, told};
+use super::client::{self, Asked};
 use crate::arrays;
-use crate::errors::{failed, malformed};
+use crate::errors::{failed, fault, malformed};
 use crate::randomness::generator;
-use crate::work::{long, short};
+use crate::work::{Progress, Watch, long};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
@@ -13,6 +13,9 @@ use tobari_apps::search::table::{
     self, Content, KeyTable, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Site, decode_table, encode_table,
 };
 use tobari_host::variants::{Selection, VariantReader};
+
+/// Entries that are taken from Python between two looks for Ctrl-C.
+const ENTRIES: usize = 1 << 12;
 
 /// A table: keys with counts, or a phased panel of haplotypes.
 #[pyclass(frozen, module = "tobari.search")]
@@ -34,8 +37,13 @@ impl Table {
     }
 }
 
-fn panel(rows: &[Vec<bool>], sites: Sites) -> PyResult<Content> {
+fn in_sites<'a, 'py>(progress: Option<&'a Bound<'py, PyAny>>) -> Progress<'a, 'py> {
+    progress.map(|progress| (progress, "sites"))
+}
+
+fn panel(rows: &[Vec<bool>], sites: Sites, watch: &Watch) -> PyResult<Content> {
     let count = rows.len();
+    watch.expect(count);
     let lengths = [sites.positions.len(), sites.references.len(), sites.alternates.len()];
     if let Some(found) = lengths.into_iter().find(|length| *length != count) {
         return Err(failed(format!(
@@ -49,6 +57,7 @@ fn panel(rows: &[Vec<bool>], sites: Sites) -> PyResult<Content> {
         let (reference, alternate) = (reference.into(), alternate.into());
         let site = Site { chromosome: Arc::clone(&chromosome), position, id: None, reference, alternate };
         content.push_site(site, row).map_err(failed)?;
+        watch.step()?;
     }
     Ok(content)
 }
@@ -59,19 +68,27 @@ impl Table {
     #[staticmethod]
     #[pyo3(signature = (entries, label="", min_count=1))]
     fn from_keys(py: Python<'_>, entries: &Bound<'_, PyAny>, label: &str, min_count: u32) -> PyResult<Self> {
-        let entries = entries.try_iter()?.map(|entry| entry?.extract::<(Vec<u8>, u64)>());
-        let entries = entries.collect::<PyResult<Vec<_>>>()?;
-        let keys = long(py, None, move |_| {
+        let one = |(number, entry): (usize, PyResult<Bound<'_, PyAny>>)| {
+            if number % ENTRIES == 0 {
+                py.check_signals()?;
+            }
+            entry?.extract::<(Vec<u8>, u64)>()
+        };
+        let entries = entries.try_iter()?.enumerate().map(one).collect::<PyResult<Vec<_>>>()?;
+        let keys = long(py, None, move |watch| {
             let mut builder = KeyTableBuilder::new();
-            entries.iter().try_for_each(|(key, count)| builder.push(key, *count)).map_err(failed)?;
+            for (key, count) in &entries {
+                builder.push(key, *count).map_err(failed)?;
+                watch.wanted()?;
+            }
             builder.finish(LIMB_BITS, MAX_COUNT, &mut generator()?).map_err(failed)
         })?;
         Self::new(Content::Keys(keys), min_count, label)
     }
 
-    /// A phased panel: a row for each site, in the order of positions, and a column for each haplotype; 1 is the alternate allele.
+    /// A phased panel: a row for each site, in the order of positions, and a column for each haplotype; 1 is the alternate allele. Progress is told in sites.
     #[staticmethod]
-    #[pyo3(signature = (alleles, positions, references, alternates, chromosome="1", label="", min_count=1))]
+    #[pyo3(signature = (alleles, positions, references, alternates, chromosome="1", label="", min_count=1, progress=None))]
     #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
     fn from_panel(
         py: Python<'_>,
@@ -82,18 +99,25 @@ impl Table {
         chromosome: &str,
         label: &str,
         min_count: u32,
+        progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let rows = arrays::bits(alleles)?;
         let sites = Sites { chromosome: chromosome.to_owned(), positions, references, alternates };
-        let content = long(py, None, move |_| panel(&rows, sites))?;
+        let content = long(py, in_sites(progress), move |watch| panel(&rows, sites, watch))?;
         Self::new(content, min_count, label)
     }
 
-    /// The phased variants of a .vcf, .vcf.gz or .bcf file. What else there is to choose, `tobari search index` has.
+    /// The phased variants of a .vcf, .vcf.gz or .bcf file. What else there is to choose, `tobari search index` has. Progress is told in sites, with a total of 0: how many there are is known at the end.
     #[staticmethod]
-    #[pyo3(signature = (path, label="", min_count=1))]
-    fn from_vcf(py: Python<'_>, path: PathBuf, label: &str, min_count: u32) -> PyResult<Self> {
-        let content = long(py, None, move |watch| {
+    #[pyo3(signature = (path, label="", min_count=1, progress=None))]
+    fn from_vcf(
+        py: Python<'_>,
+        path: PathBuf,
+        label: &str,
+        min_count: u32,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let content = long(py, in_sites(progress), move |watch| {
             let mut reader = VariantReader::open(&path, Selection::default()).map_err(malformed)?;
             let mut content: Option<Content> = None;
             while let Some(variant) = reader.next_variant().map_err(malformed)? {
@@ -129,7 +153,8 @@ impl Table {
 
     /// Its bytes.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = short(py, || Ok(encode_table(&self.inner)))?;
+        let table = Arc::clone(&self.inner);
+        let bytes = long(py, None, move |_| Ok(encode_table(&table)))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
@@ -165,7 +190,8 @@ impl Table {
 
     /// What clients are told of it: no key, no allele, no count.
     fn told<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = short(py, || Ok(told(&self.inner)))?;
+        let table = Arc::clone(&self.inner);
+        let bytes = long(py, None, move |_| Ok(client::told(&table)))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
@@ -193,12 +219,14 @@ impl Table {
         if !(1..=keys.len()).contains(&count) {
             return Err(failed(format!("expected 1 to {} parts, found {count}", keys.len())));
         }
-        short(py, || {
+        let table = Arc::clone(&self.inner);
+        long(py, None, move |watch| {
+            let Content::Keys(keys) = &table.content else { return Err(fault()) };
             let part = |keys: KeyTable| {
-                let (table, content) = (table::Table::clone(&self.inner), Content::Keys(keys));
-                Self { inner: Arc::new(table::Table { content, ..table }) }
+                let content = Content::Keys(keys);
+                Self { inner: Arc::new(table::Table { content, label: table.label.clone(), ..*table }) }
             };
-            Ok(parts(keys, count)?.into_iter().map(part).collect())
+            Ok(parts(keys, count, watch)?.into_iter().map(part).collect())
         })
     }
 
@@ -209,10 +237,11 @@ impl Table {
 }
 
 /// Neighbours in order, as many in each part as in any other but for one.
-fn parts(keys: &KeyTable, count: usize) -> PyResult<Vec<KeyTable>> {
+fn parts(keys: &KeyTable, count: usize, watch: &Watch) -> PyResult<Vec<KeyTable>> {
     let entries: Vec<(u128, u32)> = keys.entries().collect();
     let cut = |part: usize| entries.len() * part / count;
     let of = |part: usize| {
+        watch.wanted()?;
         let entries = &entries[cut(part)..cut(part + 1)];
         let (numbers, counts) = entries.iter().copied().unzip();
         KeyTable::from_parts(*keys.rule(), numbers, counts).map_err(failed)

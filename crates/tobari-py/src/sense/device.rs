@@ -2,7 +2,7 @@
 
 use crate::arrays;
 use crate::errors::{failed, fault, malformed};
-use crate::work::short;
+use crate::work::pieces;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
@@ -12,6 +12,9 @@ use tobari_apps::sense::schema::{ProfileName, Schema};
 use tobari_device::{self as sealing, P1, Profile, READINGS, U25};
 use tobari_host::sense::CounterFile;
 use zeroize::Zeroizing;
+
+/// Frames that are sealed between two looks for Ctrl-C.
+const FRAMES: usize = 64;
 
 /// By profile.
 enum Sealer {
@@ -59,12 +62,15 @@ impl Device {
         self.number
     }
 
-    /// Frames of rows of readings, a column for each channel of the schema: as many rows in a frame as the schema says, fewer in the last.
+    /// Frames of rows of readings, a column for each channel of the schema: as many rows in a frame as the schema says, fewer in the last. Nothing is sealed unless the schema has bytes for all of them.
     fn seal<'py>(&self, py: Python<'py>, readings: &Bound<'_, PyAny>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let rows = arrays::rows(readings)?;
-        let frames = short(py, || {
+        let all = FRAMES * self.schema.samples;
+        let bytes = pieces(py, rows.chunks(all), |rows| {
             let bytes = rows.iter().map(|row| self.schema.bytes(row).map_err(failed));
-            let bytes = Zeroizing::new(bytes.collect::<PyResult<Vec<Vec<u8>>>>()?);
+            Ok(Zeroizing::new(bytes.collect::<PyResult<Vec<Vec<u8>>>>()?))
+        })?;
+        let frames = pieces(py, bytes.iter(), |bytes| {
             let mut sealer = self.sealer.lock().map_err(|_| fault())?;
             let of = |rows: &[Vec<u8>]| {
                 let readings = Zeroizing::new(self.schema.frame(rows).map_err(failed)?);
@@ -75,7 +81,7 @@ impl Device {
             };
             bytes.chunks(self.schema.samples).map(of).collect::<PyResult<Vec<_>>>()
         })?;
-        Ok(frames.iter().map(|frame| PyBytes::new(py, frame)).collect())
+        Ok(frames.iter().flatten().map(|frame| PyBytes::new(py, frame)).collect())
     }
 
     fn __repr__(&self) -> String {

@@ -202,7 +202,9 @@ impl KeyHolder {
             setting: self.setting.clone(),
         };
         let fleet = self.card.fleet.clone();
-        let (bundle, published) = long(py, progress, move |watch| publisher.publish(fleet, &registry, before, watch))?;
+        let (bundle, published) = long(py, progress.map(|progress| (progress, "keys")), move |watch| {
+            publisher.publish(fleet, &registry, before, watch)
+        })?;
         let objects = PyDict::new(py);
         let cohorts = published.cohorts.iter().map(|(.., objects)| objects);
         for (name, bytes) in published.keys.iter().map(|(_, objects)| objects).chain(cohorts).flatten() {

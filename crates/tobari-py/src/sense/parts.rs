@@ -4,7 +4,7 @@
 //! checks it by the plan of the whole tally. Least sizes of groups hold for the whole: parts are computed without, and stay with servers. A question whose sums stand in declared parts has several results a group, and is not divided.
 
 use crate::errors::{failed, malformed, refused};
-use crate::work::{long, short};
+use crate::work::{long, pieces, short};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,9 @@ use tobari_apps::sense::setting::Setting;
 use tobari_core::bgv::{Ciphertext, Evaluator};
 use tobari_device::{P1, U25, peek};
 
+/// Frames that are looked at between two looks for Ctrl-C.
+const FRAMES: usize = 1 << 14;
+
 /// Frames by the number of their device's cohort. Those of devices that nobody knows are left out, and what is no frame is refused.
 #[pyfunction]
 pub(super) fn split_frames<'py>(
@@ -23,13 +26,16 @@ pub(super) fn split_frames<'py>(
     bundle: &[u8],
     frames: &[u8],
 ) -> PyResult<BTreeMap<usize, Bound<'py, PyBytes>>> {
-    let cohorts = short(py, || {
+    let (profile, blocks, places) = short(py, || {
         let bundle = Bundle::decode(bundle).map_err(malformed)?;
         let blocks = Setting::of(bundle.profile).map_err(failed)?.layout.blocks();
         let places: BTreeMap<u32, usize> = bundle.seats().iter().map(|seat| seat.number).zip(0..).collect();
-        let mut cohorts: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
-        for frame in frames.chunks(bundle.profile.frame_bytes()) {
-            let head = match bundle.profile {
+        Ok((bundle.profile, blocks, places))
+    })?;
+    let mut cohorts: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
+    pieces(py, frames.chunks(FRAMES * profile.frame_bytes()), |some| {
+        for frame in some.chunks(profile.frame_bytes()) {
+            let head = match profile {
                 ProfileName::P1 => peek::<P1>(frame),
                 ProfileName::U25 => peek::<U25>(frame),
             };
@@ -38,7 +44,7 @@ pub(super) fn split_frames<'py>(
                 cohorts.entry(place / blocks).or_default().extend_from_slice(frame);
             }
         }
-        Ok(cohorts)
+        Ok(())
     })?;
     Ok(cohorts.into_iter().map(|(cohort, frames)| (cohort, PyBytes::new(py, &frames))).collect())
 }
@@ -53,9 +59,12 @@ pub(super) fn merge_parts<'py>(
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let bundle = Bundle::decode(bundle).map_err(malformed)?;
     let order: Order = serde_json::from_str(order).map_err(malformed)?;
-    let merged = long(py, None, move |_| {
+    let merged = long(py, None, move |watch| {
         let setting = Setting::of(bundle.profile).map_err(failed)?;
-        let parts = parts.iter().map(|part| message::decode(part, &setting.parameters).map_err(malformed));
+        let parts = parts.iter().map(|part| {
+            watch.wanted()?;
+            message::decode(part, &setting.parameters).map_err(malformed)
+        });
         merge(&setting, &bundle.seats(), &order, &parts.collect::<PyResult<Vec<_>>>()?)
     })?;
     Ok(merged.map(|merged| PyBytes::new(py, &merged)))

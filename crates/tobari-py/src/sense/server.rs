@@ -3,14 +3,15 @@
 use super::parts::of_part;
 use crate::errors::{failed, fault, malformed, refused};
 use crate::randomness::generator;
-use crate::work::{long, short};
+use crate::work::{Watch, long, pieces};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
+use tobari_apps::engine::BgvValue;
 use tobari_apps::sense::bundle::Bundle;
-use tobari_apps::sense::cloud::{Cloud, CloudError, Frames, Material};
+use tobari_apps::sense::cloud::{Cloud, CloudError, Frames, Material, Prepared};
 use tobari_apps::sense::enrol::hex;
 use tobari_apps::sense::ingest::{Gate, IngestCounts, Seen, Verdict};
 use tobari_apps::sense::order::{Order, OrderError, Seat};
@@ -20,6 +21,10 @@ use tobari_apps::sense::setting::{Setting, key_name};
 use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_core::wire;
 use tobari_device::{DeviceNumber, MacKey, P1, Profile, U25};
+use tobari_plan::engine::Engine;
+
+/// Frames that are taken between two looks for Ctrl-C.
+const FRAMES: usize = 256;
 
 /// What the key holder gave, decoded.
 struct Given {
@@ -79,11 +84,12 @@ fn object<'a>(objects: &'a BTreeMap<String, Vec<u8>>, name: &str) -> PyResult<&'
     }
 }
 
-fn given(bundle: &Bundle, objects: &BTreeMap<String, Vec<u8>>) -> PyResult<Given> {
+fn given(bundle: &Bundle, objects: &BTreeMap<String, Vec<u8>>, watch: &Watch) -> PyResult<Given> {
     let setting = Setting::of(bundle.profile).map_err(failed)?;
     let mut cohorts = Vec::with_capacity(bundle.cohorts.len());
     for names in &bundle.cohorts {
         let decode = |name: &String| {
+            watch.wanted()?;
             wire::decode_seeded_ciphertext(object(objects, name)?, &setting.parameters).map_err(malformed)
         };
         let here = names.iter().all(|name| objects.contains_key(name));
@@ -91,6 +97,7 @@ fn given(bundle: &Bundle, objects: &BTreeMap<String, Vec<u8>>) -> PyResult<Given
     }
     let mut keys = BTreeMap::new();
     for (name, hash) in &bundle.keys {
+        watch.wanted()?;
         let key = wire::decode_evaluation_keys(object(objects, hash)?, &setting.parameters).map_err(malformed)?;
         keys.insert(name.clone(), key);
     }
@@ -107,8 +114,8 @@ impl Server {
         let fleet = bundle.fleet.clone();
         let devices = bundle.keys_of_devices();
         let gate = Gate::new(bundle.profile, devices.iter().map(|(number, mac, takes)| (*number, mac, *takes)));
-        let (given, cloud) = long(py, None, move |_| {
-            let given = given(&bundle, &objects)?;
+        let (given, cloud) = long(py, None, move |watch| {
+            let given = given(&bundle, &objects, watch)?;
             let cloud = Cloud::new(given.setting.clone(), &mut generator()?).map_err(failed)?;
             Ok((given, cloud))
         })?;
@@ -133,12 +140,13 @@ impl Server {
         &self.fleet
     }
 
-    /// Takes frames, one after the other, that came at a time in milliseconds since 1970: how many are new, and how many were refused for which reason.
+    /// Takes frames, one after the other, that came at a time in milliseconds since 1970: how many are new, and how many were refused for which reason. Those before Ctrl-C stay taken.
     fn take(&self, py: Python<'_>, frames: &[u8], time_ms: u64) -> PyResult<BTreeMap<&'static str, u64>> {
-        let counts = short(py, || {
+        let bytes = self.gate.frame_bytes();
+        let counted = pieces(py, frames.chunks(FRAMES * bytes), |some| {
             let mut state = self.state()?;
             let mut counts = IngestCounts::default();
-            for frame in frames.chunks(self.gate.frame_bytes()) {
+            for frame in some.chunks(bytes) {
                 let (verdict, number) = match self.gate.check(frame) {
                     Ok(checked) => (state.seen.admit(&checked), Some(checked.head.device)),
                     Err(refused) => (refused, None),
@@ -151,6 +159,8 @@ impl Server {
             state.counts.add(&counts);
             Ok(counts)
         })?;
+        let mut counts = IngestCounts::default();
+        counted.iter().for_each(|some| counts.add(some));
         Ok(counts.named().into_iter().collect())
     }
 
@@ -196,9 +206,10 @@ impl Server {
         drop(state);
         let order = if part { of_part(order) } else { order };
         let (given, cloud) = (Arc::clone(&self.given), Arc::clone(&self.cloud));
-        let answer = long(py, progress, move |_| match order.profile {
-            ProfileName::P1 => answer::<P1>(&given, &cloud, &order, &frames),
-            ProfileName::U25 => answer::<U25>(&given, &cloud, &order, &frames),
+        let progress = progress.map(|progress| (progress, "window"));
+        let answer = long(py, progress, move |watch| match order.profile {
+            ProfileName::P1 => answer::<P1>(&given, &cloud, &order, &frames, watch),
+            ProfileName::U25 => answer::<U25>(&given, &cloud, &order, &frames, watch),
         })?;
         Ok(answer.map(|answer| PyBytes::new(py, &answer)))
     }
@@ -213,6 +224,7 @@ fn answer<P: Profile>(
     cloud: &Cloud,
     order: &Order,
     stored: &[(DeviceNumber, Arc<[u8]>)],
+    watch: &Watch,
 ) -> PyResult<Option<Vec<u8>>> {
     let mut frames = Frames::<P>::new();
     for (number, frame) in stored {
@@ -221,9 +233,42 @@ fn answer<P: Profile>(
         frames.entry(*number).or_default().push(envelope);
     }
     frames.values_mut().for_each(|frames| frames.sort_by_key(|envelope| envelope.head().counter));
-    match cloud.answer(order, &given.seats, &frames, &mut Loan(given), &mut generator()?) {
-        Ok(answer) => Ok(Some(answer)),
-        Err(CloudError::Order(OrderError::Empty { .. })) => Ok(None),
-        Err(error) => Err(failed(error)),
+    let prepared = match cloud.prepare(order, &given.seats, &frames) {
+        Ok(prepared) => prepared,
+        Err(CloudError::Order(OrderError::Empty { .. })) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let outputs = computed(given, cloud, &prepared, watch)?;
+    prepared.message(&outputs).map(Some).map_err(failed)
+}
+
+/// The outputs of what was prepared: its inputs and then its steps, each a piece of work. A value goes after the last step that takes it.
+fn computed(given: &Given, cloud: &Cloud, prepared: &Prepared, watch: &Watch) -> PyResult<Vec<Arc<BgvValue>>> {
+    let (program, engine) = (prepared.program(), cloud.engine_for_a_run(&mut generator()?));
+    let steps = program.steps();
+    // how often each value is still taken; outputs once more, so that they stay
+    let mut wanted = vec![0usize; program.len()];
+    let args = (0..steps.len()).flat_map(|step| program.args(step));
+    args.chain(program.outputs()).for_each(|value| wanted[value.index()] += 1);
+    let mut values: Vec<Option<Arc<BgvValue>>> = Vec::with_capacity(program.len());
+    watch.expect(program.len());
+    for value in program.values() {
+        let made = match program.maker(value) {
+            None => cloud.input(prepared, &mut Loan(given), value).map_err(failed)?,
+            Some(step) => {
+                let args = program.args(step).iter().map(|arg| values[arg.index()].as_deref().ok_or_else(fault));
+                let made = engine.step(step, steps[step].op, &args.collect::<PyResult<Vec<_>>>()?).map_err(failed)?;
+                for arg in program.args(step) {
+                    wanted[arg.index()] -= 1;
+                    if wanted[arg.index()] == 0 {
+                        values[arg.index()] = None;
+                    }
+                }
+                made
+            }
+        };
+        values.push(Some(Arc::new(made)));
+        watch.step()?;
     }
+    program.outputs().iter().map(|output| values[output.index()].take().ok_or_else(fault)).collect()
 }

@@ -1,4 +1,4 @@
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Union
 
 from . import bgv as bgv
 from . import ckks as ckks
@@ -6,6 +6,22 @@ from . import infer as infer
 from . import plan as plan
 from . import search as search
 from . import sense as sense
+
+__all__ = [
+    "DecodeError",
+    "Error",
+    "Refused",
+    "Withheld",
+    "__version__",
+    "_wait",
+    "bgv",
+    "ckks",
+    "infer",
+    "parameter_sets",
+    "plan",
+    "search",
+    "sense",
+]
 
 __version__: str
 
@@ -19,4 +35,4 @@ class Refused(Error):
 class Withheld(Error): ...
 
 def parameter_sets() -> List[Dict[str, Any]]: ...
-def _wait(seconds: float, progress: Optional[Callable[[int, int], Any]] = None, panic: bool = False) -> None: ...
+def _wait(seconds: float, progress: Union[None, bool, Callable[[int, int], Any]] = None, panic: bool = False) -> None: ...

@@ -3,3 +3,5 @@ from ..ckks import EvaluationKeys as EvaluationKeys
 from ..ckks import Parameters as Parameters
 from ..ckks import PublicKey as PublicKey
 from ..ckks import SecretKey as SecretKey
+
+__all__ = ["Ciphertext", "EvaluationKeys", "Parameters", "PublicKey", "SecretKey"]

@@ -1,5 +1,7 @@
 from typing import Sequence, Tuple
 
+__all__ = ["infer", "matrix_product"]
+
 def infer(
     protect: Sequence[str],
     side_channels: bool = False,

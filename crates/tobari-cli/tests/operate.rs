@@ -63,7 +63,7 @@ fn a_server_of_a_file_logs_one_object_a_line() {
     command.args(["serve", "--addr", "127.0.0.1:0", "--json", "--until-stdin-closes", "--config"]).arg(&file);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut announced = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut announced).unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut announced).unwrap();
     let announced: serde_json::Value = serde_json::from_str(&announced).unwrap();
     let link = tobari(&["call", "link", announced["listening"].as_str().unwrap()]);
     let joined = tobari(&["call", "join", stdout(&link).trim(), "--seconds", "1"]);

@@ -1,6 +1,8 @@
 //! The command line, as clap reads it. Its text is what `tobari help` prints.
 
 mod call_bench;
+#[cfg(test)]
+mod examples;
 mod infer;
 mod parse;
 mod sense;

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     output::start_log(&arguments);
     let done = match arguments.verb {
         Verb::Demo(demo) => cmd::demo::run(&demo),
-        Verb::Serve(serve) => cmd::serve::run(&serve),
+        Verb::Serve(mut serve) => cmd::serve::run(&mut serve),
         Verb::Config { verb: ConfigVerb::Check(check) } => cmd::config::check(&check),
         #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
         Verb::Backup(backup) => cmd::backup::backup(&backup),

@@ -15,3 +15,4 @@ pub(crate) mod seal;
 pub(crate) mod search;
 pub(crate) mod sense;
 pub(crate) mod serve;
+mod trial;

@@ -2,6 +2,7 @@
 
 use crate::args::ServeArguments;
 use crate::cmd::search::ServeSearchArguments;
+use crate::cmd::trial;
 use crate::output::{self, Failure};
 use serde_json::json;
 use std::process::ExitCode;
@@ -15,7 +16,8 @@ use tokio::io::AsyncReadExt;
 const SIMULATED: &str = "warning: the enclave is SIMULATED: a process of this machine that no hardware protects; whoever runs this server can read the images, and clients take its evidence only with --accept-simulated";
 
 /// Serves until it is told to stop.
-pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &mut ServeArguments) -> Result<ExitCode, Failure> {
+    let _made_up = trial::complete(arguments)?; // a folder that is there as long as the server
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let server = tobari_server::bind(options(arguments)?).await?;
@@ -131,6 +133,9 @@ fn infer_options(arguments: &ServeArguments) -> Option<InferOptions> {
 fn announce(server: &BlindServer, arguments: &ServeArguments) -> Result<(), Failure> {
     let fingerprint = server.certificate_fingerprint().map(|fingerprint| fingerprint.to_string());
     let enclaves = server.enclaves();
+    if arguments.trial {
+        output::say(trial::TOLD);
+    }
     if !enclaves.is_empty() {
         output::say(SIMULATED);
     }

@@ -326,6 +326,7 @@ impl FloodBudget {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Scale;
     use super::super::tests::Bench;
     use super::*;
     use crate::ring::Reconstruction;
@@ -374,9 +375,69 @@ mod tests {
         }
     }
 
+    /// A secret's coefficients from what somebody was shown of slots, and the ciphertexts. Real parts of slots are those of `p(X) + p(1/X)`, for `p = c_0 + c_1 s`: half as many equations a ciphertext, linear in `s`, as `s` has coefficients.
+    fn solve(encoder: &Encoder, shown: &[(&Ciphertext, &[f64])]) -> Option<Vec<i64>> {
+        let q = encoder.parameters().ring().data_primes()[0].modulus();
+        let degree = encoder.parameters().degree();
+        let mirrored = |row: &[u64], k: usize| q.sub(row[k], if k == 0 { q.sub(0, row[0]) } else { row[degree - k] });
+        let mut rows: Vec<Vec<u64>> = Vec::new();
+        for (ciphertext, slots) in shown {
+            let [c0, c1] = [0, 1].map(|part| ciphertext.inner().parts()[part].clone().inverse().row(0).to_vec());
+            let twice = Scale::power_of_two(31); // twice the scale, for sums of two coefficients
+            let sums = encoder.encode(slots, &twice, 1).unwrap().element().clone().inverse().row(0).to_vec();
+            for k in 0..degree / 2 {
+                // column j: what s_j adds to coefficient k and its mirror image
+                let column = |j: usize| {
+                    let turned: Vec<u64> =
+                        (0..degree).map(|i| if i >= j { c1[i - j] } else { q.sub(0, c1[degree + i - j]) }).collect();
+                    mirrored(&turned, k)
+                };
+                rows.push((0..degree).map(column).chain([q.sub(sums[k], mirrored(&c0, k))]).collect());
+            }
+        }
+        for column in 0..degree {
+            let pivot = (column..rows.len()).find(|row| rows[*row][column] != 0)?;
+            rows.swap(column, pivot);
+            let inverse = q.inverse(rows[column][column])?;
+            let of: Vec<u64> = rows[column].iter().map(|value| q.mul(*value, inverse)).collect();
+            rows[column].clone_from(&of);
+            for (_, row) in rows.iter_mut().enumerate().filter(|(place, _)| *place != column) {
+                let times = row[column];
+                row.iter_mut().zip(&of).for_each(|(value, other)| *value = q.sub(*value, q.mul(times, *other)));
+            }
+        }
+        Some(rows[..degree].iter().map(|row| q.centred(row[degree])).collect())
+    }
+
+    /// Li and Micciancio's attack, which is why nobody but the key's holder is shown slots.
+    #[test]
+    fn exact_slots_give_the_secret_away_and_labels_and_rounded_ones_do_not_by_the_same_equations() {
+        let mut bench = Bench::new(&[50, 40]);
+        let numbers = [1.0, -1.0].map(|sign| (0..32).map(|j| sign * f64::from(j) / 16.0).collect::<Vec<f64>>());
+        let ciphertexts = [0, 1].map(|which| bench.encrypt(&numbers[which], 30, 1));
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        let secret: Vec<i64> = {
+            let (values, q) = (bench.secret.values(), bench.encoder.parameters().ring().data_primes()[0].modulus());
+            values.clone().inverse().row(0).iter().map(|value| q.centred(*value)).collect()
+        };
+        let solved = |slots: [&[f64]; 2]| {
+            solve(&bench.encoder, &[(&ciphertexts[0], slots[0]), (&ciphertexts[1], slots[1])]).unwrap()
+        };
+        let exact = ciphertexts.each_ref().map(|one| decryptor.decrypt(one).unwrap());
+        assert_eq!(solved(exact.each_ref().map(|slots| slots.as_slice())), secret, "two results, and the key is known");
+        // a label, and the message known besides: all but the error
+        assert_eq!(decryptor.label(&ciphertexts[0], &[3, 30, 7]).unwrap(), 1);
+        let known = solved(numbers.each_ref().map(Vec::as_slice));
+        let rounded = ciphertexts.each_ref().map(|one| decryptor.rounded(one, 8).unwrap());
+        let rounded = solved(rounded.each_ref().map(|slots| slots.as_slice()));
+        for found in [known, rounded] {
+            assert!(found.iter().filter(|value| value.abs() > 1 << 20).count() > 32, "no secret: it is ternary");
+        }
+    }
+
     #[test]
     fn a_thousand_flooded_results_of_the_named_set_are_right_to_six_bits() {
-        use super::super::{Estimator, EvaluationKeys, Evaluator, Scale};
+        use super::super::{Estimator, EvaluationKeys, Evaluator};
         use crate::params::NamedSet;
         use crate::rlwe::tests::rng;
         let parameters = NamedSet::from_name("ckks-flood").unwrap().parameters().unwrap();

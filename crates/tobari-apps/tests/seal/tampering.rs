@@ -1,6 +1,8 @@
 //! Every attack of which the format says that it is seen.
 
 use super::{Fixture, layouts};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
 use tobari_apps::seal::*;
 
 /// Three full chunks and a short one.
@@ -98,6 +100,24 @@ fn every_changed_bit_is_refused() {
     }
 }
 
+/// The MAC of a chunk of CBC, as the specification has it; `head` is all before the first chunk.
+fn mac_of_chunk(set: &SetKey, head: &[u8], number: u32, last: bool, body: &[u8]) -> [u8; 32] {
+    let header = 52 + usize::from(u16::from_be_bytes([head[50], head[51]]));
+    let (signed, record) = head.split_at(header + 32);
+    let digest = Sha256::new().chain_update(b"tobari-seal/1/header").chain_update(signed).finalize();
+    let context = Sha256::new().chain_update(b"tobari-seal/1/context").chain_update(digest).chain_update(record);
+    let mut key = [0; 32];
+    let derived = hkdf::Hkdf::<Sha256>::new(Some(&head[14..46]), set.expose_bytes());
+    derived.expand(b"tobari-seal/1/content mac", &mut key).unwrap();
+    let mac = Hmac::<Sha256>::new_from_slice(&key).unwrap().chain_update(context.finalize());
+    mac.chain_update(number.to_be_bytes())
+        .chain_update([u8::from(last)])
+        .chain_update(body)
+        .finalize()
+        .into_bytes()
+        .into()
+}
+
 #[test]
 fn nothing_of_a_wrong_chunk_comes_out_and_padding_is_not_told_from_tag() {
     let mut fixture = Fixture::new(25);
@@ -110,7 +130,20 @@ fn nothing_of_a_wrong_chunk_comes_out_and_padding_is_not_told_from_tag() {
         other[1][at] ^= 1;
         errors.push(fixture.open(&other.concat()).map(|_| ()).unwrap_err());
     }
+    // Wrong padding under a right MAC: 40 bytes have eight bytes of padding, of which the last becomes 9.
+    let with_last_byte_changed = |by: u8| {
+        let mut other = parts.clone();
+        other[1][length - 49] ^= by;
+        let mac = mac_of_chunk(&fixture.set, &parts[0], 0, true, &other[1][..length - 32]);
+        other[1][length - 32..].copy_from_slice(&mac);
+        other
+    };
+    assert!(with_last_byte_changed(0) == parts, "the MAC is right");
+    errors.push(fixture.open(&with_last_byte_changed(8 ^ 9).concat()).map(|_| ()).unwrap_err());
     assert!(errors.iter().all(|error| *error == (SealError::NotAuthentic("a chunk"), 0)), "{errors:?}");
+    // One byte of padding is right, so that this chunk opens, and only the file's end is wrong.
+    let opened = fixture.open(&with_last_byte_changed(8 ^ 1).concat()).map(|_| ()).unwrap_err();
+    assert_eq!(opened, (SealError::NotAuthentic("the end of the file"), 47));
 }
 
 #[test]

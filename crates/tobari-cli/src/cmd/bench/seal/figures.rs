@@ -74,12 +74,14 @@ fn find(rows: &[Row], setup: Setup, bytes: usize, policy: Policy) -> Option<&Row
 
 /// A line a size, a column a policy.
 fn by_policy(rows: &[Row], setup: Setup, title: &str, cell: impl Fn(&Row) -> String) -> Table {
-    let columns: Vec<&str> = std::iter::once("bytes").chain(Policy::ALL.map(Policy::name)).collect();
+    let columns: Vec<&str> = std::iter::once("bytes").chain(Policy::ALL.map(Policy::name)).chain(["labels"]).collect();
     let mut table = Table::new(format!("{title}, AES-128 encryption, engine 1.6 ({NOTE})"), &columns);
     for bytes in sizes(rows, setup) {
-        let cells = Policy::ALL.map(|policy| find(rows, setup, bytes, policy).map(&cell).unwrap_or_default());
+        let found = Policy::ALL.map(|policy| find(rows, setup, bytes, policy));
+        let cells = found.map(|row| row.map(&cell).unwrap_or_default());
+        let labels = found.into_iter().flatten().next().map(|row| row.line.labels.join("; ")).unwrap_or_default();
         let name = if bytes == MIXED { "mixed".to_owned() } else { bytes.to_string() };
-        table.push(std::iter::once(name).chain(cells).collect());
+        table.push(std::iter::once(name).chain(cells).chain([labels]).collect());
     }
     table
 }
@@ -130,7 +132,7 @@ fn everything(rows: &[Row]) -> Table {
             text(line.max),
             line.runs.to_string(),
             params.by_module.to_string(),
-            text(params.cpu_ms),
+            params.cpu_ms.map(text).unwrap_or_default(),
             params.one_chain_mb_s.to_string(),
             params.doorbell_ns.to_string(),
             params.added_delay_ns.to_string(),
@@ -159,7 +161,7 @@ fn groups(rows: &[Row]) -> Vec<(Setup, usize)> {
 fn targets(rows: &[Row]) -> Table {
     let mut table = Table::new(
         format!("Reached ({NOTE})"),
-        &["what", "by medians", "by least times", "wanted", "where (by least times)"],
+        &["what", "by medians", "by least times", "wanted", "where (by least times)", "labels"],
     );
     let time = [|row: &Row| row.line.median, |row: &Row| row.line.min];
     let ratios = |time: fn(&Row) -> f64, others: &[Policy]| {
@@ -179,9 +181,11 @@ fn targets(rows: &[Row]) -> Table {
         (ratios.iter().map(|ratio| ratio.0.ln()).sum::<f64>() / ratios.len().max(1) as f64).exp()
     };
     let worst = |ratios: &[(f64, String)]| ratios.first().map(|ratio| ratio.0);
+    // What all rows have in common: pinning and copies differ, and are in the grid.
+    let labels = rows.first().and_then(|row| row.line.labels.first().cloned()).unwrap_or_default();
     let both = |of: &dyn Fn(fn(&Row) -> f64) -> Option<f64>| time.map(|time| number(of(time), 3));
     let mut push = |what: &str, [median, least]: [String; 2], wanted: &str, place: String| {
-        table.push(vec![what.to_owned(), median, least, wanted.to_owned(), place]);
+        table.push(vec![what.to_owned(), median, least, wanted.to_owned(), place, labels.clone()]);
     };
     let place = ratios(time[1], &singles).first().map(|ratio| ratio.1.clone()).unwrap_or_default();
     push("best over the best other policy, least", both(&|time| worst(&ratios(time, &singles))), "0.98", place);

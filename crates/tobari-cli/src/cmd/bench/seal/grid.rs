@@ -38,7 +38,8 @@ pub(super) struct Params {
     pub(super) one_chain_mb_s: f64,
     pub(super) doorbell_ns: f64,
     pub(super) added_delay_ns: f64,
-    pub(super) cpu_ms: f64,
+    /// None where somebody else computes in this process, too.
+    pub(super) cpu_ms: Option<f64>,
     pub(super) by_module: u64,
 }
 
@@ -192,7 +193,7 @@ fn line(bed: &Bed, policy: Policy, bytes: usize, sizes: &[usize], runs: &[super:
         doorbell_ns: bed.doorbell_ns.round(),
         added_delay_ns: 0.0,
         // Whoever else wanted the core is a thread of this process.
-        cpu_ms: if setup.others == 0 { middle(|run| run.cpu_ms) } else { 0.0 },
+        cpu_ms: (setup.others == 0).then(|| middle(|run| run.cpu_ms)),
         by_module: middle(|run| run.by_module as f64) as u64,
     };
     let label = |text: &str| text.to_owned();

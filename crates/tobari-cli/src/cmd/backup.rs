@@ -16,6 +16,9 @@ pub(crate) fn backup(arguments: &SealArguments) -> Result<ExitCode, Failure> {
 
 /// Opens a backup into a folder where nothing is yet, and checks that this release can use it.
 pub(crate) fn restore(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
+    if arguments.is_part() {
+        return Err(Failure::Call("expected a whole backup to restore, found --only".to_owned()));
+    }
     let target = arguments.output();
     if std::fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
         let name = target.display();

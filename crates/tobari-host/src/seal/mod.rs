@@ -1,8 +1,8 @@
 //! Folders, files and streams, sealed and opened: the machine's half of [`tobari_apps::seal`].
 //!
 //! Files are read, cut into chunks, sealed by all engines of a [`Pool`](crate::dispatch::Pool), and written in order, many files at a time and within a bound on memory. Each goes to a temporary name
-//! and is renamed when its last byte is there, so that whatever has a final name is whole; a set's list is written last, after one `syncfs`. What was killed is begun anew file by file: a file that is
-//! there is left alone only if it opens and its content is that of the source, byte for byte.
+//! and is renamed when its last byte is there, so that whatever has a final name is whole; a set's list is written last, after one `syncfs`, and the list of an older state is gone before the first file is replaced. What was killed is begun anew file by file: a file that is
+//! there is left alone only if it opens and its content is that of the source, byte for byte. Opened files get their names after one `syncfs` for many.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -10,14 +10,22 @@
 //! | `recipients` | recipients and identities of age (feature `age`) |
 //! | `flow` | many files on their way through the engines at once, each in its order |
 //! | `ending` | what makes finished files of whole ones, on threads of its own |
-//! | `source` | a walk through a folder; files with holes |
+//! | `source` | a walk through a folder; files with holes, and their content |
 //! | `write` | sealing a folder, a file, a stream |
+//! | `input` | a sealed file that is read from its start |
 //! | `read` | opening, verifying and listing |
+//! | `landing` | where opened content goes |
+//! | `naming` | temporary files, and the names that whole ones get |
+//! | `listing` | what lies in a set's folder, beside what its list says |
+//! | `salvage` | what is left of a damaged file |
 
 mod ending;
 mod flow;
+mod input;
 mod keys;
+mod landing;
 mod listing;
+mod naming;
 mod read;
 #[cfg(feature = "age")]
 mod recipients;
@@ -26,7 +34,8 @@ mod source;
 mod write;
 
 pub use keys::Keys;
-pub use read::{Found, Opened, Reader, Target};
+pub use landing::Target;
+pub use read::{Found, Opened, Reader};
 #[cfg(feature = "age")]
 pub use recipients::{Ask, Identities, MAX_RECIPIENTS, Nobody, Recipients, new_identity, recipients_of_lines};
 pub use salvage::DAMAGED;

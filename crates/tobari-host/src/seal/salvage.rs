@@ -3,12 +3,12 @@
 //! Every chunk has a tag of its own, over its number and its file, so that those that are right are where they were sealed, whatever became of others. They are written to a file that says by its name ([`DAMAGED`]) that it is not
 //! whole, with holes for the rest, and the ranges that are missing are listed. Nothing unverified is written.
 
-use super::read::{Input, describe};
+use super::input::Input;
+use super::landing::{describe, write_at_places};
+use super::naming::{persist, temporary};
 use super::source::Places;
-use super::write::{persist, temporary};
 use super::{FileProblem, Missing};
 use crate::dispatch::RingGcm;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tobari_apps::seal::{Kind, Range, process};
 
@@ -28,12 +28,13 @@ fn note(places: &mut Places, mut count: u64, missing: &mut Vec<[u64; 2]>) {
     }
 }
 
-/// Writes the chunks that are right to a file beside `target`, and says what is missing; none for what is no file, or where no chunk is right.
+/// Writes the chunks that are right to a file beside `target`, and says what is missing; none for what is no file, or where no chunk is right. `taken` is told the bytes of each chunk.
 pub(super) fn pieces(
     mut input: Input,
     place: &Path,
     target: &Path,
     replace: bool,
+    taken: &mut dyn FnMut(u64),
 ) -> Result<Option<FileProblem>, FileProblem> {
     let (meta, full) = (input.meta().clone(), input.chunk_bytes() as u64);
     let ranges = match meta.kind {
@@ -50,17 +51,13 @@ pub(super) fn pieces(
     // a file that was cut ends here, as one that the system does not read further
     while let Ok(Some((chunk, last))) = input.next(place) {
         ended = last;
+        taken(chunk.bytes() as u64);
         let Some(Ok(text)) = process(&[&chunk], &RingGcm).pop() else {
             note(&mut places, if last { u64::MAX } else { full }, &mut missing);
             continue;
         };
         right = true;
-        let mut rest = &text[..];
-        while let (false, Some((at, count))) = (rest.is_empty(), places.next(rest.len())) {
-            let (now, after) = rest.split_at(count);
-            file.as_file().write_all_at(now, at).map_err(FileProblem::system(&damaged))?;
-            rest = after;
-        }
+        write_at_places(file.as_file(), &mut places, &text).map_err(FileProblem::system(&damaged))?;
     }
     if !ended || meta.kind == Kind::File {
         note(&mut places, u64::MAX, &mut missing);
@@ -72,6 +69,7 @@ pub(super) fn pieces(
         let described = file.as_file().set_len(meta.bytes).and_then(|()| describe(file.as_file(), &meta));
         described.map_err(FileProblem::system(&damaged))?;
     }
-    persist(file, &damaged, replace)?;
+    file.as_file().sync_all().map_err(FileProblem::system(&damaged))?;
+    persist(file.into_temp_path(), &damaged, replace)?;
     Ok(Some(FileProblem::Damaged { name: damaged.display().to_string(), missing: Missing(missing) }))
 }

@@ -4,6 +4,7 @@ use super::FileProblem;
 use rustix::fs::{SeekFrom, seek};
 use std::ffi::OsString;
 use std::fs::{self, File, FileType, Metadata};
+use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -18,9 +19,25 @@ pub(super) struct Source {
     pub(super) kind: Kind,
     /// Of a folder or a link; a file's is asked for when it is open.
     pub(super) metadata: Option<Metadata>,
+    /// Whether a link in its place is followed: only to what the caller named.
+    follows: bool,
 }
 
 impl Source {
+    /// One file that the caller named, under its last name. None where the length does not say how much there is to read: pipes, devices, files that the system makes up when they are read.
+    pub(super) fn alone(place: &Path) -> Result<Option<Self>, FileProblem> {
+        let metadata = fs::metadata(place).map_err(FileProblem::system(place))?;
+        let Some(name) = place.file_name().filter(|_| metadata.is_file()) else { return Ok(None) };
+        if metadata.len() == 0 {
+            let read = File::open(place).and_then(|mut file| file.read(&mut [0]));
+            if read.map_err(FileProblem::system(place))? > 0 {
+                return Ok(None);
+            }
+        }
+        let path = name.as_bytes().to_vec();
+        Ok(Some(Self { place: place.to_owned(), path, kind: Kind::File, metadata: None, follows: true }))
+    }
+
     /// Of a folder or a link.
     pub(super) fn metadata(&self) -> Result<&Metadata, FileProblem> {
         self.metadata.as_ref().ok_or_else(|| FileProblem::Kind { name: self.place.display().to_string() })
@@ -74,7 +91,7 @@ impl Walk {
             kind if kind.is_file() => Kind::File,
             _ => return Err(FileProblem::Kind { name: place.display().to_string() }),
         };
-        Ok(Source { place, path, kind, metadata })
+        Ok(Source { place, path, kind, metadata, follows: false })
     }
 }
 
@@ -114,29 +131,31 @@ impl Iterator for Walk {
     }
 }
 
-/// Opens a file for reading, if it is one: not a link, and not a pipe that somebody put in its place.
-pub(super) fn open(place: &Path) -> Result<(File, Metadata), FileProblem> {
-    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits();
+/// Opens a file for reading, if it is one: not a pipe that somebody put in its place, nor a link.
+fn open(source: &Source) -> Result<(File, Metadata), FileProblem> {
+    let (place, mut flags) = (source.place.as_path(), rustix::fs::OFlags::NONBLOCK);
+    flags.set(rustix::fs::OFlags::NOFOLLOW, !source.follows);
     let mut options = fs::OpenOptions::new();
-    let file = options.read(true).custom_flags(flags.cast_signed()).open(place).map_err(FileProblem::system(place))?;
+    let options = options.read(true).custom_flags(flags.bits().cast_signed());
+    let file = options.open(place).map_err(FileProblem::system(place))?;
     let metadata = file.metadata().map_err(FileProblem::system(place))?;
     if metadata.is_file() { Ok((file, metadata)) } else { Err(FileProblem::Kind { name: place.display().to_string() }) }
 }
 
 /// Permissions and time.
-pub(super) fn describe(kind: Kind, path: &[u8], metadata: &Metadata, bytes: u64) -> Meta {
+fn describe(kind: Kind, path: &[u8], metadata: &Metadata, bytes: u64) -> Meta {
     let nanoseconds = u32::try_from(metadata.mtime_nsec()).unwrap_or(0);
     let modified = Time { seconds: metadata.mtime(), nanoseconds };
     Meta { mode: metadata.mode() & 0o7777, modified, ..Meta::new(kind, path, bytes) }
 }
 
 /// Everything about a file that stays the same unless somebody writes to it.
-pub(super) fn stamp(metadata: &Metadata) -> (u64, i64, i64, i64, i64) {
+fn stamp(metadata: &Metadata) -> (u64, i64, i64, i64, i64) {
     (metadata.len(), metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec())
 }
 
 /// What is not a hole. A file system that does not tell has no holes, nor has a file with too many.
-pub(super) fn ranges(file: &File, metadata: &Metadata) -> Vec<Range> {
+fn ranges(file: &File, metadata: &Metadata) -> Vec<Range> {
     let bytes = metadata.len();
     // As much on the disk as the file is long: there is no hole to look for.
     if bytes > 0 && metadata.blocks().saturating_mul(512) >= bytes {
@@ -191,7 +210,7 @@ impl Places {
 }
 
 /// The next `count` bytes of content.
-pub(super) fn read(file: &File, places: &mut Places, count: usize) -> std::io::Result<Vec<u8>> {
+fn read(file: &File, places: &mut Places, count: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; count];
     let mut at = 0;
     while at < count {
@@ -200,5 +219,74 @@ pub(super) fn read(file: &File, places: &mut Places, count: usize) -> std::io::R
         at += length;
     }
     bytes.truncate(at);
+    Ok(bytes)
+}
+
+/// What is sealed of a source.
+pub(super) enum Content {
+    /// A file, and its stamp before it was read.
+    File(File, (u64, i64, i64, i64, i64)),
+    /// Where a link leads; nothing for a folder.
+    Bytes(Vec<u8>),
+}
+
+impl Content {
+    pub(super) fn of(source: &Source) -> Result<(Self, Meta), FileProblem> {
+        match source.kind {
+            Kind::File => {
+                let (file, metadata) = open(source)?;
+                let ranges = ranges(&file, &metadata);
+                let meta = describe(Kind::File, &source.path, &metadata, metadata.len());
+                let stamp = stamp(&metadata);
+                Ok((Self::File(file, stamp), Meta { ranges, ..meta }))
+            }
+            Kind::Symlink => {
+                let metadata = source.metadata()?;
+                let link = fs::read_link(&source.place).map_err(FileProblem::system(&source.place))?;
+                let bytes = link.as_os_str().as_bytes().to_vec();
+                let meta = describe(Kind::Symlink, &source.path, metadata, bytes.len() as u64);
+                Ok((Self::Bytes(bytes), meta))
+            }
+            kind => Ok((Self::Bytes(Vec::new()), describe(kind, &source.path, source.metadata()?, 0))),
+        }
+    }
+
+    pub(super) fn reader(&self, meta: &Meta) -> ContentReader<'_> {
+        ContentReader { content: self, places: Places::new(&meta.ranges), at: 0 }
+    }
+
+    pub(super) fn is_still_the_same(&self) -> bool {
+        match self {
+            Self::File(file, before) => file.metadata().is_ok_and(|now| stamp(&now) == *before),
+            Self::Bytes(_) => true,
+        }
+    }
+}
+
+/// Content from its start on, holes left out.
+pub(super) struct ContentReader<'a> {
+    content: &'a Content,
+    places: Places,
+    at: usize,
+}
+
+impl ContentReader<'_> {
+    /// The next bytes: fewer at the end.
+    pub(super) fn read(&mut self, count: usize) -> std::io::Result<Vec<u8>> {
+        match self.content {
+            Content::File(file, ..) => read(file, &mut self.places, count),
+            Content::Bytes(bytes) => {
+                let from = self.at.min(bytes.len());
+                self.at = (from + count).min(bytes.len());
+                Ok(bytes[from..self.at].to_vec())
+            }
+        }
+    }
+}
+
+/// Reads so many bytes, or to the end.
+pub(super) fn read_full(input: &mut dyn Read, count: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(count);
+    input.take(count as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

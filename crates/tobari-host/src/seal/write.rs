@@ -2,20 +2,19 @@
 
 use super::ending::Ending;
 use super::flow::{Flow, Job};
-use super::read::{key_to_continue, sealed_content_is};
-use super::source::{self, Places, Source, Walk};
-use super::{FileProblem, Keys, MANIFEST, PART, SET};
+use super::input::{key_to_continue, sealed_content_is};
+use super::listing::{clean_set, others};
+use super::naming::{persist, sync, sync_name, temporary};
+use super::source::{self, Content, Source, Walk, read_full};
+use super::{FileProblem, Keys, MANIFEST, SET};
 use crate::dispatch::Pool;
-use crate::files;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, HashSet};
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use tempfile::{Builder, NamedTempFile};
-use tobari_apps::seal::{Entry, Identity, Kind, Layout, Meta, PortableGcm, Sealing, SetKey, Stanzas, process};
+use tempfile::NamedTempFile;
+use tobari_apps::seal::{Entry, Kind, Layout, Meta, PortableGcm, Sealing, SetKey, Stanzas, process};
 
 /// Tries at a file that changes while it is read.
 const TRIES: u32 = 3;
@@ -94,7 +93,7 @@ impl Outgoing {
         if self.durable {
             file.as_file().sync_all().map_err(FileProblem::system(&self.target))?;
         }
-        persist(file, &self.target, self.replace)
+        persist(file.into_temp_path(), &self.target, self.replace)
     }
 }
 
@@ -122,31 +121,6 @@ impl Job for Output {
     }
 }
 
-/// Gives a temporary file its name.
-pub(super) fn persist(file: NamedTempFile, target: &Path, replace: bool) -> Result<(), FileProblem> {
-    files::persist(file, target, replace).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => FileProblem::Exists { name: target.display().to_string() },
-        _ => FileProblem::system(target)(error),
-    })
-}
-
-/// Waits until everything on the file system of `path` is on its disk.
-pub(super) fn sync(path: &Path) -> Result<File, FileProblem> {
-    let file = File::open(path).map_err(FileProblem::system(path))?;
-    rustix::fs::syncfs(&file).map_err(|errno| FileProblem::system(path)(errno.into()))?;
-    Ok(file)
-}
-
-/// A temporary file in the folder of `target`, which is made if it is not there.
-pub(super) fn temporary(target: &Path) -> Result<NamedTempFile, FileProblem> {
-    let create = || files::temporary(Builder::new().prefix(PART), target);
-    let created = create().or_else(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => fs::create_dir_all(files::directory_of(target)).and_then(|()| create()),
-        _ => Err(error),
-    });
-    created.map_err(FileProblem::system(target))
-}
-
 impl<'a> Writer<'a> {
     /// Under a new key of a set, wrapped for `keys`.
     ///
@@ -167,7 +141,34 @@ impl<'a> Writer<'a> {
         Ok(Output { sealing, file, source, kind, path, name, bytes: 0 })
     }
 
-    /// Seals what a reader gives, to its end: a stream, or one file.
+    /// Seals one file, with its last name, its time, permissions and holes; as a stream what has no length before it is read, as a pipe.
+    ///
+    /// # Errors
+    /// [`FileProblem`]; nothing has the target's name then that had not before.
+    pub fn file(
+        &mut self,
+        place: &Path,
+        target: &Path,
+        replace: bool,
+        progress: &mut dyn FnMut(&Sealed),
+    ) -> Result<Sealed, FileProblem> {
+        let Some(source) = Source::alone(place)? else {
+            let mut input = File::open(place).map_err(FileProblem::system(place))?;
+            return self.stream(&mut input, &Meta::new(Kind::Stream, b"", 0), target, replace, progress);
+        };
+        refuse_to_replace(target, replace)?;
+        let (mut state, mut flow) = (Folder::new(progress), Flow::new(self.pool));
+        let goal = Goal { place: target, name: "", keeps: false, replace, durable: true };
+        self.source(&source, &goal, &mut flow, &mut state);
+        flow.drain(self.rng);
+        self.collect(&mut flow, &mut state)?;
+        match state.sealed.problems.pop() {
+            Some(problem) => Err(problem),
+            None => sync_name(target).map(|()| state.sealed),
+        }
+    }
+
+    /// Seals what a reader gives, to its end.
     ///
     /// # Errors
     /// [`FileProblem`]; nothing has the target's name then that had not before.
@@ -179,10 +180,9 @@ impl<'a> Writer<'a> {
         replace: bool,
         progress: &mut dyn FnMut(&Sealed),
     ) -> Result<Sealed, FileProblem> {
-        if !replace && fs::symlink_metadata(target).is_ok() {
-            return Err(FileProblem::Exists { name: target.display().to_string() });
-        }
-        let output = self.begin(meta, target, target.to_owned(), replace)?;
+        refuse_to_replace(target, replace)?;
+        let mut output = self.begin(meta, target, target.to_owned(), replace)?;
+        output.file.durable = true;
         let mut flow = Flow::new(self.pool);
         let file = flow.begin(output, self.rng);
         let full = self.layout.chunk_bytes();
@@ -213,7 +213,7 @@ impl<'a> Writer<'a> {
         match flow.take_ended().pop() {
             Some((_, entry)) => {
                 sealed.bytes = entry?.bytes;
-                sync(target)?;
+                sync_name(target)?;
                 Ok(sealed)
             }
             None => Err(FileProblem::List { name: target.display().to_string(), expected: "a result, found none" }),
@@ -233,14 +233,12 @@ impl<'a> Writer<'a> {
         progress: &mut dyn FnMut(&Sealed),
     ) -> Result<Sealed, FileProblem> {
         let resumes = self.open_set(target, keys, replace)?;
-        let mut state = Folder {
-            sealed: Sealed { continued: resumes, ..Sealed::default() },
-            names: HashSet::new(),
-            manifest: None,
-            waiting: BTreeMap::new(),
-            next: 0,
-            progress,
-        };
+        let mut state = Folder::new(progress);
+        state.sealed.continued = resumes;
+        if resumes {
+            clean_set(target)?;
+            state.old_list = Some(target.join(MANIFEST)).filter(|list| fs::symlink_metadata(list).is_ok());
+        }
         state.manifest = Some(Manifest::begin(self, target)?);
         let mut flow = Flow::new(self.pool);
         let without = fs::metadata(target).ok().as_ref().map(source::identity);
@@ -248,7 +246,7 @@ impl<'a> Writer<'a> {
         let walk = if is_inside(root, target) { None } else { Some(Walk::new(root, without)) };
         for source in walk.into_iter().flatten() {
             match source {
-                Ok(source) => self.source(&source, target, resumes, &mut flow, &mut state),
+                Ok(source) => self.listed_source(&source, target, resumes, &mut flow, &mut state),
                 Err(problem) => state.sealed.problems.push(problem),
             }
             self.collect(&mut flow, &mut state)?;
@@ -257,13 +255,13 @@ impl<'a> Writer<'a> {
         flow.drain(self.rng);
         self.collect(&mut flow, &mut state)?;
         (state.progress)(&state.sealed);
+        state.remove_others(target)?;
         // Whatever the list names is on the disk before the list is.
         let folder = sync(target)?;
         if let Some(manifest) = state.manifest.take() {
             manifest.finish(self)?;
         }
         folder.sync_all().map_err(FileProblem::system(target))?;
-        state.sealed.removed = remove_others(target, &state.names)?;
         Ok(state.sealed)
     }
 
@@ -281,22 +279,24 @@ impl<'a> Writer<'a> {
         if !empty {
             return Err(FileProblem::Exists { name: target.display().to_string() });
         }
-        self.small(&Meta::new(Kind::Set, b"", 0), &mark, false)?;
+        self.mark(&mark)?;
         Ok(false)
     }
 
-    /// Seals something without content, here and now.
-    fn small(&mut self, meta: &Meta, target: &Path, replace: bool) -> Result<Identity, FileProblem> {
-        let mut output = self.begin(meta, target, target.to_owned(), replace)?;
+    /// Writes the mark of a new set, to the disk: without it nobody could continue.
+    fn mark(&mut self, target: &Path) -> Result<(), FileProblem> {
+        let mut output = self.begin(&Meta::new(Kind::Set, b"", 0), target, target.to_owned(), false)?;
+        output.file.durable = true;
         let chunk = output.sealing.chunk(Vec::new(), true, self.rng).map_err(FileProblem::seal(target))?;
         for sealed in process(&[&chunk], &PortableGcm) {
             output.take(sealed.map_err(FileProblem::seal(target))?)?;
         }
-        Ok(output.end(self.rng)?.now()?.identity)
+        output.end(self.rng)?.now()?;
+        sync_name(target)
     }
 
     /// One thing of a folder.
-    fn source(
+    fn listed_source(
         &mut self,
         source: &Source,
         target: &Path,
@@ -310,8 +310,13 @@ impl<'a> Writer<'a> {
         };
         state.names.insert(name.clone());
         let place = target.join(&name);
+        let goal = Goal { place: &place, name: &name, keeps: resumes, replace: resumes, durable: false };
+        self.source(source, &goal, flow, state);
+    }
+
+    fn source(&mut self, source: &Source, goal: &Goal<'_>, flow: &mut Flow<'_, Output>, state: &mut Folder<'_>) {
         for attempt in 1..=TRIES {
-            match self.attempt(source, &name, &place, resumes, flow, state) {
+            match self.attempt(source, goal, flow, state) {
                 Ok(true) => return,
                 Ok(false) if attempt == TRIES => {
                     return flow.skip(Err(FileProblem::Changed { name: source.place.display().to_string() }));
@@ -326,28 +331,29 @@ impl<'a> Writer<'a> {
     fn attempt(
         &mut self,
         source: &Source,
-        name: &str,
-        place: &Path,
-        resumes: bool,
+        goal: &Goal<'_>,
         flow: &mut Flow<'_, Output>,
         state: &mut Folder<'_>,
     ) -> Result<bool, FileProblem> {
         let (content, meta) = Content::of(source)?;
-        if resumes && let Some(identity) = sealed_content_is(place, &self.set, &meta, &content) {
+        if goal.keeps
+            && let Some(identity) = sealed_content_is(goal.place, &self.set, &meta, &content)
+        {
             let bytes = meta.content_bytes().unwrap_or(0);
             state.sealed.kept += 1;
             state.sealed.read += bytes;
             flow.skip(Ok(Entry {
                 kind: source.kind,
                 path: source.path.clone(),
-                name: name.to_owned(),
+                name: goal.name.to_owned(),
                 identity,
                 bytes,
             }));
             return Ok(true);
         }
-        let mut output = self.begin(&meta, &source.place, place.to_owned(), resumes)?;
-        name.clone_into(&mut output.name);
+        state.retire_list()?;
+        let mut output = self.begin(&meta, &source.place, goal.place.to_owned(), goal.replace)?;
+        (output.name, output.file.durable) = (goal.name.to_owned(), goal.durable);
         let (all, full) = (meta.content_bytes().unwrap_or(0), self.layout.chunk_bytes() as u64);
         output.bytes = all;
         let file = flow.begin(output, self.rng);
@@ -419,14 +425,58 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Where a source goes.
+struct Goal<'a> {
+    place: &'a Path,
+    /// What the list calls it.
+    name: &'a str,
+    /// Whether what is there stays if it is right.
+    keeps: bool,
+    replace: bool,
+    durable: bool,
+}
+
 /// A folder on its way.
 struct Folder<'a> {
     sealed: Sealed,
     names: HashSet<String>,
     manifest: Option<Manifest>,
+    /// The list of a finished set that is brought up to date, as long as it holds.
+    old_list: Option<PathBuf>,
     waiting: BTreeMap<u32, Result<Entry, FileProblem>>,
     next: u32,
     progress: &'a mut dyn FnMut(&Sealed),
+}
+
+impl<'a> Folder<'a> {
+    fn new(progress: &'a mut dyn FnMut(&Sealed)) -> Self {
+        let (sealed, names, waiting) = Default::default();
+        Self { sealed, names, manifest: None, old_list: None, waiting, next: 0, progress }
+    }
+
+    /// The first change makes an unfinished set of a finished one: a list that stayed would call whatever is new wrong, if this run were killed.
+    fn retire_list(&mut self) -> Result<(), FileProblem> {
+        if let Some(list) = &self.old_list {
+            fs::remove_file(list).map_err(FileProblem::system(list))?;
+            sync_name(list)?;
+        }
+        self.old_list = None;
+        Ok(())
+    }
+
+    /// Removes sealed files whose source is gone. Where something could not be read nobody knows what is gone, and all stay.
+    fn remove_others(&mut self, target: &Path) -> Result<(), FileProblem> {
+        let is_known = |problem: &FileProblem| matches!(problem, FileProblem::Kind { .. });
+        if !self.sealed.problems.iter().all(is_known) {
+            return Ok(());
+        }
+        for file in others(target, &self.names)? {
+            self.retire_list()?;
+            fs::remove_file(&file).map_err(FileProblem::system(&file))?;
+            self.sealed.removed += 1;
+        }
+        Ok(())
+    }
 }
 
 /// The list on its way.
@@ -470,73 +520,9 @@ impl Manifest {
     }
 }
 
-/// What is sealed of a source.
-pub(super) enum Content {
-    /// A file, and its stamp before it was read.
-    File(File, (u64, i64, i64, i64, i64)),
-    /// Where a link leads; nothing for a folder.
-    Bytes(Vec<u8>),
-}
-
-impl Content {
-    fn of(source: &Source) -> Result<(Self, Meta), FileProblem> {
-        match source.kind {
-            Kind::File => {
-                let (file, metadata) = source::open(&source.place)?;
-                let ranges = source::ranges(&file, &metadata);
-                let meta = source::describe(Kind::File, &source.path, &metadata, metadata.len());
-                let stamp = source::stamp(&metadata);
-                Ok((Self::File(file, stamp), Meta { ranges, ..meta }))
-            }
-            Kind::Symlink => {
-                let metadata = source.metadata()?;
-                let link = fs::read_link(&source.place).map_err(FileProblem::system(&source.place))?;
-                let bytes = link.as_os_str().as_bytes().to_vec();
-                let meta = source::describe(Kind::Symlink, &source.path, metadata, bytes.len() as u64);
-                Ok((Self::Bytes(bytes), meta))
-            }
-            kind => Ok((Self::Bytes(Vec::new()), source::describe(kind, &source.path, source.metadata()?, 0))),
-        }
-    }
-
-    pub(super) fn reader(&self, meta: &Meta) -> ContentReader<'_> {
-        ContentReader { content: self, places: Places::new(&meta.ranges), at: 0 }
-    }
-
-    fn is_still_the_same(&self) -> bool {
-        match self {
-            Self::File(file, before) => file.metadata().is_ok_and(|now| source::stamp(&now) == *before),
-            Self::Bytes(_) => true,
-        }
-    }
-}
-
-/// Content from its start on, holes left out.
-pub(super) struct ContentReader<'a> {
-    content: &'a Content,
-    places: Places,
-    at: usize,
-}
-
-impl ContentReader<'_> {
-    /// The next bytes: fewer at the end.
-    pub(super) fn read(&mut self, count: usize) -> std::io::Result<Vec<u8>> {
-        match self.content {
-            Content::File(file, ..) => source::read(file, &mut self.places, count),
-            Content::Bytes(bytes) => {
-                let from = self.at.min(bytes.len());
-                self.at = (from + count).min(bytes.len());
-                Ok(bytes[from..self.at].to_vec())
-            }
-        }
-    }
-}
-
-/// Reads so many bytes, or to the end.
-pub(super) fn read_full(input: &mut dyn Read, count: usize) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(count);
-    input.take(count as u64).read_to_end(&mut bytes)?;
-    Ok(bytes)
+fn refuse_to_replace(target: &Path, replace: bool) -> Result<(), FileProblem> {
+    let refused = !replace && fs::symlink_metadata(target).is_ok();
+    if refused { Err(FileProblem::Exists { name: target.display().to_string() }) } else { Ok(()) }
 }
 
 /// Whether a folder is (in) the one that is written to.
@@ -546,30 +532,4 @@ fn is_inside(place: &Path, target: &Path) -> bool {
         (Some(parent), Some(name), Some(target)) => parent.join(name).starts_with(target),
         _ => false,
     }
-}
-
-/// Removes sealed files that the list does not name, and what a killed run left. Only after the list is written.
-fn remove_others(target: &Path, names: &HashSet<String>) -> Result<u64, FileProblem> {
-    let mut removed = 0;
-    for folder in fs::read_dir(target).map_err(FileProblem::system(target))? {
-        let folder = folder.map_err(FileProblem::system(target))?.path();
-        let name = |path: &Path| path.file_name().and_then(OsStr::to_str).unwrap_or_default().to_owned();
-        let outer = name(&folder);
-        if outer.starts_with(PART) {
-            fs::remove_file(&folder).map_err(FileProblem::system(&folder))?;
-        }
-        if outer.len() != 2 || !folder.is_dir() {
-            continue;
-        }
-        for file in fs::read_dir(&folder).map_err(FileProblem::system(&folder))? {
-            let file = file.map_err(FileProblem::system(&folder))?.path();
-            let inner = name(&file);
-            let ours = inner.len() == 35 && inner.ends_with(".seal") && !names.contains(&format!("{outer}/{inner}"));
-            if ours || inner.starts_with(PART) {
-                fs::remove_file(&file).map_err(FileProblem::system(&file))?;
-                removed += u64::from(ours);
-            }
-        }
-    }
-    Ok(removed)
 }

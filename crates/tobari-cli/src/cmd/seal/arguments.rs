@@ -12,7 +12,7 @@ use tobari_plan::dispatch::Policy;
 pub(crate) struct SealArguments {
     #[command(subcommand)]
     pub(super) verb: Option<SealVerb>,
-    /// A folder, a file, or `-` for standard input.
+    /// A folder, a file, or `-` for standard input, which has no name, time or permissions to keep.
     #[arg(value_name = "SOURCE", required = true)]
     pub(super) source: Option<PathBuf>,
     /// For a folder, the folder of sealed files: new, or unfinished, which is continued. For a file or standard input, the sealed file.
@@ -51,6 +51,11 @@ impl UnsealArguments {
     pub(crate) fn output(&self) -> &Path {
         &self.output
     }
+
+    /// Whether only one file is asked for.
+    pub(crate) fn is_part(&self) -> bool {
+        self.only.is_some()
+    }
 }
 
 /// What else there is.
@@ -65,7 +70,7 @@ pub(crate) enum SealVerb {
 /// `tobari seal verify`, `tobari seal ls`
 #[derive(Args)]
 pub(crate) struct LookArguments {
-    /// A set, or (to verify) one sealed file.
+    /// A set, or one sealed file.
     #[arg(value_name = "SET")]
     pub(super) set: PathBuf,
     #[command(flatten)]
@@ -86,7 +91,7 @@ pub(crate) struct UnsealArguments {
     /// A set, a sealed file, or `-` for standard input.
     #[arg(value_name = "SEALED")]
     pub(super) sealed: PathBuf,
-    /// Where to: a new or empty folder for a set, a file for a sealed file; `-` is standard output, which gets each chunk as soon as it is verified.
+    /// Where to: a new or empty folder for a set, a file for a sealed file or one of a set; `-` is standard output, which gets each chunk as soon as it is verified.
     #[arg(short, long, value_name = "OUT")]
     pub(super) output: PathBuf,
     #[command(flatten)]
@@ -94,6 +99,9 @@ pub(crate) struct UnsealArguments {
     #[cfg(feature = "age")]
     #[command(flatten)]
     pub(super) identities: IdentityArguments,
+    /// Of a set only this file or link, by its path as `tobari seal ls` prints it; it has to be the one that the list names.
+    #[arg(long, value_name = "PATH", conflicts_with = "salvage")]
+    pub(super) only: Option<PathBuf>,
     /// Open what opens: in a set without its list, where what is missing or old is not seen; and of a damaged file what is right, as NAME.damaged with holes for the ranges that are listed.
     #[arg(long)]
     pub(super) salvage: bool,

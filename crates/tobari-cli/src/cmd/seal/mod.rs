@@ -2,13 +2,13 @@
 
 mod arguments;
 mod keys;
+mod list;
 
 pub(crate) use arguments::{SealArguments, UnsealArguments, policy};
 
 use crate::output::{self, Failure};
 use crate::randomness;
 use arguments::{EngineArguments, LookArguments, ModuleName, SealVerb};
-use chacha20::ChaCha20Rng;
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::Read;
@@ -17,13 +17,21 @@ use std::process::ExitCode;
 use std::time::Instant;
 use tobari_apps::seal::{Kind, Layout, Meta, Suite};
 use tobari_host::dispatch::{Emulated, EmulatedOptions, Options, Pool};
-use tobari_host::seal::{FileProblem, Opened, Reader, Sealed, Target, Writer};
+use tobari_host::seal::{FileProblem, Missing, Opened, Reader, Sealed, Target, Writer};
 
 /// Problems that are told one by one to people.
 const SHOWN: usize = 20;
 
 fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
+}
+
+fn is_folder(path: &Path) -> Result<bool, Failure> {
+    if is_standard(path) {
+        return Ok(false);
+    }
+    let metadata = fs::metadata(path).map_err(|error| Failure::Work(format!("{}: {error}", path.display())))?;
+    Ok(metadata.is_dir())
 }
 
 fn pool(arguments: &EngineArguments, suite: Suite) -> Result<Pool, Failure> {
@@ -88,7 +96,9 @@ impl Meter {
         if now - self.shown > 0.1 {
             self.shown = now;
             let rate = bytes as f64 / now / 1e6;
-            output::status(&format!("{what} {entries} files, {:.1} MB, {rate:.0} MB/s", bytes as f64 / 1e6));
+            // A file alone is not counted.
+            let files = if entries > 1 { format!("{entries} files, ") } else { String::new() };
+            output::status(&format!("{what} {files}{:.1} MB, {rate:.0} MB/s", bytes as f64 / 1e6));
         }
     }
 
@@ -102,7 +112,7 @@ impl Meter {
 pub(crate) fn run(arguments: &SealArguments) -> Result<ExitCode, Failure> {
     match (&arguments.verb, &arguments.source, &arguments.output) {
         (Some(SealVerb::Verify(look)), ..) => verify(look),
-        (Some(SealVerb::Ls(look)), ..) => list(look),
+        (Some(SealVerb::Ls(look)), ..) => list::run(look),
         (None, Some(source), Some(target)) => seal(arguments, source, target),
         _ => Err(Failure::Call("expected SOURCE and -o OUT".to_owned())),
     }
@@ -114,11 +124,13 @@ fn seal(arguments: &SealArguments, source: &Path, target: &Path) -> Result<ExitC
         (keys::to_seal(arguments, &mut rng)?, pool(&arguments.engines, arguments.mode.suite())?, Meter::new());
     let mut writer = Writer::new(&pool, &keys, Layout::new(arguments.mode.suite()), &mut rng)?;
     let mut show = |sealed: &Sealed| meter.show("sealed", sealed.entries, sealed.read);
-    let sealed = if !is_standard(source) && fs::metadata(source)?.is_dir() {
-        writer.folder(source, target, &keys, arguments.force, &mut show)?
-    } else {
+    let sealed = if is_standard(source) {
         let meta = Meta::new(Kind::Stream, b"", 0);
         writer.stream(&mut input(source)?, &meta, target, arguments.force, &mut show)?
+    } else if is_folder(source)? {
+        writer.folder(source, target, &keys, arguments.force, &mut show)?
+    } else {
+        writer.file(source, target, arguments.force, &mut show)?
     };
     let seconds = meter.end();
     #[cfg(feature = "age")]
@@ -159,52 +171,58 @@ pub(crate) fn unseal(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
     )?;
     let (pool, mut rng) = (pool(&arguments.engines, Suite::Gcm)?, randomness::generator()?);
     let (reader, mut meter) = (Reader::new(&pool, &keys), Meter::new());
-    let (sealed, target) = (&arguments.sealed, &arguments.output);
-    let opened = if !is_standard(sealed) && fs::metadata(sealed)?.is_dir() {
-        let mut show = |opened: &Opened| meter.show("opened", opened.entries, opened.bytes);
-        if arguments.salvage {
-            reader.salvage(sealed, target, arguments.force, &mut rng)?
-        } else {
-            reader.set(sealed, Some(target), arguments.force, &mut rng, &mut show)?
+    let (sealed, target, force) = (&arguments.sealed, &arguments.output, arguments.force);
+    let mut show = |opened: &Opened| meter.show("opened", opened.entries, opened.read);
+    let opened = match (&arguments.only, is_folder(sealed)?) {
+        (Some(_), false) => return Err(Failure::Call("expected a set for --only, found no folder".to_owned())),
+        (Some(path), true) => {
+            let found = list::find(&reader, sealed, path)?;
+            to_target(target, force, |target| reader.listed(sealed, &found, target, &mut rng, &mut show))?
         }
-    } else {
-        match one(&reader, sealed, target, arguments.force, &mut rng) {
-            Ok(()) => Opened { entries: 1, ..Opened::default() },
-            Err(failure) if arguments.salvage && !is_standard(sealed) && !is_standard(target) => {
-                let damaged = reader.pieces(sealed, target, arguments.force)?;
-                Opened { problems: vec![damaged.ok_or(failure)?], ..Opened::default() }
+        (None, true) if arguments.salvage => reader.salvage(sealed, target, force, &mut rng, &mut show)?,
+        (None, true) => reader.set(sealed, Some(target), force, &mut rng, &mut show)?,
+        (None, false) => {
+            let from = input(sealed)?;
+            match to_target(target, force, |target| reader.one(from, sealed, target, &mut rng, &mut show)) {
+                Err(failure) if arguments.salvage && !is_standard(sealed) && !is_standard(target) => {
+                    let damaged = reader.pieces(sealed, target, force, &mut show)?;
+                    Opened { problems: vec![damaged.ok_or(failure)?], ..Opened::default() }
+                }
+                opened => opened?,
             }
-            Err(failure) => return Err(failure),
         }
     };
     report("opened", &opened, meter.end(), &pool, arguments.json && !is_standard(target), is_standard(target))
 }
 
-fn one(reader: &Reader<'_>, sealed: &Path, target: &Path, force: bool, rng: &mut ChaCha20Rng) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    let (input, streams) = (input(sealed)?, is_standard(target));
-    let target = if streams { Target::Stream(&mut out) } else { Target::File(target, force) };
-    match reader.one(input, sealed, target, rng) {
-        Ok(_) => Ok(()),
-        // A stream that was cut looks like one that was altered at its end.
-        Err(error @ FileProblem::Seal { .. }) if streams => {
-            let prefix = "standard output has a verified part from the start at most, and not the whole";
-            Err(Failure::Work(format!("{error}; {prefix}")))
-        }
-        Err(error) => Err(error.into()),
+/// Opens one file to where it is to go.
+fn to_target(
+    path: &Path,
+    force: bool,
+    open: impl FnOnce(Target<'_>) -> Result<Opened, FileProblem>,
+) -> Result<Opened, Failure> {
+    if !is_standard(path) {
+        return Ok(open(Target::File(path, force))?);
     }
+    open(Target::Stream(&mut std::io::stdout().lock())).map_err(|error| match error {
+        // A stream that was cut looks like one that was altered at its end.
+        FileProblem::Seal { .. } => {
+            let prefix = "standard output has a verified part from the start at most, and not the whole";
+            Failure::Work(format!("{error}; {prefix}"))
+        }
+        error => error.into(),
+    })
 }
 
 fn verify(arguments: &LookArguments) -> Result<ExitCode, Failure> {
     let (keys, pool, mut rng) =
         (keys::to_look(arguments)?, pool(&arguments.engines, Suite::Gcm)?, randomness::generator()?);
     let (reader, mut meter) = (Reader::new(&pool, &keys), Meter::new());
-    let opened = if !is_standard(&arguments.set) && fs::metadata(&arguments.set)?.is_dir() {
-        let mut show = |opened: &Opened| meter.show("verified", opened.entries, opened.bytes);
+    let mut show = |opened: &Opened| meter.show("verified", opened.entries, opened.read);
+    let opened = if is_folder(&arguments.set)? {
         reader.set(&arguments.set, None, false, &mut rng, &mut show)?
     } else {
-        reader.one(input(&arguments.set)?, &arguments.set, Target::Nowhere, &mut rng)?;
-        Opened { entries: 1, ..Opened::default() }
+        reader.one(input(&arguments.set)?, &arguments.set, Target::Nowhere, &mut rng, &mut show)?
     };
     report("verified", &opened, meter.end(), &pool, arguments.json, false)
 }
@@ -218,38 +236,27 @@ fn report(
     quiet: bool,
 ) -> Result<ExitCode, Failure> {
     say_problems(&opened.problems);
-    let Opened { entries, bytes, problems } = opened;
+    let Opened { entries, bytes, problems, .. } = opened;
     if json {
+        let (missing, engines) = (missing(problems), engines(pool));
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        let engines = engines(pool);
-        output::json(
-            &json!({ "entries": entries, "bytes": bytes, "problems": problems, "seconds": seconds, "engines": engines }),
-        )?;
+        output::json(&json!({
+            "entries": entries, "bytes": bytes, "problems": problems, "missing": missing, "seconds": seconds, "engines": engines,
+        }))?;
     } else if !quiet {
         output::result(format!("{what} {entries} files, folders and links, {bytes} bytes, in {seconds:.2} s"));
     }
     Ok(status_of(problems))
 }
 
-fn list(arguments: &LookArguments) -> Result<ExitCode, Failure> {
-    let (keys, pool) = (keys::to_look(arguments)?, pool(&arguments.engines, Suite::Gcm)?);
-    let mut lines = Ok(());
-    Reader::new(&pool, &keys).list(&arguments.set, |found| {
-        let path = String::from_utf8_lossy(&found.path).into_owned();
-        let kind = match found.kind {
-            Kind::Directory => "folder",
-            Kind::Symlink => "link",
-            _ => "file",
-        };
-        if arguments.json {
-            let line = json!({ "path": path, "kind": kind, "bytes": found.bytes, "sealed": found.name });
-            if lines.is_ok() {
-                lines = output::json(&line);
-            }
-        } else {
-            // A name may have control characters, which a terminal must not get.
-            output::result(format!("{kind:6} {:>12}  {}", found.bytes, path.escape_debug()));
-        }
-    })?;
-    lines.map(|()| ExitCode::SUCCESS)
+/// Of each damaged file all ranges that are missing: from a byte on, up to another, or to the end, which nobody knows.
+fn missing(problems: &[FileProblem]) -> Vec<Value> {
+    let ranges = |Missing(ranges): &Missing| -> Vec<Value> {
+        ranges.iter().map(|[from, to]| json!([from, Some(to).filter(|to| **to < u64::MAX)])).collect()
+    };
+    let damaged = |problem: &FileProblem| match problem {
+        FileProblem::Damaged { name, missing } => Some(json!({ "file": name, "ranges": ranges(missing) })),
+        _ => None,
+    };
+    problems.iter().filter_map(damaged).collect()
 }

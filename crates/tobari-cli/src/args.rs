@@ -1,7 +1,7 @@
 //! The command line, as clap reads it. Its text is what `tobari help` prints.
 
 mod call_bench;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 mod examples;
 mod infer;
 mod parse;
@@ -16,7 +16,7 @@ pub(crate) use call_bench::CallBench;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub(crate) use infer::InferBench;
-pub(crate) use infer::{InferPlan, Protected, ResetName, WhoseCosts, WhosePolicy};
+pub(crate) use infer::{InferPlan, InferRequirements, InsideName, Protected, WhoseCosts, WhosePolicy};
 pub(crate) use parse::parse_bytes;
 pub(crate) use sense::{SenseBench, SensePlan};
 pub(crate) use serve::{CheckArguments, ServeArguments};

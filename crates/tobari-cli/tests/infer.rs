@@ -9,8 +9,9 @@ use std::path::Path;
 use support::tables::{files, post, raw};
 use support::{Server, stderr, tobari};
 use tempfile::{TempDir, tempdir};
-use tobari_apps::infer::Model;
 use tobari_apps::infer::digits::{STYLES, draw};
+use tobari_apps::infer::{Map, Model, Stage, Volume};
+use tobari_host::images::Picture;
 
 /// A folder of one's own.
 struct Place(TempDir);
@@ -143,6 +144,139 @@ fn a_run_without_a_server_gives_the_same_and_as_much_is_told_as_is_asked() {
     {
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn a_drawn_png_goes_the_readmes_four_commands_and_so_does_one_in_colour_and_one_inverted() {
+    let (place, server) = (Place::new(), Server::start(&["--infer", "digits"]));
+    let (png, key) = (place.path("three.png"), place.keygen("infer.key", &server.url));
+    good(&["infer", "draw", "3", "-o", &png]);
+    let drawn = std::fs::read(&png).unwrap();
+    let grey = draw(3, &STYLES[0]);
+    assert_eq!(tobari_host::images::decode_png("it", &drawn).unwrap(), Picture::of_grey(28, &grey));
+    // yellow ink on dark blue; black on white, four times as large and in a corner
+    let mix = |ink: u8| {
+        let part = |from: u32, to: u32| (from + (to.abs_diff(from) * u32::from(ink)) / 255) as u8;
+        [part(10, 240), part(10, 230), part(60, 70), 255]
+    };
+    let colour = Picture { width: 28, height: 28, pixels: grey.iter().map(|ink| mix(*ink)).collect() };
+    let mut inverted = Picture::of_grey(200, &[255; 200 * 150]);
+    for (at, pixel) in inverted.pixels.iter_mut().enumerate() {
+        let (row, column) = (at / 200, at % 200);
+        if row < 112 && column < 112 {
+            let ink = 255 - grey[row / 4 * 28 + column / 4];
+            *pixel = [ink, ink, ink, 255];
+        }
+    }
+    let cases: [(&str, Option<Picture>, &[&str]); 3] = [
+        ("three.png", None, &[]),
+        ("colour.png", Some(colour), &["colours were made grey"]),
+        ("inverted.png", Some(inverted), &["dark ink on a light background was inverted", "scaled to 20 x 20"]),
+    ];
+    for (number, (name, picture, notes)) in cases.into_iter().enumerate() {
+        let (path, question) = (place.path(name), place.path("image.enc"));
+        if let Some(picture) = picture {
+            std::fs::write(&path, picture.encode_png(name).unwrap()).unwrap();
+        }
+        let encrypted = tobari(&["infer", "encrypt", &path, "--key", &key, "-o", &question]);
+        let said = stderr(&encrypted);
+        assert!(encrypted.status.success() && notes.iter().all(|note| said.contains(note)), "{name}: {said}");
+        assert_eq!(place.label(&question, &key, &server.url, number == 0)["label"], 3, "{name}");
+    }
+    std::fs::write(&png, "no picture").unwrap();
+    let said = refused(&["infer", "encrypt", &png, "--key", &key, "-o", &place.path("no")]);
+    assert!(said.contains("expected a whole PNG file"), "{said}");
+    assert_eq!(tobari(&["infer", "draw", "10", "-o", &png]).status.code(), Some(2));
+}
+
+/// A model of one map: class `c` is the sum of channel `c`.
+fn channels(channels: usize, side: usize) -> Vec<u8> {
+    let input = Volume { channels, height: side, width: side };
+    let plane = side * side;
+    let weight = |at: usize| if at / input.len() == at % input.len() / plane { 1.0 / 64.0 } else { 0.0 };
+    let weights = (0..3 * input.len()).map(weight).collect();
+    let (map, bias, output) = (Map::Dense { weights }, vec![0.0; 3], Volume::vector(3));
+    let stage = Stage { name: "sums".to_owned(), input, output, map, bias, weight_bits: 16, bias_bits: 16 };
+    Model::new(vec![stage], 0).unwrap().encode()
+}
+
+#[test]
+fn a_png_is_taken_as_it_is_by_a_model_of_its_size_and_channels_and_refused_by_any_other() {
+    let place = Place::new();
+    let (model, flat, png) = (place.path("rgb.tim"), place.path("flat.tim"), place.path("it.png"));
+    std::fs::write(&model, channels(3, 5)).unwrap();
+    std::fs::write(&flat, channels(2, 5)).unwrap();
+    let write = |picture: &Picture| std::fs::write(&png, picture.encode_png("it").unwrap()).unwrap();
+    for (class, pixel) in [[200, 20, 90, 255], [30, 180, 40, 255], [10, 0, 77, 255]].into_iter().enumerate() {
+        write(&Picture { width: 5, height: 5, pixels: vec![pixel; 25] });
+        let told: Value =
+            serde_json::from_str(&good(&["infer", "simulate", &png, "--model", &model, "--json"])).unwrap();
+        assert_eq!((&told["label"], &told["plain_label"]), (&class.into(), &class.into()));
+    }
+    // the key tells the size where an image is encrypted
+    let key = place.path("key");
+    good(&["infer", "keygen", "-o", &key, "--model", &model]);
+    good(&["infer", "encrypt", &png, "--key", &key, "-o", &place.path("question")]);
+    for (picture, why) in [
+        (Picture::of_grey(6, &[9; 36]), "expected 5 x 5 pixels for this model, found 6 x 6"),
+        (Picture { width: 5, height: 5, pixels: vec![[9, 9, 9, 100]; 25] }, "expected a picture without transparent"),
+    ] {
+        write(&picture);
+        let said = refused(&["infer", "encrypt", &png, "--key", &key, "-o", &place.path("no")]);
+        assert!(said.contains(why), "{said}");
+    }
+    let said = refused(&["infer", "simulate", &png, "--model", &flat]);
+    assert!(said.contains("a model of 50 numbers, which are no square picture"), "{said}");
+}
+
+#[test]
+fn a_plan_tells_each_layers_place_and_time_what_binds_and_the_cheapest_relaxation() {
+    let plan = |words: &[&str]| good(&[&["plan", "infer"], words].concat());
+    let text = plan(&["--protect", "data,model,integrity", "--side-channels"]);
+    for line in [
+        "protected: user data, the model, that results are right; side channels of the enclave: in scope; the host: passive; no activations in the clear in the enclave",
+        "conv1: user data and model encrypted (1 ciphertexts, level 5) at enclave: 46048.000 ms",
+        "act1: user data encrypted (5 ciphertexts, level 4) at enclave: 3684.000 ms",
+        "conv2: user data and model encrypted (5 ciphertexts, level 3) at enclave: 978755.000 ms",
+        "fc: user data and model encrypted (50 ciphertexts, level 1) at enclave: 19650.000 ms",
+        "the result is released at enclave: 140.900 ms",
+        "what binds most: if side channels of the enclave are out of scope, 0.340 s, 100.0 % less",
+        "if results may be wrong unnoticed: 732.",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let json: Value = serde_json::from_str(&plan(&["--protect", "data", "--json"])).unwrap();
+    assert!((json["seconds"].as_f64().unwrap() - 0.33951).abs() < 1e-6, "{json}");
+    // what may be in the clear inside is asked for by itself
+    let sites = |words: &[&str]| -> Vec<(String, String)> {
+        let json: Value = serde_json::from_str(&plan(&[words, &["--json"]].concat())).unwrap();
+        let word = |step: &Value, what: &str| step[what].as_str().unwrap().to_owned();
+        json["steps"].as_array().unwrap().iter().map(|step| (word(step, "way"), word(step, "site"))).collect()
+    };
+    assert!(sites(&["--plain-in-enclave", "yes"]).iter().all(|(way, site)| way == "plain" && site == "enclave"));
+    assert!(sites(&["--plain-in-enclave", "no"]).iter().all(|(way, _)| way.starts_with("user data encrypted")));
+    let recorded = ["--costs", "recorded", "--plain-in-enclave", "masked"];
+    assert!(sites(&recorded).iter().all(|(way, _)| way.starts_with("user data encrypted")));
+    // an enclave that is slower than a process is a projection, and is called one
+    let projected =
+        plan(&["--costs", "recorded", "--protect", "data,integrity", "--side-channels", "--enclave-factor", "1.43"]);
+    assert!(projected.contains("the enclave projected to take 1.43 times as long as a process"), "{projected}");
+    let seconds = |words: &[&str]| -> f64 {
+        let json: Value = serde_json::from_str(&plan(&[words, &["--json"]].concat())).unwrap();
+        json["seconds"].as_f64().unwrap()
+    };
+    let integrity = ["--costs", "recorded", "--protect", "data,integrity", "--side-channels"];
+    let ratio = seconds(&[&integrity[..], &["--enclave-factor", "1.43"]].concat()) / seconds(&integrity);
+    assert!((1.3..1.43).contains(&ratio), "{ratio}");
+    assert_eq!(tobari(&["plan", "infer", "--enclave-factor", "1.43"]).status.code(), Some(2));
+    let tables = plan(&["--policy", "paper"]);
+    for line in [
+        "   11        yes            yes  user data and model encrypted in the enclave",
+        "   12         no             no  user data encrypted in the process",
+        "   14         no             no    294868.2",
+    ] {
+        assert!(tables.contains(line), "{line}\n{tables}");
     }
 }
 

@@ -57,6 +57,62 @@ fn every_combination_gives_the_plain_label_and_says_what_was_verified() {
 }
 
 #[test]
+fn what_the_planner_takes_is_what_is_served_and_says_what_binds() {
+    let place = Place::new();
+    let label = place.labels(&[3])[0].to_string();
+    let auto = ["auto", "--enclave-costs", "recorded"];
+    let cases: [(&[&str], &str, Option<&str>); 4] = [
+        // nothing that is served is faster
+        (&[], "enclave-plain", None),
+        (&["--plain-in-enclave", "no"], "process-user-data", Some("user data need not be protected")),
+        (
+            &["--protect", "data,integrity", "--side-channels"],
+            "enclave-user-data",
+            Some("user data need not be protected"),
+        ),
+        (
+            &["--protect", "data,model,integrity", "--side-channels"],
+            "enclave-both",
+            Some("side channels of the enclave are out of scope"),
+        ),
+    ];
+    for (words, name, binds) in cases {
+        let server = serve(&[&auto, words].concat());
+        let placement = &server.announced["placement"];
+        assert_eq!((&placement["combination"], &placement["costs"]), (&name.into(), &"recorded".into()), "{words:?}");
+        assert_eq!(server.announced["simulated_enclaves"][0]["combination"], name);
+        assert_eq!(placement["binds"]["gives_up"].as_str(), binds, "{words:?}");
+        let told = place.ask(&server.url, &["--index", "3", "--combination", name]);
+        assert_eq!(told.trim(), label, "{name}");
+    }
+    // people are told too
+    let words = ["serve", "--addr", "127.0.0.1:0", "--until-stdin-closes", "--infer", "digits", "--infer-enclave"];
+    let text = said(&[&words[..], &auto, &["--side-channels"]].concat());
+    let line = text.lines().find(|line| line.starts_with("placed by recorded costs: process-user-data, ")).unwrap();
+    assert!(line.ends_with(" ms an image"), "{line}");
+    assert!(text.contains("protected: user data; side channels of the enclave: in scope"), "{text}");
+    assert!(text.contains("what binds most: if "), "{text}");
+
+    let called = |words: &[&str]| {
+        let all = [&["serve", "--addr", "127.0.0.1:0", "--infer", "digits", "--until-stdin-closes"], words].concat();
+        let output = tobari(&all);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        stderr(&output)
+    };
+    assert!(
+        called(&["--infer-enclave", "enclave-plain", "--protect", "data"]).contains("expected --infer-enclave auto")
+    );
+    assert!(called(&["--side-channels"]).contains("expected --infer-enclave auto"));
+    assert!(called(&["--infer-enclave", "auto", "--infer-set", "infer-s"]).contains("expected no --infer-set"));
+    let other = place.path("other.tim");
+    let model = tobari_apps::infer::Model::digits().unwrap();
+    let one = tobari_apps::infer::Model::new(model.stages()[..1].to_vec(), 0).unwrap();
+    std::fs::write(&other, one.encode()).unwrap();
+    let told = called(&["--infer", &other, "--infer-enclave", "auto", "--enclave-costs", "recorded"]);
+    assert!(told.contains("costs are known of no other") && told.contains("name a combination"), "{told}");
+}
+
+#[test]
 fn nothing_is_sent_to_an_enclave_that_is_not_what_was_asked_for() {
     let place = Place::new();
     // one session: whoever refuses the evidence gives its place back

@@ -69,6 +69,10 @@ impl Conversion {
 
 /// Seconds.
 pub trait PlaceCosts {
+    /// Until the job's data is there in one of its forms.
+    fn enter(&self, _: Data<'_>) -> f64 {
+        0.0
+    }
     /// Of a stage.
     fn run(&self, segment: &Segment, variant: &Variant, site: &Site) -> f64;
     /// Of a transfer.
@@ -95,7 +99,7 @@ pub struct Choice {
     pub site: usize,
     /// What its input is converted by, and at which site, before it runs.
     pub conversion: Option<(Conversion, usize)>,
-    /// Seconds of transfer and conversion, and of the stage.
+    /// Seconds of transfer and conversion, of the first stage also of what its data takes to be there; and of the stage.
     pub seconds: [f64; 2],
 }
 
@@ -209,6 +213,8 @@ pub fn place(job: &Job, sites: &[Site], from: usize, costs: &dyn PlaceCosts) -> 
                 let run = costs.run(segment, variant, site);
                 let arrivals = arrivals(job, &layers, from).into_iter().filter_map(|arrival| {
                     let (moved, conversion) = arrive(job, sites, &arrival, variant, s, costs)?;
+                    let comes = Data { form: &arrival.form, bytes: arrival.bytes };
+                    let moved = if layers.is_empty() { moved + costs.enter(comes) } else { moved };
                     let choice = Choice { variant: v, site: s, conversion, seconds: [moved, run] };
                     Some(Path { seconds: arrival.seconds + moved + run, before: arrival.path, choice })
                 });

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use serde_json::json;
 use tobari_apps::engine::BgvEngine;
 use tobari_apps::infer::paper;
-use tobari_apps::infer::placement::{self, Protect, Reset};
+use tobari_apps::infer::placement::{self, Inside, Protect};
 use tobari_apps::matrix::{self, Size};
 use tobari_core::params::NamedSet;
 use tobari_core::rlwe::{PublicKey, SecretKey};
@@ -30,10 +30,11 @@ fn infer(
     if let Some(other) = protect.iter().find(|name| !["data", "model", "integrity"].contains(&name.as_str())) {
         return Err(failed(format!("expected data, model or integrity to protect, found {other:?}")));
     }
-    let reset = match reset {
-        "none" => Reset::None,
-        "masked" => Reset::Masked,
-        "plain" => Reset::Plain,
+    let inside = match reset {
+        "none" => None,
+        // where nobody watches, plain data may be inside anyway
+        "masked" => side_channels.then_some(Inside::Masked),
+        "plain" => Some(Inside::Yes),
         other => return Err(failed(format!("expected a reset none, masked or plain, found {other:?}"))),
     };
     let protects = |what: &str| protect.iter().any(|name| name == what);
@@ -43,15 +44,16 @@ fn infer(
         integrity: protects("integrity"),
         side_channels,
         active_host,
-        reset,
+        plain_in_enclave: inside,
         enclave,
         key_in_enclave: enclave,
     };
-    short(py, || placed(&protect))
+    let resets = reset != "none";
+    short(py, || placed(&protect, resets))
 }
 
-fn placed(protect: &Protect) -> PyResult<(String, String)> {
-    let rows = paper::layers(protect.reset != Reset::None);
+fn placed(protect: &Protect, resets: bool) -> PyResult<(String, String)> {
+    let rows = paper::layers(resets);
     let inference = paper::inference(&rows);
     let ways = placement::relaxations(&inference, protect);
     let placement = inference.place(protect).map_err(|error| {

@@ -6,10 +6,12 @@
 //!
 //! An enclave's seconds are the process's, times a factor: 1 for an enclave that is a process, for it runs the same code.
 
+use super::Model;
 use super::compile::{Compiled, Flow};
-use super::guarded::Combination;
+use super::guarded::{Combination, Route, RouteError, Setup};
 use super::placement::{ENCLAVE, Inference, Layer, Mode, Moves, PROCESS, Way};
 use crate::engine::{CkksEngine, EngineError};
+use tobari_core::params::LatticeParameters;
 use tobari_plan::place::Data;
 use tobari_plan::segment::Form;
 
@@ -47,7 +49,115 @@ pub struct MeasuredMoves {
     pub factor: f64,
 }
 
+/// Seconds of a session's steps, from which its moves follow ([`Costs::new`]).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Steps {
+    /// Of a message of no bytes.
+    pub call: f64,
+    /// Of a byte of a message.
+    pub byte: f64,
+    /// Of an image that the enclave classifies in plain numbers, from the client's pixels to its label.
+    pub clear: f64,
+    /// Of an image that is encrypted inside, out and read, for stages between resets.
+    pub input: f64,
+    /// Of such a result, in and decrypted.
+    pub result: f64,
+    /// Of all masks of an image, put on and taken off.
+    pub mask: f64,
+}
+
+/// The built-in network's stages as the project's machine took them: medians of `bench/record/intel-xeon-2-cores/2026-11-22-infer/infer-f` (`layers.csv`; plain numbers from `table6.csv`, shared out by products).
+pub const RECORDED: [StageSeconds; 3] = [
+    StageSeconds { plain: 13e-6, user_data: 14.378e-3, both: 26.298e-3, reset: 0.235e-3, masked: 3.322e-3 },
+    StageSeconds { plain: 74e-6, user_data: 11.626e-3, both: 22.383e-3, reset: 1.982e-3, masked: 11.830e-3 },
+    StageSeconds { plain: 6e-6, user_data: 2.299e-3, both: 2.750e-3, reset: 1.216e-3, masked: 2.936e-3 },
+];
+/// The steps beside them; a byte by the mebibyte of `infer-s/table7.csv`, an empty message by ADR 0018.
+pub const RECORDED_STEPS: Steps =
+    Steps { call: 1e-6, byte: 1.77e-10, clear: 0.245e-3, input: 5.205e-3, result: 0.807e-3, mask: 1.406e-3 };
+
+/// A network in its four forms on ciphertexts: with weights in the clear, encrypted, between resets, and between resets under masks.
+pub type Forms = [Compiled; 4];
+
+/// A network's forms, the last over parameters of its own.
+///
+/// # Errors
+/// [`RouteError`] for a network or parameters that the layouts do not take.
+pub fn forms(model: &Model, ring: &LatticeParameters, masked: &LatticeParameters) -> Result<Forms, RouteError> {
+    let of = |combination: Combination, parameters: &LatticeParameters| -> Result<Compiled, RouteError> {
+        let route = Route::new(combination, parameters);
+        let setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
+        // all four are encrypted
+        setup.compile()?.ok_or(RouteError::TooLarge)
+    };
+    Ok([
+        of(Combination::ProcessUserData, ring)?,
+        of(Combination::ProcessBoth, ring)?,
+        of(Combination::MixedPlainReset, ring)?,
+        of(Combination::MixedMaskedReset, masked)?,
+    ])
+}
+
+/// What a network is placed by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Costs {
+    /// Its layers, with all ways to do them.
+    pub layers: Vec<Layer>,
+    /// What moves cost.
+    pub moves: MeasuredMoves,
+    /// The level that masks take.
+    pub masked_level: u16,
+}
+
+impl Costs {
+    /// From seconds of stages and steps; `factor` is by what an enclave's work is slower than a process's.
+    ///
+    /// # Errors
+    /// [`EngineError`] for forms of another scheme.
+    pub fn new(forms: &Forms, seconds: &[StageSeconds], steps: &Steps, factor: f64) -> Result<Self, EngineError> {
+        let [through, both, reset, masked] = forms;
+        let computed: f64 = seconds.iter().map(|stage| stage.plain).sum();
+        let last = reset.len().saturating_sub(1);
+        let mut resets = (0..masked.len()).filter(|stage| masked.needs_reset(*stage));
+        let masks = resets.try_fold(0.0, |sum, stage| Ok::<f64, EngineError>(sum + bytes(masked, stage, false)?))?;
+        let moves = MeasuredMoves {
+            call: steps.call,
+            byte: steps.byte,
+            // one in and one out
+            sealed: (steps.clear - computed).max(0.0) / 2.0,
+            encrypt: steps.input / bytes(reset, 0, true)?,
+            decrypt: steps.result / bytes(reset, last, false)?,
+            mask: steps.mask / masks.max(1.0),
+            factor,
+        };
+        let layers = layers([through, both, reset, masked], seconds, &moves)?;
+        Ok(Self { layers, moves, masked_level: masked.stage(0).manner.results().saturating_sub(1) as u16 })
+    }
+
+    /// The network to be placed.
+    pub fn inference(&self) -> Inference<'_> {
+        inference(&self.layers, &self.moves, self.masked_level)
+    }
+}
+
+/// Bytes of the ciphertexts that a stage takes, or gives.
+fn bytes(compiled: &Compiled, stage: usize, takes: bool) -> Result<f64, EngineError> {
+    let engine = CkksEngine::new(compiled.parameters())?;
+    let stage = compiled.stage(stage);
+    let (primes, count) = match takes {
+        true => (stage.manner.primes, stage.linear.takes.len()),
+        false => (stage.manner.results(), stage.linear.outputs.len()),
+    };
+    let each = engine.ciphertext_shape(primes.saturating_sub(1) as u16)?.packed;
+    Ok((each * count as u64).max(1) as f64)
+}
+
 impl Moves for MeasuredMoves {
+    fn enter(&self, data: Data<'_>) -> f64 {
+        // clients send their image sealed; what is encrypted of it is encrypted inside
+        if *data.form == Form::Plain { 0.0 } else { self.sealed + self.encrypt(data, true) }
+    }
+
     fn transfer(&self, data: Data<'_>, _: bool) -> f64 {
         let sealed = if *data.form == Form::Plain { self.sealed } else { 0.0 };
         self.call + sealed + data.bytes as f64 * self.byte
@@ -174,7 +284,7 @@ mod tests {
     use super::*;
     use crate::infer::Model;
     use crate::infer::compile::Options;
-    use crate::infer::placement::{Protect, Reset};
+    use crate::infer::placement::{Inside, Protect};
     use tobari_core::params::NamedSet;
     use tobari_plan::place::Conversion;
 
@@ -215,14 +325,14 @@ mod tests {
         assert_eq!(rows.len(), 5);
         let best = inference(&rows, &moves, 1).place(&protect).unwrap();
         assert!((0.03..0.04).contains(&best.seconds), "through, and released at the end: {}", best.seconds);
-        let masked = Protect { reset: Reset::Masked, ..protect };
+        let masked = Protect { plain_in_enclave: Some(Inside::Masked), ..protect };
         let best = inference(&rows, &moves, 1).place(&masked).unwrap();
         let resets = best.choices.iter().filter_map(|choice| choice.conversion);
         let resets: Vec<_> = resets.filter(|(conversion, _)| *conversion == Conversion::MaskedReset).collect();
         assert_eq!(resets, [(Conversion::MaskedReset, ENCLAVE)], "the last stage takes what the second gives");
         assert!((0.015..0.03).contains(&best.seconds), "{}", best.seconds);
         // activations in the clear may save two thirds, but then all in the clear inside is cheaper still
-        let free = Protect { side_channels: false, reset: Reset::Plain, ..protect };
+        let free = Protect { side_channels: false, plain_in_enclave: Some(Inside::Yes), ..protect };
         let best = inference(&rows, &moves, 1).place(&free).unwrap();
         assert!(best.choices.iter().all(|choice| choice.site == ENCLAVE) && best.seconds < 1e-3);
         let dear = vec![StageSeconds { plain: 1.0, ..stage(0.1, 0.01) }; 3];

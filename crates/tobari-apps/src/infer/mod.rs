@@ -26,6 +26,7 @@
 //! | [`messages`] | bytes; of what clients may know of a model in [`card`] |
 //! | [`holder`] | the key holder's file, and those of questions and answers |
 //! | [`measured`] | layers and moves for it from measured seconds |
+//! | [`served`] | a placement as the combination that an enclave runs |
 //! | [`batched`] | thousands of images at once, with a plain model or an encrypted one, and a check of its linear maps |
 //! | [`guarded`] | the same with an enclave: keys that are born there, resets, and what leaves |
 //! | [`placement`] | which layer is done where, and in which form, by what has to be protected |
@@ -55,6 +56,7 @@ pub mod plain;
 pub mod precision;
 pub mod program;
 pub mod ready;
+pub mod served;
 pub mod server;
 pub mod simulate;
 pub mod train;

@@ -5,9 +5,9 @@
 //! add up to 554,251; the excess is about as many milliseconds as the transfers take microseconds.
 //!
 //! That cell's policy is not the cheapest, either: plain numbers in the enclave take 340 ms under the same assumptions, and their results are right besides. [`Inference::place`] finds that.
-//! And table 14 decrypts activations in the enclave in the column in which its memory may be watched; here that has to be allowed ([`Reset::Plain`]).
+//! And table 14 decrypts activations in the enclave in the column in which its memory may be watched; here that has to be allowed ([`Inside::Yes`]).
 
-use super::placement::{ENCLAVE, Inference, Layer, Mode, Moves, PROCESS, Protect, Reset, Way};
+use super::placement::{ENCLAVE, Inference, Inside, Layer, Mode, Moves, PROCESS, Protect, Way};
 use tobari_plan::place::{Data, PlaceError, Placement};
 use tobari_plan::segment::Form;
 
@@ -21,12 +21,12 @@ const LATENCY: [(&str, bool, [f64; 6]); 5] = [
 ];
 
 /// Table 10 in ms: the same at level 1, without the plain columns.
-const LATENCY_AT_ONE: [[f64; 4]; 5] = [
-    [5_923.0, 9_564.0, 7_601.0, 12_369.0],
-    [914.0, 1_588.0, 1_122.0, 1_924.0],
-    [166_154.0, 325_802.0, 239_673.0, 477_937.0],
-    [9_137.0, 15_896.0, 11_296.0, 19_196.0],
-    [14_562.0, 15_958.0, 18_121.0, 19_678.0],
+pub const LATENCY_AT_ONE: [(&str, [f64; 4]); 5] = [
+    ("conv1", [5_923.0, 9_564.0, 7_601.0, 12_369.0]),
+    ("act1", [914.0, 1_588.0, 1_122.0, 1_924.0]),
+    ("conv2", [166_154.0, 325_802.0, 239_673.0, 477_937.0]),
+    ("act2", [9_137.0, 15_896.0, 11_296.0, 19_196.0]),
+    ("fc", [14_562.0, 15_958.0, 18_121.0, 19_678.0]),
 ];
 
 /// Table 7 in µs, by level of the ciphertext: into the enclave, and out of it.
@@ -68,7 +68,7 @@ pub fn layers(at_level_one: bool) -> Vec<Layer> {
             gives: form(stage + 1, level - 1),
             bytes: [CIPHERTEXTS[stage] * ciphertext_bytes(level), CIPHERTEXTS[stage + 1] * ciphertext_bytes(level - 1)],
             seconds: match at_level_one {
-                true => [LATENCY_AT_ONE[stage][i] / 1e3, LATENCY_AT_ONE[stage][2 + i] / 1e3],
+                true => [LATENCY_AT_ONE[stage].1[i] / 1e3, LATENCY_AT_ONE[stage].1[2 + i] / 1e3],
                 false => [seconds[1 + i] / 1e3, seconds[4 + i] / 1e3],
             },
             checked: false,
@@ -126,7 +126,7 @@ pub fn protect(integrity: bool, side_channels: bool, resets: bool) -> Protect {
         integrity,
         side_channels,
         active_host: false,
-        reset: if resets { Reset::Plain } else { Reset::None },
+        plain_in_enclave: resets.then_some(Inside::Yes),
         enclave: true,
         key_in_enclave: true,
     }

@@ -8,7 +8,7 @@
 //! | process, plain | no | no | no |
 //! | process, user data encrypted | yes | no | no |
 //! | process, both encrypted | yes | from a passive host | no |
-//! | enclave, plain | unless its memory is watched | unless its memory is watched | yes |
+//! | enclave, plain | unless its memory is watched, or plain data is refused it | unless its memory is watched | yes |
 //! | enclave, user data encrypted | yes | unless its memory is watched | yes |
 //! | enclave, both encrypted | yes | yes | yes |
 //!
@@ -21,16 +21,15 @@ use tobari_plan::program::Program;
 use tobari_plan::segment::{Form, Job, Segment, Trust, Variant};
 use tobari_plan::site::{Guard, KeyDomain, Owner, Secrecy, Site};
 
-/// Whether what is encrypted may be decrypted in the enclave between layers, to be encrypted anew at a higher level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Reset {
-    /// Never.
-    #[default]
-    None,
-    /// Under a mask, which the enclave does not know.
+/// What of the user's data the enclave may have in the clear from the first layer to the last: in plain layers, and where levels are reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Inside {
+    /// Nothing.
+    No,
+    /// Numbers under a mask that the enclave does not know.
     Masked,
-    /// Also in the clear: whoever watches the enclave's memory sees activations.
-    Plain,
+    /// Anything: whoever watches the enclave's memory sees activations.
+    Yes,
 }
 
 /// What has to be protected, and from whom.
@@ -46,8 +45,8 @@ pub struct Protect {
     pub side_channels: bool,
     /// The host may do other than it was told, together with a user, and results tell more than a label.
     pub active_host: bool,
-    /// What may be decrypted in the enclave.
-    pub reset: Reset,
+    /// What the enclave may have in the clear of the user's data; where nothing is said, anything if nobody watches it, and else nothing.
+    pub plain_in_enclave: Option<Inside>,
     /// There is an enclave.
     pub enclave: bool,
     /// The enclave holds the key of the user's data, one of each session; or else the user does.
@@ -63,11 +62,18 @@ impl fmt::Display for Protect {
         write!(f, "protected: {protected}; side channels of the enclave: ")?;
         f.write_str(if self.side_channels { "in scope" } else { "out of scope" })?;
         f.write_str(if self.active_host { "; the host: active" } else { "; the host: passive" })?;
-        f.write_str(match self.reset {
-            Reset::None => "; no resets",
-            Reset::Masked => "; resets under a mask",
-            Reset::Plain => "; activations may be in the clear in the enclave",
+        f.write_str(match self.inside() {
+            Inside::No => "; no activations in the clear in the enclave",
+            Inside::Masked => "; activations in the enclave under a mask alone",
+            Inside::Yes => "; activations may be in the clear in the enclave",
         })
+    }
+}
+
+impl Protect {
+    /// What the enclave may have in the clear of the user's data, where it is protected.
+    pub fn inside(&self) -> Inside {
+        self.plain_in_enclave.unwrap_or(if self.side_channels { Inside::No } else { Inside::Yes })
     }
 }
 
@@ -122,6 +128,10 @@ pub struct Layer {
 
 /// What moves and conversions cost, in seconds.
 pub trait Moves {
+    /// Until an image is there in a form, where the enclave encrypts it.
+    fn enter(&self, _: Data<'_>) -> f64 {
+        0.0
+    }
     /// Into the enclave, or out of it.
     fn transfer(&self, data: Data<'_>, into_enclave: bool) -> f64;
     /// Plain numbers encoded and encrypted.
@@ -171,10 +181,9 @@ pub fn sites(protect: &Protect) -> Vec<Site> {
     }
     let mut enclave = Site::blind("enclave", 1, 1 << 34);
     enclave.guard = Guard::SimulatedEnclave;
-    let watched = protect.side_channels;
-    let user_trusts = !protect.user_data || !watched || protect.reset == Reset::Plain;
+    let user_trusts = !protect.user_data || protect.inside() == Inside::Yes;
     enclave.trusted_by.extend(user_trusts.then(user));
-    enclave.trusted_by.extend((!protect.model || !watched).then(model_owner));
+    enclave.trusted_by.extend((!protect.model || !protect.side_channels).then(model_owner));
     enclave.keys.extend(protect.key_in_enclave.then(session_key));
     vec![process, enclave]
 }
@@ -221,7 +230,7 @@ impl Inference<'_> {
             outputs,
             integrity: protect.integrity,
             active: protect.active_host,
-            masked_level: self.masked_level.filter(|_| protect.reset != Reset::None),
+            masked_level: self.masked_level.filter(|_| protect.inside() != Inside::No),
         }
     }
 
@@ -231,7 +240,8 @@ impl Inference<'_> {
     /// [`PlaceError`] that names the first layer that can be done nowhere, and why.
     pub fn place(&self, protect: &Protect) -> Result<Placement, PlaceError> {
         let (job, sites) = (self.job(protect), sites(protect));
-        let placement = place(&job, &sites, PROCESS, &Priced { of: self, allowed: None })?;
+        let placement =
+            place(&job, &sites, PROCESS, &Priced { of: self, allowed: None, key_inside: protect.key_in_enclave })?;
         placement.check(&job, &sites)?;
         finite(placement)
     }
@@ -246,7 +256,12 @@ impl Inference<'_> {
         allowed: &dyn Fn(usize, &Way, usize) -> bool,
     ) -> Result<Placement, PlaceError> {
         let (job, sites) = (self.job(protect), sites(protect));
-        let placement = place(&job, &sites, PROCESS, &Priced { of: self, allowed: Some(allowed) })?;
+        let placement = place(
+            &job,
+            &sites,
+            PROCESS,
+            &Priced { of: self, allowed: Some(allowed), key_inside: protect.key_in_enclave },
+        )?;
         placement.check(&job, &sites)?;
         finite(placement)
     }
@@ -266,6 +281,8 @@ type Allowed<'a> = &'a dyn Fn(usize, &Way, usize) -> bool;
 struct Priced<'a> {
     of: &'a Inference<'a>,
     allowed: Option<Allowed<'a>>,
+    /// Or else the user encrypts, whose time is not the job's.
+    key_inside: bool,
 }
 
 impl PlaceCosts for Priced<'_> {
@@ -278,6 +295,10 @@ impl PlaceCosts for Priced<'_> {
             Some((layer, way)) if self.allowed.is_none_or(|allowed| allowed(layer, way, at)) => way.seconds[at],
             _ => f64::INFINITY,
         }
+    }
+
+    fn enter(&self, data: Data<'_>) -> f64 {
+        if self.key_inside { self.of.moves.enter(data) } else { 0.0 }
     }
 
     fn transfer(&self, data: Data<'_>, _: &Site, to: &Site) -> f64 {
@@ -329,14 +350,14 @@ pub fn relaxations(inference: &Inference<'_>, protect: &Protect) -> Vec<Relaxati
     without(protect.active_host, "the host does what it was told", Protect { active_host: false, ..*protect });
     let resets = protect.enclave && protect.key_in_enclave;
     without(
-        resets && protect.reset < Reset::Masked,
+        resets && protect.inside() < Inside::Masked,
         "masked activations pass through the enclave",
-        Protect { reset: Reset::Masked, ..*protect },
+        Protect { plain_in_enclave: Some(Inside::Masked), ..*protect },
     );
     without(
-        resets && protect.reset < Reset::Plain && protect.side_channels,
+        resets && protect.inside() < Inside::Yes,
         "activations may be in the clear in the enclave",
-        Protect { reset: Reset::Plain, ..*protect },
+        Protect { plain_in_enclave: Some(Inside::Yes), ..*protect },
     );
     let priced = ways.into_iter().filter_map(|(gives_up, protect)| {
         let seconds = inference.place(&protect).ok()?.seconds;

@@ -2,28 +2,38 @@
 
 use clap::{Args, ValueEnum};
 
-/// `tobari plan infer`
-#[derive(Args)]
-pub(crate) struct InferPlan {
-    /// What has to be protected, separated by commas.
-    #[arg(long, value_delimiter = ',', default_value = "data", value_name = "WHAT")]
+/// What has to be protected: `tobari plan infer`, and `tobari serve --infer-enclave auto`.
+#[derive(Args, Default, PartialEq, Eq)]
+pub(crate) struct InferRequirements {
+    /// What has to be protected in inference, separated by commas. [default: data]
+    #[arg(long, value_delimiter = ',', value_name = "WHAT")]
     pub(crate) protect: Vec<Protected>,
     /// The enclave's memory may be watched by side channels.
     #[arg(long)]
     pub(crate) side_channels: bool,
-    /// The host may do other than it was told, together with a user.
+    /// The host of the enclave may do other than it was told, together with a user.
     #[arg(long)]
     pub(crate) active_host: bool,
-    /// Whether ciphertexts may be decrypted in the enclave between layers, to be encrypted anew.
-    #[arg(long, default_value = "none", value_name = "HOW")]
-    pub(crate) reset: ResetName,
+    /// What the enclave may have in the clear of the user's data between image and label: in plain layers, and where levels are reset. [default: yes, and no with --side-channels]
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) plain_in_enclave: Option<InsideName>,
+}
+
+/// `tobari plan infer`
+#[derive(Args)]
+pub(crate) struct InferPlan {
+    #[command(flatten)]
+    pub(crate) requirements: InferRequirements,
     /// There is no enclave: the user holds the key.
     #[arg(long)]
     pub(crate) without_enclave: bool,
     /// Whose measurements.
     #[arg(long, default_value = "paper", value_name = "WHOSE")]
     pub(crate) costs: WhoseCosts,
-    /// Which plan: the cheapest, or what the paper's tables 11 and 12 say, for all cells of its tables 13 and 14.
+    /// Plan as if an enclave's work took this many times as long as a process's: a projection, no measurement. The paper's Gramine-SGX took 1.2 to 1.4 times as long on ciphertexts and 1.3 to 1.8 in plain numbers; a simulated enclave takes as long.
+    #[arg(long, value_name = "FACTOR", value_parser = factor)]
+    pub(crate) enclave_factor: Option<f64>,
+    /// Which plan: the cheapest, or what the paper's tables 11 and 12 say, with all cells of its tables 13 and 14.
     #[arg(long, default_value = "optimal", value_name = "WHOSE")]
     pub(crate) policy: WhosePolicy,
     /// JSON lines.
@@ -35,10 +45,10 @@ pub(crate) struct InferPlan {
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 #[derive(Args)]
 pub(crate) struct InferBench {
-    /// The paper's tables 6 to 10, 13 and 14, ours beside its values; without it, an image under its user's key in every layout.
+    /// The paper's tables 6 to 14, ours beside its values where it measures; without it, an image under its user's key in every layout.
     #[arg(long)]
     pub(crate) paper: bool,
-    /// Thousands of images at once, with weights in the clear, checked, and encrypted: takes 8 GB of memory and some minutes.
+    /// Thousands of images at once, with weights in the clear, checked, and encrypted: 4,096 in infer-f, which takes 8 GB of memory and some minutes; 8,192 in infer-s, which takes three times that.
     #[arg(long)]
     pub(crate) batched: bool,
     /// For every set of requirements, what the planner takes by costs measured here, and runs of all that they allow.
@@ -50,16 +60,16 @@ pub(crate) struct InferBench {
     /// How many of them under encryption, too.
     #[arg(long, value_name = "COUNT", default_value_t = 100, requires = "mnist")]
     pub(crate) encrypted: usize,
-    /// The parameter set: infer-s is the paper's ring, infer-f the fast one.
-    #[arg(long, default_value = "infer-s", value_parser = ["infer-s", "infer-f"])]
-    pub(crate) set: String,
+    /// The parameter set: infer-s is the paper's ring, infer-f the fast one. [default: infer-s for --paper, infer-f for --batched]
+    #[arg(long, value_parser = ["infer-s", "infer-f"])]
+    pub(crate) set: Option<String>,
     /// The paper's layout too, one ciphertext a channel, as a baseline: it takes long, and needs infer-s.
     #[arg(long)]
     pub(crate) paper_layout: bool,
     /// Images of each combination, after one that warms up.
     #[arg(long, default_value_t = 20, value_parser = super::parse_runs)]
     pub(crate) runs: usize,
-    /// Write the tables as CSV into this folder too, and table 6 as SVG.
+    /// Write the tables as CSV into this folder too, and as SVG those of the paper that have times of ours.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<std::path::PathBuf>,
     /// One JSON object a line on standard output.
@@ -78,15 +88,21 @@ pub(crate) enum Protected {
     Integrity,
 }
 
-/// What may be decrypted in the enclave between layers.
+/// What the enclave may have in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ResetName {
+pub(crate) enum InsideName {
     /// Nothing.
-    None,
-    /// What is masked.
+    No,
+    /// Numbers under masks that it does not know.
     Masked,
-    /// Activations, in the clear.
-    Plain,
+    /// Activations.
+    Yes,
+}
+
+/// A factor of at least 1.
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor| (1.0..=1000.0).contains(factor));
+    factor.ok_or_else(|| "expected a number from 1 to 1000".to_owned())
 }
 
 /// Whose measurements.
@@ -94,8 +110,10 @@ pub(crate) enum ResetName {
 pub(crate) enum WhoseCosts {
     /// The paper's tables 6 to 10.
     Paper,
-    /// Of this machine, now, with an enclave in a process of its own.
+    /// Of this machine, now, with an enclave in a process of its own: some seconds.
     Measured,
+    /// Of the project's machine, as recorded in `bench/record`, with an enclave in a process of its own.
+    Recorded,
 }
 
 /// Which plan.

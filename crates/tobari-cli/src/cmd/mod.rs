@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod infer;
 pub(crate) mod info;
+pub(crate) mod placement;
 pub(crate) mod plan;
 pub(crate) mod report;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]

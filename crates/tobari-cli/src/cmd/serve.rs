@@ -1,12 +1,15 @@
 //! `tobari serve`.
 
 use crate::args::ServeArguments;
+use crate::cmd::infer::{EnclaveWord, ServeInferArguments};
+use crate::cmd::placement::Placed;
 use crate::cmd::search::ServeSearchArguments;
 use crate::cmd::trial;
 use crate::output::{self, Failure};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
+use tobari_apps::infer::guarded::Combination;
 use tobari_server::{
     BlindServer, EnclaveOptions, EnclaveTold, InferOptions, SearchOptions, SenseOptions, ServerOptions, Tls,
 };
@@ -18,16 +21,21 @@ const SIMULATED: &str = "warning: the enclave is SIMULATED: a process of this ma
 /// Serves until it is told to stop.
 pub(crate) fn run(arguments: &mut ServeArguments) -> Result<ExitCode, Failure> {
     let _made_up = trial::complete(arguments)?; // a folder that is there as long as the server
+    let mut options = options(arguments)?;
+    let placed = Placed::of(&arguments.infer)?;
+    if let (Some(infer), Some(placed)) = (&mut options.infer, &placed) {
+        infer.enclave = Some(enclave_options(&arguments.infer, placed.combination));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let server = tobari_server::bind(options(arguments)?).await?;
-        announce(&server, arguments)?;
+        let server = tobari_server::bind(options).await?;
+        announce(&server, arguments, placed.as_ref())?;
         server.run(stop_signal(arguments.until_stdin_closes)).await;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// What was asked for, as the server takes it.
+/// What was asked for, as the server takes it; what `--infer-enclave auto` stands for is not looked for.
 pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
     let search = &arguments.search;
     let more = search.tokens.is_some() || search.open || search.data.is_some();
@@ -62,6 +70,7 @@ pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failu
     options.web_origins.clone_from(&arguments.web_origin);
     options.limits.drain = Duration::from_secs(arguments.drain.into());
     options.search = search_options(search);
+    arguments.infer.is_placed()?;
     options.infer = infer_options(arguments);
     options.sense = sense_options(arguments)?;
     Ok(options)
@@ -117,20 +126,25 @@ fn infer_options(arguments: &ServeArguments) -> Option<InferOptions> {
     (options.tokens, options.open, options.data) = (search.tokens.clone(), search.open, search.data.clone());
     options.key_bytes = infer.infer_keys.unwrap_or(options.key_bytes);
     options.queue = infer.max_images.map_or(options.queue, |images| images as usize);
-    options.enclave = infer.infer_enclave.map(|combination| {
-        let mut enclave = EnclaveOptions::new(combination);
-        enclave.set.clone_from(&infer.infer_set);
-        enclave.sessions = infer.enclave_sessions.unwrap_or(enclave.sessions);
-        enclave.images = infer.enclave_images.unwrap_or(enclave.images);
-        enclave.tells = infer.tells.unwrap_or(enclave.tells);
-        enclave.launcher =
-            infer.enclave_launcher.iter().flat_map(|line| line.split_whitespace()).map(Into::into).collect();
-        enclave
-    });
+    options.enclave = match infer.infer_enclave {
+        Some(EnclaveWord::Combination(combination)) => Some(enclave_options(infer, combination)),
+        Some(EnclaveWord::Auto) | None => None,
+    };
     Some(options)
 }
 
-fn announce(server: &BlindServer, arguments: &ServeArguments) -> Result<(), Failure> {
+/// An enclave in this combination, as it was asked for.
+fn enclave_options(infer: &ServeInferArguments, combination: Combination) -> EnclaveOptions {
+    let mut enclave = EnclaveOptions::new(combination);
+    enclave.set.clone_from(&infer.infer_set);
+    enclave.sessions = infer.enclave_sessions.unwrap_or(enclave.sessions);
+    enclave.images = infer.enclave_images.unwrap_or(enclave.images);
+    enclave.tells = infer.tells.unwrap_or(enclave.tells);
+    enclave.launcher = infer.enclave_launcher.iter().flat_map(|line| line.split_whitespace()).map(Into::into).collect();
+    enclave
+}
+
+fn announce(server: &BlindServer, arguments: &ServeArguments, placed: Option<&Placed>) -> Result<(), Failure> {
     let fingerprint = server.certificate_fingerprint().map(|fingerprint| fingerprint.to_string());
     let enclaves = server.enclaves();
     if arguments.trial {
@@ -149,6 +163,9 @@ fn announce(server: &BlindServer, arguments: &ServeArguments) -> Result<(), Fail
         if !enclaves.is_empty() {
             line["simulated_enclaves"] = json!(enclaves); // whose name comes after it
         }
+        if let Some(placed) = placed {
+            line["placement"] = placed.json();
+        }
         return output::json(&line);
     }
     output::result(format!("listening on {}", server.url()));
@@ -161,6 +178,9 @@ fn announce(server: &BlindServer, arguments: &ServeArguments) -> Result<(), Fail
         server.url(),
         server.page_digest()
     ));
+    for line in placed.into_iter().flat_map(Placed::lines) {
+        output::result(line);
+    }
     for enclave in &enclaves {
         let EnclaveTold { model, combination, set, sessions, images, tells, measurement, .. } = enclave;
         let mebibytes = enclave.session_bytes.div_ceil(1 << 20);

@@ -133,6 +133,48 @@ pub fn decode_png(name: &str, bytes: &[u8]) -> Result<Picture, ImageError> {
 }
 
 impl Picture {
+    /// So many columns of grey pixels, opaque, row by row.
+    pub fn of_grey(width: usize, pixels: &[u8]) -> Self {
+        let pixels: Vec<[u8; 4]> = pixels.iter().map(|grey| [*grey, *grey, *grey, 255]).collect();
+        Self { width, height: pixels.len() / width.max(1), pixels }
+    }
+
+    /// Whether every pixel is opaque.
+    pub fn is_opaque(&self) -> bool {
+        self.pixels.iter().all(|pixel| pixel[3] == 255)
+    }
+
+    /// Whether no pixel has a colour.
+    pub fn is_grey(&self) -> bool {
+        self.pixels.iter().all(|[red, green, blue, _]| red == green && green == blue)
+    }
+
+    /// Its bytes as a PNG, with as many channels as its pixels need: one, three or four.
+    ///
+    /// # Errors
+    /// [`ImageError::Malformed`], with the name that is given, for no pixels, or for another number of them than columns times rows.
+    pub fn encode_png(&self, name: &str) -> Result<Vec<u8>, ImageError> {
+        let color = match (self.is_opaque(), self.is_grey()) {
+            (true, true) => png::ColorType::Grayscale,
+            (true, false) => png::ColorType::Rgb,
+            (false, _) => png::ColorType::Rgba,
+        };
+        let failed = |error: png::EncodingError| ImageError::Malformed {
+            name: name.to_owned(),
+            what: format!("expected pixels of a PNG, found {error}"),
+        };
+        let channels = color.samples();
+        let bytes: Vec<u8> = self.pixels.iter().flat_map(|pixel| &pixel[..channels]).copied().collect();
+        let mut out = Vec::new();
+        let mut encoder = png::Encoder::new(&mut out, self.width as u32, self.height as u32);
+        encoder.set_color(color);
+        encoder.set_depth(png::BitDepth::Eight);
+        let mut writer = encoder.write_header().map_err(failed)?;
+        writer.write_image_data(&bytes).map_err(failed)?;
+        writer.finish().map_err(failed)?;
+        Ok(out)
+    }
+
     /// The digit that is on it; none if there is no ink.
     pub fn digit(&self) -> Option<Digit> {
         let mut notes = Vec::new();

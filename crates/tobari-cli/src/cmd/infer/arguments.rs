@@ -1,9 +1,9 @@
 //! The command line of those who have images, and of whoever has models.
 
 use super::remote::Reach;
-use crate::args::parse_bytes;
+use crate::args::{InferRequirements, parse_bytes};
 use crate::output::Failure;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
 use tobari_apps::infer::client::Output;
@@ -21,6 +21,8 @@ use zeroize::Zeroizing;
 pub(crate) enum InferVerb {
     /// Make a secret key file for one model of a server.
     Keygen(KeygenArguments),
+    /// Draw a digit, as a PNG to try the rest with: no image of a data set.
+    Draw(DrawArguments),
     /// Encrypt an image.
     Encrypt(EncryptArguments),
     /// Have an encrypted image classified, by a server or here. Sends the server the keys that it needs, once.
@@ -111,12 +113,26 @@ pub(crate) struct KeygenArguments {
 /// An image.
 #[derive(Args)]
 pub(crate) struct ImageArguments {
-    /// A PNG of a digit, brought into the form of MNIST; with --index, a file of images (idx, gzip or not). `-` is a PNG on standard input.
+    /// A PNG of a digit, brought into the form of MNIST, or for a model of another size a PNG of that size, taken as it is; with --index, a file of images (idx, gzip or not). `-` is a PNG on standard input.
     #[arg(value_name = "IMAGE")]
     pub(crate) image: PathBuf,
     /// Which image of an idx file, from 0.
     #[arg(long, value_name = "N")]
     pub(crate) index: Option<usize>,
+}
+
+/// `tobari infer draw`
+#[derive(Args)]
+pub(crate) struct DrawArguments {
+    /// The digit.
+    #[arg(value_name = "DIGIT", value_parser = clap::value_parser!(u8).range(0..10))]
+    pub(crate) digit: u8,
+    /// The PNG to write, 28 x 28 grey pixels; `-` is standard output.
+    #[arg(short, long, value_name = "PNG")]
+    pub(crate) output: PathBuf,
+    /// Whose hand, of six.
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..6))]
+    pub(crate) style: u8,
 }
 
 /// `tobari infer encrypt`
@@ -194,6 +210,31 @@ pub(crate) struct DecryptArguments {
 fn combination(name: &str) -> Result<Combination, String> {
     let names = || Combination::ALL.map(Combination::name).join(", ");
     Combination::from_name(name).ok_or_else(|| format!("expected one of {}", names()))
+}
+
+/// What `--infer-enclave` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EnclaveWord {
+    /// What the planner takes for the requirements.
+    Auto,
+    /// This one.
+    Combination(Combination),
+}
+
+fn enclave_word(name: &str) -> Result<EnclaveWord, String> {
+    match name {
+        "auto" => Ok(EnclaveWord::Auto),
+        _ => combination(name).map(EnclaveWord::Combination).map_err(|expected| format!("{expected}, or auto")),
+    }
+}
+
+/// Whose measurements a server places by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ServeCosts {
+    /// Of this machine, now.
+    Measured,
+    /// Of the project's machine, as recorded.
+    Recorded,
 }
 
 /// Which enclave is taken for the right one.
@@ -306,10 +347,15 @@ pub(crate) struct ServeInferArguments {
     /// Images in the server at once; others are told to come again.
     #[arg(long, requires = "models", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_images: Option<u32>,
-    /// Start an enclave for each model, for clients that verify it (`tobari infer ask`): enclave-plain, enclave-user-data, enclave-both, process-user-data, process-both, mixed-plain-reset or mixed-masked-reset. It is SIMULATED: a process
-    /// of this machine, which whoever runs the server can read.
-    #[arg(long, requires = "models", value_parser = combination, value_name = "COMBINATION")]
-    pub(crate) infer_enclave: Option<Combination>,
+    /// Start an enclave for each model, for clients that verify it (`tobari infer ask`): enclave-plain, enclave-user-data, enclave-both, process-user-data, process-both, mixed-plain-reset or mixed-masked-reset; or auto, the fastest
+    /// that --protect, --side-channels, --active-host and --plain-in-enclave allow (`tobari plan infer`). It is SIMULATED: a process of this machine, which whoever runs the server can read.
+    #[arg(long, requires = "models", value_parser = enclave_word, value_name = "COMBINATION")]
+    pub(crate) infer_enclave: Option<EnclaveWord>,
+    #[command(flatten)]
+    pub(crate) requirements: InferRequirements,
+    /// With --infer-enclave auto, whose measurements: measured (on this machine, which takes some seconds) or recorded (on the project's). [default: measured]
+    #[arg(long, requires = "infer_enclave", value_name = "WHOSE")]
+    pub(crate) enclave_costs: Option<ServeCosts>,
     /// Sessions of an enclave at once; further ones are refused. [default: 8]
     #[arg(long, requires = "infer_enclave", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) enclave_sessions: Option<u16>,
@@ -323,4 +369,25 @@ pub(crate) struct ServeInferArguments {
     /// What an enclave tells of an image: label, top:K, rounded:BITS or scores (enclave-plain alone). [default: label]
     #[arg(long, requires = "infer_enclave", value_name = "HOW")]
     pub(crate) tells: Option<OutputPolicy>,
+}
+
+impl ServeInferArguments {
+    /// Whether the planner says which combination is run.
+    pub(crate) fn is_placed(&self) -> Result<bool, Failure> {
+        let wrong = |text: &str| Err(Failure::Call(text.to_owned()));
+        if self.infer_enclave == Some(EnclaveWord::Auto) {
+            return match self.infer_set.is_some() || self.infer_layout.is_some() {
+                true => wrong(
+                    "expected no --infer-set and no --infer-layout beside --infer-enclave auto, which takes its own; found one",
+                ),
+                false => Ok(true),
+            };
+        }
+        match self.requirements != InferRequirements::default() || self.enclave_costs.is_some() {
+            true => wrong(
+                "expected --infer-enclave auto beside --protect, --side-channels, --active-host, --plain-in-enclave or --enclave-costs, found another or none",
+            ),
+            false => Ok(false),
+        }
+    }
 }

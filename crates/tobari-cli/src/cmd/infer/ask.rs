@@ -47,19 +47,12 @@ struct Verified {
 
 /// Images, verified before they leave, and their labels.
 pub(super) fn run(arguments: &AskArguments) -> Result<(), Failure> {
-    let images = images(arguments)?;
     let url = server(&arguments.reach)?;
     remote::block_on(async {
         let mut remote = Remote::reach(url, &arguments.reach.reach()?)?;
         let found = find(&mut remote, &arguments.trusted).await?;
-        if let Some(pixels) = found.offer.pixels()
-            && let Some((name, image)) = images.iter().find(|(_, image)| image.len() != pixels)
-        {
-            let found = image.len();
-            return Err(Failure::Work(format!(
-                "{name}: expected an image of {pixels} pixels for this model, found {found}"
-            )));
-        }
+        // an offer that was found has the size of an image
+        let images = images(arguments, found.offer.pixels().unwrap_or_default())?;
         let most = found.offer.configuration.rounds as usize;
         if images.len() > most {
             let found = images.len();
@@ -118,14 +111,14 @@ fn server(reach: &ReachArguments) -> Result<&str, Failure> {
 }
 
 /// All images with their names.
-fn images(arguments: &AskArguments) -> Result<Vec<Image>, Failure> {
+fn images(arguments: &AskArguments, pixels: usize) -> Result<Vec<Image>, Failure> {
     let one = |path: &std::path::Path, index: Option<usize>| {
         let arguments = ImageArguments { image: path.to_owned(), index };
         let name = match index {
             Some(index) => format!("{} {index}", path.display()),
             None => path.display().to_string(),
         };
-        Ok((name, image::read(&arguments)?))
+        Ok((name, image::read(&arguments, pixels)?))
     };
     match (arguments.images.as_slice(), arguments.index.as_slice()) {
         (paths, []) => paths.iter().map(|path| one(path, None)).collect(),

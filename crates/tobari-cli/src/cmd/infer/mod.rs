@@ -9,7 +9,7 @@ mod local;
 mod remote;
 mod simulate;
 
-pub(crate) use arguments::{InferVerb, ReachArguments, ServeInferArguments};
+pub(crate) use arguments::{EnclaveWord, InferVerb, ReachArguments, ServeCosts, ServeInferArguments};
 pub(crate) use remote::{Reach, Remote};
 
 use crate::output::{self, Failure};
@@ -26,6 +26,7 @@ use zeroize::Zeroizing;
 pub(crate) fn run(verb: &InferVerb) -> Result<ExitCode, Failure> {
     match verb {
         InferVerb::Keygen(arguments) => keygen(arguments)?,
+        InferVerb::Draw(arguments) => image::draw(arguments)?,
         InferVerb::Encrypt(arguments) => encrypt(arguments)?,
         InferVerb::Run(arguments) => answer(arguments)?,
         InferVerb::Decrypt(arguments) => decrypt(arguments)?,
@@ -69,7 +70,7 @@ fn holder(path: &std::path::Path) -> Result<Holder, Failure> {
 
 fn encrypt(arguments: &EncryptArguments) -> Result<(), Failure> {
     let holder = holder(&arguments.key)?;
-    let pixels = image::read(&arguments.image)?;
+    let pixels = image::read(&arguments.image, holder.card().pixels)?;
     let numbers = Zeroizing::new(Model::numbers(&pixels));
     let bytes = holder.encrypt(&numbers, &mut randomness::generator()?)?;
     files::write(&arguments.output, &bytes)?;

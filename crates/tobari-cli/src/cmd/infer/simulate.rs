@@ -13,11 +13,7 @@ pub(super) fn run(arguments: &SimulateArguments) -> Result<(), Failure> {
     let model = arguments.model.read()?;
     let (compiled, _) = local::compiled(&model, &arguments.local)?;
     let stages = report(&compiled, &model, &Ranges::all(&model, 1.0), arguments.tolerance)?;
-    let pixels = image::read(&arguments.image)?;
-    let (expected, found) = (model.input().len(), pixels.len());
-    if expected != found {
-        return Err(Failure::Work(format!("expected an image of {expected} pixels, found {found}")));
-    }
+    let pixels = image::read(&arguments.image, model.input().len())?;
     let logits = simulate(&compiled, &Model::numbers(&pixels))?;
     let plain = model.forward(&pixels)?;
     let label = best(&logits);

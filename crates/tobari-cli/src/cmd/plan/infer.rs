@@ -1,87 +1,64 @@
 //! `tobari plan infer`: where each layer of a network is done, and why.
 
-use crate::args::{InferPlan, Protected, ResetName, WhoseCosts, WhosePolicy};
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-use crate::cmd::bench::costs;
+use crate::args::{InferPlan, InsideName, WhoseCosts, WhosePolicy};
+use crate::cmd::placement::{argument, costs, protect, time};
 use crate::output::{self, Failure};
 use serde_json::json;
 use std::process::ExitCode;
-use tobari_apps::infer::placement::{self, Inference, Protect, Relaxation, Reset};
-use tobari_apps::infer::{measured, paper};
+use tobari_apps::infer::measured::Costs;
+use tobari_apps::infer::paper;
+use tobari_apps::infer::placement::{self, ENCLAVE, Inference, Mode, Protect, Relaxation};
 use tobari_plan::place::{PlaceError, Placement};
 
 /// Plans and prints.
 pub(super) fn run(arguments: &InferPlan) -> Result<ExitCode, Failure> {
-    let protect = protect(arguments);
+    let requirements = &arguments.requirements;
+    let protect = protect(requirements, !arguments.without_enclave);
+    let whose = match arguments.costs {
+        WhoseCosts::Paper => "paper",
+        WhoseCosts::Measured => "measured",
+        WhoseCosts::Recorded => "recorded",
+    };
+    if whose == "paper" && arguments.enclave_factor.is_some() {
+        let text = "expected --costs measured or recorded beside --enclave-factor, as the paper measured its enclave";
+        return Err(Failure::Call(text.to_owned()));
+    }
     if arguments.policy == WhosePolicy::Paper {
-        return match arguments.costs {
-            WhoseCosts::Paper => policy(arguments),
-            WhoseCosts::Measured => Err(Failure::Call("expected the paper's costs with the paper's policy".to_owned())),
+        return match whose {
+            "paper" => policy(arguments),
+            _ => Err(Failure::Call("expected the paper's costs with the paper's policy".to_owned())),
         };
     }
-    let (rows, found) = match arguments.costs {
-        WhoseCosts::Paper => (paper::layers(arguments.reset != ResetName::None), None),
-        WhoseCosts::Measured => (Vec::new(), Some(costs()?)),
-    };
-    let (inference, whose) = match &found {
-        None => (paper::inference(&rows), "paper"),
-        Some(found) => (measured::inference(&found.layers, &found.moves, found.masked_level), "measured"),
-    };
+    let found = costs(arguments.costs, arguments.enclave_factor.unwrap_or(1.0))?;
+    let resets = requirements.plain_in_enclave.is_some_and(|inside| inside != InsideName::No);
+    let rows = paper::layers(resets);
+    let inference = found.as_ref().map_or_else(|| paper::inference(&rows), Costs::inference);
     let placement = inference.place(&protect).map_err(|error| nowhere(&inference, &protect, &error))?;
     let relaxations = placement::relaxations(&inference, &protect);
     if arguments.json {
-        return json(whose, &inference, &protect, &placement, &relaxations);
+        return json(arguments, whose, &inference, &protect, &placement, &relaxations);
     }
+    let enclave = match arguments.enclave_factor {
+        Some(factor) => format!("the enclave projected to take {factor} times as long as a process"),
+        None => "the enclave simulated".to_owned(),
+    };
     output::result(match whose {
         "paper" => format!("the paper's network, by the paper's costs; {protect}"),
-        _ => format!("the paper's network, by costs measured here, the enclave simulated; {protect}"),
+        "recorded" => format!("the paper's network, by recorded costs of the project's machine, {enclave}; {protect}"),
+        _ => format!("the paper's network, by costs measured here, {enclave}; {protect}"),
     });
     output::result(placement.explain(&inference.job(&protect), &placement::sites(&protect)).trim_end());
-    for line in argument(&placement, &relaxations) {
+    for line in argument(placement.seconds, &relaxations) {
         output::result(line);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What nobody can measure here.
-#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))))]
-struct Costs {
-    layers: Vec<placement::Layer>,
-    moves: measured::MeasuredMoves,
-    masked_level: u16,
-}
-
-/// There is no enclave in a process of its own on this system.
-#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))))]
-fn costs() -> Result<Costs, Failure> {
-    Err(Failure::Work(
-        "expected a system with enclaves in processes, found another: costs cannot be measured".to_owned(),
-    ))
-}
-
-fn protect(arguments: &InferPlan) -> Protect {
-    let protects = |what| arguments.protect.contains(&what);
-    Protect {
-        user_data: protects(Protected::Data),
-        model: protects(Protected::Model),
-        integrity: protects(Protected::Integrity),
-        side_channels: arguments.side_channels,
-        active_host: arguments.active_host,
-        reset: match arguments.reset {
-            ResetName::None => Reset::None,
-            ResetName::Masked => Reset::Masked,
-            ResetName::Plain => Reset::Plain,
-        },
-        enclave: !arguments.without_enclave,
-        key_in_enclave: !arguments.without_enclave,
-    }
 }
 
 /// Why there is no plan, and what would have to be given up for one.
 fn nowhere(inference: &Inference<'_>, protect: &Protect, error: &PlaceError) -> Failure {
     let ways: Vec<String> = placement::relaxations(inference, protect)
         .iter()
-        .map(|way| format!("{} ({:.3} s)", way.gives_up, way.seconds))
+        .map(|way| format!("{} ({})", way.gives_up, time(way.seconds)))
         .collect();
     match ways.is_empty() {
         true => Failure::Work(format!("no plan: {error}")),
@@ -89,20 +66,8 @@ fn nowhere(inference: &Inference<'_>, protect: &Protect, error: &PlaceError) -> 
     }
 }
 
-/// What binds, and what it costs.
-fn argument(placement: &Placement, relaxations: &[Relaxation]) -> Vec<String> {
-    let Some(first) = relaxations.first() else {
-        return vec!["no requirement costs anything: giving one up brings no cheaper plan".to_owned()];
-    };
-    let saves = |way: &Relaxation| 100.0 * (1.0 - way.seconds / placement.seconds);
-    let mut lines =
-        vec![format!("what binds most: if {}, {:.3} s, {:.1} % less", first.gives_up, first.seconds, saves(first))];
-    let others = relaxations[1..].iter();
-    lines.extend(others.map(|way| format!("if {}: {:.3} s, {:.1} % less", way.gives_up, way.seconds, saves(way))));
-    lines
-}
-
 fn json(
+    arguments: &InferPlan,
     costs: &str,
     inference: &Inference<'_>,
     protect: &Protect,
@@ -122,13 +87,52 @@ fn json(
         relaxations.iter().map(|way| json!({ "gives_up": way.gives_up, "seconds": way.seconds })).collect();
     output::json(&json!({
         "job": "infer", "costs": costs, "policy": "optimal", "protect": protect.to_string(),
-        "seconds": placement.seconds, "steps": steps, "relaxations": relaxed,
+        "enclave_factor_projected": arguments.enclave_factor, "seconds": placement.seconds, "steps": steps, "relaxations": relaxed,
     }))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tables 13 and 14 by the policy of tables 11 and 12, and the cheapest plan beside each cell.
+/// Tables 11 and 12: how a layer with weights, and an activation, is done and where.
+fn choices(as_json: bool) -> Result<(), Failure> {
+    if !as_json {
+        output::result("table  integrity  side channels  the paper's policy");
+    }
+    for (table, weights) in [(11, true), (12, false)] {
+        for (integrity, side_channels) in [(true, true), (true, false), (false, true), (false, false)] {
+            let (mode, site) = paper::policy(weights, integrity, side_channels);
+            let site = if site == ENCLAVE { "enclave" } else { "process" };
+            if as_json {
+                output::json(&json!({
+                    "job": "infer", "costs": "paper", "policy": "paper", "table": table, "integrity": integrity,
+                    "side_channels": side_channels, "way": mode.to_string(), "site": site,
+                }))?;
+                continue;
+            }
+            output::result(format!(
+                "{table:>5}  {:>9}  {:>13}  {}",
+                yes(integrity),
+                yes(side_channels),
+                told(mode, site)
+            ));
+        }
+    }
+    if !as_json {
+        output::result("table 11 is of layers with weights, table 12 of activations");
+    }
+    Ok(())
+}
+
+fn told(mode: Mode, site: &str) -> String {
+    format!("{mode} in the {site}")
+}
+
+fn yes(set: bool) -> &'static str {
+    if set { "yes" } else { "no" }
+}
+
+/// Tables 11 and 12, then 13 and 14 by their policy, and the cheapest plan beside each cell.
 fn policy(arguments: &InferPlan) -> Result<ExitCode, Failure> {
+    choices(arguments.json)?;
     if !arguments.json {
         output::result("table  integrity  side channels  policy, ms    paper, ms   cheapest, ms");
     }
@@ -142,7 +146,6 @@ fn policy(arguments: &InferPlan) -> Result<ExitCode, Failure> {
             }))?;
             continue;
         }
-        let yes = |set: bool| if set { "yes" } else { "no" };
         let note = if (theirs - printed).abs() > 2.0 { "  the paper's own numbers add up to ours" } else { "" };
         output::result(format!(
             "{table:>5}  {:>9}  {:>13}  {theirs:>10.1}  {printed:>11.0}  {best:>13.1}{note}",

@@ -11,7 +11,6 @@ mod tables;
 
 use super::line::{Line, summary};
 use super::placed::MASKED_SET;
-use super::plot::{self, Bars};
 use super::table::{Table, number};
 use super::{show, tell};
 use crate::args::InferBench;
@@ -53,6 +52,9 @@ const TRANSFER: [(usize, f64); 6] =
 
 /// Tables 8 and 9 in ms.
 const OPERATIONS: [(&str, f64); 4] = [("encode", 5.62), ("encrypt", 155.54), ("decrypt", 11.17), ("decode", 2.92)];
+
+/// The paper's ring.
+const PAPER_SET: &str = "infer-s";
 
 /// What no figure may be quoted without.
 const LABEL: &str = "simulated-enclave";
@@ -115,12 +117,12 @@ pub(super) fn parameters(name: &str) -> Result<LatticeParameters, Failure> {
 pub(super) fn run(arguments: &InferBench) -> Result<ExitCode, Failure> {
     let model = Model::digits().map_err(failed)?;
     let fixed = model.fixed().map_err(failed)?;
-    let (mut tables, mut figures, mut drawing, mut slower) = (Vec::new(), Vec::new(), None, None);
+    let (mut tables, mut figures, mut drawings, mut slower) = (Vec::new(), Vec::new(), Vec::new(), None);
     if let Some(folder) = &arguments.mnist {
         tables.push(accuracy::run(&model, &fixed, folder, arguments.encrypted)?);
     }
     if arguments.batched {
-        let (table, name, found) = batches::run(&model, &fixed, arguments.runs.min(5))?;
+        let (table, name, found) = batches::run(&model, &fixed, arguments.set.as_deref(), arguments.runs.min(5))?;
         tables.push((table, name));
         figures.extend(found);
     }
@@ -130,17 +132,29 @@ pub(super) fn run(arguments: &InferBench) -> Result<ExitCode, Failure> {
         slower = wrong;
     }
     if arguments.paper {
-        let measured = all_combinations(&model, &fixed, arguments)?;
-        tables.extend([combinations(&measured), layers(&measured), sessions(&measured)]);
+        let set = arguments.set.as_deref().unwrap_or(PAPER_SET);
+        let measured = all_combinations(&model, &fixed, set, arguments)?;
+        tables.extend([
+            combinations(&measured),
+            layers(&measured),
+            tables::at_level_one(&measured),
+            sessions(&measured),
+        ]);
         figures.extend(measured.iter().flat_map(Measured::figures));
-        let parameters = parameters(&arguments.set)?;
-        for ((table, name), found) in [transfers(&model, &parameters, arguments)?, operations(&parameters, arguments)?]
-        {
+        let parameters = parameters(set)?;
+        let (sent, done) =
+            (transfers(&model, &parameters, set, arguments.runs)?, operations(&parameters, set, arguments.runs)?);
+        drawings = vec![
+            ("table6.svg", tables::draw_times(&measured)?),
+            ("table7.svg", tables::draw_transfers(&sent.1)?),
+            ("operations.svg", tables::draw_operations(&done.1)?),
+            ("tables13-14.svg", tables::draw_policies()?),
+        ];
+        for ((table, name), found) in [sent, done] {
             tables.push((table, name));
             figures.extend(found);
         }
-        tables.push(tables::run()?);
-        drawing = Some(draw_times(&measured)?);
+        tables.extend([tables::policies(), tables::run()?]);
     } else if tables.is_empty() {
         let (table, name, found) = layouts::run(&model, &fixed, arguments.runs)?;
         tables.push((table, name));
@@ -160,15 +174,20 @@ pub(super) fn run(arguments: &InferBench) -> Result<ExitCode, Failure> {
         for (table, name) in &tables {
             files::write_atomically(&folder.join(name), table.csv().as_bytes())?;
         }
-        if let Some(drawing) = drawing {
-            files::write_atomically(&folder.join("table6.svg"), drawing.as_bytes())?;
+        for (name, drawing) in drawings {
+            files::write_atomically(&folder.join(name), drawing.as_bytes())?;
         }
     }
     slower.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// Every way of table 6, and masked resets over the set that is made for them.
-fn all_combinations(model: &Model, fixed: &FixedModel, arguments: &InferBench) -> Result<Vec<Measured>, Failure> {
+fn all_combinations(
+    model: &Model,
+    fixed: &FixedModel,
+    set: &str,
+    arguments: &InferBench,
+) -> Result<Vec<Measured>, Failure> {
     let mut measured = vec![plain(fixed, arguments.runs)?];
     let mut one = |combination: Combination, set: &str, layout: Option<&str>, runs: usize| {
         let parameters = parameters(set)?;
@@ -182,11 +201,11 @@ fn all_combinations(model: &Model, fixed: &FixedModel, arguments: &InferBench) -
         Ok::<(), Failure>(())
     };
     for combination in Combination::ALL {
-        one(combination, &arguments.set, None, arguments.runs)?;
+        one(combination, set, None, arguments.runs)?;
     }
     one(Combination::MixedMaskedReset, MASKED_SET, None, arguments.runs)?;
     if arguments.paper_layout {
-        one(Combination::ProcessUserData, &arguments.set, Some("paper"), arguments.runs.min(3))?;
+        one(Combination::ProcessUserData, set, Some("paper"), arguments.runs.min(3))?;
     }
     Ok(measured)
 }
@@ -433,19 +452,19 @@ fn round_trips(enclave: &mut ProcessEnclave, kib: usize, runs: usize) -> Vec<f64
 /// A table, the file that it goes to, and the figures in it.
 type Found = ((Table, &'static str), Vec<Figure>);
 
-fn transfers(model: &Model, parameters: &LatticeParameters, arguments: &InferBench) -> Result<Found, Failure> {
-    let (runs, mut figures) = (arguments.runs, Vec::new());
+fn transfers(model: &Model, parameters: &LatticeParameters, set: &str, runs: usize) -> Result<Found, Failure> {
+    let mut figures = Vec::new();
     let mut enclave = open_idle(model, parameters)?;
     let empty = round_trip(&mut enclave, 0, runs).0;
     let title = format!(
-        "Table 7: into the enclave, round trip; an empty message takes {empty:.2} µs. The way out is the same ring"
+        "Table 7: into the enclave and a refusal back; an empty message takes {empty:.2} µs. The way out, by a ring of the same kind, is in the steps input and reset"
     );
     let mut table = Table::new(title, &["KiB", "µs", "fastest", "paper µs", "label"]);
     for (kib, paper) in TRANSFER {
         let times = round_trips(&mut enclave, kib, runs);
         let (median, fastest, _) = summary(times.clone());
         let ms = times.into_iter().map(|micros| micros / 1e3).collect();
-        let figure = Figure::new(&format!("enter_{kib}_kib"), "", &arguments.set, "", ms);
+        let figure = Figure::new(&format!("enter_{kib}_kib"), "", set, "", ms);
         figures.push(Figure { labels: vec![LABEL.to_owned()], ..figure });
         let [median, fastest, paper] = [median, fastest, paper].map(|micros| number(Some(micros), 2));
         table.push(vec![kib.to_string(), median, fastest, paper, LABEL.to_owned()]);
@@ -482,28 +501,16 @@ fn tables_8_and_9(parameters: &LatticeParameters, runs: usize) -> Result<[Vec<f6
     Ok(times)
 }
 
-fn operations(parameters: &LatticeParameters, arguments: &InferBench) -> Result<Found, Failure> {
+fn operations(parameters: &LatticeParameters, set: &str, runs: usize) -> Result<Found, Failure> {
     let mut figures = Vec::new();
-    let title =
-        "Tables 8 and 9: encoding and encryption under the secret at level 1, decryption and decoding at level 0";
+    let title = "Tables 8 and 9: encoding and encryption under the secret at level 1, decryption and decoding at level 0; in this process, by the enclave's code";
     let mut table = Table::new(title, &["what", "ms", "fastest", "paper ms"]);
-    for ((name, paper), times) in OPERATIONS.into_iter().zip(tables_8_and_9(parameters, arguments.runs)?) {
-        figures.push(Figure::new(name, "", &arguments.set, "", times.clone()));
+    for ((name, paper), times) in OPERATIONS.into_iter().zip(tables_8_and_9(parameters, runs)?) {
+        figures.push(Figure::new(name, "", set, "", times.clone()));
         let (median, fastest, _) = summary(times);
         table.push(vec![name.to_owned(), number(Some(median), 3), number(Some(fastest), 3), number(Some(paper), 2)]);
     }
     Ok(((table, "operations.csv"), figures))
-}
-
-/// Table 6 as bars: how many times faster than the paper's.
-fn draw_times(measured: &[Measured]) -> Result<String, Failure> {
-    let mut bars = Bars::new("Times faster than the paper's table 6", "enclaves are simulated: processes");
-    for one in measured {
-        if let Some(paper) = one.paper() {
-            bars.push(one.name, &one.layout, paper / summary(one.total.clone()).0);
-        }
-    }
-    plot::bars(&bars)
 }
 
 /// One figure a line.

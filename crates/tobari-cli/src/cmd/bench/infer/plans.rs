@@ -6,10 +6,8 @@ use super::{parameters, plain, session};
 use crate::output::{self, Failure};
 use std::collections::BTreeMap;
 use tobari_apps::infer::guarded::{Combination, Route, Setup};
-use tobari_apps::infer::placement::{Inference, Protect, Reset};
+use tobari_apps::infer::placement::{Inference, Inside, Protect};
 use tobari_apps::infer::{FixedModel, Model, measured};
-use tobari_plan::place::Data;
-use tobari_plan::segment::Form;
 
 /// A way through the whole network; none is the plain process.
 type Way = Option<Combination>;
@@ -44,11 +42,11 @@ pub(super) fn run(model: &Model, fixed: &FixedModel, runs: usize) -> Result<Foun
             *least = least.min(measure(model, fixed, *way, runs)?);
         }
     }
-    let costs = known.map_or_else(placed::costs, |measured| measured.costs())?;
-    let inference = measured::inference(&costs.layers, &costs.moves, costs.masked_level);
+    let costs = known.map_or_else(|| placed::costs(1.0), |measured| measured.costs(1.0))?;
+    let inference = costs.inference();
     let mut rows: BTreeMap<Vec<usize>, Row> = BTreeMap::new();
     for protect in all_requirements() {
-        let allowed: Vec<(usize, Foretold)> = ways
+        let allowed: Vec<(usize, f64)> = ways
             .iter()
             .enumerate()
             .filter_map(|(place, way)| Some((place, foretold(&inference, &protect, *way)?)))
@@ -60,26 +58,19 @@ pub(super) fn run(model: &Model, fixed: &FixedModel, runs: usize) -> Result<Foun
     Ok(table(&ways, &milliseconds, &rows))
 }
 
-/// Seconds that the planner adds up, and those of the image's encryption, which it leaves out.
-#[derive(Clone, Copy)]
-struct Foretold {
-    placed: f64,
-    encryption: f64,
-}
-
 /// Sets of requirements that allow the same ways.
 struct Row {
     /// How many sets.
     sets: usize,
     /// The first of them.
     protect: Protect,
-    /// What the planner takes of the ways, and what it foretells; none where nothing is allowed.
-    chosen: Option<(usize, Foretold)>,
+    /// What the planner takes of the ways, and the seconds that it foretells; none where nothing is allowed.
+    chosen: Option<(usize, f64)>,
 }
 
 /// All requirements where the enclave has the key.
 fn all_requirements() -> Vec<Protect> {
-    let of = |bits: usize, reset: Reset| {
+    let of = |bits: usize, inside: Inside| {
         let set = |bit: usize| bits >> bit & 1 == 1;
         Protect {
             user_data: set(0),
@@ -87,37 +78,30 @@ fn all_requirements() -> Vec<Protect> {
             integrity: set(2),
             side_channels: set(3),
             active_host: set(4),
-            reset,
+            plain_in_enclave: Some(inside),
             enclave: true,
             key_in_enclave: true,
         }
     };
-    let resets = [Reset::None, Reset::Masked, Reset::Plain];
-    resets.into_iter().flat_map(|reset| (0..32).map(move |bits| of(bits, reset))).collect()
+    let all = [Inside::No, Inside::Masked, Inside::Yes];
+    all.into_iter().flat_map(|inside| (0..32).map(move |bits| of(bits, inside))).collect()
 }
 
-/// A way through the whole network; none if it is not admissible.
-fn foretold(inference: &Inference<'_>, protect: &Protect, way: Way) -> Option<Foretold> {
-    let placement = inference
-        .place_among(protect, &|layer, of, site| measured::belongs(way, &inference.layers[layer], of, site))
-        .ok()?;
-    let (form, bytes) = &inference.inputs[placement.input];
-    let encryption = match form {
-        Form::Encrypted { .. } => inference.moves.encrypt(Data { form, bytes: *bytes }, true),
-        _ => 0.0,
-    };
-    Some(Foretold { placed: placement.seconds, encryption })
+/// Seconds of a way through the whole network; none if it is not admissible.
+fn foretold(inference: &Inference<'_>, protect: &Protect, way: Way) -> Option<f64> {
+    let belongs = |layer: usize, of: &_, site| measured::belongs(way, &inference.layers[layer], of, site);
+    Some(inference.place_among(protect, &belongs).ok()?.seconds)
 }
 
 /// The planner's choice, which has to be one of the ways that were run.
-fn judge(inference: &Inference<'_>, protect: &Protect, allowed: &[(usize, Foretold)]) -> Result<Row, Failure> {
+fn judge(inference: &Inference<'_>, protect: &Protect, allowed: &[(usize, f64)]) -> Result<Row, Failure> {
     let row = |chosen| Row { sets: 1, protect: *protect, chosen };
-    let cheapest = allowed.iter().min_by(|a, b| a.1.placed.total_cmp(&b.1.placed)).copied();
+    let cheapest = allowed.iter().min_by(|a, b| a.1.total_cmp(&b.1)).copied();
     let wrong = |what: String| Err(Failure::Work(format!("{protect}: {what}")));
     match (inference.place(protect), cheapest) {
         (Err(_), None) => Ok(row(None)),
         (Err(error), Some(_)) => wrong(format!("expected a plan, as there is a way, found none: {error}")),
-        (Ok(placement), Some((place, found))) if found.placed <= placement.seconds * (1.0 + 1e-9) => {
+        (Ok(placement), Some((place, found))) if found <= placement.seconds * (1.0 + 1e-9) => {
             Ok(row(Some((place, found))))
         }
         (Ok(placement), _) => {
@@ -150,7 +134,7 @@ fn table(ways: &[Way], milliseconds: &[f64], rows: &BTreeMap<Vec<usize>, Row>) -
         };
         let fastest = allowed.iter().copied().min_by(|a, b| milliseconds[*a].total_cmp(&milliseconds[*b]));
         let fastest = fastest.unwrap_or(chosen);
-        let foretold = 1e3 * (found.placed + found.encryption);
+        let foretold = 1e3 * found;
         if milliseconds[chosen] > SLACK * milliseconds[fastest] {
             slower.push(format!("{} before {}", name(ways[chosen]), name(ways[fastest])));
         }

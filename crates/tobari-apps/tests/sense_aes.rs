@@ -135,6 +135,88 @@ fn the_circuit_in_the_clear_is_aes_round_by_round_for_every_schedule() {
     }
 }
 
+/// The slots of a sum in the clear.
+fn clear_sums(layout: Layout, weights: Vec<Vec<i64>>, batches: &[Arc<ClearValue>]) -> [i64; BLOCK] {
+    let plan = SumPlan::new(layout, weights, 255).unwrap();
+    let clear = ClearEngine { arithmetic: Arithmetic::Modulo(MODULUS), rows: 2, columns: layout.columns() };
+    let inputs = SumInputs::new(&plan, |input| {
+        plan.slots(input).map_or(Ok(ClearValue::Key), |slots| clear.integers(&slots)).map(Arc::new)
+    });
+    let found = sum(&mut Direct::new(&clear), &plan, &inputs.unwrap(), batches).unwrap();
+    let ClearValue::Integers(slots) = &*found else { panic!("integers") };
+    plan.read(slots).unwrap()
+}
+
+/// The layout of the product with all its 1,024 blocks: what ShiftRows and MixColumns take of a block stands where the three rotations of the round turn, within the window, and no slot is anybody else's.
+#[test]
+fn in_a_batch_of_1024_blocks_every_round_finds_its_bytes_where_its_rotations_turn() {
+    let layout = Layout::new(DEGREE).unwrap();
+    let (per_row, columns) = (layout.places(0, 0).count() / 4, layout.columns());
+    // by slot: whose byte it is, which, and whether it is right
+    let held = |round: usize| {
+        let mut held = vec![None; layout.slots()];
+        for block in 0..layout.blocks() {
+            for (i, (slot, byte)) in layout.places(block, round).enumerate() {
+                let right = layout.window(round).contains(&(i % per_row));
+                assert_eq!(held[slot].replace((block, byte, right)), None, "a slot of two blocks");
+            }
+        }
+        held
+    };
+    let mut before = held(0);
+    assert!(before.iter().all(Option::is_some));
+    for round in 1..ROUNDS {
+        let (after, [one, two, three]) = (held(round), layout.steps(round));
+        for (slot, found) in after.iter().enumerate() {
+            let Some((block, byte, true)) = *found else { continue };
+            let (row, column) = (byte % 4, byte / 4);
+            for (i, steps) in [0, one, two, three].into_iter().enumerate() {
+                let turned = ((slot % columns) as i64 + steps).rem_euclid(columns as i64) as usize;
+                let from = slot / columns * columns + turned;
+                let wanted = 4 * ((column + row + i) % 4) + (row + i) % 4;
+                assert_eq!(before[from], Some((block, wanted, true)), "round {round}, slot {slot}, {i} rows on");
+            }
+        }
+        before = after;
+    }
+    // the last round moves nothing: sixteen bytes of each block stand in the window, each once
+    for block in 0..layout.blocks() {
+        let mut bytes: Vec<usize> = layout.results(block).map(|(_, byte)| byte).collect();
+        bytes.sort_unstable();
+        assert!(bytes.into_iter().eq(0..BLOCK));
+    }
+}
+
+/// Devices of 16 blocks each, 64 in a batch of the product's degree: of all of them, some twice and some taken off.
+#[test]
+fn sums_over_255_devices_in_four_batches_of_1024_blocks_are_the_plain_ones() {
+    let (layout, mut rng) = (Layout::new(DEGREE).unwrap(), rng(9));
+    let per_batch = layout.blocks() / FRAME_BLOCKS;
+    for (devices, constant) in [(1, None), (2, Some(255)), (254, Some(255)), (255, Some(0)), (255, None)] {
+        let (mut batches, mut all, mut expected) = (Vec::new(), Vec::new(), [0; BLOCK]);
+        for first in (0..devices).step_by(per_batch) {
+            let (mut slots, mut weights) = (vec![0; layout.slots()], vec![0; layout.blocks()]);
+            for device in first..devices.min(first + per_batch) {
+                let weight = [1, 2, -1][device % 3];
+                for block in 0..FRAME_BLOCKS {
+                    let place = (device - first) * FRAME_BLOCKS + block;
+                    let block_bytes = constant.map_or_else(|| bytes(&mut rng), |byte| [byte; BLOCK]);
+                    layout.results(place).for_each(|(slot, byte)| slots[slot] = block_bytes[byte].into());
+                    // the first block of each device
+                    if block == 0 {
+                        weights[place] = weight;
+                        expected.iter_mut().zip(block_bytes).for_each(|(sum, byte)| *sum += weight * i64::from(byte));
+                    }
+                }
+            }
+            batches.push(Arc::new(ClearValue::Integers(slots)));
+            all.push(weights);
+        }
+        assert_eq!(batches.len(), devices.div_ceil(64));
+        assert_eq!(clear_sums(layout, all, &batches), expected, "{devices} devices at {constant:?}");
+    }
+}
+
 #[test]
 fn with_sixteen_places_a_row_the_window_closes_and_results_are_wrong() {
     let layout = Layout::with_places(1 << 8, 16).unwrap();

@@ -6,15 +6,16 @@ mod sense_fleet;
 
 use sense_fleet::{Fleet, Rows, WINDOW, rng, rows, toy};
 use tobari_apps::sense::client::Withheld;
-use tobari_apps::sense::cloud::CloudError;
+use tobari_apps::sense::cloud::{CloudError, Material};
 use tobari_apps::sense::desk::Opened;
 use tobari_apps::sense::message::{self, WindowResults};
 use tobari_apps::sense::order::{Order, OrderError, is_overflow};
+use tobari_apps::sense::program::Input;
 use tobari_apps::sense::question::QuestionError;
 use tobari_apps::sense::release::{Figure, Release};
 use tobari_apps::sense::schema::ProfileName;
-use tobari_core::bgv::{Ciphertext, Evaluator};
-use tobari_device::{P1, Profile, U25};
+use tobari_core::bgv::{Ciphertext, Encoder, Evaluator};
+use tobari_device::{Opener, P1, Profile, READINGS, U25, transform_root};
 
 const SCHEMA: &str = r#"{"profile":"u25","samples":2,"channel":[
     {"name":"t","least":-40,"step":0.5,"square":true,"edges":[0,20],"above":[30,60]},
@@ -94,19 +95,26 @@ fn a_device_too_many_is_refused_before_a_frame_is_converted_and_declared_parts_a
     let refused = fleet.register(&question("")).unwrap_err();
     assert!(matches!(&refused, QuestionError::Order(error) if is_overflow(error).is_some()), "{refused}");
     assert!(fleet.register(&question(r#""group-by":"tenant","#)).is_ok());
-    let sent = rows(SCHEMA, 255, |_| vec![2], Some(255), 3);
-    let released = release(&mut fleet, &question(r#""part":254,"#), &sent);
-    assert_eq!(released.groups[0].figures, plain(sent.iter().flatten().flatten()));
+    for constant in [Some(255), Some(0), None] {
+        let sent = rows(SCHEMA, 255, |_| vec![2], constant, 3);
+        fleet.frames.clear();
+        let released = release(&mut fleet, &question(r#""part":254,"#), &sent);
+        assert_eq!(released.groups[0].figures, plain(sent.iter().flatten().flatten()), "{constant:?}");
+    }
 }
 
 #[test]
 fn ten_thousand_devices_are_answered_exactly_in_declared_parts() {
     let devices = 10_000;
-    let sent = rows(SCHEMA, devices, |device| vec![1 + device % 2], None, 5);
     let mut fleet = Fleet::<U25>::new(toy(ProfileName::U25), SCHEMA, devices);
-    assert!(fleet.register(&question("")).is_err());
-    let released = release(&mut fleet, &question(r#""part":254,"#), &sent);
-    assert_eq!(released.groups[0].figures, plain(sent.iter().flatten().flatten()));
+    let refused = fleet.register(&question("")).unwrap_err();
+    assert!(matches!(&refused, QuestionError::Order(error) if is_overflow(error).is_some()), "{refused}");
+    for constant in [None, Some(255)] {
+        let sent = rows(SCHEMA, devices, |device| vec![1 + device % 2], constant, 5);
+        fleet.frames.clear();
+        let released = release(&mut fleet, &question(r#""part":254,"#), &sent);
+        assert_eq!(released.groups[0].figures, plain(sent.iter().flatten().flatten()), "{constant:?}");
+    }
 }
 
 #[test]
@@ -136,18 +144,34 @@ fn groups_stand_apart_and_frames_beyond_what_is_asked_are_left_out_and_counted()
     }
 }
 
+/// Of both channels, at random and at both ends, with weights as heavy as their noise allows.
 #[test]
 fn weighted_sums_equal_the_plain_ones() {
-    let sent = rows(SCHEMA, 12, |_| vec![2], None, 7);
-    let mut fleet = Fleet::<U25>::new(toy(ProfileName::U25), SCHEMA, 12);
-    let question = r#"{"name":"w","window":{"length":"1m"},"least-devices":1,"weights":{"d1":-3,"d5":4,"d11":0},"statistic":[{"kind":"weighted-sum","channel":"h"}]}"#;
-    let released = release(&mut fleet, question, &sent);
-    let weight = |device: usize| [(1, -3), (5, 4), (11, 0)].iter().find(|w| w.0 == device).map_or(1, |w| w.1);
-    let expected: i64 = (0..12)
-        .map(|device| sent[device].iter().flatten().map(|row| weight(device) * i64::from(row[1])).sum::<i64>())
-        .sum();
-    let Figure::Number { exact, .. } = &released.groups[0].figures[0] else { panic!("a number") };
-    assert_eq!(*exact, expected.to_string());
+    for (devices, weights) in [
+        (1, vec![-85]),
+        (2, vec![42, -43]),
+        (12, vec![1, -3, 1, 1, 1, 4, 0, 1, 1, 1, 1, 0]),
+        (61, (0..61).map(|device| if device % 2 == 0 { 2 } else { -2 }).collect::<Vec<i64>>()),
+        (254, (0..254).map(|device| if device % 3 == 0 { -1 } else { 1 }).collect()),
+    ] {
+        let mut fleet = Fleet::<U25>::new(toy(ProfileName::U25), SCHEMA, devices);
+        let named: Vec<String> = weights.iter().enumerate().map(|(d, weight)| format!("\"d{d}\":{weight}")).collect();
+        let question = format!(
+            r#"{{"name":"w","window":{{"length":"1m"}},"least-devices":1,"weights":{{{}}},"statistic":[{{"kind":"weighted-sum","channel":"t"}},{{"kind":"weighted-sum","channel":"h"}}]}}"#,
+            named.join(",")
+        );
+        for constant in [None, Some(0), Some(255)] {
+            let sent = rows(SCHEMA, devices, |_| vec![2], constant, 7 + devices as u64);
+            fleet.frames.clear();
+            let released = release(&mut fleet, &question, &sent);
+            for (channel, figure) in released.groups[0].figures.iter().enumerate() {
+                let of = |device: usize| sent[device].iter().flatten().map(|row| i64::from(row[channel])).sum::<i64>();
+                let expected: i64 = weights.iter().enumerate().map(|(device, weight)| weight * of(device)).sum();
+                let Figure::Number { exact, .. } = figure else { panic!("a number") };
+                assert_eq!(*exact, expected.to_string(), "{devices} devices, {constant:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -228,29 +252,109 @@ fn a_result_is_opened_once_and_only_for_windows_and_questions_that_there_are() {
     assert_eq!(again.open(&id, 0, &answer, &fleet.registry), Err(Withheld));
 }
 
+/// Whether figures tell of nothing: sums of zeros alone.
+fn are_zero(figures: &[Figure]) -> bool {
+    figures.iter().all(|figure| match figure {
+        Figure::Count { value } => *value == 0,
+        Figure::Number { exact, .. } => ["0", "none"].contains(&exact.as_str()),
+        Figure::Histogram { counts, .. } => counts.iter().all(|count| *count == 0),
+        Figure::Above { count, alarm, .. } => *count == 0 && *alarm != Some(true),
+    })
+}
+
 #[test]
 fn a_devices_key_handed_in_as_a_result_is_withheld_or_tells_nothing() {
     let (mut fleet, question) = attacked();
     let registered = fleet.register(&question).unwrap();
     let mut desk = fleet.desk(&registered);
-    // secrets are small as noise is: taken for a sum of zeros, they tell of nobody; scaled so that they would be read, they are in no range
+    // secrets are small as noise is: taken for sums of zeros, they tell of nobody; scaled so that they would be read, they are in no range
     let secrets = fleet.material.cohorts[0][0].expand();
     let evaluator = Evaluator::new(&fleet.setting.parameters).unwrap();
     for (start, factor) in [(0, 1), (1, 7)] {
         let message = handed_in(&mut fleet, &registered.order, evaluator.mul_scalar(&secrets, factor).unwrap());
-        if let Ok(released) = desk.open(&registered.id(), start * WINDOW, &message, &fleet.registry) {
-            assert_eq!(released.groups[0].figures[0], Figure::Count { value: 0 }, "times {factor}");
-        }
+        let released = desk.open(&registered.id(), start * WINDOW, &message, &fleet.registry).unwrap();
+        assert!(are_zero(&released.groups[0].figures), "times {factor}");
     }
     for (start, factor) in [(2, fleet.setting.scheme.delta), (3, 1 << 20)] {
         let scaled = evaluator.mul_scalar(&secrets, factor).unwrap();
         let message = handed_in(&mut fleet, &registered.order, scaled);
-        assert_eq!(
-            desk.open(&registered.id(), start * WINDOW, &message, &fleet.registry),
-            Err(Withheld),
-            "times {factor}"
-        );
+        let opened = desk.open(&registered.id(), start * WINDOW, &message, &fleet.registry);
+        assert_eq!(opened, Err(Withheld), "times {factor}");
     }
+    assert_eq!(desk.counts(), Opened { released: 2, withheld: 2, refused: 0 }, "attacks that show are counted");
+}
+
+/// The first polynomial of a device's key, from whoever has it.
+fn key_polynomial(fleet: &Fleet<U25>, device: usize) -> Vec<i64> {
+    let (mut values, q) = ([0; READINGS], fleet.setting.scheme.modulus);
+    Opener::<U25>::new(&fleet.registry.entries()[device].root()).for_each_secret(|i, place, s| {
+        if i == 0 {
+            values[place] = s;
+        }
+    });
+    Opener::<U25>::coefficients(&mut values);
+    let centred = |s: u32| if i64::from(s) > q / 2 { i64::from(s) - q } else { i64::from(s) };
+    values.map(centred).to_vec()
+}
+
+/// What an active server makes of the encrypted secrets with the keys that it has: those of one block alone, `Δ (s + 3)` by coefficient, in all blocks.
+fn masked(fleet: &mut Fleet<U25>, block: usize) -> Ciphertext {
+    let Fleet { setting, material, .. } = fleet;
+    let (layout, delta, q) = (setting.layout, setting.scheme.delta, setting.scheme.modulus);
+    let (evaluator, encoder) =
+        (Evaluator::new(&setting.parameters).unwrap(), Encoder::new(&setting.parameters).unwrap());
+    let (mut mask, mut three) = (vec![0; layout.slots()], vec![0; layout.slots()]);
+    let square = i64::from(transform_root::<U25>()).pow(2) % q;
+    let mut odd = i64::from(transform_root::<U25>());
+    for position in 0..READINGS {
+        mask[layout.slot(block, position)] = delta;
+        // the transform of 3 Δ in every coefficient: its value at an odd power of the root
+        let sum = (0..READINGS).fold(0, |sum, _| (sum * odd + 3 * delta) % q);
+        three[layout.slot(block, position)] = sum;
+        odd = odd * square % q;
+    }
+    let secrets = material.cohorts[0][0].expand();
+    let masked = evaluator.mul_plain(&secrets, &encoder.encode(&mask).unwrap()).unwrap();
+    let mut all = evaluator.add_plain(&masked, &encoder.encode(&three).unwrap()).unwrap();
+    let level = setting.top_level();
+    let swapped = evaluator.swap_rows(&all, &material.key(Input::Swap { level }).unwrap()).unwrap();
+    all = evaluator.add(&all, &swapped).unwrap();
+    for steps in layout.folds() {
+        let key = material.key(Input::Rotation { steps, level }).unwrap();
+        all = evaluator.add(&all, &evaluator.rotate(&all, steps, &key).unwrap()).unwrap();
+    }
+    all
+}
+
+/// The limit that the threats page tells of.
+#[test]
+fn a_devices_key_that_is_masked_to_the_form_of_a_sum_comes_out_where_all_places_are_declared() {
+    // 28 of 256 places are declared: the key fills the others, too
+    let (mut fleet, question) = attacked();
+    let registered = fleet.register(&question).unwrap();
+    let stolen = masked(&mut fleet, 4);
+    let message = handed_in(&mut fleet, &registered.order, stolen);
+    let mut desk = fleet.desk(&registered);
+    assert_eq!(desk.open(&registered.id(), 0, &message, &fleet.registry), Err(Withheld));
+    assert_eq!(desk.counts(), Opened { released: 0, withheld: 1, refused: 0 });
+    // with every place declared nothing shows: the analyst is told a sum that is one of the key's coefficients
+    let schema = r#"{"profile":"u25","samples":128,"channel":[{"name":"t"}]}"#;
+    let mut fleet = Fleet::<U25>::new(toy(ProfileName::U25), schema, 9);
+    fleet.send(&rows(schema, 9, |_| vec![128], Some(200), 9));
+    let question = r#"{"name":"q","window":{"length":"1m"},"least-devices":9,"statistic":[{"kind":"count"},{"kind":"sum","channel":"t"}]}"#;
+    let registered = fleet.register(question).unwrap();
+    let stolen = masked(&mut fleet, 4);
+    let message = handed_in(&mut fleet, &registered.order, stolen);
+    let mut desk = fleet.desk(&registered);
+    let released = desk.open(&registered.id(), 0, &message, &fleet.registry).unwrap();
+    assert_eq!(desk.counts(), Opened { released: 1, withheld: 0, refused: 0 }, "nobody sees an attack");
+    let key = key_polynomial(&fleet, 4);
+    assert!(key.iter().all(|s| s.abs() <= 3) && key.iter().any(|s| *s != 0));
+    let of = |first: usize| key.iter().skip(first).step_by(2).map(|s| s + 3).sum::<i64>();
+    assert_eq!(released.groups[0].devices, 9, "the server said so");
+    assert_eq!(released.groups[0].figures[0], Figure::Count { value: of(0) as u64 });
+    let Figure::Number { exact, .. } = &released.groups[0].figures[1] else { panic!("a number") };
+    assert_eq!(*exact, of(1).to_string());
 }
 
 #[test]
@@ -279,10 +383,22 @@ fn results_of_another_form_are_withheld_for_the_same_reason() {
     let mut unknown = honest.clone();
     unknown.tally[0].number = 0;
     withheld(unknown);
-    let mut many = honest;
+    let mut many = honest.clone();
     many.tally[0].frames = 2;
     withheld(many);
-    assert_eq!(desk.counts(), Opened { released: 0, withheld: 8, refused: 0 });
+    // the bound on its noise is what a server says: less than there is, and more than can be read
+    let (bound, bytes) = ((1024.0 * honest.results[0].noise_bound()).ceil() as u32, message::encode(&honest));
+    let at = bytes.windows(4).position(|four| four == bound.to_be_bytes()).unwrap();
+    for claimed in [0, u32::MAX] {
+        let mut bytes = bytes.clone();
+        bytes[at..at + 4].copy_from_slice(&claimed.to_be_bytes());
+        start += WINDOW;
+        assert!(message::decode(&bytes, &fleet.setting.parameters).is_ok());
+        assert_eq!(desk.open(&id, start, &bytes, &fleet.registry), Err(Withheld), "a bound of {claimed}");
+    }
+    assert_eq!(desk.counts(), Opened { released: 0, withheld: 10, refused: 0 });
+    // and with the right one it is a result
+    assert!(desk.open(&id, start + WINDOW, &bytes, &fleet.registry).is_ok());
 }
 
 #[test]

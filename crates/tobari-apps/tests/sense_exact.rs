@@ -5,11 +5,12 @@
 mod sense_world;
 
 use chacha20::ChaCha20Rng;
+use sense_world::asked::Question;
 use sense_world::{Keys, World, random, rng};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use tobari_apps::engine::{BgvEngine, BgvValue};
-use tobari_apps::sense::analytics::{Moments, Question};
+use tobari_apps::sense::analytics::Moments;
 use tobari_apps::sense::client;
 use tobari_apps::sense::exact::{self, ExactPlan, Inputs, LINEAR_LEVELS, Measure, Output, SET};
 use tobari_apps::sense::interpolation::Points;
@@ -214,12 +215,7 @@ fn what_is_computed_in_the_clear_is_what_is_computed_under_encryption() {
     ];
     let plan = ExactPlan::new(world.scheme, layout, vec![0], outputs).unwrap();
     let clear = ClearEngine { arithmetic: Arithmetic::Modulo(65_537), rows: 2, columns: layout.columns() };
-    let mut secrets = vec![vec![0; layout.slots()]; P1::RANK];
-    for (block, root) in world.roots.iter().enumerate() {
-        Opener::<P1>::new(root).for_each_secret(|i, place, s| {
-            secrets[i][layout.slot(block, tobari_apps::sense::layout::of_place(place))] = s.into();
-        });
-    }
+    let secrets = clear_secrets(&world, 0);
     let run = Run::new(&world, &plan, &parameters, &mut rng(7));
     let inputs = Inputs::new(&plan, run.engine.top_level(), |input| {
         let slots = match input {
@@ -249,6 +245,45 @@ fn what_is_computed_in_the_clear_is_what_is_computed_under_encryption() {
     let holder = Site { keys: vec![key_holder()], ..Site::blind("key holder's process", 1, u64::MAX) };
     let refused = tobari_plan::plan::plan(program, holder, &Costs::unmeasured());
     assert!(refused.is_err() || refused.is_ok_and(|plan| plan.check(&Requirements::default()).is_err()));
+}
+
+/// At full scale in half of the places, in 32 batches: by the program in the clear, since what it computes is what is computed under encryption, at seconds a batch.
+#[test]
+fn sums_over_255_devices_equal_the_plain_ones_in_the_clear() {
+    let layout = Layout::new(&toy(), Arrangement::Strided).unwrap();
+    let clear = ClearEngine { arithmetic: Arithmetic::Modulo(65_537), rows: 2, columns: layout.columns() };
+    let (mut source, devices) = (rng(11), 255);
+    let mut sent: Vec<[u8; READINGS]> = (0..devices).map(|_| random(&mut source)).collect();
+    sent.iter_mut().for_each(|sent| sent[..READINGS / 2].fill(255));
+    let mut world = World::<P1>::new(layout, devices);
+    world.send(|device| Some(sent[device]));
+    let asked = Question::total(&world.fleet, 1).ask(&world.fleet, |_, _| true);
+    let outputs = asked.measured(Measure::Reading).collect();
+    let plan = ExactPlan::new(world.scheme, layout, world.fleet.batches(1), outputs).unwrap();
+    let transform = transform();
+    let inputs = Inputs::new(&plan, toy().data_primes() as u16 - 1, |input| {
+        let slots = match input {
+            Input::Secret { cohort, i } => Some(clear_secrets(&world, cohort)[i].clone()),
+            other => exact_slots(&plan, &transform, &world.batches, other),
+        };
+        Ok::<_, PlanError>(Arc::new(slots.map_or(ClearValue::Key, |slots| clear.integers(&slots).unwrap())))
+    });
+    let results = exact::program(&mut Direct::new(&clear), &plan, &inputs.unwrap()).unwrap();
+    let ClearValue::Integers(slots) = &*results[0] else { panic!("integers") };
+    let found = exact::of_block(&layout, slots, 0).map(|sum| sum.rem_euclid(65_537));
+    let expected: [i64; READINGS] = std::array::from_fn(|k| sent.iter().map(|sent| i64::from(sent[k])).sum());
+    assert_eq!((found, expected[0]), (expected, 255 * 255));
+}
+
+/// The transforms of a cohort's secrets, by polynomial.
+fn clear_secrets(world: &World<P1>, cohort: usize) -> Vec<Vec<i64>> {
+    let mut secrets = vec![vec![0; world.layout.slots()]; P1::RANK];
+    for (block, root) in world.roots.iter().skip(cohort * world.fleet.blocks).take(world.fleet.blocks).enumerate() {
+        Opener::<P1>::new(root).for_each_secret(|i, place, s| {
+            secrets[i][world.layout.slot(block, tobari_apps::sense::layout::of_place(place))] = s.into();
+        });
+    }
+    secrets
 }
 
 #[test]

@@ -6,20 +6,21 @@ mod sense_world;
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::Rng;
+use sense_world::asked::{Asked, Fleet, Question, sliding};
 use sense_world::{Keys, World, random, rng};
 use std::sync::Arc;
 use tobari_apps::engine::{BgvEngine, BgvValue};
-use tobari_apps::sense::analytics::{Asked, Moments, Question, covariance, product_bytes, sliding};
+use tobari_apps::sense::analytics::{Moments, covariance};
 use tobari_apps::sense::client::{self, Withheld};
 use tobari_apps::sense::linear::{self, Inputs, LinearPlan, Output, PlanError, SET, Term};
 use tobari_apps::sense::program::Input;
 use tobari_apps::sense::server::{RefusedFrames, linear_slots};
-use tobari_apps::sense::{Arrangement, Layout, Overflow};
+use tobari_apps::sense::{Arrangement, Layout, Overflow, Scheme};
 use tobari_core::bgv::{Ciphertext, Evaluator};
 use tobari_core::params::{LatticeParameters, NamedSet, Plaintext};
 use tobari_core::ring::Modulus;
 use tobari_core::rlwe::SecretKey;
-use tobari_device::{Profile, READINGS, Refused, U25};
+use tobari_device::{Opener, Profile, READINGS, Refused, U25};
 use tobari_plan::check::Requirements;
 use tobari_plan::cost::Costs;
 use tobari_plan::engine::Direct;
@@ -97,7 +98,7 @@ fn one_device_more_is_refused_when_it_is_planned_and_declared_parts_are_not() {
     let layout = Layout::new(&parameters, Arrangement::Contiguous).unwrap();
     for devices in [255, 256, 10_000] {
         let world = World::<U25>::new(layout, 0);
-        let fleet = tobari_apps::sense::analytics::Fleet { devices, ..world.fleet };
+        let fleet = Fleet { devices, ..world.fleet };
         let asked = Question::total(&fleet, 1).ask(&fleet, |_, _| true);
         let refused = plan(&world, &asked, 255).unwrap_err();
         assert!(matches!(refused, PlanError::Overflow(Overflow::Range { .. } | Overflow::Noise { .. })), "{refused}");
@@ -172,6 +173,37 @@ fn weights_groups_and_windows_equal_the_plain_ones_with_devices_missing() {
     }
 }
 
+/// Phases of frames as devices make them, `512 m + e`, and what they would be with a step of 511.
+#[test]
+fn sums_of_255_devices_at_full_scale_are_exact_with_a_step_of_511_and_wrap_with_512() {
+    let scheme = Scheme::of::<U25>();
+    let finer = Scheme { delta: 511, ..scheme };
+    let one = || std::iter::repeat_n(1, 255);
+    let range = finer.linear(one(), 255).unwrap();
+    assert!(matches!(scheme.linear(one(), 255), Err(Overflow::Range { .. })));
+    let layout = Layout::new(&toy(), Arrangement::Contiguous).unwrap();
+    let mut world = World::<U25>::new(layout, 255);
+    let mut source = rng(8);
+    for readings in [[255; READINGS], [0; READINGS], random(&mut source)] {
+        let (mut coarse, mut fine) = ([0; READINGS], [0; READINGS]);
+        for device in 0..255 {
+            let mut frame = U25::EMPTY;
+            world.devices[device].seal(&readings, &mut frame).unwrap();
+            let phase = Opener::<U25>::new(&world.roots[device]).phase(&world.ingest.take(&frame).unwrap());
+            for (k, phase) in phase.iter().enumerate() {
+                coarse[k] = (coarse[k] + i64::from(*phase)) % scheme.modulus;
+                fine[k] = (fine[k] + i64::from(*phase) - i64::from(readings[k])).rem_euclid(scheme.modulus);
+            }
+        }
+        for (k, reading) in readings.iter().enumerate() {
+            let sum = 255 * i64::from(*reading);
+            assert_eq!(range.round(&finer, fine[k]), Some(sum));
+            // of the plan that is refused: a sum that is beyond the modulus comes out as another one
+            assert_eq!(range.round(&scheme, coarse[k]), Some(if *reading == 255 { 1 } else { sum }));
+        }
+    }
+}
+
 #[test]
 fn sums_by_device_stay_apart() {
     let (parameters, mut rng) = (toy(), rng(4));
@@ -197,7 +229,7 @@ fn variances_and_covariances_come_from_sums_alone() {
     // two channels and the bytes of their squares and of their product
     let channels: Vec<[u8; 2]> = (0..20).map(|_| [rng.next_u32() as u8, rng.next_u32() as u8]).collect();
     let features = |[x, y]: [u8; 2]| {
-        let [xx, yy, xy] = [product_bytes(x, x), product_bytes(y, y), product_bytes(x, y)];
+        let [xx, yy, xy] = [(x, x), (y, y), (x, y)].map(|(x, y)| (u16::from(x) * u16::from(y)).to_be_bytes());
         let mut readings = [0; READINGS];
         readings[..8].copy_from_slice(&[x, y, xx[0], xx[1], yy[0], yy[1], xy[0], xy[1]]);
         readings

@@ -1,9 +1,12 @@
 //! A fleet of devices, its ingest, and the key holder.
 
+#[allow(dead_code, reason = "every test of a world uses its own part")]
+pub(crate) mod asked;
+
+use asked::Fleet;
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeMap;
-use tobari_apps::sense::analytics::Fleet;
 use tobari_apps::sense::client::{self, Cohort};
 use tobari_apps::sense::program::Input;
 use tobari_apps::sense::server::{Batch, Ingest};

@@ -1,4 +1,4 @@
-//! Devices, a blind server and a key holder, each a process of its own: figures equal the plain ones, no acknowledged frame is lost, and the server hears nothing of what becomes of a result.
+//! Devices, a blind server and a key holder, each a process of its own: figures equal the plain ones, and no acknowledged frame is lost.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -15,6 +15,8 @@ use support::Server;
 use support::fleet::{Place, ask, bad, get, good};
 
 const WINDOW_MS: u64 = 4_000;
+/// Far longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
 const SCHEMA: &str = r#"
 profile = "u25"
 samples = 4
@@ -407,117 +409,191 @@ fn frames_come_over_a_broker_even_those_that_were_published_while_the_server_was
         );
         return;
     };
-    place.fleet(SCHEMA, &["a", "b"]);
+    let names: Vec<String> = (0..12).map(|device| format!("d{device}")).collect();
+    let fleet = place.fleet(SCHEMA, &names.iter().map(String::as_str).collect::<Vec<_>>());
     place.write("readings.csv", &csv(&readings(15)));
     let (data, url) = (place.path("server"), format!("mqtt://127.0.0.1:{}", broker.1));
     let start = || Server::start(&["--sense", &data, "--sense-mqtt", &url]);
-    let stored = |server: &Server, count: u64| {
-        let expected = format!("tobari_sense_frames_stored {count}\n");
-        for _ in 0..200 {
-            if get(&server.address(), "/sense/v1/metrics").contains(&expected) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("{expected} {}", get(&server.address(), "/sense/v1/metrics"));
-    };
     let server = start();
     good(&["sense", "keyholder", &place.path("holder"), "--server", &server.url, "--once"]);
-    std::thread::sleep(Duration::from_millis(500)); // subscribed
-    place.seal("a", "readings.csv", &["--mqtt", &url, "--batch", "1"]);
-    stored(&server, 5);
-    server.stop();
-    place.seal("b", "readings.csv", &["--mqtt", &url, "--batch", "2"]);
-    stored(&start(), 10);
-}
-
-/// A server that keeps what it is asked, and answers for one window with these bytes.
-fn fake_cloud(bundle: Vec<u8>, results: Vec<Vec<u8>>) -> (String, mpsc::Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let (seen, asked) = mpsc::channel();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (seen, bundle, results) = (seen.clone(), bundle.clone(), results.clone());
-            std::thread::spawn(move || serve(&stream.unwrap(), &seen, &bundle, &results));
-        }
-    });
-    (url, asked)
-}
-
-fn serve(stream: &TcpStream, seen: &mpsc::Sender<String>, bundle: &[u8], results: &[Vec<u8>]) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    loop {
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            if line == "\r\n" {
-                break;
-            }
-            head += &line;
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        let first = head.lines().next().unwrap().to_owned();
-        seen.send(format!("{head}{}", String::from_utf8_lossy(&body))).unwrap();
-        let windows: Vec<u64> = (0..results.len() as u64).map(|window| window * WINDOW_MS).collect();
-        let window = first.split(' ').nth(1).and_then(|path| path.rsplit('/').next()?.parse::<u64>().ok());
-        let reply = match &*first {
-            line if line.starts_with("DELETE") => Vec::new(),
-            line if line.contains("/windows ") => serde_json::json!({ "windows": windows }).to_string().into_bytes(),
-            line if line.contains("/windows/") => results[(window.unwrap() / WINDOW_MS) as usize].clone(),
-            line if line.starts_with("GET") && !line.contains("objects") => bundle.to_vec(),
-            _ => Vec::new(),
-        };
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", reply.len());
-        (&*stream).write_all(&[head.as_bytes(), &reply].concat()).unwrap();
+    // until the server has subscribed, what is published is lost; the same frame once more is no harm
+    place.seal("d0", "readings.csv", &["-o", &place.path("frames")]);
+    let frame = std::fs::read(place.path("frames")).unwrap()[..840].to_vec();
+    let (runtime, mqtt) = (tokio::runtime::Runtime::new().unwrap(), url.parse().unwrap());
+    let topic = format!("tobari/{fleet}/d0");
+    while stored(&server) == 0 {
+        runtime.block_on(tobari_server::publish(&mqtt, &topic, vec![frame.clone()])).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
     }
+    place.seal("d0", "readings.csv", &["--mqtt", &url, "--batch", "1"]);
+    wait_for(&server, 6);
+    server.stop();
+    place.seal("d1", "readings.csv", &["--mqtt", &url, "--batch", "2"]);
+    let server = start();
+    wait_for(&server, 11);
+    server.stop();
+    // what the broker was told to have been taken is there: of a server that is killed again and again while frames come in, none is missing in the end
+    let rows: Vec<[f64; 2]> = (0..4 * 60).map(|i| [f64::from(i % 50), f64::from(i % 90)]).collect();
+    place.write("many.csv", &csv(&rows));
+    for name in &names {
+        place.seal(name, "many.csv", &["--mqtt", &url, "--batch", "1"]);
+    }
+    for round in 1..4 {
+        let server = start();
+        while stored(&server) < 11 + 150 * round {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        server.stop();
+    }
+    wait_for(&start(), 11 + 720);
+}
+
+/// How many frames a server has on its disk.
+fn stored(server: &Server) -> u64 {
+    let metrics = get(&server.address(), "/sense/v1/metrics");
+    let line = metrics.lines().find_map(|line| line.strip_prefix("tobari_sense_frames_stored "));
+    line.unwrap().parse().unwrap()
+}
+
+fn wait_for(server: &Server, count: u64) {
+    for _ in 0..200 {
+        if stored(server) == count {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("expected {count} frames, found {}", stored(server));
+}
+
+/// Sends frames: when the server stored them, in milliseconds since 1970.
+fn stored_at(address: &str, fleet: &str, frames: &[u8]) -> u64 {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!(
+        "POST /sense/v1/fleets/{fleet}/frames HTTP/1.1\r\nhost: h\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        frames.len()
+    );
+    stream.write_all(&[head.as_bytes(), frames].concat()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    let time = reply.lines().find_map(|line| line.strip_prefix("tobari-stored: "));
+    time.unwrap_or_else(|| panic!("{reply}")).trim().parse().unwrap()
 }
 
 #[test]
-fn the_server_hears_the_same_whether_a_result_is_released_or_withheld() {
+fn figures_of_windows_that_slide_are_those_of_the_frames_in_each() {
     let place = Place::new();
-    let fleet = place.fleet(SCHEMA, &["a", "b", "c"]);
-    let question = place.write("question.toml", QUESTION);
+    let fleet = place.fleet("profile = \"u25\"\n[[channel]]\nname = \"x\"\n", &["a", "b"]);
+    let question = "name = \"q\"\nleast-devices = 1\nframes = 20\nwindow = { length = \"2s\", every = \"1s\" }\n[[statistic]]\nkind = \"count\"\n[[statistic]]\nkind = \"sum\"\nchannel = \"x\"\n";
     let holder = place.path("holder");
-    let id = good(&["sense", "query", &holder, &question, "--json"]);
-    let id = serde_json::from_str::<Value>(&id).unwrap()["id"].as_str().unwrap().to_owned();
-    // an honest server's result, taken down
+    good(&["sense", "query", &holder, &place.write("question.toml", question)]);
     let server = Server::start(&["--sense", &place.path("server")]);
-    good(&["sense", "keyholder", &holder, "--server", &server.url, "--once"]);
-    next_window();
-    place.write("readings.csv", &csv(&readings(3)));
-    let start = now_ms() / WINDOW_MS * WINDOW_MS;
-    for device in ["a", "b", "c"] {
-        place.seal(device, "readings.csv", &["--server", &server.url]);
+    let keyholder = ["sense", "keyholder", &holder, "--server", &server.url, "--once", "--json"];
+    good(&keyholder);
+    let mut taken = Vec::new();
+    for i in 0..8u64 {
+        place.write("readings.csv", &format!("{}\n", 1 << i));
+        place.seal(["a", "b"][i as usize % 2], "readings.csv", &["-o", &place.path("frames")]);
+        let frame = std::fs::read(place.path("frames")).unwrap();
+        taken.push((stored_at(&server.address(), &fleet, &frame), 1 << i));
+        std::thread::sleep(Duration::from_millis(200));
     }
-    next_window();
-    let path = format!("/sense/v1/fleets/{fleet}/questions/{id}/windows/{start}");
-    let (status, result) = ask(&server.address(), "POST", &path, b"").unwrap();
-    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&result));
-    let bundle = get(&server.address(), &format!("/sense/v1/fleets/{fleet}")).into_bytes();
-    // another one hands in it, nonsense, and one with a bit changed
-    let mut changed = result.clone();
-    let middle = changed.len() / 2;
-    changed[middle] ^= 1;
-    let (url, asked) = fake_cloud(bundle, vec![result, b"nonsense".to_vec(), changed]);
-    let words = ["sense", "keyholder", &holder, "--server", &url, "--once", "--json"];
-    let told = good(&words);
-    assert_eq!(told.lines().count(), 1, "one is released: {told}");
-    let asked: Vec<String> = asked.try_iter().collect();
-    let of = |window: u64| -> Vec<String> {
-        let own = asked.iter().filter(|text| text.contains(&format!("/windows/{} ", window * WINDOW_MS)));
-        own.map(|text| text.replace(&format!("/windows/{} ", window * WINDOW_MS), "/windows/W ")).collect()
+    let windows: std::collections::BTreeSet<u64> =
+        taken.iter().flat_map(|(time, _)| [time / 1000 * 1000, time / 1000 * 1000 - 1000]).collect();
+    let over = windows.last().unwrap() + 2000;
+    std::thread::sleep(Duration::from_millis((over + 50).saturating_sub(now_ms())));
+    let released = good(&keyholder);
+    let found: Vec<(u64, u64, String)> = released
+        .lines()
+        .map(|line| {
+            let release: Value = serde_json::from_str(line).unwrap();
+            let figures = &release["groups"][0]["figures"];
+            assert_eq!(release["end_ms"], release["start_ms"].as_u64().unwrap() + 2000);
+            let (start, count) = (release["start_ms"].as_u64().unwrap(), figures[0]["value"].as_u64().unwrap());
+            (start, count, figures[1]["exact"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    // each frame is in two windows, and which ones is told by the server's clock
+    let plain = |start: u64| {
+        let within = taken.iter().filter(|(time, _)| (start..start + 2000).contains(time));
+        let (count, sum) = within.fold((0, 0), |(count, sum), (_, reading)| (count + 1, sum + reading));
+        (start, count, sum.to_string())
     };
-    assert_eq!((of(0).len(), of(0)), (2, of(1)), "a fetch and a word that it was fetched");
-    assert_eq!(of(0), of(2));
-    // each once: nothing is fetched a second time, however often it is offered
-    let again = Command::new(env!("CARGO_BIN_EXE_tobari")).args(words).stdin(Stdio::null()).output().unwrap();
-    assert!(again.status.success() && again.stdout.is_empty());
+    assert_eq!(found, windows.iter().map(|start| plain(*start)).collect::<Vec<_>>());
+    assert_eq!(found.iter().map(|window| window.1).sum::<u64>(), 16);
+}
+
+/// What is typed at the prompts of a fenced block of the guide, and what is printed there.
+fn typed(block: &str) -> (String, Vec<String>) {
+    let (mut script, mut printed, mut until, mut goes_on) = (String::new(), Vec::new(), None, false);
+    for line in block.trim().lines() {
+        let command = line.strip_prefix("$ ");
+        if command.is_none() && until.is_none() && !goes_on {
+            printed.push(line.to_owned());
+            continue;
+        }
+        script += command.unwrap_or(line);
+        script.push('\n');
+        if until.is_some_and(|end| end == line) {
+            until = None;
+        } else if let Some((_, end)) = command.and_then(|command| command.split_once("<<")) {
+            until = Some(end);
+        }
+        goes_on = line.ends_with('|');
+    }
+    (script, printed)
+}
+
+/// What a key holder says until it ends.
+fn told_by(child: &mut std::process::Child) -> mpsc::Receiver<String> {
+    let (lines, told) = mpsc::channel();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| lines.send(line)));
+    told
+}
+
+/// With windows of two seconds for its minute, and ports of this test's.
+#[test]
+fn what_the_guide_says_is_typed_and_what_it_says_is_shown() {
+    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sensors.md")).unwrap();
+    let blocks: Vec<(String, Vec<String>)> = guide.split("```").skip(1).step_by(2).map(typed).collect();
+    let [serve, keyholder, devices, shown] = &blocks[..] else { panic!("{} blocks", blocks.len()) };
+    let place = Place::new();
+    let command = serve.0.trim().strip_prefix("target/release/tobari serve --sense /tmp/blind");
+    assert_eq!((command, &*serve.1), (Some(""), &["listening on http://127.0.0.1:7610".to_owned()][..]));
+    let server = Server::start(&["--sense", &place.path("blind")]);
+    let here = |script: &str| {
+        let script = script.replace("target/release/tobari", env!("CARGO_BIN_EXE_tobari"));
+        script.replace("http://127.0.0.1:7610", &server.url).replace("length = \"1m\"", "length = \"2s\"")
+    };
+    let shell = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", script]).current_dir(place.path("")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        shell
+    };
+    assert_eq!(keyholder.1, ["figures at http://127.0.0.1:7620/releases and http://127.0.0.1:7620/metrics"]);
+    // the last line is what goes on
+    let (prepared, last) = keyholder.0.trim_end().rsplit_once('\n').unwrap();
+    assert!(shell(&here(prepared)).stdin(Stdio::null()).status().unwrap().success());
+    let serving = format!("exec {} --addr 127.0.0.1:0 --every 1 --until-stdin-closes", here(last));
+    let mut serving = shell(&serving).spawn().unwrap();
+    let told = told_by(&mut serving);
+    assert!(told.recv_timeout(PATIENCE).unwrap().starts_with("figures at http://127.0.0.1:"));
+    let expected: Vec<String> = shown.1.iter().map(|line| line.replace("60 s from …", "2 s from ")).collect();
+    // five devices come one after another: on a slow machine not all of them within one window, and then once more
+    let mut found = Vec::new();
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(2_000 - now_ms() % 2_000));
+        assert!(shell(&here(&devices.0)).stdin(Stdio::null()).status().unwrap().success());
+        found = told.recv_timeout(Duration::from_secs(5)).into_iter().collect();
+        if !found.is_empty() {
+            break;
+        }
+    }
+    while found.len() < expected.len() {
+        found.push(told.recv_timeout(PATIENCE).unwrap());
+    }
+    assert!(found[0].starts_with(&expected[0]), "{found:?}");
+    assert_eq!(found[1..], expected[1..]);
+    drop(serving.stdin.take());
+    assert!(serving.wait().unwrap().success());
 }

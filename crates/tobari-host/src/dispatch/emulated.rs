@@ -344,6 +344,20 @@ fn encode(chunk: &Chunk, answer_at: Option<u64>, out: &mut Vec<u8>) -> Option<()
     Some(())
 }
 
+/// Overwrites the keys in a request that is not needed any more.
+fn wipe_keys(request: &mut [u8], direct: bool) {
+    let mut at = 0;
+    while let Some(bytes) = request.get(at + 1).map(|bytes| usize::from(*bytes)) {
+        let Some(key) = request.get_mut(at + 2..at + 2 + bytes) else { return };
+        key.zeroize();
+        let (all, mut rest) = (request.len() - at, &request[at..]);
+        if decode(&mut rest, direct).is_none() {
+            return;
+        }
+        at += all - rest.len();
+    }
+}
+
 fn split<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     let (field, after) = rest.split_at_checked(bytes)?;
     *rest = after;
@@ -382,6 +396,25 @@ fn decode<'a>(rest: &mut &'a [u8], direct: bool) -> Option<Job<'a>> {
     let text_bytes = u32::from_be_bytes(split(rest, 4)?.try_into().ok()?) as usize;
     let text = if direct { Text::There(number(rest)?, number(rest)?) } else { Text::Here(split(rest, text_bytes)?) };
     Some(Job { operation, key, nonce, data, text_bytes, text })
+}
+
+/// Whatever the bytes, requests are read within them, and of what is wiped only the keys are gone.
+#[doc(hidden)]
+pub fn fuzz_requests(data: &[u8]) {
+    fn jobs(mut data: &[u8], direct: bool) -> Vec<Job<'_>> {
+        std::iter::from_fn(|| decode(&mut data, direct)).collect()
+    }
+    for direct in [false, true] {
+        let mut wiped = data.to_vec();
+        wipe_keys(&mut wiped, direct);
+        let (before, after) = (jobs(data, direct), jobs(&wiped, direct));
+        assert_eq!(before.len(), after.len());
+        for (before, after) in before.iter().zip(&after) {
+            assert!(after.key.len() == before.key.len() && after.key.iter().all(|byte| *byte == 0));
+            assert_eq!((before.nonce, before.data, before.text_bytes), (after.nonce, after.data, after.text_bytes));
+            assert!(!matches!(before.text, Text::Here(text) if text.len() != before.text_bytes));
+        }
+    }
 }
 
 /// Is a module: answers its host until that ends.

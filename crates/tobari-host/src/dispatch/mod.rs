@@ -32,7 +32,7 @@ mod worker;
 pub use calibrate::calibrate;
 use calibrate::calibrate_sealing;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-pub use emulated::{Emulated, EmulatedEngine, EmulatedOptions, Killer, MODULE_VERB, run_module};
+pub use emulated::{Emulated, EmulatedEngine, EmulatedOptions, Killer, MODULE_VERB, fuzz_requests, run_module};
 pub use gcm::RingGcm;
 pub use module::{Answers, Module, ModuleError, Pipelined};
 #[cfg(feature = "openssl")]

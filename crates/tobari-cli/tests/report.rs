@@ -95,7 +95,7 @@ fn beside_the_paper(html: &str, lines: &[Value]) {
     let figure = cells(html, "Figure 4 as numbers");
     for (panel, what) in [(0, "seal"), (3, "convert"), (6, "up")] {
         let u25 = of(lines, "sense", what, &[("design", "3-u25".into())]);
-        assert_eq!(figure[panel][5], rounded(u25, 2), "{what}");
+        assert_eq!(figure[panel][6], rounded(u25, 2), "{what}");
     }
     if cfg!(target_os = "linux") {
         let image = of(lines, "infer", "image", &[("combination", "enclave-plain".into())]);

@@ -1,14 +1,19 @@
 //! Design 1: the device encrypts under the homomorphic scheme itself, and nothing has to be converted. What conversions are compared with.
 //!
-//! **Bitwise**, as in the paper: a ciphertext for each bit of each reading, 2,048 for 256 bytes, and the server adds bits with their weights. **Packed**, its best form: all readings in the slots of one ciphertext.
+//! **Bitwise**, as in the paper: a ciphertext for each bit of each reading, 2,048 for 256 bytes, and the server adds bits with their weights. **Packed**, its best form: all readings in the slots of one ciphertext. What a server computes of either is a [`Job`] for the planner; fleets' frames are none of these.
 //!
 //! Both with parameters of 128 bits that leave three products ([`parameters`]); the paper's are its own. A fleet encrypts under the key holder's public key. With the secret key a ciphertext is half as long, half of it being a seed, and is
 //! made sooner, but then every device could read every other's: good for measurements alone, and each line that quotes one says which it was.
 
-use tobari_core::bgv::{Ciphertext, EncodeError, Encoder, EvaluateError, Evaluator, Plaintext};
+use super::linear::{PlanError, key_holder};
+use crate::engine::BgvEngine;
+use tobari_core::bgv::{EncodeError, Encoder, Plaintext};
 use tobari_core::params::{LatticeError, LatticeParameters, Plaintext as Scheme};
 use tobari_core::ring::Modulus;
 use tobari_device::READINGS;
+use tobari_plan::engine::Machine;
+use tobari_plan::program::{Op, Program, Recorder, Value};
+use tobari_plan::site::Secrecy;
 
 /// Bits of a reading.
 pub const BITS: usize = 8;
@@ -41,16 +46,69 @@ pub fn bitwise(parameters: &LatticeParameters, readings: &[u8; READINGS]) -> Res
     (0..READINGS * BITS).map(|place| Plaintext::from_coefficients(parameters, &[bit(place)])).collect()
 }
 
-/// A reading from its bits, in every slot.
+/// A reading from its bits, in every slot: `Σ 2^i b_i`.
 ///
 /// # Errors
-/// [`EvaluateError`] for ciphertexts of other parameters.
-pub fn recomposed(evaluator: &Evaluator, bits: &[Ciphertext; BITS]) -> Result<Ciphertext, EvaluateError> {
-    let mut sum = bits[0].clone();
+/// The machine's.
+pub fn recomposed<M: Machine>(machine: &mut M, bits: &[M::Value; BITS]) -> Result<M::Value, M::Error> {
+    let mut terms = vec![bits[0].clone()];
     for (weight, bit) in (1..).zip(&bits[1..]) {
-        sum = evaluator.add(&sum, &evaluator.mul_scalar(bit, 1 << weight)?)?;
+        terms.push(machine.step(Op::Scale(1 << weight), &[bit])?);
     }
-    Ok(sum)
+    machine.step(Op::Add, &terms.iter().collect::<Vec<_>>())
+}
+
+/// What a server computes of a design's ciphertexts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// A reading from its eight bits, times itself.
+    Bitwise,
+    /// The sum of the readings of so many devices, place by place, and its square: of two devices and more.
+    Packed(usize),
+}
+
+impl Job {
+    /// Ciphertexts that come from devices.
+    pub fn ciphertexts(self) -> usize {
+        match self {
+            Self::Bitwise => BITS,
+            Self::Packed(devices) => devices,
+        }
+    }
+
+    /// The value and its square, by any machine: ciphertexts first, then the key of products.
+    ///
+    /// # Errors
+    /// The machine's.
+    ///
+    /// # Panics
+    /// For another number of inputs than ciphertexts and a key.
+    pub fn program<M: Machine>(self, machine: &mut M, inputs: &[M::Value]) -> Result<[M::Value; 2], M::Error> {
+        let (ciphertexts, key) = inputs.split_at(self.ciphertexts());
+        let value = match self {
+            Self::Bitwise => recomposed(machine, &std::array::from_fn(|bit| ciphertexts[bit].clone()))?,
+            Self::Packed(_) => machine.step(Op::Add, &ciphertexts.iter().collect::<Vec<_>>())?,
+        };
+        let square = machine.mul(&value, &value, &key[0])?;
+        Ok([value, square])
+    }
+
+    /// The same, written down for a planner.
+    ///
+    /// # Errors
+    /// [`PlanError`] for what cannot be written down.
+    pub fn record(self, engine: &BgvEngine) -> Result<Program, PlanError> {
+        let (mut recorder, level) = (Recorder::new(engine), engine.top_level());
+        let encrypted = || Secrecy::Encrypted { key: key_holder() };
+        let mut inputs = Vec::with_capacity(self.ciphertexts() + 1);
+        for i in 0..self.ciphertexts() {
+            inputs.push(recorder.input(format!("ciphertext {i}"), engine.ciphertext_shape(level)?, encrypted())?);
+        }
+        let shape = engine.relinearization_key_shape(level)?;
+        inputs.push(recorder.input("relinearization key".to_owned(), shape, encrypted())?);
+        let outputs: [Value; 2] = self.program(&mut recorder, &inputs)?;
+        Ok(recorder.finish(&outputs)?)
+    }
 }
 
 #[cfg(test)]
@@ -58,10 +116,17 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
+    use crate::engine::BgvValue;
     use chacha20::ChaCha20Rng;
     use chacha20::rand_core::SeedableRng;
-    use tobari_core::bgv::{Decryptor, Encryptor, EvaluationKeys};
+    use std::sync::Arc;
+    use tobari_core::bgv::{Decryptor, Encryptor, EvaluationKeys, Evaluator};
     use tobari_core::rlwe::{PublicKey, SecretKey};
+    use tobari_plan::check::Requirements;
+    use tobari_plan::cost::Costs;
+    use tobari_plan::engine::Direct;
+    use tobari_plan::plan::plan;
+    use tobari_plan::site::Site;
 
     #[test]
     fn both_forms_hold_the_readings_and_bear_three_products() {
@@ -85,16 +150,62 @@ mod tests {
                 assert_eq!(found.rem_euclid(65_537), expected);
             }
         }
-        let bits = bitwise(&parameters, &readings).unwrap();
-        assert_eq!(bits.len(), 2_048);
+        assert_eq!(bitwise(&parameters, &readings).unwrap().len(), 2_048);
+    }
+
+    /// Ciphertexts and a key as an engine takes them, the results of a job, opened, and its plan, which a server without keys may carry out.
+    fn run(job: Job, messages: &[Plaintext], rng: &mut ChaCha20Rng) -> [Vec<i64>; 2] {
+        let parameters = parameters().unwrap();
+        let secret = SecretKey::generate(&parameters, rng);
+        let public = PublicKey::generate(&secret, rng);
+        let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
+        let device = Encryptor::new(&public).unwrap();
+        let engine = BgvEngine::new(&parameters, None, rng).unwrap();
+        let mut inputs: Vec<Arc<BgvValue>> = messages
+            .iter()
+            .map(|message| Arc::new(engine.ciphertext(device.encrypt(message, PRODUCTS + 1, rng)).unwrap()))
+            .collect();
+        let keys = EvaluationKeys::none().with_relinearization(&secret, PRODUCTS + 1, rng);
+        inputs.push(Arc::new(engine.key(keys).unwrap()));
+        let results = job.program(&mut Direct::new(&engine), &inputs).unwrap();
+        let program = job.record(&engine).unwrap();
+        assert_eq!((program.inputs().len(), program.outputs().len()), (messages.len() + 1, 2));
+        // of two ciphertexts and a key, each is needed to the end
+        let part = if job == Job::Bitwise { 3 } else { 4 };
+        for memory in [program.bytes()[0], program.bytes()[0] * part / 4] {
+            let planned = plan(program.clone(), Site::blind("cloud", 1, memory), &Costs::unmeasured()).unwrap();
+            assert!(planned.check(&Requirements::default()).is_ok());
+        }
+        let holds_the_key = Site { keys: vec![key_holder()], ..Site::blind("key holder's process", 1, u64::MAX) };
+        let refused = plan(program, holds_the_key, &Costs::unmeasured());
+        assert!(refused.is_err() || refused.is_ok_and(|plan| plan.check(&Requirements::default()).is_err()));
+        results.map(|result| {
+            let ciphertext = result.as_ciphertext().unwrap();
+            assert!(ciphertext.noise_budget() > 0.0);
+            encoder.decode(&holder.decrypt(ciphertext)).iter().map(|slot| slot.rem_euclid(65_537)).collect()
+        })
+    }
+
+    #[test]
+    fn readings_from_bits_and_sums_of_devices_are_the_plain_ones_and_plans_of_a_blind_server() {
+        let (parameters, mut rng) = (parameters().unwrap(), ChaCha20Rng::seed_from_u64(2));
+        let sent: Vec<[u8; READINGS]> =
+            (0..5).map(|device| std::array::from_fn(|i| (i * 37 + device * 101 + 255) as u8)).collect();
+        let bits = bitwise(&parameters, &sent[0]).unwrap();
         for place in [0, 1, 100, 255] {
-            let bits: Vec<Ciphertext> =
-                bits[place * BITS..][..BITS].iter().map(|bit| device.encrypt(bit, PRODUCTS + 1, &mut rng)).collect();
-            let value = recomposed(&evaluator, &bits.try_into().unwrap_or_else(|_| unreachable!("eight"))).unwrap();
-            let square = evaluator.mul_mod_switch(&value, &value, &keys).unwrap();
-            let expected = i64::from(readings[place]).pow(2) % 65_537;
-            let found = encoder.decode(&holder.decrypt(&square));
-            assert!(found.iter().all(|found| found.rem_euclid(65_537) == expected));
+            let reading = i64::from(sent[0][place]);
+            let [value, square] = run(Job::Bitwise, &bits[place * BITS..][..BITS], &mut rng);
+            assert!(value.iter().all(|slot| *slot == reading), "place {place}");
+            assert!(square.iter().all(|slot| *slot == reading * reading), "place {place}");
+        }
+        let encoder = Encoder::new(&parameters).unwrap();
+        for devices in [2, 5] {
+            let messages: Vec<Plaintext> = sent[..devices].iter().map(|sent| packed(&encoder, sent).unwrap()).collect();
+            let [value, square] = run(Job::Packed(devices), &messages, &mut rng);
+            for place in 0..READINGS {
+                let sum: i64 = sent[..devices].iter().map(|sent| i64::from(sent[place])).sum();
+                assert_eq!((value[place], square[place]), (sum, sum * sum % 65_537));
+            }
         }
     }
 }

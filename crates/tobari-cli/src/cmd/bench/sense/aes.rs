@@ -2,7 +2,7 @@
 //!
 //! A batch costs the same for 1 to 1,024 blocks, so that a line has the batch's time and says what a full one gives.
 
-use super::designs::{Cell, Design, Role};
+use super::designs::{Cell, Design, Role, backend};
 use super::{Params, line};
 use crate::args::SenseBench;
 use crate::cmd::bench::line::Line;
@@ -41,7 +41,8 @@ pub(super) fn once(arguments: &SenseBench) -> Result<(Cell, usize), Failure> {
     // with the making of inputs, which is the key holder's; the clock on the wall is the run's alone
     let cpu_microseconds = cpu.zip(cpu_seconds()).map_or(0.0, |(before, now)| (now - before) * 1e6);
     let peak_bytes = outcome.peak.or_else(|| resident().map(|[_, peak]| peak)).unwrap_or(0);
-    Ok((Cell { microseconds: outcome.status.seconds * 1e6, cpu_microseconds, peak_bytes, rounds: 1 }, room))
+    let (microseconds, backend) = ([outcome.status.seconds * 1e6; 3], backend(Design::Aes, Role::Cloud));
+    Ok((Cell { microseconds, cpu_microseconds, peak_bytes, rounds: 1, backend }, room))
 }
 
 /// Rounds in this process, if a limit of memory is given: it takes minutes and a disk of gigabytes.
@@ -50,7 +51,7 @@ pub(super) fn measure(arguments: &SenseBench) -> Result<Vec<Line<Params>>, Failu
         return Ok(Vec::new());
     }
     let (cell, room) = once(arguments)?;
-    let seconds = cell.microseconds / 1e6;
+    let seconds = cell.microseconds[0] / 1e6;
     let full = (16 * room) as f64 / seconds;
     let mut table = Table::new(
         format!("AES-128 under encryption: {BLOCKS} blocks in a batch that has room for {room}, one thread"),
@@ -71,7 +72,7 @@ pub(super) fn measure(arguments: &SenseBench) -> Result<Vec<Line<Params>>, Failu
     row("seconds of CPU, inputs' making included", cell.cpu_microseconds / 1e6, None, None);
     row("memory, MiB", cell.peak_bytes as f64 / f64::from(1 << 20), None, None);
     show(&table, arguments.json);
-    let mut line = line("convert", Design::Aes, Role::Cloud, "us/message", [cell.microseconds; 3], 1);
+    let mut line = line("convert", Design::Aes, Role::Cloud, "us/message", cell.microseconds, 1);
     line.params.batch = Some(1);
     if arguments.insecure_degree.is_some() {
         line.labels.push("insecure-degree".to_owned());

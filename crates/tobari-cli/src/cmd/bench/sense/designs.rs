@@ -1,6 +1,7 @@
 //! The designs: what each does for 256 readings on the device and on the server.
 
 use crate::args::SenseBench;
+use crate::cmd::bench::line::summary;
 use crate::output::{self, Failure};
 use crate::randomness;
 use chacha20::ChaCha20Rng;
@@ -16,8 +17,9 @@ use tobari_apps::sense::program::Input;
 use tobari_apps::sense::registry::{Registry, Secret};
 use tobari_apps::sense::schema::ProfileName;
 use tobari_apps::sense::setting::{Setting, key_name};
-use tobari_core::bgv::{Encoder, Encryptor, EvaluationKeys, SeededCiphertext};
+use tobari_core::bgv::{Decryptor, Encoder, Encryptor, EvaluationKeys, SeededCiphertext};
 use tobari_core::rlwe::{PublicKey, SecretKey};
+use tobari_core::simd::{Backend, RingKernels, choose_backend};
 use tobari_device::{
     Device, DeviceNumber, Envelope, GCM_FRAME, GcmDevice, InsecureVolatileCounter, MacKey, P1, Profile, READINGS, Root,
     U25,
@@ -30,9 +32,19 @@ use tobari_host::process::cpu_seconds;
 pub(super) enum Design {
     Bitwise,
     Packed,
+    Seeded,
     Aes,
     Sums,
     Exact,
+}
+
+/// Which loops of lattices a device of design 1 computes with; the other designs' devices have their own, and primitives that use what the processor has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loops {
+    /// For the phone: those that every processor runs.
+    Portable,
+    /// This machine's fastest: what a ratio is taken against, so that it is not flattered by a slow baseline.
+    Fastest,
 }
 
 /// Who pays.
@@ -59,12 +71,18 @@ impl Role {
 }
 
 impl Design {
-    pub(super) const ALL: [Self; 5] = [Self::Bitwise, Self::Packed, Self::Aes, Self::Sums, Self::Exact];
+    pub(super) const ALL: [Self; 6] = [Self::Bitwise, Self::Packed, Self::Seeded, Self::Aes, Self::Sums, Self::Exact];
+
+    /// Whether devices encrypt under the homomorphic scheme itself.
+    pub(super) fn is_direct(self) -> bool {
+        matches!(self, Self::Bitwise | Self::Packed | Self::Seeded)
+    }
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Bitwise => "1-bitwise",
             Self::Packed => "1-packed",
+            Self::Seeded => "1-packed-seeded",
             Self::Aes => "2-aes",
             Self::Sums => "3-u25",
             Self::Exact => "3-p1",
@@ -117,6 +135,7 @@ pub(super) fn work(design: Design, role: Role) -> Result<Option<Work>, Failure> 
     let root = Root::from_bytes([7; 32]);
     Ok(match (design, role) {
         (Design::Bitwise | Design::Packed, Role::Device) => Some(encrypting(design)?),
+        (Design::Seeded, Role::Device) => Some(encrypting_under_the_key()?),
         (Design::Aes, Role::Device) => {
             let mut device = GcmDevice::open(&root, number(1)?, InsecureVolatileCounter(0))?;
             let mut frame = [0; GCM_FRAME];
@@ -127,7 +146,7 @@ pub(super) fn work(design: Design, role: Role) -> Result<Option<Work>, Failure> 
         (Design::Sums, Role::Cloud) => Some(converting::<U25>(ProfileName::U25)?),
         (Design::Exact, Role::Cloud) => Some(converting::<P1>(ProfileName::P1)?),
         // AES under encryption is a job of its own (`aes`); ciphertexts of design 1 are what is computed with
-        (Design::Bitwise | Design::Packed | Design::Aes, Role::Cloud) => None,
+        (Design::Bitwise | Design::Packed | Design::Seeded | Design::Aes, Role::Cloud) => None,
     })
 }
 
@@ -156,6 +175,19 @@ fn encrypting(design: Design) -> Result<Work, Failure> {
     };
     let repeated = if design == Design::Packed { 20 } else { 1 };
     Ok(Work { run: Box::new(run), messages: 1.0, repeated })
+}
+
+/// Design 1 in its shortest form: one ciphertext, of which half is a seed, under the secret key itself. With it every device could read every other's.
+fn encrypting_under_the_key() -> Result<Work, Failure> {
+    let (parameters, mut rng) = (direct::parameters()?, randomness::generator()?);
+    let secret = SecretKey::generate(&parameters, &mut rng);
+    let encoder = Encoder::new(&parameters)?;
+    let run = move || -> Result<(), Failure> {
+        let message = direct::packed(&encoder, &SOME)?;
+        std::hint::black_box(Decryptor::new(&secret)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng));
+        Ok(())
+    };
+    Ok(Work { run: Box::new(run), messages: 1.0, repeated: 20 })
 }
 
 /// One frame of each of a full cohort's devices, for the linear path seven of each, converted and summed; fresh plans and public halves each time.
@@ -233,35 +265,58 @@ fn converting<P: Profile>(profile: ProfileName) -> Result<Work, Failure> {
 /// What one cell's process says.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Cell {
-    pub(super) microseconds: f64,
+    /// Median, least and most of all rounds.
+    pub(super) microseconds: [f64; 3],
+    /// The mean of all rounds: clocks of the processor are coarse.
     pub(super) cpu_microseconds: f64,
     pub(super) peak_bytes: u64,
-    /// Rounds, of which the fastest counts.
     pub(super) rounds: u32,
+    /// Whose loops they were.
+    pub(super) backend: String,
 }
 
-/// One cell, in this process: `design/role`.
+/// Whose loops a design takes in a role.
+pub(super) fn backend(design: Design, role: Role) -> String {
+    let of_the_device_alone = role == Role::Device && !design.is_direct();
+    if of_the_device_alone { OWN_LOOPS } else { RingKernels::best().name }.to_owned()
+}
+
+/// Arithmetic of the device crate, without vectors, and primitives of RustCrypto, which use the processor's instructions for AES and SHA, as a phone's would.
+const OWN_LOOPS: &str = "device";
+/// How long a cell is measured, once it has been often enough; and how long at most, where it is slow.
+const SECONDS: [f64; 2] = [1.0, 6.0];
+
+/// One cell, in this process: `design/role`, and `design/device/fastest`.
 pub(super) fn once(what: &str, arguments: &SenseBench) -> Result<ExitCode, Failure> {
-    let parts = what.split_once('/').and_then(|(design, role)| Some((Design::from_name(design)?, role)));
+    let parts: Vec<&str> = what.split('/').collect();
     let wrong = || Failure::Call("expected a design and a role with a slash between".to_owned());
-    let (design, role) = parts.ok_or_else(wrong)?;
-    let role = if role == Role::Device.name() { Role::Device } else { Role::Cloud };
+    let (Some(design), Some(role)) = (Design::from_name(parts[0]), parts.get(1)) else { return Err(wrong()) };
+    let role = if *role == Role::Device.name() { Role::Device } else { Role::Cloud };
     if (design, role) == (Design::Aes, Role::Cloud) {
         output::json(&super::aes::once(arguments)?.0)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut work = work(design, role)?.ok_or_else(wrong)?;
-    work.microseconds()?; // warms up
-    let (cpu, mut least) = (cpu_seconds(), f64::INFINITY);
-    let started = Instant::now();
-    let mut rounds = 0u32;
-    while rounds < 3 || (started.elapsed().as_secs_f64() < 1.0 && rounds < 10_000) {
-        least = least.min(work.microseconds()?);
-        rounds += 1;
+    if role == Role::Device && design.is_direct() && parts.len() == 2 {
+        choose_backend(Backend::Portable)?;
     }
+    let mut work = work(design, role)?.ok_or_else(wrong)?;
+    let [least, most] = SECONDS;
+    let warm = work.microseconds()?;
+    let (cpu, started, mut all) = (cpu_seconds(), Instant::now(), Vec::new());
+    loop {
+        all.push(work.microseconds()?);
+        let seconds = started.elapsed().as_secs_f64();
+        let enough = all.len() >= 3 && (seconds >= least || all.len() == 10_000);
+        if enough || seconds + warm * 1e-6 * f64::from(work.repeated) * work.messages > most {
+            break;
+        }
+    }
+    let rounds = all.len() as u32;
     let times = f64::from(rounds) * f64::from(work.repeated) * work.messages;
     let cpu_microseconds = cpu.zip(cpu_seconds()).map_or(0.0, |(before, now)| (now - before) * 1e6 / times);
     let peak_bytes = resident().map_or(0, |[_, peak]| peak);
-    output::json(&Cell { microseconds: least, cpu_microseconds, peak_bytes, rounds })?;
+    let (median, min, max) = summary(all);
+    let (microseconds, backend) = ([median, min, max], backend(design, role));
+    output::json(&Cell { microseconds, cpu_microseconds, peak_bytes, rounds, backend })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -66,6 +66,8 @@ pub(super) fn measure(arguments: &SenseBench) -> Result<Vec<Line<Params>>, Failu
             let mut line = line("ingest", design, Role::Cloud, "frames/s", [median, min, max], arguments.ingest_runs);
             line.params.batch = Some(arguments.batch);
             line.params.connections = Some(arguments.connections);
+            // server and senders have all cores
+            line.threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u32);
             line.labels = vec!["durable".to_owned(), way.to_owned()];
             lines.push(line);
         }

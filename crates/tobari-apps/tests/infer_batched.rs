@@ -169,8 +169,8 @@ fn a_site_that_alters_a_linear_output_is_found_out_by_name() {
 }
 
 #[test]
-fn a_wrong_rescale_passes_the_test_of_linear_maps_and_so_belongs_to_the_guarded_site() {
-    // what the check does not cover, said as a test: an activation that another site made could be anything
+fn a_wrong_rescale_passes_the_test_of_linear_maps_and_is_caught_where_the_guarded_site_makes_its_own() {
+    // what the check does not cover: an activation that another site made could be anything
     let mut rng = ChaCha20Rng::from_seed([3; 32]);
     let (model, client) = (model(&mut rng), Client::new(&mut rng));
     let batched = Batched::new(&model, &parameters()).unwrap();
@@ -182,6 +182,12 @@ fn a_wrong_rescale_passes_the_test_of_linear_maps_and_so_belongs_to_the_guarded_
     let next = batched.linear(1, &active).unwrap();
     let (given, found): (Vec<_>, Vec<_>) = (active.iter().collect(), next.iter().collect());
     assert!(batched.check(1).holds(&given, &found, 14, 3, &mut rng));
+    // squares, relinearisations and rescalings of a checked run are its caller's: a site that goes on from its own is found out at its next map
+    let own = &mut |batched: &Batched, stage: usize, inputs: &[Ciphertext]| {
+        batched.linear(stage, if stage == 1 { &active } else { inputs })
+    };
+    let caught = batched.run_checked(pixels, &client.keys, 3, own, &mut rng).map(|_| ());
+    assert_eq!(caught, Err(BatchedError::Wrong { stage: "second".to_owned() }));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How long each part of a run takes where nothing is said.
+/// How long a run, or each part of one whose `about` does not say otherwise, takes where nothing is said.
 pub(crate) const DEFAULT_MINUTES: u64 = 10;
 
 struct Soak {
@@ -31,10 +31,15 @@ static SOAKS: &[Soak] = &[
     },
     Soak {
         name: "call",
-        about: "a live room of 24, M minutes: members come, go, lose packets and vanish; every sum and the server's memory are checked",
+        about: "a live room of 64, and small ones in the modes of points, M minutes in all: members come, go, lose packets and vanish, and the server is killed; every sum and the server's memory are checked",
         run: call,
     },
     Soak { name: "ray", about: "the jobs on a local Ray cluster of two nodes, a worker killed in mid-job", run: ray },
+    Soak {
+        name: "aarch64",
+        about: "the program for AArch64, client and server, built here and run by an emulator of the distribution's",
+        run: crate::aarch64::run,
+    },
     Soak { name: "noise", about: "10,000 random circuits of each lattice scheme against their bounds", run: noise },
 ];
 
@@ -220,18 +225,29 @@ fn is_right(lines: &[String], blocks: usize) -> bool {
     secure && rounds && bytes && said("3 products more are right in every slot")
 }
 
-/// A room of each mode, of which the expensive ones are smaller.
+/// Seconds after which the server of a room in chaos is killed, again and again.
+const RESTART_EVERY: u64 = 300;
+
+/// A room of each mode, of which the expensive ones are smaller, with the minutes of each of so many.
+fn chaos_rooms(minutes: u64) -> [(&'static str, u16, u64); 3] {
+    let few = (minutes / 8).max(1);
+    [("mask", 64, minutes.saturating_sub(2 * few).max(1)), ("elgamal-shared", 6, few), ("elgamal", 4, few)]
+}
+
+/// A run that failed is in the record too.
 fn call(root: &Path, minutes: u64) -> Result<(), String> {
-    let mut rows = String::new();
-    for (mode, members) in [("mask", 24), ("elgamal-shared", 6), ("elgamal", 4)] {
+    let (mut rows, mut failed) = (String::new(), Vec::new());
+    for (mode, members, minutes) in chaos_rooms(minutes) {
         let mut command = cargo(root);
         command.args(["run", "--release", "--", "bench", "call", "--live", "--mode", mode]);
         command.args(["--members", &members.to_string(), "--chaos", &minutes.to_string()]);
+        command.args(["--restart-every", &RESTART_EVERY.to_string()]);
         let mut lines = Vec::new();
-        pass_reading(&mut command, |line| lines.push(line.trim_end().to_owned()))?;
-        let told = lines.iter().rev().find(|line| line.starts_with('{')).ok_or("the run told nothing")?;
-        let row = chaos_row(told).ok_or_else(|| format!("expected a whole line of JSON, found {told}"))?;
-        rows.push_str(&row);
+        let ended = pass_reading(&mut command, |line| lines.push(line.trim_end().to_owned()));
+        let told = lines.iter().rev().find(|line| line.starts_with('{')).and_then(|told| chaos_row(told));
+        rows.push_str(&told.clone().unwrap_or_else(|| chaos_without_a_word(mode, minutes, members)));
+        let silent = told.is_none().then(|| format!("mode {mode}: no whole line of JSON"));
+        failed.extend(ended.err().or(silent));
     }
     let today = record::today();
     let body = format!(
@@ -244,24 +260,34 @@ fn call(root: &Path, minutes: u64) -> Result<(), String> {
     record::append(root, &format!("call-soak-{today}.md"), &format!("Live rooms in chaos on {today}"), &body)
         .map_err(|error| format!("cannot write the record: {error}"))?;
     println!("\n{body}\nrecord: bench/record/call-soak-{today}.md");
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
 /// Columns of the record of `call`, and the fields that they are from.
-const CHAOS: [(&str, &str); 12] = [
+const CHAOS: [(&str, &str); 16] = [
     ("mode", "mode"),
     ("minutes", "minutes"),
     ("members", "members"),
     ("joins", "joins"),
     ("left", "leaves"),
     ("vanished", "vanished"),
+    ("refused", "refused"),
+    ("server killed", "restarts"),
     ("packets", "packets"),
     ("lost", "packets_lost"),
     ("sums checked", "sums"),
     ("wrong", "wrong"),
+    ("least heard in a minute, %", "least_heard_percent"),
     ("server, MiB", "server_mib"),
     ("MiB a minute", "server_mib_a_minute"),
+    ("ended", "ended"),
 ];
+
+/// The row of a run that told nothing.
+fn chaos_without_a_word(mode: &str, minutes: u64, members: u16) -> String {
+    let unknown = " | ".repeat(CHAOS.len() - 4);
+    format!("| {mode} | {minutes} | {members} |{unknown}without a word |\n")
+}
 
 /// The line of one run, which has plain values only, as a row.
 fn chaos_row(line: &str) -> Option<String> {
@@ -411,10 +437,20 @@ mod tests {
 
     #[test]
     fn a_run_in_chaos_becomes_a_row_and_a_line_that_lacks_something_none() {
-        let line = r#"{"mode":"mask","minutes":60,"members":24,"joins":9,"leaves":4,"vanished":5,"packets":7,"packets_lost":1,"sums":8,"wrong":0,"server_mib":20.5,"server_mib_a_minute":-0.01,"x":1}"#;
+        let line = r#"{"mode":"mask","minutes":60,"members":64,"joins":9,"leaves":4,"vanished":5,"refused":2,"restarts":3,"packets":7,"packets_lost":1,"sums":8,"wrong":0,"least_heard_percent":88,"server_mib":20.5,"server_mib_a_minute":-0.01,"ended":"well","x":1}"#;
         let row = chaos_row(line).unwrap();
-        assert_eq!(row, "| mask | 60 | 24 | 9 | 4 | 5 | 7 | 1 | 8 | 0 | 20.5 | -0.01 |\n");
+        assert_eq!(row, "| mask | 60 | 64 | 9 | 4 | 5 | 2 | 3 | 7 | 1 | 8 | 0 | 88 | 20.5 | -0.01 | well |\n");
+        let silent = chaos_without_a_word("mask", 60, 64);
+        assert_eq!(silent.matches('|').count(), row.matches('|').count(), "{silent}");
         assert_eq!(chaos_row(&line.replace("\"wrong\"", "\"right\"")), None);
+    }
+
+    #[test]
+    fn the_minutes_of_rooms_in_chaos_are_those_that_were_asked_for() {
+        for minutes in [3, 10, 480, 10_080] {
+            assert_eq!(chaos_rooms(minutes).iter().map(|(_, _, part)| part).sum::<u64>(), minutes);
+        }
+        assert_eq!(chaos_rooms(480), [("mask", 64, 360), ("elgamal-shared", 6, 60), ("elgamal", 4, 60)]);
     }
 
     #[test]

@@ -28,7 +28,12 @@ impl BlindProcess {
 
     /// Starts it with more words on its command line.
     pub(crate) fn start_with<'a>(more: impl IntoIterator<Item = &'a str>) -> Result<Self, Failure> {
-        let mut args = vec!["serve", "--addr", "127.0.0.1:0", "--json", "--until-stdin-closes", "--log", "warn"];
+        Self::start_at("127.0.0.1:0", more)
+    }
+
+    /// The same at this address, for one that takes the place of another.
+    pub(crate) fn start_at<'a>(address: &'a str, more: impl IntoIterator<Item = &'a str>) -> Result<Self, Failure> {
+        let mut args = vec!["serve", "--addr", address, "--json", "--until-stdin-closes", "--log", "warn"];
         args.extend(more);
         let child = ChildServer::start(args, StderrMode::Inherit, STARTUP)?;
         let announcement: Announcement = serde_json::from_str(child.announced_line())?;

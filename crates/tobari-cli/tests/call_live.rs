@@ -5,8 +5,12 @@
 mod support;
 
 use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use support::{Server, noise, record, stderr, tobari};
 use tempfile::tempdir;
 
@@ -166,6 +170,172 @@ fn bots_speak_and_hear_raw_samples_on_standard_input_and_output() {
     assert!(is_heard(&speech, &heard), "{} samples were heard, not these", heard.len());
 }
 
+/// A line between clients and a server: what goes up is told, and the first connection carries nothing more once it is said to stall.
+struct Relay {
+    url: String,
+    up: Receiver<(Instant, usize)>,
+    first: Arc<Mutex<bool>>,
+}
+
+impl Relay {
+    fn to(server: &Server) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let ((seen, up), first, server) = (channel(), Arc::new(Mutex::new(true)), server.address());
+        let carries = Arc::clone(&first);
+        std::thread::spawn(move || {
+            for (number, near) in listener.incoming().map_while(Result::ok).enumerate() {
+                let Ok(far) = TcpStream::connect(&server) else { return };
+                let carries = (number == 0).then(|| Arc::clone(&carries));
+                for (from, to, seen) in [(&near, &far, Some(&seen)), (&far, &near, None)] {
+                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    let (seen, carries) = (seen.cloned(), carries.clone());
+                    std::thread::spawn(move || carry(from, to, seen, carries));
+                }
+            }
+        });
+        Self { url, up, first }
+    }
+
+    /// From now on the first connection is open, and silent.
+    fn stall(&self) {
+        *self.first.lock().unwrap() = false;
+    }
+}
+
+fn carry(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    seen: Option<Sender<(Instant, usize)>>,
+    carries: Option<Arc<Mutex<bool>>>,
+) {
+    to.set_nodelay(true).unwrap();
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if carries.as_ref().is_some_and(|carries| !*carries.lock().unwrap()) {
+            continue;
+        }
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+        if let Some(seen) = &seen {
+            let _ = seen.send((Instant::now(), count));
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+/// The link by another way to its server.
+fn by_way_of(url: &str, link: &str, server: &Server) -> String {
+    link.replacen(&server.url, url, 1)
+}
+
+/// What a client with `--json` said until a line has this in it.
+fn until_said(child: &mut Child, what: &str) -> String {
+    let mut said = String::new();
+    let mut byte = [0];
+    while !said.lines().last().is_some_and(|line| line.contains(what) && line.ends_with('}')) {
+        assert_eq!(child.stdout.as_mut().unwrap().read(&mut byte).unwrap(), 1, "not said: {what}; {said}");
+        said.push(char::from(byte[0]));
+    }
+    said
+}
+
+#[test]
+fn a_client_whose_line_stalls_comes_again_and_is_heard_again() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let server = Server::start(&[]);
+    let relay = Relay::to(&server);
+    let (link_text, _) = link(&server, &["--speakers", "8"]);
+    let speech: Vec<i16> = noise(3, 16_000 * 7 / 2).iter().map(|sample| sample / 4).collect();
+    record(folder.path(), "speech.wav", &speech);
+    let mut listening = join(&link_text, &["--seconds", "8", "--out", &at("heard.wav"), "--json"]);
+    until_said(&mut listening, "\"news\":\"roster\"");
+    let over_the_relay = by_way_of(&relay.url, &link_text, &server);
+    let mut speaking = join(&over_the_relay, &["--in", &at("speech.wav"), "--unlevelled", "--json"]);
+    until_said(&mut speaking, "\"news\":\"roster\"");
+    std::thread::sleep(Duration::from_millis(1000));
+    relay.stall();
+    let stalled = Instant::now();
+    let lost = until_said(&mut speaking, "\"news\":\"lost\"");
+    // a busy machine may run the client late, but not by the minute that a silent connection used to be waited for
+    assert!(lost.contains("tick") && stalled.elapsed() < Duration::from_secs(10), "{lost} {:?}", stalled.elapsed());
+    let speaking = done(speaking);
+    assert!(speaking.status.success(), "{}", stderr(&speaking));
+    let told = String::from_utf8(speaking.stdout).unwrap();
+    assert!(told.contains("\"news\":\"again\"") && told.contains("\"alarms\":0"), "{told}");
+    let listening = done(listening);
+    assert!(listening.status.success(), "{}", stderr(&listening));
+    let (heard, last) = (samples(Path::new(&at("heard.wav"))), speech.len() * 2 / 3);
+    assert!(is_heard(&speech[..speech.len() / 4], &heard), "what was said before is heard");
+    assert!(is_heard(&speech[last..], &heard), "what was said afterwards is heard");
+}
+
+#[test]
+fn clients_of_a_server_that_was_killed_come_again_to_the_one_in_its_place() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let mut server = Server::start(&[]);
+    let (link_text, _) = link(&server, &["--speakers", "8"]);
+    let speech: Vec<i16> = noise(4, 16_000 * 7 / 2).iter().map(|sample| sample / 4).collect();
+    record(folder.path(), "speech.wav", &speech);
+    let to_ear = ["--seconds", "8", "--out", &at("heard.wav"), "--record", &at("call.rec"), "--json"];
+    let mut listening = join(&link_text, &to_ear);
+    until_said(&mut listening, "\"news\":\"roster\"");
+    let mut speaking = join(&link_text, &["--in", &at("speech.wav"), "--unlevelled", "--json"]);
+    until_said(&mut speaking, "\"news\":\"roster\"");
+    std::thread::sleep(Duration::from_millis(1000));
+    server.kill();
+    let _again = Server::start_again_at(&server.address());
+    let (speaking, listening) = (done(speaking), done(listening));
+    for ended in [speaking, listening] {
+        assert!(ended.status.success(), "{}", stderr(&ended));
+        let told = String::from_utf8(ended.stdout).unwrap();
+        let is_said = |what: &str| told.contains(&format!("\"news\":\"{what}\""));
+        assert!(is_said("lost") && is_said("again") && told.contains("\"alarms\":0"), "{told}");
+    }
+    let heard = samples(Path::new(&at("heard.wav")));
+    assert!(is_heard(&speech[speech.len() * 2 / 3..], &heard), "what was said afterwards is heard");
+    // what was recorded is the first room, and opens
+    let opened = tobari(&["call", "open", &at("call.rec"), "--link", &link_text, "-o", &at("opened.wav")]);
+    assert!(opened.status.success(), "{}", stderr(&opened));
+    assert!(is_heard(&speech[..speech.len() / 4], &samples(Path::new(&at("opened.wav")))));
+}
+
+/// Somebody who listens to the line of the real client sees as many chunks, of the same lengths, in the half in which it speaks as in the half in which it does not.
+#[test]
+fn the_line_of_a_client_does_not_tell_when_it_speaks() {
+    let folder = tempdir().unwrap();
+    let server = Server::start(&[]);
+    let relay = Relay::to(&server);
+    let (link_text, _) = link(&server, &["--speakers", "8"]);
+    let half = 16_000 * 3 / 2;
+    let mut speech: Vec<i16> = noise(3, half).iter().map(|sample| sample / 4).collect();
+    speech.resize(2 * half, 0);
+    record(folder.path(), "speech.wav", &speech);
+    let file = folder.path().join("speech.wav");
+    // with gate and gain, as people speak
+    let speaking = join(&by_way_of(&relay.url, &link_text, &server), &["--in", file.to_str().unwrap(), "--json"]);
+    let speaking = done(speaking);
+    assert!(speaking.status.success(), "{}", stderr(&speaking));
+    let seen: Vec<(Instant, usize)> = relay.up.try_iter().collect();
+    // in mode `mask` with eight speakers: 19 bits a word, and the frame of a WebSocket around it
+    let packet = 24 + 16 + (321 * 19usize).div_ceil(8) + 8;
+    let packets: Vec<Instant> = seen
+        .iter()
+        .flat_map(|(at, bytes)| std::iter::repeat_n(*at, if *bytes % packet == 0 { bytes / packet } else { 0 }))
+        .collect();
+    // speech begins with the first packets, and 50 frames of silence come after all
+    let frames = half / 320;
+    assert!(packets.len() >= 2 * frames, "{} packets of {frames} frames twice", packets.len());
+    let (spoken, silent) = (&packets[..frames], &packets[frames..2 * frames]);
+    let mean = |half: &[Instant]| (half[frames - 1] - half[0]).as_secs_f64() * 1000.0 / (frames - 1) as f64;
+    let (spoken, silent) = (mean(spoken), mean(silent));
+    // gaps are those of a clock of 20 ms, which a busy machine makes late and catches up
+    assert!((spoken - silent).abs() < 4.0, "one packet in {spoken:.2} ms while it speaks, in {silent:.2} ms while not");
+}
+
 #[test]
 fn in_a_room_with_a_lobby_the_hosts_link_opens_the_door() {
     let folder = tempdir().unwrap();
@@ -173,7 +343,7 @@ fn in_a_room_with_a_lobby_the_hosts_link_opens_the_door() {
     let server = Server::start(&[]);
     let (members, host) = link(&server, &["--lobby"]);
     let host = join(&host.unwrap(), &["--admit-all", "--seconds", "6", "--json"]);
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(500));
     let guest =
         join(&members, &["--in", folder.path().join("short.wav").to_str().unwrap(), "--name", "guest", "--json"]);
     let (guest, host) = (done(guest), done(host));

@@ -337,11 +337,12 @@ fn a_server_is_killed(test: &str, leads: bool) -> Option<Vec<Duration>> {
     }))
 }
 
-/// Says how long it took, which a busy machine makes longer: that it is less than three seconds is held where time is the test's own.
+/// Says how long it took. Less than three seconds is what is promised, and held where time is the test's own; between processes on a machine that
+/// others use too it is four.
 #[allow(clippy::print_stdout, reason = "it is said to whoever runs the test")]
 fn told(what: &str, gaps: &[Duration]) {
     println!("{what}: without all others for {gaps:.2?}");
-    assert!(gaps.iter().all(|gap| *gap < Duration::from_secs(10)), "{gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap < Duration::from_secs(4)), "{gaps:?}");
 }
 
 #[test]
@@ -475,7 +476,8 @@ fn least(ages: &[(Duration, bool)]) -> [f64; 2] {
     })
 }
 
-/// Says what a cascade of three adds to the least age of a voice, from its packet to the sum: `TOBARI_CASCADE_TICKS=3000` for figures.
+/// Says what a cascade of three adds to the least age of a voice, from its packet to the sum: `TOBARI_CASCADE_TICKS=3000` for figures. On a quiet machine it is to be 25 ms
+/// at most, as a run for figures requires; a short one among other tests is only held to be no more than a few ticks.
 #[test]
 #[allow(clippy::print_stdout, reason = "it is said to whoever runs the test")]
 fn a_cascade_of_three_adds_little_time() {
@@ -512,5 +514,6 @@ fn a_cascade_of_three_adds_little_time() {
         println!("{what}: least age of a voice, median {median:.2} ms, p95 {p95:.2} ms");
     }
     println!("added: median {:.2} ms, p95 {:.2} ms", edge[0] - alone[0], edge[1] - alone[1]);
-    assert!(edge[0] - alone[0] < 200.0, "{alone:?} {edge:?}");
+    let most = if ticks < 3000 { 50.0 } else { 25.0 };
+    assert!(edge[0] - alone[0] < most, "{alone:?} {edge:?}");
 }

@@ -1,7 +1,7 @@
 //! Rooms whose members agree on keys: honest ones, and what a server, a stranger with the link or somebody put out can do in them.
 
 use crate::*;
-use tobari_apps::call::live::{Keys, LinkError, RosterError, SumError};
+use tobari_apps::call::live::{Keys, LinkError, RosterError, SumError, attack};
 
 fn settings() -> Settings {
     Settings { keys: Keys::Group, speakers: 8, ..Settings::default() }
@@ -172,6 +172,12 @@ fn a_host_is_asked_before_who_came_earlier() {
     world.no_alarms();
 }
 
+/// The ticks that open for somebody with the link, what a tap heard of this member's line, and the secrets of another's group.
+fn opened(world: &World, line: &Person, group: Option<&LiveMember>) -> Vec<u32> {
+    let heard = attack::opened(&world.link.for_members(), &line.rosters, &line.came, group).unwrap();
+    heard.iter().map(|heard| heard.tick).collect()
+}
+
 #[test]
 fn who_was_put_out_cannot_hear_what_follows_whatever_it_still_holds_and_taps() {
     let link = link_with(Settings { host: Some([0; 16]), ..settings() }, 25);
@@ -182,43 +188,51 @@ fn who_was_put_out_cannot_hear_what_follows_whatever_it_still_holds_and_taps() {
     world.says(host, 3);
     world.says(ann, 40);
     world.frames(10);
-    let mut tapper = world.people.remove(&mallory).unwrap();
+    let tapper = world.people.remove(&mallory).unwrap();
     assert_eq!(tapper.last(), (vec![host, ann, mallory], 43));
-    tapper.news.clear();
     world.forget();
     world.people.get_mut(&host).unwrap().member.say(&ClientMessage::Eject { member: mallory });
-    let ejected = world.0.now;
+    let from = world.room.open_tick();
     world.frames(120);
     assert_eq!(world.removed.drain(..).map(|(member, _)| member).collect::<Vec<_>>(), [mallory]);
     everybody_hears(&mut world, 43);
-    // everything that anybody was sent since, in order, to somebody with the link, the old keys and the group of before
-    let came: Vec<Vec<u8>> = world.person_of(ann).came.clone();
-    let steps = came.iter().filter(|bytes| bytes[1] == 0x23).count();
+    // everything that anybody was sent since, to somebody with the link and the group of before, who keeps no rule of a program
+    let line = world.person_of(ann);
+    let steps = line.came.iter().filter(|bytes| bytes[1] == 0x23).count();
     assert_eq!(steps, 1, "one commit took it out");
-    let mut opened = 0;
-    for bytes in &came {
-        opened += usize::from(tapper.member.binary(bytes).is_some());
-    }
-    tapper.drain(world.0.now);
-    // only ticks of before the roster without it: sums that were under way, and the time that a roster is said ahead
-    assert!(opened <= 20, "{opened} sums opened");
-    assert!(tapper.alarms().iter().any(|alarm| matches!(alarm, Alarm::Roster(_))));
-    // nor single packets of who is still there, under any keys that it has
-    assert!(came.len() > 100 && world.0.now - ejected < Duration::from_secs(4));
+    let all: Vec<u32> = line.heard.iter().map(|heard| heard.tick).collect();
+    let by_who_is_there = opened(&world, line, Some(&line.member));
+    let by_who_is_out = opened(&world, line, Some(&tapper.member));
+    // of before the roster without it: sums that were under way, and the time in which a roster is agreed on and said ahead
+    let (before, after) = all.split_at(by_who_is_out.len());
+    assert_eq!((by_who_is_out.as_slice(), by_who_is_there.as_slice()), (before, after));
+    assert!(after.len() > 70 && after[0] < from + 60, "it is out at tick {} after {from}", after[0]);
+    assert_eq!(opened(&world, line, None), []);
 }
 
 #[test]
 fn with_the_link_alone_nothing_opens_that_was_said_before_one_came() {
-    let mut world = agreed(2);
-    world.says(0, 77);
-    world.frames(50);
-    let came = world.person_of(1).came.clone();
-    let late = world.enter(true);
-    world.frames(100);
-    let person = world.people.get_mut(&late).unwrap();
-    person.heard.clear();
-    let heard = came.iter().filter(|bytes| person.member.binary(bytes).is_some()).count();
-    assert_eq!(heard, 0);
+    for keys in [Keys::Group, Keys::Link] {
+        let mut world = World::new(link_with(Settings { keys, ..settings() }, 21));
+        (0..2).for_each(|member| assert_eq!(world.enter(true), member));
+        world.frames(160);
+        world.forget();
+        world.says(0, 77);
+        world.frames(50);
+        let line = world.person_of(1);
+        let (rosters, came) = (line.rosters.clone(), line.came.clone());
+        assert_eq!(opened(&world, line, Some(&line.member)).len(), 50, "{keys:?}: who was there hears it again");
+        let late = world.enter(true);
+        world.frames(100);
+        let late = &world.person_of(late).member;
+        assert!(late.can_speak() && late.roster().unwrap().len() == 3, "{keys:?}");
+        // whatever program it runs: with the link, with the secrets of its group, and as the link's own keys would be
+        let link = world.link.for_members();
+        for group in [Some(late), None] {
+            let heard = attack::opened(&link, &rosters, &came, group).unwrap();
+            assert_eq!(heard.len(), if keys == Keys::Link { 50 } else { 0 }, "{keys:?}");
+        }
+    }
 }
 
 /// Words and roster of a step.

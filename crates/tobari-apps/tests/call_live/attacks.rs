@@ -4,14 +4,17 @@ use crate::*;
 use std::collections::HashSet;
 use tobari_apps::call::live::{
     RosterError, SumError,
-    attack::{self, Outcome},
+    attack::{self, Agreed, Outcome, Performance},
 };
 use tobari_core::mask::OpenError;
 
 /// Plays the table in a mode: it has so many attacks there.
 fn table(mode: LiveMode, at_least: usize) {
-    let played = attack::play_all(mode, [mode.name().len() as u8; 32]);
-    assert!(played.len() >= at_least, "{mode}: {}", played.len());
+    all_end_as_documented(&attack::play_all(mode, [mode.name().len() as u8; 32]), at_least);
+}
+
+fn all_end_as_documented(played: &[Performance], at_least: usize) {
+    assert!(played.len() >= at_least, "{}", played.len());
     let wrong: Vec<String> = played
         .iter()
         .filter(|performance| {
@@ -19,7 +22,7 @@ fn table(mode: LiveMode, at_least: usize) {
                 matches!(&performance.outcome, Ok(Outcome::Caught { within, .. }) if *within > Duration::from_secs(32));
             late || !performance.is_as_documented()
         })
-        .map(|performance| format!("{mode}: {}: {:?}", performance.attack.name, performance.outcome))
+        .map(|performance| format!("{}: {}: {:?}", performance.mode, performance.attack.name, performance.outcome))
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
@@ -36,6 +39,19 @@ fn in_the_modes_of_points_what_meets_their_arithmetic_ends_so_too() {
 }
 
 #[test]
+#[cfg(feature = "mls")]
+fn where_the_members_agree_on_keys_what_meets_their_group_ends_as_the_table_says() {
+    let played = attack::play_agreed([6; 32]);
+    all_end_as_documented(&played, 7);
+    // removal is effective within a second
+    let within = played.iter().find_map(|performance| match (performance.attack.agreed, &performance.outcome) {
+        (Agreed::Caught, Ok(Outcome::Caught { within, .. })) => Some(*within),
+        _ => None,
+    });
+    assert!(within.is_some_and(|within| within > Duration::ZERO && within <= Duration::from_secs(1)), "{within:?}");
+}
+
+#[test]
 fn the_page_of_threats_has_every_attack_and_why_it_is_not_caught() {
     let page = include_str!("../../../../docs/threats.md");
     let mut names = HashSet::new();
@@ -44,7 +60,14 @@ fn the_page_of_threats_has_every_attack_and_why_it_is_not_caught() {
         let marked = if attack.in_points { " *" } else { "" };
         let row = page.lines().find(|line| line.starts_with(&format!("| {}{marked} |", attack.name)));
         let row = row.unwrap_or_else(|| panic!("docs/threats.md has no row for: {}", attack.name));
-        assert_eq!(row.contains("**not caught**"), attack.limit.is_some(), "{row}");
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        assert_eq!(cells[3].contains("**not caught**"), attack.limit.is_some(), "{row}");
+        let agreed = match attack.agreed {
+            Agreed::NotPlayed => "",
+            Agreed::Same => "the same",
+            Agreed::Caught => "caught",
+        };
+        assert!(cells[5].starts_with(agreed) && cells[5].is_empty() == agreed.is_empty(), "{row}");
         assert!(attack.limit.is_none_or(|why| row.contains(why)), "docs/threats.md does not say why: {row}");
     }
 }

@@ -49,6 +49,9 @@ pub(crate) struct LiveLoad {
     /// the server's memory must stay flat.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_080), requires = "live", value_name = "MINUTES")]
     pub(crate) chaos: Option<u32>,
+    /// Every so many seconds of `--chaos` the server is killed, and another started in its place.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(10..=86_400), requires = "chaos", value_name = "SECONDS")]
+    pub(crate) restart_every: Option<u32>,
     /// Instead of one room: rooms of growing size, with the server kept on some cores and the members on the others. How late, how much
     /// computing and how many Mbit/s a member, as a table.
     #[arg(long, requires = "live", conflicts_with_all = ["chaos", "members", "speakers"])]

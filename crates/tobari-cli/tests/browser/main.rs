@@ -1,8 +1,10 @@
-//! The pages in browsers: calls with real WebAssembly and microphones that play recordings, and the jobs ([`pages`], [`fleets`]). `cargo xtask test --only browser` runs these.
+//! The pages in browsers: calls with real WebAssembly and microphones that play recordings ([`agreed`], [`controls`]), and the jobs ([`pages`], [`fleets`]). `cargo xtask test --only browser` runs these.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures are printed")]
 
+mod agreed;
+mod controls;
 mod devtools;
 mod fleets;
 mod pages;
@@ -286,7 +288,8 @@ fn over_a_bad_line_most_is_heard_and_what_is_lost_is_told() {
         {
             let found = heard(said, ear);
             println!("{who}: {found}");
-            // one frame in twenty is lost: of 100 ms, three of four have all of theirs
+            // One frame in twenty is lost: of 100 ms, three of four have all of theirs. What is asked is half of that, for machines on which the page itself
+            // comes late.
             assert!(found.stretches >= 15 && found.part() > 0.4, "{who}: {found}");
         }
         assert_eq!(far.value("tobari.view.state").await, "joined");

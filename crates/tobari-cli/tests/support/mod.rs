@@ -65,14 +65,23 @@ impl Server {
         Self::spawn(args, Stdio::piped())
     }
 
+    /// Starts it where another has been, which was killed.
+    pub fn start_again_at(address: &str) -> Self {
+        Self::spawn_at(address, &[], Stdio::piped())
+    }
+
     /// The same with its log in a file, for a server that logs more than a pipe holds.
     pub fn logging_to(file: &Path, args: &[&str]) -> Self {
         Self::spawn(args, std::fs::File::create(file).unwrap().into())
     }
 
     fn spawn(args: &[&str], log: Stdio) -> Self {
+        Self::spawn_at("127.0.0.1:0", args, log)
+    }
+
+    fn spawn_at(address: &str, args: &[&str], log: Stdio) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
-        command.args(["serve", "--addr", "127.0.0.1:0", "--json"]).args(args);
+        command.args(["serve", "--addr", address, "--json"]).args(args);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

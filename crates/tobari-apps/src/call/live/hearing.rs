@@ -115,3 +115,40 @@ impl Hearing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::attack::{ROOM, Stage};
+    use super::*;
+    use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+
+    #[test]
+    fn keys_of_an_epoch_are_kept_for_three_seconds_after_the_next_begins_and_then_forgotten() {
+        let (settings, mut rng) = (Settings { speakers: 8, ..Settings::default() }, ChaCha20Rng::from_seed([4; 32]));
+        let link = RoomLink::new("http://h", "r".parse().unwrap(), settings, &mut rng);
+        let mut stage = Stage::open(link.clone(), [5; 32]).unwrap();
+        for _ in 0..2 {
+            stage.enter(&link, true).unwrap();
+            stage.frames(80);
+        }
+        let person = &stage.people[&0];
+        let mut hearing = Hearing::new(&link, ROOM).unwrap();
+        for roster in &person.rosters {
+            hearing.take_roster(roster, (u16::MAX, SessionId([0; 16])), |_| Ok(None)).unwrap();
+        }
+        let [first, second] = [&hearing.epochs[0], &hearing.epochs[1]].map(Epoch::from);
+        assert!(hearing.epochs.len() == 2 && first < second);
+        let sum_of = |hearing: &mut Hearing, tick: u32| {
+            let mut sums = person.came.iter().filter_map(|bytes| hearing.open(bytes).ok().flatten());
+            sums.any(|opened| opened.tick == tick)
+        };
+        assert!(sum_of(&mut hearing, second - 1), "a sum that comes late opens");
+        hearing.pass(second + KEPT_TICKS - 1);
+        assert!(hearing.epoch_at(second - 1).is_some_and(|epoch| epoch.from() == first));
+        hearing.pass(second + KEPT_TICKS);
+        assert!(hearing.epochs.len() == 1 && hearing.epoch_at(second - 1).is_none());
+        // even for who would go back
+        hearing.next = 0;
+        assert!(!sum_of(&mut hearing, second - 1) && sum_of(&mut hearing, second));
+    }
+}

@@ -19,7 +19,7 @@ use super::{
     epoch::SumError,
     flagged,
     group::{
-        self, Agreement,
+        self, Agreement, GroupSecret,
         messages::{STEP, Step, TASK, Task},
     },
     hearing::{Hearing, Opened},
@@ -187,6 +187,11 @@ impl LiveMember {
         self.group.as_ref()?.words_of(session)
     }
 
+    /// What the members' group gives for a roster, in the state that this member is in: for who attacks.
+    pub(super) fn exported(&self, roster: &Roster) -> Option<GroupSecret> {
+        self.group.as_ref()?.export(roster)
+    }
+
     /// What is to be sent next, besides packets.
     pub fn poll_outgoing(&mut self) -> Option<Outgoing> {
         self.outgoing.pop_front()
@@ -223,6 +228,16 @@ impl LiveMember {
         talking: bool,
         rng: &mut (impl CryptoRng + ?Sized),
     ) -> Option<Vec<u8>> {
+        self.frame_of(|_| *samples, talking, rng)
+    }
+
+    /// The same, of samples that are made for their tick.
+    pub fn frame_of(
+        &mut self,
+        samples: impl FnOnce(u32) -> [i16; PACKET_SAMPLES],
+        talking: bool,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Option<Vec<u8>> {
         let tick = self.cadence.next()?;
         if !self.speaks || self.last_sent.is_some_and(|last| tick <= last) {
             return None;
@@ -233,8 +248,9 @@ impl LiveMember {
         let (number, room, layout) = (self.number, self.hearing.room, self.hearing.layout);
         let epoch = self.hearing.epoch_at(tick)?;
         let last = epoch.roster.last();
+        let samples = Zeroizing::new(samples(tick));
         let mut words = Zeroizing::new([0; PACKET_WORDS]);
-        words[..PACKET_SAMPLES].copy_from_slice(samples);
+        words[..PACKET_SAMPLES].copy_from_slice(samples.as_slice());
         let mine = u32::from(number.wrapping_sub(flagged(tick, last)));
         let flag = u16::from(talking && mine < u32::from(FLAGS));
         words[PACKET_SAMPLES] = flag.wrapping_shl(mine) as i16;
@@ -245,7 +261,7 @@ impl LiveMember {
         if self.sent.len() == REMEMBERED {
             self.sent.pop_front();
         }
-        self.sent.push_back(Sent { tick, packet: packet.clone(), samples: Zeroizing::new(*samples) });
+        self.sent.push_back(Sent { tick, packet: packet.clone(), samples });
         Some(packet)
     }
 

@@ -1,4 +1,7 @@
 //! `tobari call join`: a member of a live room on the command line.
+//!
+//! **A connection that is lost.** A room closes a tick every 20 ms and says so to all, spoken in or not. So a second without one, and any error of the
+//! connection, is a connection that is lost: it is dropped, and the member comes again under a session of its own, whose keys have sent nothing.
 
 use super::arguments::JoinArguments;
 use super::sound::{self, Mouth, Sink};
@@ -13,14 +16,19 @@ use std::time::Duration;
 use tobari_apps::call::PACKET_SAMPLES;
 use tobari_apps::call::live::audio::{Ear, Microphone};
 use tobari_apps::call::live::messages::ClientMessage;
+use tobari_apps::call::live::messages::Welcome;
 use tobari_apps::call::live::{Keys, LiveMember, News, RoomLink, group};
 use tobari_apps::call::messages::Code;
-use tobari_server::connect::{LiveInbound, LiveIncoming, LiveOutbound, connect_live};
+use tobari_server::connect::{ConnectError, LiveInbound, LiveIncoming, LiveOutbound, connect_live};
 use tokio::task::block_in_place;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 /// Frames that are waited for after the end of what there is to say: one second, for it to be heard.
 const AFTERWARDS: u32 = 50;
+/// Without a tick for so long a connection is lost.
+const STALL: Duration = Duration::from_secs(1);
+/// How long to wait before each attempt to come again, in milliseconds; after the last the call has failed.
+const ATTEMPTS: [u64; 9] = [0, 250, 500, 1000, 1000, 2000, 2000, 4000, 4000];
 
 /// Joins, and stays until there is a reason to leave.
 pub(crate) fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
@@ -41,7 +49,7 @@ pub(crate) fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut call = Call::enter(arguments, &link).await?;
-        let ended = call.run(arguments).await;
+        let ended = call.run(arguments, &link).await;
         call.finish(arguments).and(ended)
     })
 }
@@ -57,6 +65,10 @@ struct Call {
     ear: Ear,
     sink: Sink,
     recorder: Option<sound::Recorder>,
+    /// When the room last said anything, after its first roster.
+    ticked: Option<Instant>,
+    /// Attempts to come again since then.
+    attempts: usize,
     alarms: u32,
     heard: u32,
     sent: u32,
@@ -67,17 +79,11 @@ impl Call {
     async fn enter(arguments: &JoinArguments, link: &RoomLink) -> Result<Self, Failure> {
         let mouth = Mouth::open(arguments.input.as_deref())?;
         let sink = Sink::open(arguments.output.as_deref())?;
-        let speak = arguments.input.is_some() && !arguments.raise_hand;
         let mut rng = randomness::generator()?;
-        let join = LiveMember::join(link, speak);
-        let (welcome, outbound, inbound) = connect_live(&link.server, &link.room, &join, &arguments.tls()).await?;
+        let (welcome, outbound, inbound) = connect(arguments, link).await?;
         let recorder =
             arguments.record.as_deref().map(|path| sound::Recorder::create(path, welcome.room)).transpose()?;
-        let member = LiveMember::new(link, &arguments.name, speak, &welcome, &mut rng)
-            .ok_or_else(|| Failure::Call("a link whose settings are impossible".to_owned()))?;
-        if welcome.waiting {
-            told::waiting(arguments.json)?;
-        }
+        let member = seat(arguments, link, &welcome, &mut rng)?;
         let microphone = (!arguments.unlevelled).then(Microphone::default);
         let (alarms, heard, sent, over) = (0, 0, 0, None);
         let mut call = Self {
@@ -90,72 +96,96 @@ impl Call {
             ear: Ear::default(),
             sink,
             recorder,
+            ticked: None,
+            attempts: 0,
             alarms,
             heard,
             sent,
             over,
         };
-        if arguments.raise_hand {
-            call.member.raise_hand(true);
-        }
-        call.say().await?;
+        // if it does not take that, it does not take what follows either
+        let _ = call.say().await;
         Ok(call)
     }
 
-    async fn run(&mut self, arguments: &JoinArguments) -> Result<ExitCode, Failure> {
+    async fn run(&mut self, arguments: &JoinArguments, link: &RoomLink) -> Result<ExitCode, Failure> {
         let mut clock = interval(Duration::from_millis(tobari_apps::call::TICK_MS));
         clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let mut stop = std::pin::pin!(stop_signal(false));
         let (mut frames, mut left) = (0u32, arguments.seconds.map(|seconds| seconds.saturating_mul(50)));
         loop {
-            tokio::select! {
+            let due = self.ticked.unwrap_or_else(Instant::now) + STALL;
+            let lost = tokio::select! {
                 () = &mut stop => break,
                 _ = clock.tick() => {
                     frames += 1;
                     if left.is_some_and(|left| frames > left) {
                         break;
                     }
-                    self.frame().await?;
+                    let lost = self.frame().await?;
                     if left.is_none() && self.mouth.is_over() {
                         left = Some(frames + AFTERWARDS);
                     }
+                    lost
                 }
-                came = self.inbound.receive() => self.come(came?)?,
+                came = self.inbound.receive() => self.come(came)?,
+                () = sleep_until(due), if self.ticked.is_some() => self.stalled().await?,
+            };
+            self.tell(arguments)?;
+            let lost = match lost {
+                None => self.say().await,
+                lost => lost,
+            };
+            match self.over.take() {
+                Some((Some(code), reason)) => {
+                    return Err(Failure::Work(format!("put out by the server ({code}): {reason}")));
+                }
+                Some((None, _)) => return Ok(ExitCode::SUCCESS),
+                None => {}
             }
-            self.tell(arguments).await?;
-            self.say().await?;
-            if let Some((code, reason)) = self.over.take() {
-                return match code {
-                    Some(code) => Err(Failure::Work(format!("put out by the server ({code}): {reason}"))),
-                    None => Ok(ExitCode::SUCCESS),
-                };
+            if let Some(error) = lost {
+                tokio::select! {
+                    () = &mut stop => break,
+                    again = self.come_again(arguments, link, error) => again?,
+                }
             }
         }
         // the room goes on without this member
-        let _ = self.outbound.close().await;
+        let _ = timeout(STALL, self.outbound.close()).await;
         Ok(ExitCode::SUCCESS)
     }
 
-    /// 20 ms of both directions.
-    async fn frame(&mut self) -> Result<(), Failure> {
+    /// Nothing has come for a second, unless it was this program that did not run: then there is something to read.
+    async fn stalled(&mut self) -> Result<Option<ConnectError>, Failure> {
+        match timeout(Duration::ZERO, self.inbound.receive()).await {
+            Ok(came) => self.come(came),
+            Err(_) => Ok(Some(ConnectError::Timeout { what: "tick", waited: STALL })),
+        }
+    }
+
+    /// 20 ms of both directions. Answers why no more of them will be.
+    async fn frame(&mut self) -> Result<Option<ConnectError>, Failure> {
         let speaks = self.member.can_speak();
         let frame = if speaks { self.mouth.next() } else { [0; PACKET_SAMPLES] };
         let (frame, talking) = match &mut self.microphone {
             Some(microphone) => microphone.process(&frame),
             None => (frame, frame.iter().any(|sample| *sample != 0)),
         };
-        let (member, rng) = (&mut self.member, &mut self.rng);
+        let (member, rng, mut lost) = (&mut self.member, &mut self.rng, None);
         if let Some(packet) = block_in_place(|| member.frame(&frame, talking, rng)) {
             self.sent += 1;
-            self.outbound.send_packet(packet).await?;
+            lost = taken(self.outbound.send_packet(packet)).await;
         }
-        self.sink.take(&self.ear.pull())
+        self.sink.take(&self.ear.pull())?;
+        Ok(lost)
     }
 
-    fn come(&mut self, came: LiveIncoming) -> Result<(), Failure> {
+    /// Takes what came; answers why nothing more will.
+    fn come(&mut self, came: Result<LiveIncoming, ConnectError>) -> Result<Option<ConnectError>, Failure> {
         match came {
-            LiveIncoming::Message(message) => self.member.message(&message, &mut self.rng),
-            LiveIncoming::Binary(bytes) => {
+            Err(error) => return Ok(Some(error)),
+            Ok(LiveIncoming::Message(message)) => self.member.message(&message, &mut self.rng),
+            Ok(LiveIncoming::Binary(bytes)) => {
                 if let Some(recorder) = &mut self.recorder {
                     recorder.take(&bytes)?;
                 }
@@ -166,11 +196,44 @@ impl Call {
                 }
             }
         }
-        Ok(())
+        // in a lobby there are no ticks
+        if self.member.roster().is_some() {
+            (self.ticked, self.attempts) = (Some(Instant::now()), 0);
+        }
+        Ok(None)
+    }
+
+    /// Comes again after a connection was lost, as a new member: numbers, ticks and keys of before are of no use.
+    async fn come_again(
+        &mut self,
+        arguments: &JoinArguments,
+        link: &RoomLink,
+        lost: ConnectError,
+    ) -> Result<(), Failure> {
+        told::lost(&lost, arguments.json)?;
+        let mut error = lost;
+        while let Some(wait) = ATTEMPTS.get(self.attempts) {
+            self.attempts += 1;
+            sleep(Duration::from_millis(*wait)).await;
+            match connect(arguments, link).await {
+                Ok((welcome, outbound, inbound)) => {
+                    self.member = seat(arguments, link, &welcome, &mut self.rng)?;
+                    (self.outbound, self.inbound) = (outbound, inbound);
+                    (self.ear, self.ticked) = (Ear::default(), None);
+                    if let Some(recorder) = self.recorder.take_if(|recorder| recorder.room() != welcome.room) {
+                        recorder.finish()?;
+                        told::recorded(arguments.json)?;
+                    }
+                    return told::again(arguments.json);
+                }
+                Err(other) => error = other,
+            }
+        }
+        Err(error.into())
     }
 
     /// Tells what happened, and does what a host on its own does.
-    async fn tell(&mut self, arguments: &JoinArguments) -> Result<(), Failure> {
+    fn tell(&mut self, arguments: &JoinArguments) -> Result<(), Failure> {
         while let Some(news) = self.member.poll_news() {
             match &news {
                 News::Alarm(_) => self.alarms += 1,
@@ -188,11 +251,13 @@ impl Call {
         Ok(())
     }
 
-    async fn say(&mut self) -> Result<(), Failure> {
-        while let Some(out) = self.member.poll_outgoing() {
-            self.outbound.say(out).await?;
+    /// Says what there is to say, while the connection takes it.
+    async fn say(&mut self) -> Option<ConnectError> {
+        let mut lost = None;
+        while let Some(out) = self.member.poll_outgoing().filter(|_| lost.is_none()) {
+            lost = taken(self.outbound.say(out)).await;
         }
-        Ok(())
+        lost
     }
 
     /// Writes what was heard and recorded, whole, however the call ended.
@@ -211,4 +276,40 @@ impl Call {
         output::status("");
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A connection that takes nothing for as long as that is lost. What else is wrong with it, or why it was ended, is told by its receiving half.
+async fn taken(sending: impl Future<Output = Result<(), ConnectError>>) -> Option<ConnectError> {
+    let stalled = |_| ConnectError::Timeout { what: "room for what is sent", waited: STALL };
+    timeout(STALL, sending).await.err().map(stalled)
+}
+
+fn speaks(arguments: &JoinArguments) -> bool {
+    arguments.input.is_some() && !arguments.raise_hand
+}
+
+async fn connect(
+    arguments: &JoinArguments,
+    link: &RoomLink,
+) -> Result<(Welcome, LiveOutbound, LiveInbound), ConnectError> {
+    let join = LiveMember::join(link, speaks(arguments));
+    connect_live(&link.server, &link.room, &join, &arguments.tls()).await
+}
+
+/// The member of a connection, with a session of its own.
+fn seat(
+    arguments: &JoinArguments,
+    link: &RoomLink,
+    welcome: &Welcome,
+    rng: &mut ChaCha20Rng,
+) -> Result<LiveMember, Failure> {
+    let mut member = LiveMember::new(link, &arguments.name, speaks(arguments), welcome, rng)
+        .ok_or_else(|| Failure::Call("a link whose settings are impossible".to_owned()))?;
+    if welcome.waiting {
+        told::waiting(arguments.json)?;
+    }
+    if arguments.raise_hand {
+        member.raise_hand(true);
+    }
+    Ok(member)
 }

@@ -155,6 +155,7 @@ fn write_frames(output: &mut impl Write, frames: &Receiver<Frame>) {
 
 /// Writes a recording beside its name, which it gets at the end.
 pub(super) struct Recorder {
+    room: RoomId,
     path: PathBuf,
     part: PathBuf,
     file: BufWriter<File>,
@@ -168,7 +169,12 @@ impl Recorder {
         let fault = |error: std::io::Error| Failure::Work(format!("{}: {error}", part.display()));
         let mut file = BufWriter::new(File::create(&part).map_err(fault)?);
         file.write_all(&recording::begin(room)).map_err(fault)?;
-        Ok(Self { path: path.to_owned(), part, file })
+        Ok(Self { room, path: path.to_owned(), part, file })
+    }
+
+    /// The room that is recorded.
+    pub(super) fn room(&self) -> RoomId {
+        self.room
     }
 
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {

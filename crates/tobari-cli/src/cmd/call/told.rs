@@ -3,10 +3,28 @@
 use crate::output::{self, Failure};
 use serde_json::{Value, json};
 use tobari_apps::call::live::{LiveMember, News};
+use tobari_server::connect::ConnectError;
 
 /// The member is in the lobby.
 pub(super) fn waiting(as_json: bool) -> Result<(), Failure> {
     tell(as_json, || json!({ "news": "lobby" }), || "in the lobby: waiting for the host".to_owned())
+}
+
+/// The connection is lost.
+pub(super) fn lost(why: &ConnectError, as_json: bool) -> Result<(), Failure> {
+    let line = || json!({ "news": "lost", "reason": why.to_string() });
+    tell(as_json, line, || format!("the connection is lost ({why}): trying again"))
+}
+
+/// Another one is there.
+pub(super) fn again(as_json: bool) -> Result<(), Failure> {
+    tell(as_json, || json!({ "news": "again" }), || "connected again".to_owned())
+}
+
+/// The room that was recorded is no more.
+pub(super) fn recorded(as_json: bool) -> Result<(), Failure> {
+    let sentence = || "the recording ends here: the server has opened the room anew".to_owned();
+    tell(as_json, || json!({ "news": "recorded" }), sentence)
 }
 
 /// Something happened.

@@ -12,13 +12,13 @@ use super::{
     super::{
         Alarm, Heard, LiveMember, News, PACKET_WORDS, RoomLink, RoomSecret,
         keys::{EpochKeys, RoomKeys},
+        link::Keys,
         messages::ClientMessage,
-        recording::Playback,
         roster::{Change, Roster},
     },
-    Attack, Broken, Outcome, Played, ROOM, Stage, alone, broken, sum_of,
+    Agreed, Attack, Broken, Outcome, Person, Played, ROOM, Stage, alone, broken, opened, sum_of,
 };
-use crate::call::{PACKET_SAMPLES, server::Refusal};
+use crate::call::{PACKET_SAMPLES, TICK_MS, server::Refusal};
 
 const SERVER: &str = "the server";
 const MEMBER: &str = "a member";
@@ -41,25 +41,37 @@ pub(super) static ATTACKS: &[Attack] = &[
     ),
     limit("be louder than the sum can be", MEMBER, overflow, ONE_SUM),
     limit("say of others that they talk", MEMBER, flags, "the bits of who talks are added like samples"),
-    limit("be put out and listen on, by a tap or the server", GONE, listen_on, THE_LINK),
-    limit(
-        "be put out and come again by the link",
-        GONE,
-        come_again,
-        "a newcomer on everybody's list; a lobby asks the host",
-    ),
-    limit(
-        "open a packet that was tapped",
-        "a member with a tap or the server",
-        tap,
-        "all members can derive all keys; TLS keeps taps out, nothing keeps the server's help out",
-    ),
-    limit(
-        "forge in another's name",
-        "a member and the server",
-        forge,
-        "the keys of the tags are all members'; no signature would be as small",
-    ),
+    Attack {
+        agreed: Agreed::Caught,
+        ..limit("be put out and listen on, by a tap or the server", GONE, listen_on, THE_LINK)
+    },
+    Attack {
+        agreed: Agreed::Same,
+        ..limit(
+            "be put out and come again by the link",
+            GONE,
+            come_again,
+            "a newcomer on everybody's list; a lobby asks the host",
+        )
+    },
+    Attack {
+        agreed: Agreed::Same,
+        ..limit(
+            "open a packet that was tapped",
+            "a member with a tap or the server",
+            tap,
+            "all members can derive all keys; TLS keeps taps out, nothing keeps the server's help out",
+        )
+    },
+    Attack {
+        agreed: Agreed::Same,
+        ..limit(
+            "forge in another's name",
+            "a member and the server",
+            forge,
+            "the keys of the tags are all members'; no signature would be as small",
+        )
+    },
     caught("listen on the wire without the link", "a stranger", listen_without),
     caught("come in without the link's secret", "a stranger who knows the room's name and settings", come_without),
     limit(
@@ -71,11 +83,11 @@ pub(super) static ATTACKS: &[Attack] = &[
 ];
 
 const fn caught(name: &'static str, by: &'static str, play: fn(&mut Stage) -> Played) -> Attack {
-    Attack { name, by, in_points: false, limit: None, play }
+    Attack { name, by, in_points: false, agreed: Agreed::NotPlayed, limit: None, play }
 }
 
 const fn limit(name: &'static str, by: &'static str, play: fn(&mut Stage) -> Played, why: &'static str) -> Attack {
-    Attack { name, by, in_points: false, limit: Some(why), play }
+    Attack { name, by, in_points: false, agreed: Agreed::NotPlayed, limit: Some(why), play }
 }
 
 /// Member 1 was put out by the server, which said so, and the others go on.
@@ -177,7 +189,8 @@ impl Insider {
             let change = Change::decode(bytes).ok_or_else(|| broken("no roster"))?;
             roster = roster.changed(&change, &keys, ROOM).map_err(broken)?;
         }
-        let epoch = keys.epoch(roster.epoch, &roster.digest(ROOM), None);
+        let group = person.member.exported(&roster);
+        let epoch = keys.epoch(roster.epoch, &roster.digest(ROOM), group.as_deref());
         Ok(Self { layout: stage.room.layout(), roster, epoch })
     }
 
@@ -245,39 +258,48 @@ fn flags(stage: &mut Stage) -> Played {
     }
 }
 
-/// Puts member 1 out, and gives the others time to agree about it.
-fn eject(stage: &mut Stage) -> Result<(), Broken> {
+/// Puts member 1 out, and gives the others time to agree about it. Answers what it still holds.
+fn eject(stage: &mut Stage) -> Result<Person, Broken> {
+    let person = stage.people.remove(&1).ok_or_else(|| broken("member 1 is not there"))?;
     if let Some(host) = stage.people.get_mut(&0) {
         host.member.say(&ClientMessage::Eject { member: 1 });
     }
     stage.carry();
     stage.frames(40);
-    if stage.people.contains_key(&1) { Err(broken("member 1 is still there")) } else { Ok(()) }
-}
-
-/// What opens of what a member got, with nothing but a link.
-fn opened(stage: &Stage, link: &RoomLink, member: u16) -> Result<Vec<Heard>, Broken> {
-    let person = stage.people.get(&member).ok_or_else(|| broken("nobody is there"))?;
-    let mut playback = Playback::new(link, ROOM).map_err(broken)?;
-    for bytes in &person.rosters {
-        playback.roster(bytes).map_err(broken)?;
+    match stage.removed[..] {
+        [(1, _)] => Ok(person),
+        _ => Err(broken("member 1 is still there")),
     }
-    let layout = stage.room.layout();
-    let sums = person.came.iter().filter(|bytes| wire::decode_live_sum(layout, bytes).is_ok());
-    Ok(sums.filter_map(|bytes| playback.sum(bytes).ok().flatten()).collect())
 }
 
 fn listen_on(stage: &mut Stage) -> Played {
     let link = stage.link.for_members();
-    eject(stage)?;
     stage.forget();
-    stage.frames(10);
-    let heard = opened(stage, &link, 0)?;
-    let after = heard.iter().filter(|heard| heard.speakers.iter().eq([0, 2, 3]) && heard.samples[0] == 1008).count();
-    if after >= 9 {
-        Ok(Outcome::Succeeded { how: format!("it opens {after} of 10 sums of the epoch that began without it") })
-    } else {
-        Err(broken(format!("{after} sums opened")))
+    let gone = eject(stage)?;
+    stage.frames(40);
+    let others = stage.people.get(&2).ok_or_else(|| broken("nobody is there"))?;
+    // of sums since then, those of the epoch that began without it: the last ten are
+    let sums = |with: Option<&LiveMember>| opened(&link, &others.rosters, &others.came, with);
+    let with_its_keys = sums(Some(&gone.member))?;
+    let first = stage.room.open_tick().saturating_sub(12);
+    let after = |heard: &[Heard]| {
+        heard
+            .iter()
+            .filter(|heard| heard.tick >= first && heard.samples[0] == 1008 && heard.speakers.len() == 3)
+            .count()
+    };
+    match (stage.link.settings.keys, after(&with_its_keys), after(&sums(None)?)) {
+        (Keys::Link, 9.., _) => {
+            Ok(Outcome::Succeeded { how: "it opens the sums of the epoch that began without it".to_owned() })
+        }
+        (Keys::Group, 0, 0) if after(&sums(Some(&others.member))?) >= 9 => {
+            let last = with_its_keys.last().map_or(first, |heard| heard.tick);
+            let begun = others.heard.first().map_or(last, |heard| heard.tick);
+            let within = Duration::from_millis(TICK_MS) * last.saturating_sub(begun);
+            let how = "link and old keys open no sum of the epoch that began without it, and who is there opens all";
+            Ok(Outcome::Caught { by: "the keys", within, how: how.to_owned() })
+        }
+        (_, old, none) => Err(broken(format!("{old} sums opened with its keys, {none} with the link"))),
     }
 }
 
@@ -306,10 +328,8 @@ fn tap(stage: &mut Stage) -> Played {
     let (layout, link) = (stage.room.layout(), stage.link.for_members());
     let packet = stage.taken().iter().rev().find(|packet| packet.header.member == 0);
     let sum = wire::encode_live_sum(layout, &alone(packet.ok_or_else(|| broken("no packet"))?));
-    if let Some(person) = stage.people.get_mut(&3) {
-        person.came = vec![sum];
-    }
-    match opened(stage, &link, 3)?.first() {
+    let person = stage.people.get(&3).ok_or_else(|| broken("nobody is there"))?;
+    match opened(&link, &person.rosters, &[sum], Some(&person.member))?.first() {
         Some(heard) if heard.samples.iter().all(|sample| *sample == 1000) => {
             Ok(Outcome::Succeeded { how: "it hears that member alone".to_owned() })
         }
@@ -345,7 +365,8 @@ fn without_secret(link: &RoomLink) -> RoomLink {
 
 fn listen_without(stage: &mut Stage) -> Played {
     stage.frames(5);
-    match opened(stage, &without_secret(&stage.link), 0) {
+    let person = stage.people.get(&0).ok_or_else(|| broken("nobody is there"))?;
+    match opened(&without_secret(&stage.link), &person.rosters, &person.came, None) {
         Err(Broken(how)) => Ok(Outcome::Caught { by: "the keys", within: Duration::ZERO, how }),
         Ok(heard) => Err(broken(format!("{} sums opened", heard.len()))),
     }

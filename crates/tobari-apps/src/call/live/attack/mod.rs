@@ -18,7 +18,12 @@ use chacha20::{
     rand_core::{Rng, SeedableRng},
 };
 
-use super::{LiveMode, RoomLink, Settings};
+use super::{
+    Heard, LiveMember, LiveMode, RoomLink, Settings, group,
+    hearing::{Hearing, Opened},
+    keys::SessionId,
+    link::Keys,
+};
 use crate::call::messages::RoomName;
 
 pub use stage::{Cheat, Person, ROOM, Stage, add, alone, sum_of};
@@ -27,6 +32,8 @@ pub use stage::{Cheat, Person, ROOM, Stage, add, alone, sum_of};
 const LEVELS: [i16; 4] = [1000, -300, 8, 0];
 /// Frames until the roster of all of them holds.
 const SETTLING: usize = 80;
+/// The same where they come into a group one after another.
+const AGREEING: usize = 160;
 
 /// One attack.
 pub struct Attack {
@@ -36,9 +43,22 @@ pub struct Attack {
     pub by: &'static str,
     /// Is it played in the modes of points as well, where it meets other arithmetic? What the others do is the same in all modes.
     pub in_points: bool,
+    /// What comes of it in a room whose members agree on keys.
+    pub agreed: Agreed,
     /// Why it is not caught; none for those that are.
     pub limit: Option<&'static str>,
     play: fn(&mut Stage) -> Played,
+}
+
+/// What comes of an attack where the members agree on keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agreed {
+    /// What it meets is the same there, and it is not played again.
+    NotPlayed,
+    /// The same as where the link is the key.
+    Same,
+    /// It is caught, while it is not where the link is the key.
+    Caught,
 }
 
 /// What came of an attack.
@@ -77,16 +97,23 @@ pub struct Performance {
     pub attack: &'static Attack,
     /// In which mode.
     pub mode: LiveMode,
+    /// Where the keys of the room came from.
+    pub keys: Keys,
     /// What came of it.
     pub outcome: Result<Outcome, Broken>,
 }
 
 impl Performance {
+    /// Why it is not caught there; none where it is.
+    pub fn limit(&self) -> Option<&'static str> {
+        self.attack.limit.filter(|_| self.keys == Keys::Link || self.attack.agreed != Agreed::Caught)
+    }
+
     /// Did it end as the table says?
     pub fn is_as_documented(&self) -> bool {
         match &self.outcome {
-            Ok(Outcome::Caught { .. }) => self.attack.limit.is_none(),
-            Ok(Outcome::Succeeded { .. }) => self.attack.limit.is_some(),
+            Ok(Outcome::Caught { .. }) => self.limit().is_none(),
+            Ok(Outcome::Succeeded { .. }) => self.limit().is_some(),
             Err(_) => false,
         }
     }
@@ -99,10 +126,25 @@ pub fn all() -> impl Iterator<Item = &'static Attack> {
 
 /// Plays all of them in mode `mask`, and those that meet other arithmetic there in the modes of points.
 pub fn play_all(mode: LiveMode, seed: [u8; 32]) -> Vec<Performance> {
+    play(all().filter(|attack| attack.in_points || mode == LiveMode::Mask), mode, Keys::Link, seed)
+}
+
+/// Plays in mode `mask` those that meet the members' group in a room where they agree on keys; none in a build without groups.
+pub fn play_agreed(seed: [u8; 32]) -> Vec<Performance> {
+    let is_played = |attack: &&Attack| group::HAS_GROUPS && attack.agreed != Agreed::NotPlayed;
+    play(all().filter(is_played), LiveMode::Mask, Keys::Group, seed)
+}
+
+fn play(
+    attacks: impl Iterator<Item = &'static Attack>,
+    mode: LiveMode,
+    keys: Keys,
+    seed: [u8; 32],
+) -> Vec<Performance> {
     let mut rng = ChaCha20Rng::from_seed(seed);
     let mut stage: Option<Stage> = None;
-    let played = all().filter(|attack| attack.in_points || mode == LiveMode::Mask).map(|attack| {
-        let outcome = match stage.take().map_or_else(|| filled(mode, &mut rng), Ok) {
+    let played = attacks.map(|attack| {
+        let outcome = match stage.take().map_or_else(|| filled(mode, keys, &mut rng), Ok) {
             Ok(mut filled) => {
                 filled.forget();
                 let outcome = (attack.play)(&mut filled);
@@ -112,16 +154,16 @@ pub fn play_all(mode: LiveMode, seed: [u8; 32]) -> Vec<Performance> {
             }
             Err(error) => Err(error),
         };
-        Performance { attack, mode, outcome }
+        Performance { attack, mode, keys, outcome }
     });
     played.collect()
 }
 
 /// A room of four that speak, on a roster that holds.
-fn filled(mode: LiveMode, rng: &mut ChaCha20Rng) -> Result<Stage, Broken> {
+fn filled(mode: LiveMode, keys: Keys, rng: &mut ChaCha20Rng) -> Result<Stage, Broken> {
     // the tables of decryption grow with the sum
     let speakers = if mode == LiveMode::Mask { 8 } else { 4 };
-    let settings = Settings { mode, speakers, host: Some([0; 16]), ..Settings::default() };
+    let settings = Settings { mode, keys, speakers, host: Some([0; 16]), ..Settings::default() };
     let name: RoomName = "stage".parse().map_err(broken)?;
     let link = RoomLink::new("http://stage", name, settings, rng);
     let mut seed = [0; 32];
@@ -132,7 +174,7 @@ fn filled(mode: LiveMode, rng: &mut ChaCha20Rng) -> Result<Stage, Broken> {
         let member = stage.enter(&link, true).map_err(broken)?;
         stage.says(member, level);
     }
-    stage.frames(SETTLING);
+    stage.frames(if keys == Keys::Group { AGREEING } else { SETTLING });
     if is_whole(&mut stage) { Ok(stage) } else { Err(broken("the room is not whole before the attack")) }
 }
 
@@ -153,4 +195,24 @@ fn is_whole(stage: &mut Stage) -> bool {
             person.noticed.is_empty()
                 && last.is_some_and(|heard| members.clone().eq(heard.speakers.iter()) && stage.is_true(*number, heard))
         })
+}
+
+/// The sums that open for somebody with a link, these rosters and the group's secrets of `group`, in whatever state its group is, with no rule that an honest program
+/// keeps: neither need it be on a roster, nor follow its group, nor have been there. Without `group` it has the link alone.
+///
+/// # Errors
+/// [`Broken`] if the rosters do not open with the link.
+pub fn opened(
+    link: &RoomLink,
+    rosters: &[Vec<u8>],
+    sums: &[Vec<u8>],
+    group: Option<&LiveMember>,
+) -> Result<Vec<Heard>, Broken> {
+    let mut hearing = Hearing::new(link, ROOM).ok_or_else(|| broken("a link whose settings are impossible"))?;
+    for bytes in rosters {
+        let secret = |roster: &_| Ok(group.and_then(|member| member.exported(roster)));
+        hearing.take_roster(bytes, (u16::MAX, SessionId([0; 16])), secret).map_err(broken)?;
+    }
+    let heard = |Opened { tick, speakers, samples, .. }| Heard { tick, speakers, samples };
+    Ok(sums.iter().filter_map(|bytes| hearing.open(bytes).ok().flatten().map(heard)).collect())
 }

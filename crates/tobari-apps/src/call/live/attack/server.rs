@@ -14,12 +14,13 @@ use tobari_core::{
 use super::{
     super::{
         Alarm, LiveMember, News, Outgoing, PACKET_WORDS,
+        group::{STEP, TASK},
         history::{PATIENCE, WINDOW_TICKS},
         messages::{ClientMessage, ServerMessage, Welcome},
         notes,
         roster::{self, RosterError},
     },
-    Attack, Outcome, Played, ROOM, Stage, add, alone, broken, sum_of,
+    Agreed, Attack, Outcome, Played, ROOM, Stage, add, alone, broken, sum_of,
 };
 use crate::call::PACKET_SAMPLES;
 
@@ -33,6 +34,7 @@ pub(super) static ATTACKS: &[Attack] = &[
     Attack { in_points: false, ..tampers("let samples of a sum change places", exchange) },
     tampers("add sound of its own to a sum", sound),
     tampers("add a speaker twice", double),
+    Attack { in_points: false, ..tampers("negate a speaker and its tag", negate) },
     tampers("add a packet of an earlier tick", replay),
     tampers("play an earlier sum as this tick's", earlier),
     tampers("play silence under the list of speakers", silence),
@@ -47,16 +49,17 @@ pub(super) static ATTACKS: &[Attack] = &[
     in_all_modes("go back in time, so that a mask serves twice", rewind),
     in_all_modes("give two clients one number", twins),
     in_all_modes("tell one member another roster", rosters),
-    in_all_modes("play an earlier call to somebody who comes later", earlier_call),
+    Attack { agreed: Agreed::Same, ..in_all_modes("play an earlier call to somebody who comes later", earlier_call) },
     in_all_modes("leave a speaker out and say so", omit_openly),
     Attack {
         limit: Some("a server that says so and a slow line look alike; the list shows who is missing"),
         ..in_all_modes("leave a speaker out and say that it came late", omit_as_late)
     },
     in_all_modes("show one listener one voice alone, for one tick", single),
-    in_all_modes("split the room in two", split),
+    Attack { agreed: Agreed::Same, ..in_all_modes("split the room in two", split) },
     in_all_modes("split the room, and keep the halves' words apart", split_and_silence),
     Attack {
+        agreed: Agreed::Same,
         limit: Some("who may come and go is the server's rule; the list shows who is there"),
         ..in_all_modes("keep somebody whom the host puts out", keep)
     },
@@ -64,16 +67,16 @@ pub(super) static ATTACKS: &[Attack] = &[
 
 /// An attack on every sum of a frame or two, which everybody has to refuse.
 const fn tampers(name: &'static str, play: fn(&mut Stage) -> Played) -> Attack {
-    Attack { name, by: SERVER, in_points: true, limit: None, play }
+    Attack { name, by: SERVER, in_points: true, agreed: Agreed::NotPlayed, limit: None, play }
 }
 
 /// An attack that meets no arithmetic: it ends in all modes as in one.
 const fn in_all_modes(name: &'static str, play: fn(&mut Stage) -> Played) -> Attack {
-    Attack { name, by: SERVER, in_points: false, limit: None, play }
+    Attack { name, by: SERVER, in_points: false, agreed: Agreed::NotPlayed, limit: None, play }
 }
 
 fn is_sum(bytes: &[u8]) -> bool {
-    !matches!(bytes.get(1), None | Some(&roster::KIND | &notes::KIND))
+    !matches!(bytes.get(1), None | Some(&(roster::KIND | notes::KIND | TASK | STEP)))
 }
 
 /// The server sends other bytes than those of each sum.
@@ -200,6 +203,30 @@ fn replay(stage: &mut Stage) -> Played {
         let packet = packet_of(taken, 0, sum.tick.checked_sub(AGE)?)?;
         add(&mut sum.payload, &packet.payload);
         sum.tag.add_assign(&packet.tag);
+        Some(())
+    })
+}
+
+/// What is added stands for minus twice what member 0 says, and minus twice its tag.
+fn negate(stage: &mut Stage) -> Played {
+    tampered(stage, |taken, _, sum| {
+        let packet = packet_of(taken, 0, sum.tick)?;
+        let LivePayload::Mask(said) = &packet.payload else { return None };
+        let mut bytes = Vec::new();
+        said.encode(Form::Aligned, &mut bytes);
+        let twice_less = |word: &[u8; 4]| {
+            (u32::from_le_bytes(*word).wrapping_mul(2).wrapping_neg() & said.width().largest()).to_le_bytes()
+        };
+        let bytes: Vec<u8> = bytes.as_chunks().0.iter().flat_map(twice_less).collect();
+        let less = Masked::decode(Form::Aligned, said.width(), said.len(), &bytes).ok()?;
+        add(&mut sum.payload, &LivePayload::Mask(less));
+        // tags are pairs of numbers modulo 2^61 - 1
+        let mut tag = packet.tag.to_bytes();
+        for number in tag.as_chunks_mut::<8>().0 {
+            *number = (((1 << 61) - 1 - u64::from_be_bytes(*number)) % ((1 << 61) - 1)).to_be_bytes();
+        }
+        let tag = Tag::from_bytes(tag)?;
+        (0..2).for_each(|_| sum.tag.add_assign(&tag));
         Some(())
     })
 }

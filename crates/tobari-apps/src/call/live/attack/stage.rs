@@ -18,6 +18,7 @@ use tobari_core::{
 
 use super::super::{
     Alarm, Heard, LiveEvent, LiveLimits, LiveMember, LiveRoom, News, Outgoing, RoomLink,
+    group::messages::Step,
     messages::{ClientMessage, ServerMessage, Welcome},
     roster,
 };
@@ -42,7 +43,7 @@ pub struct Person {
     pub noticed: Vec<(Duration, Alarm)>,
     /// What came from the server, as it came.
     pub came: Vec<Vec<u8>>,
-    /// The rosters among that; they are never forgotten.
+    /// The rosters among that, out of their steps where the members agree on keys; they are never forgotten.
     pub rosters: Vec<Vec<u8>>,
     /// The packets that it made.
     pub packets: Vec<Vec<u8>>,
@@ -204,9 +205,8 @@ impl Stage {
         let Some(person) = self.people.get_mut(&member) else { return };
         for bytes in all {
             person.heard.extend(person.member.binary(&bytes));
-            if bytes.get(1) == Some(&roster::KIND) {
-                person.rosters.push(bytes.clone());
-            }
+            let step = Step::decode(&bytes).map(|step| step.roster.to_vec());
+            person.rosters.extend(step.or_else(|| (bytes.get(1) == Some(&roster::KIND)).then(|| bytes.clone())));
             person.came.push(bytes);
         }
         person.drain(self.now);

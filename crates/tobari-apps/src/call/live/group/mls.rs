@@ -95,7 +95,11 @@ impl Agreement for MlsGroup {
         if newcomer_is_in(self.newcomer.as_ref(), session) {
             self.newcomer = None;
         }
-        group.export(PURPOSE, &roster.digest(self.room)).map_err(|_| RosterError::Keys)
+        self.export(roster).ok_or(RosterError::Keys)
+    }
+
+    fn export(&self, roster: &Roster) -> Option<GroupSecret> {
+        self.group.as_ref()?.export(PURPOSE, &roster.digest(self.room)).ok()
     }
 
     fn words(&self) -> Option<String> {

@@ -62,6 +62,9 @@ pub(super) trait Agreement: Send {
     /// Goes on to the state of a roster, and exports its secret.
     fn follow(&mut self, words: &[u8], roster: &Roster, own: u16) -> Result<GroupSecret, RosterError>;
 
+    /// The secret that the state which this member is in gives for a roster, whether that roster is of this state or not.
+    fn export(&self, roster: &Roster) -> Option<GroupSecret>;
+
     /// Words that all members of this state have, and nobody else.
     fn words(&self) -> Option<String>;
 

@@ -30,6 +30,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+/// How many a server takes.
+const PLACES: [&str; 2] = ["--max-connections", "8192"];
 /// Members that come at once.
 const AT_ONCE: usize = 64;
 /// For how long rosters settle before anything is measured, after everybody speaks.
@@ -76,7 +78,12 @@ fn runtime() -> Result<Runtime, Failure> {
 
 /// A server in a process of its own, with place for so many rooms and members.
 fn server() -> Result<BlindProcess, Failure> {
-    BlindProcess::start_with(["--max-connections", "8192"])
+    BlindProcess::start_with(PLACES)
+}
+
+/// Another in the place of one that was killed, to which its links lead.
+fn server_at(url: &str) -> Result<BlindProcess, Failure> {
+    BlindProcess::start_at(url.trim_start_matches("http://"), PLACES)
 }
 
 fn link(server: &BlindProcess, mode: LiveMode, speakers: u16) -> Result<RoomLink, Failure> {

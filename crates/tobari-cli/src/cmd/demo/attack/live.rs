@@ -6,9 +6,9 @@ use crate::output::Failure;
 use crate::randomness;
 use std::time::{Duration, Instant};
 use tobari_apps::call::PACKET_SAMPLES;
-use tobari_apps::call::live::attack::{Outcome, Performance, play_all};
+use tobari_apps::call::live::attack::{Outcome, Performance, play_agreed, play_all};
 use tobari_apps::call::live::messages::ServerMessage;
-use tobari_apps::call::live::{LiveMember, LiveMode, RoomLink, Settings};
+use tobari_apps::call::live::{Keys, LiveMember, LiveMode, RoomLink, Settings};
 use tobari_server::connect::{ClientTls, LiveIncoming, connect_live};
 use tokio::time::timeout;
 
@@ -26,6 +26,11 @@ pub(super) fn attacks() -> Result<Vec<Attack>, Failure> {
         for performance in play_all(mode, seed) {
             attacks.push(line(performance)?);
         }
+        if mode == LiveMode::Mask {
+            for performance in play_agreed(seed) {
+                attacks.push(line(performance)?);
+            }
+        }
     }
     let server = BlindProcess::start(false)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -35,21 +40,22 @@ pub(super) fn attacks() -> Result<Vec<Attack>, Failure> {
 }
 
 fn line(performance: Performance) -> Result<Attack, Failure> {
-    let Performance { attack, mode, outcome } = performance;
-    let known_limit = attack.limit.is_some();
+    let limit = performance.limit();
+    let Performance { attack, mode, keys, outcome } = performance;
+    let room = if keys == Keys::Group { "live room with keys of its members" } else { "live room" };
     let (caught, caught_by, within, how) = match outcome {
         Ok(Outcome::Caught { by, within, how }) => (true, Some(by), Some(within), how),
         Ok(Outcome::Succeeded { how }) => {
-            let why = attack.limit.map_or(String::new(), |why| format!("; {why}"));
+            let why = limit.map_or(String::new(), |why| format!("; {why}"));
             (false, None, None, format!("{how}{why}"))
         }
         Err(error) => return Err(Failure::Work(format!("{}, in mode {mode}: {error}", attack.name))),
     };
     Ok(Attack {
-        attack: format!("live room: {}", attack.name),
+        attack: format!("{room}: {}", attack.name),
         by: attack.by,
         caught,
-        known_limit,
+        known_limit: limit.is_some(),
         how,
         mode: Some(mode.name()),
         caught_by,

@@ -1,4 +1,4 @@
-// A member of a live call: the WebAssembly module with feature `call`.
+// A member of a live call: the WebAssembly module with feature `call`, or with `mls`, which is the same and can agree on keys.
 
 import { Module } from "./module.js";
 
@@ -47,11 +47,12 @@ export class Client extends Module {
     return out && new Float32Array(out.buffer);
   }
 
-  /// What is to be sent: a string or bytes, or null.
+  /// What is to be sent, or null: a string or bytes, and whether it is a packet of sound, which a full line may go without.
   poll() {
     const out = this.output(this.exports.tobari_poll());
     if (!out) return null;
-    return out[0] === 0 ? decoder.decode(out.subarray(1)) : out.subarray(1);
+    const body = out.subarray(1);
+    return { message: out[0] === 0 ? decoder.decode(body) : body, sound: out[0] === 1 };
   }
 
   news() {

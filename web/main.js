@@ -41,7 +41,7 @@ function ask(what, details = {}, transfer = []) {
 }
 
 const view = { link: null, about: null, card: null, speak: true, muted: false, hand: false, state: "", meter: 0 };
-const people = new People($("people"), $("count"), act);
+const people = new People($("people"), $("count"), $("words"), act);
 const scope = new Scope($("held"), $("heard"), $("held-text"));
 
 worker.onmessage = ({ data }) => {
@@ -111,7 +111,7 @@ async function begin() {
     return only("begin");
   }
   view.about = await ask("describe", { link: view.link });
-  const { error, room, mode, spurts, lobby, host, server } = view.about ?? { error: "this is not the link of a call" };
+  const { error, room, mode, keys, spurts, lobby, host, server } = view.about ?? { error: "this is not the link of a call" };
   only("door");
   $("door-form").hidden = Boolean(error);
   $("door-problem").textContent = error ?? "";
@@ -122,7 +122,8 @@ async function begin() {
   const words = [
     "Voices are added up while they are encrypted. The server cannot hear them",
     spurts ? ", but in this room it sees who talks and when" : ", nor tell who is talking",
-    mode === "mask" ? "." : " (mode elgamal-shared).",
+    mode === "mask" ? "." : ` (mode ${mode}).`,
+    keys === "mls" ? " The people in it agree on keys, anew whenever somebody comes or goes." : "",
     host ? " You are the host." : lobby ? " The host will let you in." : "",
     server === server_of(location) ? "" : ` The server is ${server}.`,
   ];
@@ -132,14 +133,15 @@ async function begin() {
 
 $("begin-form").onsubmit = async (event) => {
   event.preventDefault();
-  const { server, room, host, lobby, spurts, shared } = event.target.elements;
+  const { server, room, host, lobby, spurts, mls, shared } = event.target.elements;
   const order = {
     server: server_of(location) ?? server.value.replace(/\/+$/, ""),
-    room: room.value, shared: shared.checked, spurts: spurts.checked, lobby: lobby.checked, host: host.checked, speakers: 1024,
+    room: room.value, shared: shared.checked, spurts: spurts.checked, lobby: lobby.checked, host: host.checked, mls: mls.checked, speakers: 1024,
   };
   const links = await ask("links", { order });
   if (!links) return alarm("no link can be made of this: is the server's address whole, as in https://host:7610?");
   $("made-link").value = links.link;
+  $("made-what").textContent = `Whoever has the link can ${order.mls ? "come into" : "hear"} the room: send it as you would send a key.`;
   $("made-host").hidden = !links.host_link;
   $("made-host-link").value = links.host_link ?? "";
   const enter = links.host_link ?? links.link;
@@ -199,8 +201,7 @@ async function enter(name, speak) {
   view.card = await SoundCard.open(choice(), speak);
   [view.speak, view.muted, view.hand] = [speak, false, false];
   people.host = view.about.host;
-  people.members = [];
-  people.render();
+  people.roster([]);
   $("alarms").replaceChildren();
   const start = { link: view.link, name, speak, rate: view.card.rate };
   const ends = view.card.ends();
@@ -208,7 +209,8 @@ async function enter(name, speak) {
   only("room");
   controls();
   $("main").focus({ preventScroll: true });
-  const holds = view.about.mode === "mask" ? "321 masked samples" : "321 points of a curve";
+  const holds = { mask: "321 masked samples", "elgamal-shared": "322 points of a curve", elgamal: "642 points of a curve" }[view.about.mode];
+  $("heard-what").textContent = `the same sum, opened with the key ${view.about.keys === "mls" ? "that the people in the room agreed on" : "of your link"}`;
   $("held-note").textContent =
     `The server adds up packets of ${holds} every 20 ms, and sends everybody the same sum. Your client takes it only if it is what the people on its list have sent, and takes your own voice out of it.`;
 }
@@ -245,7 +247,7 @@ function heard_of(news) {
   const name = () => people.name(news.member);
   const handlers = {
     roster: () => {
-      const { come, gone } = people.roster(news.members);
+      const { come, gone } = people.roster(news.members, news.words);
       const words = [...come.map((one) => `${people.name(one.member)} came`), ...gone.map((one) => `${one.name || "Somebody"} left`)];
       if (words.length > 0 && words.length < 6) say(words.join(", "));
     },

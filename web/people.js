@@ -19,9 +19,10 @@ function hue(name, member) {
 
 export class People {
   /// `act(action, member)` is called for a host's buttons.
-  constructor(list, count, act) {
-    [this.list, this.count, this.act] = [list, count, act];
+  constructor(list, count, words, act) {
+    [this.list, this.count, this.said, this.act] = [list, count, words, act];
     this.members = [];
+    this.words = null; // of the room, where its members agree on keys
     this.talking = new Set();
     this.hands = new Set();
     this.muted = new Set();
@@ -38,14 +39,14 @@ export class People {
     return found?.name || this.waiting.get(member) || `Guest ${member + 1}`;
   }
 
-  /// A roster: answers who came and who went.
-  roster(members) {
+  /// A roster, with the room's words if it has any: answers who came and who went.
+  roster(members, words = null) {
     const before = new Set(this.members.map((one) => one.member));
     const now = new Set(members.map((one) => one.member));
     const gone = this.members.filter((one) => !now.has(one.member));
     const come = members.filter((one) => !before.has(one.member) && !one.you);
     const first = before.size === 0;
-    this.members = members;
+    [this.members, this.words] = [members, words];
     for (const { member } of gone) [this.talking, this.hands, this.muted].forEach((set) => set.delete(member));
     for (const { member } of members) this.waiting.delete(member);
     this.render();
@@ -74,6 +75,8 @@ export class People {
     this.list.replaceChildren(...shown);
     const speakers = this.members.filter((one) => one.speaks).length;
     this.count.textContent = `${this.members.length} in the call, ${speakers} with a microphone`;
+    this.said.hidden = this.words === null;
+    this.said.querySelector("code").textContent = this.words ?? "";
   }
 
   face(member, name) {
@@ -101,10 +104,16 @@ export class People {
     return item;
   }
 
-  item({ member, name, speaks, you }) {
+  item({ member, name, speaks, you, words }) {
     const shown = name || `Guest ${member + 1}`;
     const notes = [you && "you", !speaks && "listening", this.muted.has(member) && "muted by you", this.hands.has(member) && "✋ wants to speak"];
     const item = this.row(member, shown, notes.filter(Boolean).join(", "));
+    if (words) {
+      const key = document.createElement("span");
+      key.className = "notes hex";
+      key.dataset.words = key.textContent = words;
+      item.querySelector(".who").append(key);
+    }
     const speaking = document.createElement("span");
     speaking.className = "speaking hidden";
     speaking.textContent = this.talking.has(member) ? "is speaking" : "";

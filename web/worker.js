@@ -10,21 +10,31 @@ const MOST_MS = 80;
 const SPARE_MS = 6; // what shall be left of them whenever the worker wakes
 const WINDOW = 300; // wakings in which less was never needed, until less waits
 const ALIVE_MS = 250; // without a sound card's messages for so long, the clock of the worker drives the call
+const STALL_MS = 1500; // without a tick for so long the connection is lost, whatever the system says of it
+const ANSWER_MS = 10_000; // and without an answer to the join
+const FULL_BYTES = 64_000; // what waits in a line that takes nothing
 
-const compiled = WebAssembly.compileStreaming(fetch(new URL("dist/tobari.wasm", import.meta.url)));
 const random = (bytes) => crypto.getRandomValues(bytes);
-let client = null;
+const load = async (file) => Client.make(await WebAssembly.compileStreaming(fetch(new URL(file, import.meta.url))), random);
+const plain = load("dist/tobari.wasm");
+plain.catch(() => {}); // whoever asks for it is told
+let grouped = null;
 let call = null;
 
-async function ready() {
-  client ??= await Client.make(await compiled, random);
-  return client;
+/// The client that can agree on keys: a larger file, which only the rooms load that need it.
+function with_groups() {
+  grouped ??= load("dist/tobari-mls.wasm").catch((error) => {
+    grouped = null;
+    throw error;
+  });
+  return grouped;
 }
 
 const tell = (message, transfer = []) => postMessage(message, transfer);
 
 class Call {
-  constructor(start, ends, tapped) {
+  constructor(client, start, ends, tapped) {
+    this.client = client;
     this.start = start;
     this.port = ends.port;
     this.captured = ends.capture ? new Ring(ends.capture) : null;
@@ -48,30 +58,47 @@ class Call {
     this.heard = [];
     this.peak = 0;
     this.tap = tapped ? { said: [], heard: [], missing: 0 } : null;
-    this.woken = performance.now();
+    this.woken = this.watched = performance.now();
+    this.ticking = false; // on the list of members: something comes with every tick
+    this.due = Infinity; // until when something has to come
     this.port.onmessage = ({ data }) => this.wake(data);
     this.clock = setInterval(() => this.stand_in(), 20);
     this.connect();
   }
 
   connect() {
-    const described = client.join(this.start);
+    const described = this.client.join(this.start);
     if (described === null || described.error) return this.end(null, described?.error ?? "not a link of a call");
-    client.mute(this.muted);
+    this.client.mute(this.muted);
     this.state(this.attempts === 0 ? "connecting" : "reconnecting");
     const socket = new WebSocket(described.address);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
+    [this.ticking, this.due] = [false, performance.now() + ANSWER_MS];
     socket.onopen = () => this.flush();
     socket.onmessage = ({ data }) => this.receive(data);
-    socket.onclose = () => {
-      if (this.socket !== socket || this.over) return;
-      this.socket = null;
-      const wait = RETRY_MS[Math.min(this.attempts, RETRY_MS.length - 1)];
-      this.attempts += 1;
-      this.state("reconnecting");
-      setTimeout(() => this.over || this.socket || this.connect(), wait * (0.8 + 0.4 * Math.random()));
-    };
+    socket.onclose = () => this.lost(socket);
+  }
+
+  /// Comes again after a while, by another connection.
+  lost(socket) {
+    if (this.socket !== socket || this.over) return;
+    this.socket = null;
+    socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.close();
+    this.due = Infinity;
+    const wait = RETRY_MS[Math.min(this.attempts, RETRY_MS.length - 1)];
+    this.attempts += 1;
+    this.state("reconnecting");
+    setTimeout(() => this.over || this.socket || this.connect(), wait * (0.8 + 0.4 * Math.random()));
+  }
+
+  /// A server that is gone without a word closes nothing.
+  watch(now) {
+    // who was not run itself for a while has something to read first
+    if (now - this.watched > STALL_MS / 3) this.due = Math.max(this.due, now + STALL_MS);
+    this.watched = now;
+    if (now > this.due) this.lost(this.socket);
   }
 
   state(state) {
@@ -82,11 +109,11 @@ class Call {
     const began = performance.now();
     if (typeof data === "string") {
       this.bytes.down += data.length;
-      client.text(data);
+      this.client.text(data);
     } else {
       const bytes = new Uint8Array(data);
       this.bytes.down += bytes.length;
-      if (client.binary(bytes)) {
+      if (this.client.binary(bytes)) {
         this.sum = bytes;
         this.bytes.sums += 1;
         this.hearing = true;
@@ -95,28 +122,32 @@ class Call {
     this.bytes.busy += performance.now() - began;
     this.flush();
     this.pass_on();
+    if (this.ticking) this.due = performance.now() + STALL_MS;
   }
 
   /// What there is to send, and what happened.
   flush() {
     if (this.socket?.readyState !== WebSocket.OPEN) return;
-    for (let message = client.poll(); message !== null; message = client.poll()) {
-      // a line that takes nothing gets no more: the packets would be late
-      if (typeof message !== "string" && this.socket.bufferedAmount > 64_000) continue;
+    for (let next = this.client.poll(); next !== null; next = this.client.poll()) {
+      const { message, sound } = next;
+      // a line that takes nothing gets no more sound, which would be late; what is said to the group has to come whole
+      if (sound && this.socket.bufferedAmount > FULL_BYTES) continue;
       this.bytes.up += message.length;
-      this.bytes.packets += typeof message === "string" ? 0 : 1;
+      this.bytes.packets += sound ? 1 : 0;
       this.socket.send(message);
     }
   }
 
   pass_on() {
     const all = [];
-    for (let news = client.news(); news !== null; news = client.news()) {
+    for (let news = this.client.news(); news !== null; news = this.client.news()) {
       all.push(news);
       if (news.news === "welcome") {
-        this.attempts = 0;
+        [this.attempts, this.due] = [0, Infinity]; // nothing comes in a lobby
         this.state(news.waiting ? "waiting" : "joined");
         if (this.hand) this.say({ type: "hand", raised: true });
+      } else if (news.news === "roster") {
+        this.ticking = true;
       } else if (news.news === "admitted") {
         this.state("joined");
       } else if (news.news === "granted") {
@@ -131,7 +162,7 @@ class Call {
 
   say(message) {
     if (message.type === "hand") this.hand = message.raised;
-    const said = client.say(message);
+    const said = this.client.say(message);
     this.flush();
     return said;
   }
@@ -168,10 +199,10 @@ class Call {
   take(samples, at) {
     if (samples.length === 0) return;
     const began = performance.now();
-    client.capture(samples);
+    this.client.capture(samples);
     this.flush();
-    this.peak = Math.max(this.peak, client.peak());
-    const said = client.said();
+    this.peak = Math.max(this.peak, this.client.peak());
+    const said = this.client.said();
     if (said.length > 0) {
       this.said.push(said);
       this.tap?.said.push({ at, samples: said });
@@ -186,10 +217,10 @@ class Call {
       const waiting = this.playback ? this.playback.level() : this.level;
       if (waiting >= wanted) return;
       const began = performance.now();
-      const samples = client.play();
+      const samples = this.client.play();
       this.bytes.busy += performance.now() - began;
       if (samples === null) return;
-      const heard = client.heard();
+      const heard = this.client.heard();
       this.heard.push(heard);
       // the first of these samples is played when what waits has been
       this.tap?.heard.push({ at: at + (1000 * waiting) / this.start.rate, samples: heard });
@@ -205,9 +236,11 @@ class Call {
 
   /// Where no sound card runs (a page that the system has put to sleep, say) frames of silence keep the call.
   stand_in() {
-    if (performance.now() - this.woken > ALIVE_MS) {
+    const now = performance.now();
+    this.watch(now);
+    if (now - this.woken > ALIVE_MS) {
       this.take(new Float32Array(Math.round(this.start.rate / 50)), Date.now());
-      client.play();
+      this.client.play();
     }
   }
 
@@ -216,7 +249,7 @@ class Call {
     if (now - this.shown < SHOW_MS) return;
     this.shown = now;
     const said = join(this.said), heard = join(this.heard);
-    const message = { show: { said, heard, peak: this.peak, sum: this.sum, depth: client.depth(), target: Math.round(this.target) } };
+    const message = { show: { said, heard, peak: this.peak, sum: this.sum, depth: this.client.depth(), target: Math.round(this.target) } };
     [this.said, this.heard, this.peak, this.sum] = [[], [], 0, null];
     if (now - this.since >= 1000) {
       const seconds = (now - this.since) / 1000;
@@ -238,7 +271,7 @@ class Call {
     this.port.onmessage = null;
     this.socket?.close();
     this.socket = null;
-    client.leave();
+    this.client.leave();
     tell({ state: "over", code, reason });
   }
 }
@@ -254,19 +287,20 @@ function join(pieces) {
 }
 
 const handlers = {
-  links: async ({ order }) => (await ready()).links(order),
-  guests: async ({ link }) => (await ready()).guests(link),
-  describe: async ({ link }) => (await ready()).describe(link),
+  links: async ({ order }) => (await plain).links(order),
+  guests: async ({ link }) => (await plain).guests(link),
+  describe: async ({ link }) => (await plain).describe(link),
   join: async ({ start, ends, tapped }) => {
-    await ready();
+    const agreed = (await plain).describe(start.link)?.keys === "mls";
+    const client = await (agreed ? with_groups() : plain);
     call?.end(null, "");
-    call = new Call(start, ends, tapped);
+    call = new Call(client, start, ends, tapped);
     return true;
   },
   say: ({ message }) => call?.say(message) ?? false,
   mute: ({ muted }) => {
     if (call) call.muted = muted;
-    client?.mute(muted);
+    call?.client.mute(muted);
     return true;
   },
   leave: () => {

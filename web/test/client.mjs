@@ -14,8 +14,8 @@ assert.deepEqual(WebAssembly.Module.imports(module), [], "the client can reach n
 const exported = WebAssembly.Module.exports(module).map(({ name }) => name);
 assert.ok(exported.every((name) => name.startsWith("tobari_") || ["memory", "__data_end", "__heap_base"].includes(name)), exported.join());
 
-const [, sensing] = await Promise.all(
-  ["ask", "sense"].map(async (name) => {
+const [, sensing, agreeing] = await Promise.all(
+  ["ask", "sense", "tobari-mls"].map(async (name) => {
     const other = await WebAssembly.compile(readFileSync(new URL(`../dist/${name}.wasm`, import.meta.url)));
     assert.deepEqual(WebAssembly.Module.imports(other), [], `${name} can reach nothing`);
     return other;
@@ -23,7 +23,7 @@ const [, sensing] = await Promise.all(
 );
 
 const make = () => Client.make(module, (bytes) => crypto.getRandomValues(bytes));
-const order = { server: "https://h:7610", room: "r", shared: false, spurts: false, lobby: true, host: true, speakers: 1024 };
+const order = { server: "https://h:7610", room: "r", shared: false, spurts: false, lobby: true, host: true, mls: false, speakers: 1024 };
 const client = await make();
 const { link, host_link } = client.links(order);
 assert.match(link, /^https:\/\/h:7610\/call\/r#[\w-]+$/);
@@ -32,19 +32,21 @@ assert.notEqual((await make()).links(order).link, link, "another module, another
 assert.equal(client.links({ ...order, speakers: 0 }), null);
 const about = client.describe(host_link);
 assert.equal(about.address, "wss://h:7610/call/v2/r");
-assert.ok(about.host && about.lobby && about.mode === "mask" && !JSON.stringify(about).includes(link.split("#")[1]));
+assert.ok(about.host && about.lobby && about.mode === "mask" && about.keys === "link" && !JSON.stringify(about).includes(link.split("#")[1]));
 assert.match(client.describe("https://h/call/r").error, /expected the room's secret/);
 
 assert.equal(client.poll(), null, "nothing is said before a join");
 assert.equal(client.join({ link, name: "Ada", speak: true, rate: 48000 }).room, "r");
-assert.equal(JSON.parse(client.poll()).type, "join");
+const joining = client.poll();
+assert.ok(JSON.parse(joining.message).type === "join" && !joining.sound);
 client.capture(new Float32Array(4096).fill(0.1));
 assert.equal(client.poll(), null, "no packet before the welcome");
 assert.equal(client.play().length, 960 - 96, "the first 20 ms, less what the filter looks ahead");
 assert.equal(client.play().length, 960);
 client.text('{"type":"welcome","room":"0707070707070707","member":3,"tick":5,"window":32,"waiting":false}');
 assert.deepEqual(client.news(), { news: "welcome", member: 3, waiting: false });
-const hello = client.poll();
+const { message: hello, sound } = client.poll();
+assert.equal(sound, false, "a line that is full keeps it");
 assert.ok(hello instanceof Uint8Array && hello.length === 142 && !Buffer.from(hello).includes("Ada"), "the name is sealed");
 client.text("?");
 assert.equal(client.news().news, "alarm");
@@ -57,6 +59,19 @@ client.leave();
 client.describe("x");
 assert.ok(!Buffer.from(client.exports.memory.buffer).includes(secret), "wiped");
 assert.ok(!Buffer.from(client.exports.memory.buffer).includes(link.split("#")[1]), "the link too");
+
+// a call whose members agree on keys is for the module that can, and each makes the link
+const agreed = client.links({ ...order, lobby: false, host: false, mls: true }).link;
+assert.equal(client.describe(agreed).keys, "mls");
+assert.match(client.join({ link: agreed, name: "Ada", speak: true, rate: 48000 }).error, /expected the client that has MLS/);
+const grouped = await Client.make(agreeing, (bytes) => crypto.getRandomValues(bytes));
+assert.equal(grouped.join({ link: agreed, name: "Ada", speak: true, rate: 48000 }).keys, "mls");
+assert.equal(JSON.parse(grouped.poll().message).type, "join");
+grouped.text('{"type":"welcome","room":"0707070707070707","member":0,"tick":5,"window":32,"waiting":false}');
+const [greeting, offer] = [grouped.poll(), grouped.poll()];
+assert.deepEqual([greeting, offer].map(({ message, sound }) => [message[1], sound]), [[hello[1], false], [0x20, false]], "a hello and an offer of a key");
+assert.equal(grouped.poll(), null);
+grouped.leave();
 
 // a fleet: keys, frames, and nothing of it left when it is forgotten
 const holder = await Sense.make(sensing, (bytes) => crypto.getRandomValues(bytes));

@@ -12,8 +12,12 @@ use std::process::Command;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 /// A feature of the crate, and its module.
-const MODULES: [(&str, &str); 3] =
-    [("call", "web/dist/tobari.wasm"), ("ask", "web/dist/ask.wasm"), ("sense", "web/dist/sense.wasm")];
+const MODULES: [(&str, &str); 4] = [
+    ("call", "web/dist/tobari.wasm"),
+    ("mls", "web/dist/tobari-mls.wasm"),
+    ("ask", "web/dist/ask.wasm"),
+    ("sense", "web/dist/sense.wasm"),
+];
 /// The compiler's own machine gets into its output; on others the bytes differ.
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
@@ -32,6 +36,7 @@ fn build(root: &Path, feature: &str) -> Result<PathBuf, String> {
     let mut command = cargo(root);
     command.args(["build", "--locked", "--profile", "web", "--package", "tobari-wasm", "--lib", "--target", TARGET]);
     command.args(["--no-default-features", "--features", feature]);
+    command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", root.join("xtask/link-web.sh"));
     // flags of the caller's own would change the bytes
     command.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).env("CARGO_TARGET_DIR", &target);
     pass(&mut command)?;

@@ -47,6 +47,7 @@ static PARTS: &[Part] = parts! {
     "digit.js": "text/javascript; charset=utf-8",
     "dist/ask.wasm": "application/wasm",
     "dist/sense.wasm": "application/wasm",
+    "dist/tobari-mls.wasm": "application/wasm",
     "dist/tobari.wasm": "application/wasm",
     "ends.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",

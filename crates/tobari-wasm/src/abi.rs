@@ -28,8 +28,16 @@ use chacha20::{
 use serde_json::json;
 use zeroize::{Zeroize, Zeroizing};
 
-/// The largest input: a roster of a full room, and some; or what is known of a model.
-const MOST_INPUT: usize = if cfg!(feature = "ask") { 1 << 24 } else { 1 << 20 };
+/// The largest input: a roster of a full room, and some; where members agree on keys, a step of the whole group too; or what is known of a model.
+const MOST_INPUT: usize = if cfg!(feature = "ask") {
+    1 << 24
+} else if cfg!(feature = "mls") {
+    1 << 23
+} else {
+    1 << 20
+};
+#[cfg(feature = "mls")]
+const _: () = assert!(MOST_INPUT >= tobari_apps::call::live::group::MAX_GROUP_BYTES);
 
 #[derive(Default)]
 struct State {

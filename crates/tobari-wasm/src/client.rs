@@ -39,6 +39,8 @@ pub struct LinkOrder {
     pub lobby: bool,
     /// There is a host.
     pub host: bool,
+    /// The members agree on keys (MLS), anew whenever somebody comes or goes.
+    pub mls: bool,
     /// How many may speak at once.
     pub speakers: u16,
 }
@@ -62,7 +64,7 @@ pub fn make_links(order: &LinkOrder, rng: &mut ChaCha20Rng) -> Option<Links> {
     let settings = Settings {
         mode: if order.shared { LiveMode::ElgamalShared } else { LiveMode::Mask },
         sending: if order.spurts { Sending::Spurts } else { Sending::Constant },
-        keys: Keys::Link,
+        keys: if order.mls { Keys::Group } else { Keys::Link },
         lobby: order.lobby,
         speakers: order.speakers,
         host: (order.host || order.lobby).then_some([0; 16]),
@@ -78,6 +80,35 @@ pub fn make_links(order: &LinkOrder, rng: &mut ChaCha20Rng) -> Option<Links> {
 /// The link for everybody, of a host's own; none if it is no link.
 pub fn guests_link(link: &str) -> Option<Zeroizing<String>> {
     link.parse().ok().map(|link: RoomLink| link.for_members().to_text())
+}
+
+/// What a link says of its room, for people, and where its WebSocket is; nothing of its secret.
+///
+/// # Errors
+/// [`StartError`] if a page cannot use the link.
+pub fn describe(link: &str) -> Result<Value, StartError> {
+    read(link).map(|link| about(&link))
+}
+
+fn read(link: &str) -> Result<RoomLink, StartError> {
+    let link: RoomLink = link.parse()?;
+    let scheme = ["http://", "https://"].iter().any(|scheme| link.server.starts_with(scheme));
+    if scheme { Ok(link) } else { Err(StartError::Scheme) }
+}
+
+/// The address of the WebSocket: it has no secret in it.
+fn address(link: &RoomLink) -> String {
+    format!("{}/call/v2/{}", link.server.replacen("http", "ws", 1), link.room.as_str())
+}
+
+fn about(link: &RoomLink) -> Value {
+    let settings = &link.settings;
+    serde_json::json!({
+        "address": address(link), "server": link.server, "room": link.room.as_str(), "mode": settings.mode.to_string(),
+        "keys": if settings.keys == Keys::Group { "mls" } else { "link" },
+        "spurts": settings.sending == Sending::Spurts, "lobby": settings.lobby, "speakers": settings.speakers,
+        "hosted": settings.host.is_some(), "host": link.host.is_some(),
+    })
 }
 
 /// How a page joins.
@@ -104,8 +135,8 @@ pub enum StartError {
     /// A scheme without a WebSocket.
     #[error("link of a call: expected http or https, found another scheme")]
     Scheme,
-    /// A call whose keys its members agree on.
-    #[error("a call whose members agree on keys (MLS): expected one whose key is the link; use `tobari call join`")]
+    /// A call whose keys its members agree on, in a module without what that takes.
+    #[error("a call whose members agree on keys (MLS): expected the client that has MLS, found the one without")]
     Keys,
     /// A rate that there is not.
     #[error(transparent)]
@@ -117,7 +148,9 @@ pub enum StartError {
 pub enum Thing {
     /// A text message.
     Text(String),
-    /// A binary message.
+    /// A packet of sound: of no use later, so a line that is full may go without it.
+    Packet(Vec<u8>),
+    /// Another binary message, which must not be left out.
     Binary(Vec<u8>),
 }
 
@@ -151,10 +184,7 @@ impl Client {
     /// [`StartError`] if the link or the rate cannot be used.
     pub fn new(start: Start, rng: ChaCha20Rng) -> Result<Self, StartError> {
         let text = Zeroizing::new(start.link);
-        let link: RoomLink = text.parse()?;
-        if !["http://", "https://"].iter().any(|scheme| link.server.starts_with(scheme)) {
-            return Err(StartError::Scheme);
-        }
+        let link = read(&text)?;
         if link.settings.keys == Keys::Group && !group::HAS_GROUPS {
             return Err(StartError::Keys);
         }
@@ -181,18 +211,12 @@ impl Client {
 
     /// The address of the WebSocket: it has no secret in it.
     pub fn address(&self) -> String {
-        let server = self.link.server.replacen("http", "ws", 1);
-        format!("{server}/call/v2/{}", self.link.room.as_str())
+        address(&self.link)
     }
 
-    /// The link's settings and room, for people.
+    /// The link's settings and room, for people: see [`describe`].
     pub fn describe(&self) -> Value {
-        let settings = &self.link.settings;
-        serde_json::json!({
-            "address": self.address(), "server": self.link.server, "room": self.link.room.as_str(), "mode": settings.mode.to_string(),
-            "spurts": settings.sending == Sending::Spurts, "lobby": settings.lobby, "speakers": settings.speakers,
-            "hosted": settings.host.is_some(), "host": self.link.host.is_some(),
-        })
+        about(&self.link)
     }
 
     /// Takes a text message of the server.
@@ -264,7 +288,7 @@ impl Client {
             return Some(Thing::Text(first));
         }
         if let Some(packet) = self.packets.pop_front() {
-            return Some(Thing::Binary(packet));
+            return Some(Thing::Packet(packet));
         }
         Some(match self.member.as_mut()?.poll_outgoing()? {
             Outgoing::Text(text) => Thing::Text(text),

@@ -1,5 +1,6 @@
 //! The clients' halves in a browser, behind functions that JavaScript can call: a member of a live call (feature `call`), who asks about
-//! an image or a table (feature `ask`), and the key holder of a fleet (feature `sense`). Each feature is a module of its own, so that no page loads what it does not run.
+//! an image or a table (feature `ask`), and the key holder of a fleet (feature `sense`). Each feature is a module of its own, so that no page loads what it does not run;
+//! `mls` is `call` with what calls need whose members agree on keys.
 //!
 //! **What is computed.** [`Client`] joins the rate of the sound card to the frames of 16 kHz that a call is made of ([`Resampler`]), and
 //! joins microphone, member and ear as the command-line client does. [`infer::Asker`] makes the key of a model, encrypts an image under it and
@@ -13,8 +14,8 @@
 //!
 //! **Whose code it is.** Whoever serves the page serves this module too. `docs/threats.md` begins with what follows from that.
 //!
-//! Built by `cargo xtask web` for `wasm32-unknown-unknown` with vectors (`simd128`): `web/dist/tobari.wasm` for calls, `web/dist/ask.wasm` for questions,
-//! `web/dist/sense.wasm` for fleets.
+//! Built by `cargo xtask web` for `wasm32-unknown-unknown` with vectors (`simd128`): `web/dist/tobari.wasm` for calls, `web/dist/tobari-mls.wasm` for calls whose
+//! members agree on keys, `web/dist/ask.wasm` for questions, `web/dist/sense.wasm` for fleets.
 
 #![deny(unsafe_code)] // `abi` exports names, which the compiler counts as unsafe; there is no unsafe block
 
@@ -31,6 +32,6 @@ pub mod search;
 pub mod sense;
 
 #[cfg(feature = "call")]
-pub use client::{Client, LinkOrder, Links, Start, StartError, Thing, guests_link, make_links};
+pub use client::{Client, LinkOrder, Links, Start, StartError, Thing, describe, guests_link, make_links};
 #[cfg(feature = "call")]
 pub use resample::{RateError, Resampler};

@@ -11,7 +11,7 @@ use tobari_apps::call::live::{
     messages::{ClientMessage, ServerMessage},
 };
 use tobari_core::wire::RoomId;
-use tobari_wasm::{Client, LinkOrder, Links, Start, StartError, Thing, guests_link, make_links};
+use tobari_wasm::{Client, LinkOrder, Links, Start, StartError, Thing, describe, guests_link, make_links};
 
 const RATE: u32 = 48_000;
 /// Samples of the sound card in 20 ms.
@@ -25,6 +25,7 @@ fn order() -> LinkOrder {
         spurts: false,
         lobby: false,
         host: false,
+        mls: false,
         speakers: 8,
     }
 }
@@ -44,6 +45,8 @@ struct Person {
     uplink: Option<LiveUplink>,
     member: u16,
     heard: Vec<f32>,
+    /// Sums that came, and those of them that were opened.
+    sums: [usize; 2],
     news: Vec<Value>,
     /// Bytes of packets.
     sent: usize,
@@ -54,6 +57,8 @@ struct Person {
 struct World {
     room: Option<LiveRoom>,
     people: Vec<Person>,
+    /// Is given all that anybody is sent, whether the room has it as a member or not.
+    taps: Option<usize>,
     now: Duration,
 }
 
@@ -61,9 +66,9 @@ impl World {
     fn new(clients: Vec<Client>) -> Self {
         let person = |client| {
             let (heard, news) = (Vec::new(), Vec::new());
-            Person { client, uplink: None, member: 0, heard, news, sent: 0, loudest: 0 }
+            Person { client, uplink: None, member: 0, heard, sums: [0; 2], news, sent: 0, loudest: 0 }
         };
-        Self { room: None, people: clients.into_iter().map(person).collect(), now: Duration::ZERO }
+        Self { room: None, people: clients.into_iter().map(person).collect(), taps: None, now: Duration::ZERO }
     }
 
     /// What one person's page has to send goes to the room.
@@ -83,26 +88,28 @@ impl World {
                     let message = ClientMessage::parse(&text).unwrap();
                     self.room.as_mut().unwrap().message(person.member, &message, self.now);
                 }
-                (Thing::Binary(bytes), Some(uplink)) => match uplink.decode(&bytes) {
-                    Ok(packet) => {
-                        person.sent += bytes.len();
-                        self.room.as_mut().unwrap().packet(&packet);
-                    }
-                    Err(_) => self.room.as_mut().unwrap().note(person.member, &bytes, self.now),
-                },
-                (Thing::Binary(_), None) => panic!("something before the join"),
+                (Thing::Packet(bytes), Some(uplink)) => {
+                    person.sent += bytes.len();
+                    self.room.as_mut().unwrap().packet(&uplink.decode(&bytes).unwrap());
+                }
+                (Thing::Binary(bytes), Some(_)) => {
+                    self.room.as_mut().unwrap().note(person.member, &bytes, self.now);
+                }
+                (Thing::Packet(_) | Thing::Binary(_), None) => panic!("something before the join"),
             }
         }
     }
 
     fn deliver(&mut self) {
         while let Some(event) = self.room.as_mut().unwrap().poll(self.now) {
-            for person in self.people.iter_mut().filter(|person| person.uplink.is_some()) {
+            for (index, person) in self.people.iter_mut().enumerate().filter(|(_, person)| person.uplink.is_some()) {
+                let is_sent = |members: &[u16]| members.contains(&person.member) || self.taps == Some(index);
                 match &event {
-                    LiveEvent::Closed { sum: Some(sum), members, .. } if members.contains(&person.member) => {
-                        person.client.binary(sum);
+                    LiveEvent::Closed { sum: Some(sum), members, .. } if is_sent(members) => {
+                        person.sums[0] += 1;
+                        person.sums[1] += usize::from(person.client.binary(sum));
                     }
-                    LiveEvent::Send { members, bytes } if members.contains(&person.member) => {
+                    LiveEvent::Send { members, bytes } if is_sent(members) => {
                         person.client.binary(bytes);
                     }
                     LiveEvent::Tell { member, message } if *member == person.member => {
@@ -210,6 +217,56 @@ fn a_host_admits_who_waits_and_may_say_nothing_else_than_the_protocol() {
     }
 }
 
+/// Words of the last roster, as each of these people was told it: of the room and of each member. They are the same for all.
+#[cfg(feature = "mls")]
+fn words(people: &[Person]) -> (String, Vec<String>) {
+    let told = |person: &Person| {
+        let roster = person.news.iter().rfind(|news| news["news"] == "roster").unwrap();
+        let of_members = roster["members"].as_array().unwrap().iter();
+        let of_members = of_members.map(|member| member["words"].as_str().unwrap().to_owned()).collect();
+        (roster["words"].as_str().unwrap().to_owned(), of_members)
+    };
+    let all: Vec<(String, Vec<String>)> = people.iter().map(told).collect();
+    assert!(all.iter().all(|one| *one == all[0]), "{all:?}");
+    assert_eq!(all[0].1.len(), people.len());
+    all[0].clone()
+}
+
+#[cfg(feature = "mls")]
+#[test]
+fn pages_that_agree_on_keys_have_one_set_of_words_and_who_is_put_out_opens_nothing_more() {
+    let links = links(&LinkOrder { mls: true, host: true, ..order() });
+    assert_eq!(describe(&links.link).unwrap()["keys"], "mls");
+    let host = client(&links.host_link.unwrap(), "Ada", 1);
+    let mut world = World::new(vec![host, client(&links.link, "Bo", 2), client(&links.link, "Cy", 3)]);
+    let tones = [500.0, 800.0, 1_300.0];
+    let on = |at: usize| if (at / (10 * CARD_FRAME)).is_multiple_of(2) { 1.0 } else { 0.0 };
+    let sound = |person: usize, at: usize| on(at) * wave(at, tones[person]);
+    (0..300).for_each(|_| world.tick(sound));
+    let hears = |world: &World, index: usize, other: usize| {
+        let heard = &world.people[index].heard;
+        strength(&heard[heard.len() - 60 * CARD_FRAME..], tones[other]) > 0.02
+    };
+    for (index, other) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
+        assert!(hears(&world, index, other), "{index} hears {other}");
+    }
+    let (of_three, members) = words(&world.people);
+    assert!(of_three.len() == 23 && members[0] != members[1] && !members.contains(&of_three));
+    // who is put out is sent everything still, by a server that lies
+    world.taps = Some(2);
+    assert!(world.people[0].client.say(r#"{"type":"eject","member":2}"#));
+    (0..100).for_each(|_| world.tick(sound));
+    world.people.iter_mut().for_each(|person| person.sums = [0; 2]);
+    (0..100).for_each(|_| world.tick(sound));
+    assert_eq!(world.people.iter().map(|person| person.sums).collect::<Vec<_>>(), [[100, 100], [100, 100], [100, 0]]);
+    assert!(hears(&world, 0, 1) && hears(&world, 1, 0) && !hears(&world, 2, 0) && !hears(&world, 2, 1));
+    let (of_two, left) = words(&world.people[..2]);
+    assert!(of_two != of_three && left == members[..2], "the room's words change, a member's do not");
+    for person in &world.people[..2] {
+        assert!(person.news.iter().all(|news| news["news"] != "alarm"), "{:?}", person.news);
+    }
+}
+
 #[test]
 fn links_are_made_and_read_and_others_are_refused() {
     let made = links(&order());
@@ -217,7 +274,9 @@ fn links_are_made_and_read_and_others_are_refused() {
     let client = client(&made.link, "a", 1);
     assert_eq!(client.address(), "ws://h:1/call/v2/room");
     let described = client.describe();
+    assert_eq!(described, describe(&made.link).unwrap());
     assert_eq!((&described["mode"], &described["host"]), (&"mask".into(), &false.into()));
+    assert_eq!(described["keys"], "link");
     assert!(!described.to_string().contains(made.link.split_once('#').unwrap().1), "no secret in what is shown");
     let start = |link: &str, rate: u32| {
         let start = Start { link: link.to_owned(), name: String::new(), speak: true, rate };
@@ -226,6 +285,7 @@ fn links_are_made_and_read_and_others_are_refused() {
     assert!(matches!(start("https://h/call/r", RATE), StartError::Link(_)));
     assert!(matches!(start(&made.link, 3), StartError::Rate(_)));
     assert_eq!(start(&made.link.replace("http:", "ftp:"), RATE), StartError::Scheme);
+    assert_eq!(describe(&made.link.replace("http:", "ftp:")), Err(StartError::Scheme));
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
     for wrong in [
         LinkOrder { server: "h".to_owned(), ..order() },

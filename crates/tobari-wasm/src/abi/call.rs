@@ -9,13 +9,13 @@
 //! | `text`, `binary` | what the server said | |
 //! | `capture` | samples of the microphone, 32-bit float | |
 //! | `play` | | 20 ms of samples, 32-bit float |
-//! | `poll` | | what is to be sent: a byte, 0 for text and 1 for binary, and the message |
+//! | `poll` | | what is to be sent: a byte, 0 for text, 1 for a packet of sound, 2 for other bytes, and the message |
 //! | `news` | | what happened, as JSON |
 //! | `say` | a message of the protocol | |
 //! | `said`, `heard` | | 16-bit samples, for pictures |
 
 use super::{error, wipe_stack, with, with_input};
-use crate::{Client, LinkOrder, Start, Thing, guests_link, make_links};
+use crate::{Client, LinkOrder, Start, Thing, describe, guests_link, make_links};
 use std::cell::RefCell;
 use zeroize::Zeroizing;
 
@@ -57,10 +57,8 @@ pub extern "C" fn tobari_guests(len: u32) -> i32 {
 pub extern "C" fn tobari_describe(len: u32) -> i32 {
     with_input(len, |state, input| {
         let Ok(link) = std::str::from_utf8(input) else { return -1 };
-        let start = Start { link: link.to_owned(), name: String::new(), speak: false, rate: 16_000 };
-        let Some(rng) = state.draw() else { return -1 };
-        let described = match Client::new(start, rng) {
-            Ok(client) => client.describe().to_string().into_bytes(),
+        let described = match describe(link) {
+            Ok(described) => described.to_string().into_bytes(),
             Err(why) => error(why),
         };
         state.put(&described)
@@ -142,7 +140,8 @@ pub extern "C" fn tobari_poll() -> i32 {
         let Some(thing) = client(None, Client::poll) else { return -1 };
         let (kind, bytes) = match &thing {
             Thing::Text(text) => (0, text.as_bytes()),
-            Thing::Binary(bytes) => (1, bytes.as_slice()),
+            Thing::Packet(bytes) => (1, bytes.as_slice()),
+            Thing::Binary(bytes) => (2, bytes.as_slice()),
         };
         state.put(&[&[kind], bytes].concat())
     })

@@ -1,0 +1,102 @@
+//! What a person does on the page of a call, and what the page does by itself where nothing comes.
+
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::{
+    alarms,
+    devtools::Browser,
+    enter, link, run, sees,
+    sound::{Track, energy},
+    support::Server,
+    tap,
+};
+
+/// Presses a key, as a person does.
+async fn press(browser: &mut Browser, key: &str) {
+    for kind in ["keyDown", "keyUp"] {
+        let text = if kind == "keyDown" { key } else { "" };
+        browser.call("Input.dispatchKeyEvent", json!({ "type": kind, "key": key, "text": text })).await;
+    }
+}
+
+/// Does a loud sample come in the next two seconds, in what is sent and in what is heard?
+async fn sounds(sends: &mut Browser, hears: &mut Browser) -> (bool, bool) {
+    let loud = |track: &Track| track.samples.chunks(1600).any(|stretch| energy(stretch) / 1600.0 > 300.0 * 300.0);
+    sleep(Duration::from_secs(1)).await; // what is on its way
+    let _ = (tap(sends).await, tap(hears).await);
+    sleep(Duration::from_secs(4)).await; // longer than the recording and its pauses
+    let ((said, ..), (_, heard, _)) = (tap(sends).await, tap(hears).await);
+    assert!(said.seconds() > 3.0, "as much is sent as ever");
+    (loud(&said), loud(&heard))
+}
+
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn a_key_mutes_and_so_does_the_host_and_a_key_raises_the_hand_of_who_may_not_speak() {
+    run(async {
+        let server = Server::start(&[]);
+        let (link, host_link) = link(&server, &["--host"]);
+        let mut ada = enter("alice.wav", &host_link.unwrap(), "Ada").await;
+        let mut bo = enter("bob.wav", &link, "Bo").await;
+        sees(&mut ada, 2).await;
+        sees(&mut bo, 2).await;
+        assert_eq!(sounds(&mut bo, &mut ada).await, (true, true));
+        let pressed =
+            |id: &str, is: bool| format!("document.getElementById('{id}').getAttribute('aria-pressed') === '{is}'");
+        press(&mut bo, "m").await;
+        bo.until(&pressed("mute", true)).await;
+        assert_eq!(sounds(&mut bo, &mut ada).await, (false, false), "who is muted sends silence");
+        press(&mut bo, "m").await;
+        bo.until(&pressed("mute", false)).await;
+        // a key of the page is none where one types or chooses
+        bo.value("document.getElementById('devices').click()").await;
+        bo.until("document.getElementById('sound').open").await;
+        press(&mut bo, "m").await;
+        bo.value("document.getElementById('sound').close()").await;
+        bo.until(&pressed("mute", false)).await;
+
+        ada.value("document.querySelector('[data-act=mute]').click()").await;
+        bo.until("document.getElementById('mute').classList.contains('by-host')").await;
+        assert!(!sounds(&mut bo, &mut ada).await.1, "whoever the host mutes is not heard");
+        ada.value("document.querySelector('[data-act=unmute]').click()").await;
+        bo.until("!document.getElementById('mute').classList.contains('by-host')").await;
+        assert_eq!(sounds(&mut bo, &mut ada).await, (true, true));
+
+        ada.value("document.querySelector('[data-act=quiet]').click()").await;
+        bo.until("!tobari.view.speak && !document.getElementById('hand').hidden").await;
+        press(&mut bo, "h").await;
+        ada.until("document.getElementById('people').textContent.includes('wants to speak')").await;
+        assert_eq!(alarms(&mut ada).await, Vec::<String>::new());
+    });
+}
+
+fn signal(server: &Server, name: &str) {
+    assert!(Command::new("kill").args([name, &server.pid().to_string()]).status().unwrap().success());
+}
+
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn a_page_leaves_a_server_that_says_nothing_any_more_and_comes_again() {
+    run(async {
+        let server = Server::start(&[]);
+        let (link, _) = link(&server, &[]);
+        let mut ada = enter("alice.wav", &link, "Ada").await;
+        sees(&mut ada, 1).await;
+        sleep(Duration::from_secs(3)).await;
+        assert_eq!(ada.value("tobari.view.state").await, "joined", "while ticks come the line stays");
+        signal(&server, "-STOP");
+        let stopped = Instant::now();
+        ada.until("tobari.view.state === 'reconnecting'").await;
+        assert!(stopped.elapsed() < Duration::from_secs(8), "{:?}", stopped.elapsed());
+        signal(&server, "-CONT");
+        ada.until("tobari.view.state === 'joined'").await;
+        sees(&mut ada, 1).await;
+        assert_eq!(alarms(&mut ada).await, Vec::<String>::new());
+    });
+}

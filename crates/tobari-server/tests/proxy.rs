@@ -22,7 +22,7 @@ use tobari_apps::call::live::{RoomLink, Settings};
 use tobari_server::{Fingerprint, connect::ClientTls};
 
 const NGINX: &str = "a_call_goes_through_nginx_as_deploy_configures_it";
-const CADDY: &str = "the_configuration_for_caddy_is_one";
+const CADDY: &str = "a_call_goes_through_caddy_as_deploy_configures_it";
 
 /// Where a program is: servers are often in folders that only administrators look in.
 fn program(name: &str) -> Option<PathBuf> {
@@ -108,6 +108,22 @@ impl Drop for Nginx {
     }
 }
 
+/// Two that hear one another through whatever is at this URL, and are still there.
+async fn a_call_of_two(url: &str, tls: &ClientTls, log: impl Fn() -> String) -> [Caller; 2] {
+    let settings = Settings { speakers: 4, ..Settings::default() };
+    let link = RoomLink::new(url, "canary-room".parse().unwrap(), settings, &mut rng(1));
+    let mut one = Caller::enter_trusting(&link, 2, 700, tls).await.unwrap();
+    let mut two = Caller::enter_trusting(&link, 3, -9, tls).await.unwrap();
+    tokio::join!(one.call(150), two.call(150));
+    for (caller, other) in [(&one, -9), (&two, 700)] {
+        assert_eq!(caller.alarms(), 0, "{:?}", caller.news);
+        let both = caller.heard.iter().filter(|heard| heard.speakers.len() == 2).collect::<Vec<_>>();
+        assert!(both.len() > 40, "{} sums of two: {}", both.len(), log());
+        assert!(both.iter().all(|heard| heard.samples.iter().all(|sample| *sample == other)));
+    }
+    [one, two]
+}
+
 #[test]
 fn a_call_goes_through_nginx_as_deploy_configures_it() {
     let Some(program) = program("nginx") else { return support::not_run(NGINX, "no nginx on PATH") };
@@ -115,34 +131,68 @@ fn a_call_goes_through_nginx_as_deploy_configures_it() {
         let server = Server::with(|options| options.behind_proxy = true).await;
         let nginx = Nginx::start(&program, server.addr);
         let url = format!("https://localhost:{}", nginx.addr.port());
-        let settings = Settings { speakers: 4, ..Settings::default() };
-        let link = RoomLink::new(&url, "canary-room".parse().unwrap(), settings, &mut rng(1));
-        let tls = ClientTls::Pinned(nginx.fingerprint);
-        let mut one = Caller::enter_trusting(&link, 2, 700, &tls).await.unwrap();
-        let mut two = Caller::enter_trusting(&link, 3, -9, &tls).await.unwrap();
-        tokio::join!(one.call(150), two.call(150));
-        for (caller, other) in [(&one, -9), (&two, 700)] {
-            assert_eq!(caller.alarms(), 0, "{:?}", caller.news);
-            let both = caller.heard.iter().filter(|heard| heard.speakers.len() == 2).collect::<Vec<_>>();
-            assert!(both.len() > 40, "{} sums of two: {}", both.len(), nginx.errors());
-            assert!(both.iter().all(|heard| heard.samples.iter().all(|sample| *sample == other)));
-        }
+        let _members = a_call_of_two(&url, &ClientTls::Pinned(nginx.fingerprint), || nginx.errors()).await;
         assert!(asked(server.addr, "/metrics").await.contains("tobari_call_members 2\n"));
         let errors = nginx.errors();
         assert!(!errors.contains("canary-room"), "the room's name is in nginx's log: {errors}");
     });
 }
 
+/// Caddy in a folder of its own, with the file of `deploy` and without a certificate; ends when it is dropped.
+struct Caddy {
+    child: Child,
+    addr: SocketAddr,
+    folder: TempDir,
+}
+
+impl Caddy {
+    fn start(program: &Path, upstream: SocketAddr) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let addr = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+        let site = with(
+            &deployed("caddy/Caddyfile"),
+            &[
+                // a name would have Caddy ask for a certificate
+                ("call.example {", format!("http://{addr} {{")),
+                ("reverse_proxy 127.0.0.1:7610 {", format!("reverse_proxy {upstream} {{")),
+            ],
+        );
+        let file = folder.path().join("Caddyfile");
+        std::fs::write(&file, format!("{{\n\tadmin off\n}}\n{site}")).unwrap();
+        let mut command = Command::new(program);
+        command.args(["run", "--config"]).arg(&file).args(["--adapter", "caddyfile"]).env("HOME", folder.path());
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let caddy = Self { child, addr, folder };
+        let begun = Instant::now();
+        while TcpStream::connect(addr).is_err() {
+            assert!(begun.elapsed() < support::PATIENCE, "caddy does not listen: {}", caddy.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        caddy
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Caddy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 #[test]
-fn the_configuration_for_caddy_is_one() {
+fn a_call_goes_through_caddy_as_deploy_configures_it() {
     let Some(program) = program("caddy") else { return support::not_run(CADDY, "no caddy on PATH") };
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("Caddyfile");
-    std::fs::write(&file, deployed("caddy/Caddyfile")).unwrap();
-    let mut command = Command::new(program);
-    command.args(["adapt", "--config"]).arg(&file).args(["--adapter", "caddyfile"]).env("HOME", folder.path());
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let adapted = String::from_utf8_lossy(&output.stdout);
-    assert!(adapted.contains("127.0.0.1:7610") && adapted.contains("X-Forwarded-For"), "{adapted}");
+    run(async {
+        let server = Server::with(|options| options.behind_proxy = true).await;
+        let caddy = Caddy::start(&program, server.addr);
+        let _members = a_call_of_two(&format!("http://{}", caddy.addr), &ClientTls::System, || caddy.log()).await;
+        assert!(asked(server.addr, "/metrics").await.contains("tobari_call_members 2\n"));
+        let log = caddy.log();
+        assert!(!log.contains("canary-room"), "the room's name is in Caddy's log: {log}");
+    });
 }

@@ -431,7 +431,8 @@ mod tests {
     fn a_run_ends_well_only_if_nothing_is_wrong_refused_stuck_or_growing() {
         let well = (1, 90);
         assert_eq!(fault(&counts(), 0.0, well, None), None);
-        let spoilt: [(fn(&Counts) -> &AtomicU64, u64); 4] =
+        type Of = fn(&Counts) -> &AtomicU64;
+        let spoilt: [(Of, u64); 4] =
             [(|it| &it.wrong, 1), (|it| &it.alarms, 1), (|it| &it.put_out, 1), (|it| &it.refused, 12)];
         for (of, number) in spoilt {
             let counts = counts();

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::{
     alarms,
     devtools::Browser,
-    enter, link, run, sees,
+    enter, join, link, run, sees,
     sound::{Track, energy},
     support::Server,
     tap,
@@ -38,7 +38,7 @@ async fn sounds(sends: &mut Browser, hears: &mut Browser) -> (bool, bool) {
 
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
-fn a_key_mutes_and_so_does_the_host_and_a_key_raises_the_hand_of_who_may_not_speak() {
+fn a_key_mutes_and_so_does_the_host_and_a_key_raises_the_hand_of_who_only_listens() {
     run(async {
         let server = Server::start(&[]);
         let (link, host_link) = link(&server, &["--host"]);
@@ -68,9 +68,11 @@ fn a_key_mutes_and_so_does_the_host_and_a_key_raises_the_hand_of_who_may_not_spe
         bo.until("!document.getElementById('mute').classList.contains('by-host')").await;
         assert_eq!(sounds(&mut bo, &mut ada).await, (true, true));
 
-        ada.value("document.querySelector('[data-act=quiet]').click()").await;
-        bo.until("!tobari.view.speak && !document.getElementById('hand').hidden").await;
+        bo.reload().await;
+        join(&mut bo, "Bo", true).await;
+        sees(&mut bo, 2).await;
         press(&mut bo, "h").await;
+        bo.until(&pressed("hand", true)).await;
         ada.until("document.getElementById('people').textContent.includes('wants to speak')").await;
         assert_eq!(alarms(&mut ada).await, Vec::<String>::new());
     });

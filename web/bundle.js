@@ -7,7 +7,7 @@ export const FILES = [
   "asking.js", "audio.js", "bins.js", "bundle.js", "call.html", "client.js", "digit.js", "dist/ask.wasm", "dist/sense.wasm", "dist/tobari-mls.wasm", "dist/tobari.wasm", "ends.js", "icon.svg",
   "infer-client.js", "infer-worker.js", "infer.html", "infer.js", "main.js", "module.js", "pages.css", "people.js", "ring.js", "scope.js",
   "search-client.js", "search-worker.js", "search.html", "search.js", "sense-client.js", "sense-worker.js", "sense.html", "sense.js", "server.js",
-  "start.html", "start.js", "style.css", "words.js", "worker.js",
+  "start.html", "start.js", "style.css", "vcf.js", "words.js", "worker.js",
 ];
 
 const hex = (digest) => Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");

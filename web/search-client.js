@@ -15,6 +15,11 @@ export class Search extends Module {
     return this.told("search_table", told);
   }
 
+  /// Sites of it from `at` on.
+  sites(at, count) {
+    return this.told("search_sites", encoder.encode(JSON.stringify({ at, count })));
+  }
+
   /// Prepares a question; answers what the server is going to see of it.
   prepare(wanted) {
     return this.told("search_prepare", encoder.encode(JSON.stringify(wanted)));

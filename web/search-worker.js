@@ -2,6 +2,7 @@
 
 import { Search } from "./search-client.js";
 import { Refusal, Server, answering, bearer } from "./server.js";
+import { haplotypes } from "./vcf.js";
 
 const compiled = WebAssembly.compileStreaming(fetch(new URL("dist/ask.wasm", import.meta.url)));
 const random = (bytes) => crypto.getRandomValues(bytes);
@@ -42,6 +43,12 @@ answering({
   take: async ({ chosen }) => {
     table = chosen;
     return look();
+  },
+  /// One person's alleles at sites of the table, out of a file that stays here.
+  sample: async ({ file, at, count }) => {
+    const sites = client.sites(at, count);
+    const { chromosome, position, reference, alternate } = sites[0];
+    return { at: [chromosome, position, reference, alternate].join(":"), ...(await haplotypes(file, sites)) };
   },
   /// A question there, an answer back.
   search: async ({ wanted }) => {

@@ -5,7 +5,7 @@ import { $, admitted, alarm, hex, not_served, origin, plan, say, server_of, size
 
 const worker = new Worker(new URL("search-worker.js", import.meta.url), { type: "module" });
 const ask = asking(worker, () => {}, alarm);
-const view = { server: server_of(location, "search"), tables: [], about: null, registered: 0, last: null };
+const view = { server: server_of(location, "search"), tables: [], about: null, registered: 0, last: null, file: null };
 
 const REFUSALS = {
   budget: "You have asked this table as often as its owner allows.",
@@ -43,15 +43,69 @@ async function choose(table) {
   };
   $("about").textContent = `${label ? `“${label}”: ` : ""}${words[kind]}${least > 1 ? ` Counts below ${least} are told as 0.` : ""}`;
   [$("of-sites").hidden, $("of-keys").hidden] = [kind === "keys", kind !== "keys"];
-  const { at, alleles, key, longest: whether } = $("question").elements;
+  const { at, alleles, key, longest: whether, sites: number } = $("question").elements;
   [at.required, alleles.required, key.required] = [kind !== "keys", kind !== "keys", kind === "keys"];
   at.placeholder = examples[0] ?? "";
   alleles.maxLength = Math.max(1, longest);
+  [number.max, number.value] = [longest, Math.min(number.value, longest)];
+  number.closest("label").hidden = longest < 2;
+  [view.file, $("haplotypes").hidden] = [null, true];
   whether.closest("label").hidden = kind !== "panel";
   $("examples").replaceChildren(...examples.map((name) => new Option(name)));
   [$("work").hidden, $("plan").hidden] = [false, false];
   steps();
   state("Ready", "joined");
+}
+
+/// Reads a person's alleles where the question is, and offers them.
+async function take_from(file) {
+  const { at, sites } = $("question").elements;
+  view.file = file;
+  $("file-help").textContent = `Reading ${file.name}…`;
+  $("haplotypes").hidden = true;
+  try {
+    const told = await ask("sample", { file, at: at.value.trim(), count: Math.max(1, Number(sites.value)) });
+    if (view.file === file) offer(file.name, told);
+  } catch (error) {
+    $("file-help").textContent = `${file.name} cannot be used.`;
+    alarm(`${file.name}: ${error.message}.`);
+  }
+}
+
+function offer(name, { at, haplotypes, ended }) {
+  const form = $("question").elements;
+  const end = ended && `${ended.site.chromosome}:${ended.site.position} ${ended.why}`;
+  if (haplotypes.length === 0) throw new Error(end);
+  if (!form.at.value.trim()) form.at.value = at;
+  $("file-help").textContent = `Read in this tab, and not sent.${end ? ` It ends before ${end}.` : ""}`;
+  const choices = haplotypes.map((alleles, i) => {
+    const [label, choice, text] = ["label", "input", "code"].map((what) => document.createElement(what));
+    Object.assign(choice, { type: "radio", name: "haplotype", value: alleles, onchange: () => (form.alleles.value = alleles) });
+    text.textContent = alleles;
+    label.append(choice, haplotypes.length > 1 ? `Haplotype ${i + 1} ` : "", text);
+    return label;
+  });
+  $("haplotypes").querySelector("legend").textContent = `${name}, from ${form.at.value.trim()} on`;
+  $("haplotypes").querySelector("div").replaceChildren(...choices);
+  $("haplotypes").hidden = false;
+  choices[0].firstChild.click();
+  say(`${haplotypes.length} haplotypes of ${haplotypes[0].length} alleles were read`);
+}
+
+$("file").onchange = ({ target }) => {
+  if (target.files.length > 0) take_from(target.files[0]);
+  target.value = "";
+};
+for (const what of ["dragover", "dragleave", "drop"]) {
+  $("person").addEventListener(what, (event) => {
+    event.preventDefault();
+    $("person").classList.toggle("over", what === "dragover");
+    const [file] = what === "drop" ? event.dataTransfer.files : [];
+    if (file) take_from(file);
+  });
+}
+for (const name of ["at", "sites"]) {
+  $("question").elements[name].addEventListener("change", () => view.file && take_from(view.file));
 }
 
 $("question").onsubmit = async (event) => {

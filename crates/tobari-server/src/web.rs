@@ -73,6 +73,7 @@ static PARTS: &[Part] = parts! {
     "start.html": "text/html; charset=utf-8",
     "start.js": "text/javascript; charset=utf-8",
     "style.css": "text/css; charset=utf-8",
+    "vcf.js": "text/javascript; charset=utf-8",
     "words.js": "text/javascript; charset=utf-8",
     "worker.js": "text/javascript; charset=utf-8",
 };

@@ -63,6 +63,29 @@ pub struct Wanted {
     pub longest: bool,
 }
 
+/// Neighbours of a table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stretch {
+    /// The first, as `chr20:1000000`; the table's first one where it is empty.
+    pub at: String,
+    /// How many, at most.
+    pub count: usize,
+}
+
+/// A site of a table.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// As the table names it.
+    pub chromosome: String,
+    /// The first base is 1.
+    pub position: u64,
+    /// Allele 0.
+    pub reference: String,
+    /// Allele 1.
+    pub alternate: String,
+}
+
 /// What is told of a table.
 #[derive(Debug, Serialize)]
 pub struct About {
@@ -158,6 +181,27 @@ impl Searcher {
         self.pending = None;
         self.table = Some((catalogue, fullness));
         Ok(About { kind, label, entries, sites, examples, least, longest })
+    }
+
+    /// Sites from a named one on, as many as there are on its chromosome and as a question may have.
+    ///
+    /// # Errors
+    /// [`SearchError`] for a site that there is not, or a table without sites.
+    pub fn sites(&self, wanted: &Stretch) -> Result<Vec<Place>, SearchError> {
+        let (catalogue, _) = self.table.as_ref().ok_or(SearchError::Order("a table"))?;
+        let sites = catalogue.sites().ok_or(SearchError::Order("a table with sites"))?;
+        let start = if wanted.at.is_empty() { 0 } else { sites.named(&wanted.at)? };
+        let all = sites.iter().skip(start).take(wanted.count.min(catalogue.longest_pattern()));
+        let first = sites.get(start).map(|site| site.chromosome.clone());
+        let near = all.take_while(|site| Some(&site.chromosome) == first.as_ref());
+        Ok(near
+            .map(|site| Place {
+                chromosome: site.chromosome.to_string(),
+                position: site.position,
+                reference: site.reference.to_string(),
+                alternate: site.alternate.to_string(),
+            })
+            .collect())
     }
 
     /// Prepares a question; another one takes its place.

@@ -12,7 +12,7 @@ use tobari_apps::search::{
     question::pattern,
     table::{Content, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Question, Site, Table},
 };
-use tobari_wasm::search::{Heard, SearchError, Searcher, Wanted};
+use tobari_wasm::search::{Heard, SearchError, Searcher, Stretch, Wanted};
 
 const SITES: usize = 40;
 
@@ -78,6 +78,12 @@ fn wanted(at: &str, alleles: &str, places: u32, longest: bool) -> Wanted {
 fn a_panel_answers_as_in_the_clear_with_the_place_said_and_hidden() {
     let table = Table::new(panel(), 1, "a test", &mut rng(1));
     let mut world = World::new(&table);
+    let stretch = |at: &str, count| world.searcher.sites(&Stretch { at: at.to_owned(), count });
+    let positions = |at: &str, count| stretch(at, count).unwrap().iter().map(|site| site.position).collect::<Vec<_>>();
+    assert_eq!(positions("", 3), [100, 101, 102]);
+    assert_eq!(positions("20:137:A:C", 99), [137, 138, 139]);
+    assert_eq!(stretch("20:101", 1).unwrap()[0].chromosome, "20");
+    assert!(stretch("20:99", 1).is_err());
     let mut found = 0;
     for (start, alleles) in [(3, "0"), (4, "0110"), (4, "1010"), (30, "0110"), (30, "0000"), (26, "1101")] {
         let (pattern, length) = pattern(alleles).unwrap();

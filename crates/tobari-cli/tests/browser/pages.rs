@@ -9,7 +9,7 @@ use super::{
     picture, run,
     support::{
         Server,
-        tables::{Place, SITES, questions},
+        tables::{Place, SITES, position, questions, vcf},
     },
 };
 
@@ -221,6 +221,40 @@ async fn searched(browser: &mut Browser, fill: &str) -> String {
     text(browser, "answer").await
 }
 
+/// A person's file is dropped on the page, and both haplotypes are asked for as the command line asks for them in the clear.
+async fn a_person(browser: &mut Browser, place: &Place, panel: &str) {
+    let (first, count, column) = (12, 14, 9 + 3);
+    let text = vcf(SITES, '|');
+    let columns = |line: &str| line.split('\t').map(str::to_owned).collect::<Vec<_>>();
+    let one = |line: &str| [&columns(line)[..9], &columns(line)[column..=column]].concat().join("\t");
+    let person: Vec<String> =
+        text.lines().map(|line| if line.starts_with("##") { line.to_owned() } else { one(line) }).collect();
+    let person = person.join("\n") + "\n";
+    let file = place.write("person.vcf", &person);
+    let region = format!("20:{}-{}", position(first), position(first + count - 1));
+    let clear = place.good(&["search", "check", panel, "--vcf", &file, "--region", &region, "--json"]);
+    let drop = format!(
+        "(async () => {{ const {{ at, sites }} = document.getElementById('question').elements; [at.value, sites.value] = ['20:{}', {count}];
+            const packed = new Blob([{}]).stream().pipeThrough(new CompressionStream('gzip'));
+            const dataTransfer = new DataTransfer();
+            dataTransfer.items.add(new File([await new Response(packed).blob()], 'person.vcf.gz'));
+            document.getElementById('person').dispatchEvent(new DragEvent('drop', {{ dataTransfer, bubbles: true, cancelable: true }})); }})(); 0",
+        position(first),
+        json!(person)
+    );
+    browser.value(&drop).await;
+    browser.until("!document.getElementById('haplotypes').hidden").await;
+    assert_eq!(clear.lines().count(), 2);
+    for (i, line) in clear.lines().enumerate() {
+        browser.value(&format!("document.querySelectorAll('#haplotypes input')[{i}].click()")).await;
+        let alleles = browser.value("document.getElementById('question').elements.alleles.value.length").await;
+        assert_eq!(alleles, count);
+        let expected = serde_json::from_str::<Value>(line).unwrap()["count"].to_string();
+        assert_ne!(expected, "0", "the person is in the panel");
+        assert_eq!(searched(browser, "places.value = '10'; longest.checked = false").await, expected, "haplotype {i}");
+    }
+}
+
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn tables_answer_a_browser_as_they_answer_in_the_clear() {
@@ -258,6 +292,7 @@ fn tables_answer_a_browser_as_they_answer_in_the_clear() {
             assert_eq!(shown, places, "the places that the server sees");
             assert_eq!(searched(&mut browser, &(fill + "true")).await, told(most, "longest").to_string());
         }
+        a_person(&mut browser, &place, &panel).await;
         pictures(&mut browser, "search").await;
         browser.value(&choose("keys")).await;
         browser.until("tobari.view.about.kind === 'keys'").await;

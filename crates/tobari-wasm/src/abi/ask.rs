@@ -11,6 +11,7 @@
 //! | `infer_forget` | | |
 //! | `search_name` | | 16 bytes: what who asks is called; the first call makes a secret |
 //! | `search_table` | what is told of a table | [`About`](crate::search::About) as JSON, or `{"error":…}` |
+//! | `search_sites` | a [`Stretch`](crate::search::Stretch) | a list of [`Place`](crate::search::Place), or `{"error":…}` |
 //! | `search_prepare` | a [`Wanted`](crate::search::Wanted) | [`Seen`](crate::search::Seen), or `{"error":…}` |
 //! | `search_registration` | | the public key for it |
 //! | `search_query` | the client's name | the question, encrypted |
@@ -154,6 +155,15 @@ pub extern "C" fn tobari_search_name() -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_search_table(len: u32) -> i32 {
     searching(len, |searcher, told, _| searcher.take(told))
+}
+
+/// Sites of the table.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_search_sites(len: u32) -> i32 {
+    searching(len, |searcher, wanted, _| {
+        let wanted = serde_json::from_slice(wanted).map_err(|_| SearchError::Order("a site and a number"))?;
+        searcher.sites(&wanted)
+    })
 }
 
 /// Prepares a question.

@@ -27,6 +27,7 @@
 
 pub mod analyst;
 pub mod beacon;
+mod body;
 mod clients;
 pub mod connect;
 mod cpu;

@@ -10,6 +10,10 @@ use hyper_util::rt::TokioIo;
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
+/// How often a server that has no room is asked, and after how long each time.
+const ATTEMPTS: usize = 12;
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// Time for the connection and the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -95,6 +99,21 @@ impl HttpConnection {
     pub async fn send(&mut self, request: HttpRequest) -> Result<HttpReply, ConnectError> {
         let method = if request.body.is_some() { Method::POST } else { Method::GET };
         self.ask(method, request).await
+    }
+
+    /// The same, again after a while where the server has no room, which it says of a request that it has not looked at.
+    ///
+    /// # Errors
+    /// As [`Self::send`]. A server that has no room for long is a reply, too.
+    pub async fn send_again_where_busy(&mut self, request: HttpRequest) -> Result<HttpReply, ConnectError> {
+        for _ in 1..ATTEMPTS {
+            let reply = self.send(request.clone()).await?;
+            if reply.header("tobari-refusal") != Some("busy") {
+                return Ok(reply);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        self.send(request).await
     }
 
     /// The same as a DELETE, whose body is left out.

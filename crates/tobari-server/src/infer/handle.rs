@@ -1,9 +1,10 @@
 //! What is done with each request.
 
 use super::{Infer, Name, Shared, models::Served};
-use crate::search::{drain, hex, reply::Reply, sha256, unhex};
+use crate::body::{or_drain, place, read};
+use crate::search::{hex, reply::Reply, sha256, unhex};
 use axum::{
-    body::{Body, Bytes, to_bytes},
+    body::{Body, Bytes},
     extract::{Path, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
@@ -16,10 +17,6 @@ use tobari_apps::infer::{
     server::{Keyring, Seconds, ServeError},
 };
 use tobari_core::ckks::SeededCiphertext;
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::timeout,
-};
 use zeroize::Zeroizing;
 
 /// The models.
@@ -65,9 +62,9 @@ pub(super) async fn register(
 ) -> Result<Response, Reply> {
     let shared = infer.shared;
     let found = shared.enter(&headers).and_then(|()| shared.model(&digest));
-    let (model, (served, body)) = or_drain(found, body).await?;
+    let ((model, served), body) = or_drain(found, body).await?;
     let (_place, body) = place(&shared.uploads, body).await?;
-    let bytes = shared.read(body, served.keys.0).await?;
+    let bytes = read(body, served.keys.0, shared.options.patience).await?;
     let work = Arc::clone(&shared);
     let taken = shared.cpu.run(move || {
         let hash = sha256(&bytes);
@@ -89,11 +86,11 @@ pub(super) async fn answer(
     let found = found.and_then(|(model, served)| {
         let hash = headers.get("tobari-key").and_then(|value| value.to_str().ok()).and_then(unhex);
         let ring = hash.and_then(|hash| shared.keys().rings.get(&(model, hash)).cloned());
-        Ok(((served, ring.ok_or_else(no_keys)?), ()))
+        Ok((served, ring.ok_or_else(no_keys)?))
     });
-    let ((served, ring), ((), body)) = or_drain(found, body).await?;
+    let ((served, ring), body) = or_drain(found, body).await?;
     let (_place, body) = place(&shared.places, body).await?;
-    let bytes = shared.read(body, served.question).await?;
+    let bytes = read(body, served.question, shared.options.patience).await?;
     let answered = shared.cpu.run(move || run(&served, &ring, &bytes));
     let (answer, seconds) = answered.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?;
     Ok(([("server-timing", timing(&seconds))], octets(answer.into())).into_response())
@@ -141,27 +138,6 @@ fn refused(error: &ServeError) -> Reply {
     }
 }
 
-/// What was found, or the refusal once a little of the body is read.
-pub(super) async fn or_drain<A, B>(found: Result<(A, B), Reply>, body: Body) -> Result<(A, (B, Body)), Reply> {
-    match found {
-        Ok((a, b)) => Ok((a, (b, body))),
-        Err(reply) => {
-            drain(body).await;
-            Err(reply)
-        }
-    }
-}
-
-/// A place among those who are in the house.
-pub(super) async fn place(places: &Semaphore, body: Body) -> Result<(SemaphorePermit<'_>, Body), Reply> {
-    if let Ok(place) = places.try_acquire() {
-        return Ok((place, body));
-    }
-    drain(body).await;
-    let text = "expected room for another request, found none: ask again";
-    Err(Reply::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text))
-}
-
 impl Shared {
     /// Whether who asks may.
     pub(super) fn enter(&self, headers: &HeaderMap) -> Result<(), Reply> {
@@ -173,18 +149,6 @@ impl Shared {
         let found = unhex(digest).and_then(|name| Some((name, Arc::clone(self.models.get(&name)?))));
         let text = "expected the digest of a model that this server has, found another";
         found.ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "model", text))
-    }
-
-    /// All of a body, which is to have so many bytes and has no more.
-    pub(super) async fn read(&self, body: Body, expected: usize) -> Result<Bytes, Reply> {
-        match timeout(self.options.patience, to_bytes(body, expected)).await {
-            Ok(Ok(bytes)) => Ok(bytes),
-            Ok(Err(_)) => {
-                let text = format!("expected a body of {expected} bytes, found more, or an end too soon");
-                Err(Reply::new(StatusCode::PAYLOAD_TOO_LARGE, "size", text))
-            }
-            Err(_) => Err(Reply::new(StatusCode::REQUEST_TIMEOUT, "time", "expected the whole body sooner")),
-        }
     }
 
     /// Keys are taken: their memory is reserved before anything is decoded, and they are on the disk before they are told of.

@@ -24,7 +24,7 @@ use super::{
     metrics::Metrics,
     seats::{Seats, text},
     shards::Shards,
-    task::{Happening, Live, Seat},
+    task::{Happening, Live, Mixing, Seat},
 };
 use crate::{
     ServerLimits,
@@ -58,24 +58,7 @@ impl Task<Live> for JoinedTask {
     }
 
     fn work(&mut self, batch: Vec<Happening>, close: bool) {
-        // First what is due, as where a server has a room alone.
-        self.follow();
-        let mut packets = Vec::new();
-        for happening in batch {
-            match happening {
-                Happening::Binary { binary: LiveBinary::Packet(packet), .. } => packets.push(packet),
-                other => {
-                    self.mix(&std::mem::take(&mut packets));
-                    self.hear(other);
-                }
-            }
-        }
-        self.mix(&packets);
-        if close {
-            let now = self.now();
-            self.room.close(now, now + self.drain);
-        }
-        self.follow();
+        self.take(batch, close);
     }
 
     fn is_left(&self) -> bool {
@@ -84,6 +67,43 @@ impl Task<Live> for JoinedTask {
 
     fn ticks(&self) -> u32 {
         self.room.open_tick()
+    }
+}
+
+impl Mixing for JoinedTask {
+    fn follow(&mut self) {
+        while let Some(event) = self.room.poll(self.now()) {
+            self.happen(event);
+        }
+        self.count();
+    }
+
+    fn mix(&mut self, packets: &[Box<LivePacket>]) {
+        let packets: Vec<&LivePacket> = packets.iter().map(|packet| &**packet).collect();
+        self.room.packets(&packets, &mut self.shards, self.origin.elapsed());
+    }
+
+    fn hear(&mut self, happening: Happening) {
+        let now = self.now();
+        match happening {
+            Happening::Join { join, reply } => self.join(&join, reply),
+            Happening::Binary { binary: LiveBinary::Packet(packet), .. } => self.mix(&[packet]),
+            Happening::Binary { member, binary: LiveBinary::Note(note) } => self.room.note(member, &note, now),
+            Happening::Message { member, message } => self.room.message(member, &message, now),
+            Happening::Fault { member, fault } => self.room.remove(member, &fault),
+            Happening::Left { member } => {
+                if self.seats.forget(member) {
+                    self.room.leave(member, now);
+                    tracing::info!(room = self.id, "a member left");
+                }
+            }
+            Happening::Heard(message) => self.room.hear(&message, &mut self.shards, now),
+        }
+    }
+
+    fn close(&mut self) {
+        let now = self.now();
+        self.room.close(now, now + self.drain);
     }
 }
 
@@ -113,42 +133,11 @@ impl JoinedTask {
         self.origin.elapsed()
     }
 
-    fn mix(&mut self, packets: &[Box<LivePacket>]) {
-        let packets: Vec<&LivePacket> = packets.iter().map(|packet| &**packet).collect();
-        self.room.packets(&packets, &mut self.shards, self.origin.elapsed());
-    }
-
-    fn hear(&mut self, happening: Happening) {
-        let now = self.now();
-        match happening {
-            Happening::Join { join, reply } => self.join(&join, reply),
-            Happening::Binary { binary: LiveBinary::Packet(packet), .. } => self.mix(&[packet]),
-            Happening::Binary { member, binary: LiveBinary::Note(note) } => self.room.note(member, &note, now),
-            Happening::Message { member, message } => self.room.message(member, &message, now),
-            Happening::Fault { member, fault } => self.room.remove(member, &fault),
-            Happening::Left { member } => {
-                if self.seats.forget(member) {
-                    self.room.leave(member, now);
-                    tracing::info!(room = self.id, "a member left");
-                }
-            }
-            Happening::Heard(message) => self.room.hear(&message, &mut self.shards, now),
-        }
-    }
-
     fn join(&mut self, join: &Join, reply: oneshot::Sender<Result<Seat, Refusal>>) {
         let ticket = self.tickets;
         self.tickets = self.tickets.wrapping_add(1);
         self.joins.insert(ticket, reply);
         self.room.join(ticket, join, self.now());
-    }
-
-    /// Tells members and other servers all that follows by now.
-    fn follow(&mut self) {
-        while let Some(event) = self.room.poll(self.now()) {
-            self.happen(event);
-        }
-        self.count();
     }
 
     fn happen(&mut self, event: SharedEvent) {

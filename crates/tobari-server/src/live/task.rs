@@ -74,6 +74,43 @@ impl Kind for Live {
     words!();
 }
 
+/// A live room, as far as a batch of what happened goes: packets that came together are added together.
+pub(super) trait Mixing {
+    /// Tells members all that follows by now.
+    fn follow(&mut self);
+
+    /// Takes packets, as many as came since the last time.
+    fn mix(&mut self, packets: &[Box<LivePacket>]);
+
+    /// Takes anything else.
+    fn hear(&mut self, happening: Happening);
+
+    /// Begins to end the room.
+    fn close(&mut self);
+
+    /// Takes all that came.
+    fn take(&mut self, batch: Vec<Happening>, close: bool) {
+        // First what is due: a packet that was still waiting when its tick ended is late.
+        self.follow();
+        let mut packets = Vec::new();
+        for happening in batch {
+            match happening {
+                Happening::Binary { binary: LiveBinary::Packet(packet), .. } => packets.push(packet),
+                // what was sent before it counts before it
+                other => {
+                    self.mix(&std::mem::take(&mut packets));
+                    self.hear(other);
+                }
+            }
+        }
+        self.mix(&packets);
+        if close {
+            self.close();
+        }
+        self.follow();
+    }
+}
+
 /// A room with its members' links.
 pub(super) struct LiveTask {
     room: LiveRoom,
@@ -95,25 +132,7 @@ impl Task<Live> for LiveTask {
 
     /// Additions, encodings.
     fn work(&mut self, batch: Vec<Happening>, close: bool) {
-        // First what is due: a packet that was still waiting when its tick ended is late.
-        self.follow();
-        let mut packets = Vec::new();
-        for happening in batch {
-            match happening {
-                Happening::Binary { binary: LiveBinary::Packet(packet), .. } => packets.push(packet),
-                // what was sent before it counts before it
-                other => {
-                    self.mix(&std::mem::take(&mut packets));
-                    self.hear(other);
-                }
-            }
-        }
-        self.mix(&packets);
-        if close {
-            let now = self.now();
-            self.room.close(now, now + self.drain);
-        }
-        self.follow();
+        self.take(batch, close);
     }
 
     fn is_left(&self) -> bool {
@@ -125,23 +144,29 @@ impl Task<Live> for LiveTask {
     }
 }
 
-impl LiveTask {
-    fn open(id: RoomId, join: &Join, limits: &ServerLimits, metrics: Arc<Metrics>) -> Result<Self, Refusal> {
-        let origin = Instant::now();
-        let room = LiveRoom::open(id, join, limits.live, origin.elapsed())?;
-        // The number on the wire stands for the room in the log: its name is the members' own.
-        let id = id.to_string();
-        let settings = room.settings();
-        tracing::info!(room = id, mode = %settings.mode, speakers = settings.speakers, lobby = settings.lobby, "live room opened");
-        let shards = Shards::new(threads::available());
-        Ok(Self { room, id, origin, seats: Seats::new(metrics), drain: limits.drain, shards })
+impl Mixing for LiveTask {
+    fn follow(&mut self) {
+        while let Some(event) = self.room.poll(self.now()) {
+            match event {
+                LiveEvent::Closed { tick, packets, late, sum, members } => {
+                    let due = self.room.tick_opened(tick) + Duration::from_millis(TICK_MS);
+                    self.seats.count(packets, late, self.now().saturating_sub(due));
+                    self.seats.offer(&members, tick, sum);
+                }
+                LiveEvent::Send { members, bytes } => {
+                    let message = Message::Binary(Bytes::from(bytes));
+                    members.iter().for_each(|member| self.send(*member, message.clone()));
+                }
+                LiveEvent::Tell { member, message } => self.send(member, text(&message)),
+                LiveEvent::Removed { member, fault } => {
+                    tracing::info!(room = self.id, member, code = %fault.code(), reason = %fault, "member removed");
+                    let last = ServerMessage::Removed { code: fault.code(), reason: fault.to_string() };
+                    self.seats.dismiss(member, last);
+                }
+            }
+        }
     }
 
-    fn now(&self) -> Duration {
-        self.origin.elapsed()
-    }
-
-    /// Takes packets, as many as came since the last time.
     fn mix(&mut self, packets: &[Box<LivePacket>]) {
         let packets: Vec<&LivePacket> = packets.iter().map(|packet| &**packet).collect();
         self.room.packets(&packets, &mut self.shards);
@@ -167,6 +192,28 @@ impl LiveTask {
         }
     }
 
+    fn close(&mut self) {
+        let now = self.now();
+        self.room.close(now, now + self.drain);
+    }
+}
+
+impl LiveTask {
+    fn open(id: RoomId, join: &Join, limits: &ServerLimits, metrics: Arc<Metrics>) -> Result<Self, Refusal> {
+        let origin = Instant::now();
+        let room = LiveRoom::open(id, join, limits.live, origin.elapsed())?;
+        // The number on the wire stands for the room in the log: its name is the members' own.
+        let id = id.to_string();
+        let settings = room.settings();
+        tracing::info!(room = id, mode = %settings.mode, speakers = settings.speakers, lobby = settings.lobby, "live room opened");
+        let shards = Shards::new(threads::available());
+        Ok(Self { room, id, origin, seats: Seats::new(metrics), drain: limits.drain, shards })
+    }
+
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
     fn join(&mut self, join: &Join, reply: oneshot::Sender<Result<Seat, Refusal>>) {
         let welcomed = self.room.join(join, self.now());
         let answer = welcomed.map(|welcome| self.seats.seat(welcome, self.room.uplink(&welcome)));
@@ -174,29 +221,6 @@ impl LiveTask {
         if let Err(Ok(seat)) = reply.send(answer) {
             // The connection went away while it waited.
             self.hear(Happening::Left { member: seat.welcome.member });
-        }
-    }
-
-    /// Tells members all that follows by now.
-    fn follow(&mut self) {
-        while let Some(event) = self.room.poll(self.now()) {
-            match event {
-                LiveEvent::Closed { tick, packets, late, sum, members } => {
-                    let due = self.room.tick_opened(tick) + Duration::from_millis(TICK_MS);
-                    self.seats.count(packets, late, self.now().saturating_sub(due));
-                    self.seats.offer(&members, tick, sum);
-                }
-                LiveEvent::Send { members, bytes } => {
-                    let message = Message::Binary(Bytes::from(bytes));
-                    members.iter().for_each(|member| self.send(*member, message.clone()));
-                }
-                LiveEvent::Tell { member, message } => self.send(member, text(&message)),
-                LiveEvent::Removed { member, fault } => {
-                    tracing::info!(room = self.id, member, code = %fault.code(), reason = %fault, "member removed");
-                    let last = ServerMessage::Removed { code: fault.code(), reason: fault.to_string() };
-                    self.seats.dismiss(member, last);
-                }
-            }
         }
     }
 

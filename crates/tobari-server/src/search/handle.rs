@@ -2,9 +2,10 @@
 
 pub(super) mod hidden;
 
-use super::{Client, Search, Shared, audit::Line, drain, hex, reply::Reply, sha256, unhex};
+use super::{Client, Search, Shared, audit::Line, hex, reply::Reply, sha256, unhex};
+use crate::body::{self, drain};
 use axum::{
-    body::{Body, Bytes, to_bytes},
+    body::{Body, Bytes},
     extract::{Path, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
@@ -17,7 +18,7 @@ use tobari_apps::search::{
     messages::{self, CLIENT_BYTES},
     oprf, program,
 };
-use tokio::{sync::SemaphorePermit, time::timeout};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// The tables, and what the client may still ask.
 pub(super) async fn list(State(search): State<Search>, headers: HeaderMap) -> Result<Response, Reply> {
@@ -59,6 +60,7 @@ pub(super) async fn register(
     body: Body,
 ) -> Result<StatusCode, Reply> {
     let shared = search.shared;
+    let (_place, body) = shared.place(&shared.registrations, &headers, body).await?;
     let (client, bytes) = shared.enter(&headers, body).await?;
     let work = Arc::clone(&shared);
     let done = shared.cpu.run(move || {
@@ -77,7 +79,7 @@ pub(super) async fn evaluation(
     body: Body,
 ) -> Result<Response, Reply> {
     let shared = search.shared;
-    let (_place, body) = shared.place(&headers, body).await?;
+    let (_place, body) = shared.place(&shared.places, &headers, body).await?;
     let (client, bytes) = shared.enter(&headers, body).await?;
     let fault = || Reply::fault("a fault of the server");
     let (work, kept) = (Arc::clone(&shared), Arc::clone(&shared));
@@ -101,7 +103,7 @@ pub(super) async fn evaluation(
 /// Answers a query.
 pub(super) async fn query(State(search): State<Search>, headers: HeaderMap, body: Body) -> Result<Response, Reply> {
     let shared = search.shared;
-    let (_place, body) = shared.place(&headers, body).await?;
+    let (_place, body) = shared.place(&shared.places, &headers, body).await?;
     let (client, bytes) = shared.enter(&headers, body).await?;
     let known = (text(&headers, "if-match").map(str::to_owned), text(&headers, "tobari-key").and_then(unhex));
     let fault = || Reply::fault("a fault of the server");
@@ -160,17 +162,17 @@ impl Shared {
         tokens.bearer(headers).map(|name| Some(Client::named(name))).ok_or_else(Reply::unknown)
     }
 
-    /// A place among those who are in the house, and the body as it was; whoever is nobody takes none.
-    async fn place(&self, headers: &HeaderMap, body: Body) -> Result<(Option<SemaphorePermit<'_>>, Body), Reply> {
+    /// One of these places, and the body as it was; whoever is nobody takes none.
+    async fn place<'a>(
+        &self,
+        places: &'a Semaphore,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<(Option<SemaphorePermit<'a>>, Body), Reply> {
         if !matches!(self.client(headers), Ok(Some(_))) {
             return Ok((None, body));
         }
-        if let Ok(place) = self.places.try_acquire() {
-            return Ok((Some(place), body));
-        }
-        drain(body).await;
-        let text = "expected room for another query, found none: ask again";
-        Err(Reply::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text))
+        body::place(places, body).await.map(|(place, body)| (Some(place), body))
     }
 
     /// Who asks, and all of the body.
@@ -183,19 +185,7 @@ impl Shared {
                 return Err(other.err().unwrap_or_else(|| Reply::new(StatusCode::UNAUTHORIZED, "client", unnamed)));
             }
         };
-        let most = self.options.body_bytes;
-        let large = || {
-            let text = format!("expected at most {most} bytes, found more");
-            Reply::new(StatusCode::PAYLOAD_TOO_LARGE, "size", text)
-        };
-        let claimed = text(headers, "content-length").and_then(|length| length.parse::<u64>().ok());
-        if claimed.is_some_and(|claimed| claimed > most as u64) {
-            drain(body).await;
-            return Err(large());
-        }
-        let slow = |_| Reply::new(StatusCode::REQUEST_TIMEOUT, "time", "expected the whole request sooner");
-        let bytes = timeout(self.options.patience, to_bytes(body, most)).await.map_err(slow)?;
-        Ok((client, bytes.map_err(|_| large())?))
+        Ok((client, body::read(body, self.options.body_bytes, self.options.patience).await?))
     }
 
     fn register(&self, client: &Client, set: &str, bytes: &[u8]) -> Result<(), Reply> {

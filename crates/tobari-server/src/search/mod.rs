@@ -42,10 +42,9 @@ use crate::{
 use audit::Audit;
 use axum::{
     Router,
-    body::{Body, Bytes},
+    body::Bytes,
     routing::{get, post},
 };
-use futures_util::StreamExt;
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
@@ -65,10 +64,6 @@ pub use arrange::HiddenOptions;
 
 /// Registrations for questions with the place hidden that are read at once.
 const REGISTRATIONS: usize = 4;
-/// Bytes of a refused request that are read on at most, as many as the longest keys have, and the time for it.
-const DRAINED: usize = 1 << 28;
-const DRAINING: Duration = Duration::from_secs(10);
-
 /// How the search is served.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -283,20 +278,6 @@ impl Shared {
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Reads on what a refused request still sends, and keeps nothing of it: a sender that is cut off before its end does not get to read why.
-pub(crate) async fn drain(body: Body) {
-    let (mut parts, mut left) = (body.into_data_stream(), DRAINED);
-    let rest = async {
-        while let Some(Ok(part)) = parts.next().await {
-            left = left.saturating_sub(part.len());
-            if left == 0 {
-                return;
-            }
-        }
-    };
-    let _ = tokio::time::timeout(DRAINING, rest).await;
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

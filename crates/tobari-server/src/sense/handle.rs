@@ -6,9 +6,10 @@ use super::{
     fleet::{AnswerError, Fleet, Known, MAX_ORDER, is_id},
     now_ms,
     passing::{self, BYTES, Begun, DEVICES, IDLE, LIFE, MESSAGE, OBJECT, PLACES, REQUESTS},
-    rights::{Used, Who, full, no_fleet, of_visit, read, spent},
+    rights::{Used, Who, full, no_fleet, of_visit, spent},
 };
-use crate::search::{drain, reply::Reply, sha256};
+use crate::body::{or_drain, place, read};
+use crate::search::{reply::Reply, sha256};
 use axum::{
     body::{Body, Bytes},
     extract::{Path, State},
@@ -30,19 +31,8 @@ pub(super) async fn frames(
     body: Body,
 ) -> Result<Response, Reply> {
     let shared = sense.shared;
-    let found = shared.of_devices(&fleet);
-    let (used, known) = match found {
-        Ok(found) => found,
-        Err(reply) => {
-            drain(body).await;
-            return Err(reply);
-        }
-    };
-    let Ok(_place) = shared.places.try_acquire() else {
-        drain(body).await;
-        let text = "expected room for another batch, found none: send it again";
-        return Err(Reply::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text));
-    };
+    let ((used, known), body) = or_drain(shared.of_devices(&fleet), body).await?;
+    let (_place, body) = place(&shared.places, body).await?;
     let most = used.visit.as_ref().map_or(shared.options.batch_bytes, |_| MESSAGE.min(shared.options.batch_bytes));
     let bytes = read(body, most, shared.options.patience).await?;
     if used.visit.as_ref().is_some_and(|visit| !visit.has_room(bytes.len())) {
@@ -149,7 +139,8 @@ pub(super) async fn bundle(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Reply> {
-    let (who, bytes) = sense.shared.message(&headers, body, MAX_BUNDLE, MESSAGE).await?;
+    let shared = Arc::clone(&sense.shared);
+    let (who, bytes, _place) = shared.message(&headers, body, MAX_BUNDLE, MESSAGE).await?;
     let name = named(&fleet)?;
     let bundle = Bundle::decode(&bytes).map_err(|error| malformed(error.to_string()))?;
     if bundle.fleet != fleet {
@@ -194,7 +185,8 @@ pub(super) async fn object(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Reply> {
-    let (who, bytes) = sense.shared.message(&headers, body, MAX_OBJECT, OBJECT).await?;
+    let shared = Arc::clone(&sense.shared);
+    let (who, bytes, _place) = shared.message(&headers, body, MAX_OBJECT, OBJECT).await?;
     let name = named(&fleet)?;
     let kept = blocking(move || {
         let found = sha256(&bytes);
@@ -219,7 +211,8 @@ pub(super) async fn order(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Reply> {
-    let (who, bytes) = sense.shared.message(&headers, body, MAX_ORDER, MESSAGE).await?;
+    let shared = Arc::clone(&sense.shared);
+    let (who, bytes, _place) = shared.message(&headers, body, MAX_ORDER, MESSAGE).await?;
     let used = sense.shared.used(&who, &fleet)?;
     let known = used.known()?;
     let order: Order =

@@ -64,6 +64,8 @@ use tokio::sync::Semaphore;
 const KEEPING: Duration = Duration::from_secs(600);
 /// How often fleets are looked for whose time is over.
 const SWEEPING: Duration = Duration::from_secs(15);
+/// Messages of key holders in the house at most: the longest has 256 MiB.
+const MESSAGES: usize = 4;
 /// Fleets of a server at most.
 const MAX_FLEETS: usize = 64;
 
@@ -144,6 +146,8 @@ struct Shared {
     registrars: Registrars,
     cpu: Cpu,
     places: Semaphore,
+    /// For what key holders send: an object has up to 128 MiB.
+    messages: Semaphore,
     questions: Semaphore,
     options: SenseOptions,
 }
@@ -188,6 +192,7 @@ impl Sense {
             registrars,
             cpu: Cpu::new(),
             places: Semaphore::new(options.queue),
+            messages: Semaphore::new(MESSAGES),
             questions: Semaphore::new(1),
             options: options.clone(),
         };

@@ -13,19 +13,17 @@ use super::{
     passing::Visit,
 };
 use crate::{
-    search::{drain, reply::Reply, sha256},
+    body::{or_drain, place, read},
+    search::{reply::Reply, sha256},
     tokens::Tokens,
 };
 use axum::{
-    body::{Body, Bytes, to_bytes},
+    body::{Body, Bytes},
     http::{HeaderMap, StatusCode, header},
 };
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 use tobari_apps::sense::enrol::unhex;
-use tokio::time::timeout;
+use tokio::sync::SemaphorePermit;
 
 /// The secret of a fleet that ends: 64 hexadecimal digits.
 const SECRET: &str = "tobari-passing";
@@ -149,38 +147,21 @@ impl Shared {
         Ok((used, known))
     }
 
-    /// Who sends a key holder's message, and its body: of so many bytes at most where the fleet stays, and of so many where it ends.
+    /// Who sends a key holder's message, its body, and the place that it takes while it is worked at: of so many bytes at most where the fleet stays, and of so many where it ends.
     pub(super) async fn message(
         &self,
         headers: &HeaderMap,
         body: Body,
         holder: usize,
         visitor: usize,
-    ) -> Result<(Who, Bytes), Reply> {
-        let who = match self.who(headers) {
-            Ok(who) => who,
-            Err(reply) => {
-                drain(body).await;
-                return Err(reply);
-            }
-        };
+    ) -> Result<(Who, Bytes, SemaphorePermit<'_>), Reply> {
+        let (who, body) = or_drain(self.who(headers), body).await?;
+        let (place, body) = place(&self.messages, body).await?;
         let bytes = read(body, who.most(holder, visitor), self.options.patience).await?;
-        Ok((who, bytes))
+        Ok((who, bytes, place))
     }
 }
 
 pub(super) fn of_visit(visit: Arc<Visit>) -> Used {
     Used { fleet: Arc::clone(&visit.fleet), visit: Some(visit) }
-}
-
-/// All of a body.
-pub(super) async fn read(body: Body, most: usize, patience: Duration) -> Result<Bytes, Reply> {
-    match timeout(patience, to_bytes(body, most)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => {
-            let text = format!("expected a body of at most {most} bytes, found more, or an end too soon");
-            Err(Reply::new(StatusCode::PAYLOAD_TOO_LARGE, "size", text))
-        }
-        Err(_) => Err(Reply::new(StatusCode::REQUEST_TIMEOUT, "time", "expected the whole body sooner")),
-    }
 }

@@ -14,9 +14,6 @@ use zeroize::Zeroizing;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Bytes of the list of models at most.
 const MAX_LIST_BYTES: usize = 1 << 20;
-/// How often something is asked of a busy server, and the pause between.
-const ATTEMPTS: usize = 12;
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// Whom to trust, and as whom to ask.
 pub(crate) struct Reach {
@@ -133,14 +130,7 @@ impl Remote {
         let body = body.map(Into::into);
         let request =
             HttpRequest { body, path: path.to_owned(), headers: self.headers.clone(), most, patience: PATIENCE };
-        for _ in 1..ATTEMPTS {
-            let reply = self.connection.send(request.clone()).await?;
-            if reply.header("tobari-refusal") != Some("busy") {
-                return Ok(reply);
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-        Ok(self.connection.send(request).await?)
+        Ok(self.connection.send_again_where_busy(request).await?)
     }
 }
 

@@ -322,7 +322,7 @@ impl Remote {
         let (secret, registration) = tokio::task::block_in_place(|| self.identity.key(set, generation))?;
         let hash = Fingerprint::of(&registration).to_string();
         let path = format!("/search/v1/keys/{}", set.name);
-        good(connection.send(post(&path, self.headers.clone(), registration)).await?)?;
+        good(connection.send_again_where_busy(post(&path, self.headers.clone(), registration)).await?)?;
         let active = Arc::new(Active { generation, secret, hash });
         keys.insert(set.name, Arc::clone(&active));
         Ok(active)

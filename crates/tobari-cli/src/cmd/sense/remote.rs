@@ -13,9 +13,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const ANSWER_PATIENCE: Duration = Duration::from_secs(6 * 3600);
 /// Bytes of a short reply at most.
 const MOST: usize = 1 << 20;
-/// How often something is sent to a busy server, and the pause between.
-const ATTEMPTS: usize = 20;
-const PAUSE: Duration = Duration::from_millis(250);
 
 /// A server, for one fleet.
 pub(crate) struct CloudConnection {
@@ -59,14 +56,7 @@ impl CloudConnection {
 
     /// Sends a request, again where the server is busy.
     async fn send(&mut self, request: HttpRequest) -> Result<HttpReply, Failure> {
-        for _ in 1..ATTEMPTS {
-            let reply = self.connection.send(request.clone()).await?;
-            if reply.header("tobari-refusal") != Some("busy") {
-                return Ok(reply);
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-        Ok(self.connection.send(request).await?)
+        Ok(self.connection.send_again_where_busy(request).await?)
     }
 
     /// Sends frames: what became of them. They are on the server's disk then.

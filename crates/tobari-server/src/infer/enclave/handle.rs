@@ -1,7 +1,8 @@
 //! What is done with each request. Bodies are read within the bytes that their message has, and not before there is a place.
 
 use super::house::{House, Kind};
-use crate::infer::handle::{octets, or_drain, place};
+use crate::body::{or_drain, place, read};
+use crate::infer::handle::octets;
 use crate::infer::{Infer, Shared};
 use crate::search::{reply::Reply, unhex};
 use axum::{
@@ -34,8 +35,7 @@ pub(super) async fn report(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Reply> {
-    let found = house(&infer.shared, &digest, &headers).map(|house| (house, ()));
-    let (house, ((), body)) = or_drain(found, body).await?;
+    let (house, body) = or_drain(house(&infer.shared, &digest, &headers), body).await?;
     let (_place, bytes) = take(&infer.shared, body, size_of::<Nonce>()).await?;
     let nonce = Nonce(exactly(&bytes)?);
     Ok(octets(run(&infer.shared, house, move |house| house.report(&nonce)).await?.into()))
@@ -48,8 +48,7 @@ pub(super) async fn open(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Reply> {
-    let found = house(&infer.shared, &digest, &headers).map(|house| (house, ()));
-    let (house, ((), body)) = or_drain(found, body).await?;
+    let (house, body) = or_drain(house(&infer.shared, &digest, &headers), body).await?;
     let (_place, bytes) = take(&infer.shared, body, ID_BYTES + KEY_BYTES).await?;
     let both: [u8; ID_BYTES + KEY_BYTES] = exactly(&bytes)?;
     let (id, key) = both.split_at(ID_BYTES);
@@ -90,9 +89,9 @@ async fn message(
             Reply::new(StatusCode::NOT_FOUND, "message", text)
         };
         let expected = house.frame_bytes(kind).ok_or_else(none)?;
-        Ok((house, (number(&id)?, expected)))
+        Ok((house, number(&id)?, expected))
     });
-    let (house, ((id, expected), body)) = or_drain(found, body).await?;
+    let ((house, id, expected), body) = or_drain(found, body).await?;
     let (_place, frame) = take(&infer.shared, body, expected).await?;
     Ok(octets(run(&infer.shared, house, move |house| house.message(id, kind, &frame)).await?.into()))
 }
@@ -135,7 +134,7 @@ fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N], Reply> {
 /// All of a message's body, and not before there is a place, which is held while it is worked at.
 async fn take<'a>(shared: &'a Shared, body: Body, expected: usize) -> Result<(SemaphorePermit<'a>, Bytes), Reply> {
     let (place, body) = place(&shared.places, body).await?;
-    Ok((place, shared.read(body, expected).await?))
+    Ok((place, read(body, expected, shared.options.patience).await?))
 }
 
 /// Does something with the enclave when it is its turn. The turn goes with the work: it is held to the end even if the client goes away.

@@ -3,7 +3,7 @@
 //! A registration is read by one of [`super::super::Shared`]'s few places for them, as it takes 20 MB when it is read. With a data folder it is kept there, and read again when it
 //! was dropped from memory; without, its client is told to register again (409).
 
-use super::super::{Client, Search, Shared, audit::Line, drain, reply::Reply, sha256, unhex};
+use super::super::{Client, Search, Shared, audit::Line, reply::Reply, sha256, unhex};
 use super::text;
 use axum::{
     body::Body,
@@ -64,12 +64,7 @@ pub(in super::super) async fn register(
     body: Body,
 ) -> Result<StatusCode, Reply> {
     let shared = search.shared;
-    let known = matches!(shared.client(&headers), Ok(Some(_)));
-    let place = known.then(|| shared.registrations.try_acquire());
-    if let Some(Err(_)) = place {
-        drain(body).await;
-        return Err(busy("expected room for another registration, found none: send it again"));
-    }
+    let (_place, body) = shared.place(&shared.registrations, &headers, body).await?;
     let (client, bytes) = shared.enter(&headers, body).await?;
     let work = Arc::clone(&shared);
     let done = shared.cpu.run(move || {
@@ -88,12 +83,7 @@ pub(in super::super) async fn query(
     body: Body,
 ) -> Result<Response, Reply> {
     let shared = search.shared;
-    let known = matches!(shared.client(&headers), Ok(Some(_)));
-    let place = known.then(|| shared.places.try_acquire());
-    if let Some(Err(_)) = place {
-        drain(body).await;
-        return Err(busy("expected room for another query, found none: ask again"));
-    }
+    let (_place, body) = shared.place(&shared.places, &headers, body).await?;
     let (client, bytes) = shared.enter(&headers, body).await?;
     let key = text(&headers, "tobari-key").and_then(unhex);
     let fault = || Reply::fault("a fault of the server");
@@ -125,10 +115,6 @@ pub(in super::super) async fn query(
     written.map_err(|_| fault())??;
     let answer = answer.ok_or_else(fault)??;
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response())
-}
-
-fn busy(text: &'static str) -> Reply {
-    Reply::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text)
 }
 
 fn answer(admitted: &AdmittedHidden, parts: Vec<Option<Result<Partial, Refusal>>>) -> Result<Vec<u8>, Reply> {

@@ -32,13 +32,27 @@ pub(crate) fn path(target: &Path) -> OsString {
 }
 
 fn bring(folder: &Path, program: &str, package: &str, updated: &mut bool) -> Result<(), String> {
+    let io = |error: std::io::Error| error.to_string();
+    let bin = folder.join("bin");
+    std::fs::create_dir_all(&bin).map_err(io)?;
+    let root = unpack(folder, package, &[package], updated)?;
+    let found = PLACES.iter().map(|place| root.join(place).join(program)).find(|file| file.is_file());
+    let found = found.ok_or_else(|| format!("the package {package} does not contain it"))?;
+    starts(&found, &root)?;
+    wrap(&bin.join(program), &found, &root, "").map_err(io)
+}
+
+/// Downloads packages of the distribution and what they need that is not installed, and unpacks it all: where.
+///
+/// # Errors
+/// Why that cannot be done here.
+pub(crate) fn unpack(folder: &Path, name: &str, packages: &[&str], updated: &mut bool) -> Result<PathBuf, String> {
     if !may_install() {
-        return Err(format!("not root on Debian (apt-get install {package})"));
+        return Err(format!("not root on Debian (apt-get install {})", packages.join(" ")));
     }
     let io = |error: std::io::Error| error.to_string();
-    let (archives, root, bin) =
-        (folder.join("archives").join(package), folder.join("root").join(package), folder.join("bin"));
-    for made in [&archives.join("partial"), &root, &bin] {
+    let (archives, root) = (folder.join("archives").join(name), folder.join("root").join(name));
+    for made in [&archives.join("partial"), &root] {
         std::fs::create_dir_all(made).map_err(io)?;
     }
     let apt = || {
@@ -50,17 +64,14 @@ fn bring(folder: &Path, program: &str, package: &str, updated: &mut bool) -> Res
         pass(apt().args(["update", "--quiet"]))?;
     }
     let place = format!("Dir::Cache::archives={}", archives.display());
-    let words = ["install", "--download-only", "--yes", "--quiet", "--no-install-recommends", "-o", &place, package];
-    pass(apt().args(words))?;
+    let words = ["install", "--download-only", "--yes", "--quiet", "--no-install-recommends", "-o", &place];
+    pass(apt().args(words).args(packages))?;
     for archive in std::fs::read_dir(&archives).map_err(io)?.flatten().map(|entry| entry.path()) {
         if archive.extension().is_some_and(|end| end == "deb") {
             pass(Command::new("dpkg-deb").arg("--extract").arg(&archive).arg(&root))?;
         }
     }
-    let found = PLACES.iter().map(|place| root.join(place).join(program)).find(|file| file.is_file());
-    let found = found.ok_or_else(|| format!("the package {package} does not contain it"))?;
-    starts(&found, &root)?;
-    wrap(&bin.join(program), &found, &root).map_err(io)
+    Ok(root)
 }
 
 /// Where the package's own libraries are.
@@ -79,11 +90,11 @@ fn starts(program: &Path, root: &Path) -> Result<(), String> {
     }
 }
 
-/// A program of the same name that finds its libraries, whole or not there.
-fn wrap(at: &Path, program: &Path, root: &Path) -> std::io::Result<()> {
+/// A program that finds its libraries, whole or not there; `first` goes before what it is called with.
+pub(crate) fn wrap(at: &Path, program: &Path, root: &Path, first: &str) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    let text =
-        format!("#!/bin/sh\nLD_LIBRARY_PATH='{}' exec '{}' \"$@\"\n", libraries(root).display(), program.display());
+    let (libraries, program) = (libraries(root).display().to_string(), program.display());
+    let text = format!("#!/bin/sh\nLD_LIBRARY_PATH='{libraries}' exec '{program}' {first} \"$@\"\n");
     let draft = at.with_extension("draft");
     std::fs::write(&draft, text)?;
     std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o755))?;

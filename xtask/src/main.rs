@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a build tool reports by printing")]
 
+mod aarch64;
 mod args;
 mod child;
 mod companions;

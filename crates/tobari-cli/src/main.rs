@@ -36,6 +36,10 @@ fn main() -> ExitCode {
     if tobari_host::enclave::is_inside(tobari_host::dispatch::MODULE_VERB) {
         return tobari_host::dispatch::run_module();
     }
+    #[cfg(target_os = "linux")]
+    if let Err(error) = tobari_host::process::leave_no_core_file() {
+        output::say(format!("tobari: a crash may leave a file of this process's memory: {error}"));
+    }
     let arguments = match config::arguments() {
         Ok(arguments) => arguments,
         Err(failure) => return failure.report(),

@@ -6,7 +6,6 @@ mod support;
 
 use serde_json::Value;
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -14,10 +13,11 @@ use std::time::{Duration, Instant};
 use support::fleet::{Place as Fleet, ask, get, good};
 use support::rude::{self, Post, Target};
 use support::tables::{Place as Tables, SITES, files, questions};
-use support::{Server, exact_samples, noise, record, stderr};
+use support::{Server, exact_samples, noise, record, stderr, tobari};
 use tempfile::{TempDir, tempdir};
 use tobari_apps::infer::Model;
 use tobari_apps::infer::digits::{STYLES, draw};
+use tobari_apps::search::identity::Identity;
 
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -36,6 +36,7 @@ struct House {
     panel: String,
     keys: String,
     _tables: Tables,
+    args: Vec<String>,
     server: Server,
 }
 
@@ -49,8 +50,19 @@ impl House {
         tables.good(&["search", "index", &entries, "--table", "-o", &keys, "--label", "keys"]);
         let jobs = ["--search", &panel, "--search", &keys, "--infer", "digits", "--sense", &at("sense")];
         let kept = ["--data", &at("data"), "--log", level];
-        let server = Server::logging_to(Path::new(&at("log")), &[&jobs[..], &kept].concat());
-        Self { folder, panel, keys, _tables: tables, server }
+        let args: Vec<String> = jobs.iter().chain(&kept).map(|word| (*word).to_owned()).collect();
+        let server = Self::start(&folder, &args);
+        Self { folder, panel, keys, _tables: tables, args, server }
+    }
+
+    fn start(folder: &TempDir, args: &[String]) -> Server {
+        Server::logging_to(&folder.path().join("log"), &args.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// Kills the server in the midst of what it does, and starts it again.
+    fn kill_and_start(&mut self) {
+        self.server.kill();
+        self.server = Self::start(&self.folder, &self.args);
     }
 
     fn log(&self) -> String {
@@ -333,6 +345,92 @@ fn who_finds_no_place_is_told_so_and_comes_again() {
     assert_eq!(own.label(), Model::digits().unwrap().fixed().unwrap().classify(&image).unwrap());
 }
 
+/// What a client has left to ask, by its name.
+fn left(house: &House, client: &str) -> Option<u64> {
+    let mut stream = TcpStream::connect(house.server.address()).ok()?;
+    let head = format!("GET /search/v1 HTTP/1.0\r\nHost: x\r\nTobari-Client: {client}\r\n\r\n");
+    std::io::Write::write_all(&mut stream, head.as_bytes()).ok()?;
+    let mut reply = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut reply).ok()?;
+    serde_json::from_str::<Value>(reply.split_once("\r\n\r\n")?.1).ok()?["tests_left"].as_u64()
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_kills_under_load() {
+    const ROUNDS: usize = 4;
+    let mut house = House::open("info");
+    let (place, fleet) = fleet(&house);
+    let frames_at = format!("/sense/v1/fleets/{fleet}/frames");
+    place.write("readings.csv", &(0..16 * 600).map(|i| format!("{}\n", i * i % 251)).collect::<String>());
+    place.seal(DEVICES[0], "readings.csv", &["-o", &place.path("frames")]);
+    let frames = std::fs::read(place.path("frames")).unwrap();
+    let mut batches = frames.chunks_exact(frames.len() / 200); // of three frames each
+    let seeker = Tables::new();
+    let asked = seeker.write("asked", "entry 3\nentry 4\n");
+    let name = Identity::decode(&std::fs::read(seeker.path("key")).unwrap()).unwrap().name();
+    let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+    let all = left(&house, &name).unwrap();
+    let (mut taken, mut keys, mut least) = (Vec::new(), Vec::new(), all);
+    for (round, delay) in noise(41, ROUNDS).into_iter().enumerate() {
+        let delay = Duration::from_millis(400 + u64::from(delay.unsigned_abs()) % 900);
+        let pid = house.server.pid();
+        let ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (house, ended) = (&house, &ended);
+            scope.spawn(|| {
+                for batch in batches.by_ref() {
+                    match ask(&house.server.address(), "POST", &frames_at, batch) {
+                        Some((200, _)) => taken.push(batch),
+                        _ => return,
+                    }
+                }
+            });
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    let own = Images(tempdir().unwrap(), house.server.url.clone());
+                    if !tobari(&["infer", "keygen", "-o", &own.path("key"), "--server", &own.1]).status.success() {
+                        return;
+                    }
+                    let question = std::fs::read(own.encrypt(&draw(3, &STYLES[round]))).unwrap();
+                    if !tobari(&own.run().iter().map(String::as_str).collect::<Vec<_>>()).status.success() {
+                        return;
+                    }
+                    keys.push(
+                        [2..34, 34..66]
+                            .map(|part| question[part].iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+                    );
+                }
+            });
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    let told = seeker.query(&house.server.url, &["--queries", &asked, "--table", "keys"]);
+                    match left(house, &name).filter(|_| told.status.success()) {
+                        Some(left) => least = left,
+                        None => return,
+                    }
+                }
+            });
+            thread::sleep(delay);
+            ended.store(true, Ordering::Relaxed);
+            // what is on its way is cut off
+            assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
+        });
+        house.kill_and_start();
+        for batch in &taken {
+            let told = ask(&house.server.address(), "POST", &frames_at, batch).unwrap();
+            let told: Value = serde_json::from_slice(&told.1).unwrap();
+            assert_eq!((told["taken"].as_u64(), told["duplicate"].as_u64()), (Some(0), Some(3)), "{told}");
+        }
+        for [model, hash] in &keys {
+            let known = ask(&house.server.address(), "GET", &format!("/infer/v1/models/{model}/keys/{hash}"), b"");
+            assert_eq!(known.unwrap().0, 204, "keys that were taken");
+        }
+        assert!(left(&house, &name).unwrap() <= least, "what was spent stays spent");
+    }
+    assert!(taken.len() > 10 && !keys.is_empty() && least < all, "{} {} {least}", taken.len(), keys.len());
+    assert!(!house.log().contains("panicked"));
+}
+
 /// Numbers in every form in which a program could have left them.
 fn forms(numbers: &[i32]) -> Vec<Vec<u8>> {
     let text = |between: &str| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(between).into_bytes();
@@ -358,6 +456,11 @@ fn secret(bytes: &[u8]) -> Vec<Vec<u8>> {
 #[test]
 fn no_canary_of_any_job_is_in_the_servers_memory_files_or_log() {
     let mut house = House::open("debug");
+    if cfg!(target_os = "linux") {
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", house.server.pid())).unwrap();
+        let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+        assert_eq!(core.split_whitespace().nth(4), Some("0"), "a crash leaves no file of the memory");
+    }
     let mut canaries: Vec<Vec<u8>> = Vec::new();
     let seeker = Tables::new();
     let asked = seeker.write("asked", "canary of a question 58131\nentry 3\n");

@@ -31,6 +31,16 @@ const KEPT_STDERR_BYTES: usize = 1 << 16;
 /// How long a dead child's last words are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// This process and those that it starts leave no file of their memory when they crash: it would have keys, or what is spoken and asked.
+///
+/// # Errors
+/// What the system says.
+#[cfg(target_os = "linux")]
+pub fn leave_no_core_file() -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?)
+}
+
 /// SHA-256 of the file that this process runs: what an enclave of the same executable is measured by.
 ///
 /// # Errors

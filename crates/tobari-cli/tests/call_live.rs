@@ -203,6 +203,7 @@ impl Relay {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "a thread has what it is given to itself")]
 fn carry(
     mut from: TcpStream,
     mut to: TcpStream,

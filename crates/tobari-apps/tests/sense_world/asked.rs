@@ -94,7 +94,12 @@ pub(crate) fn sliding(times: usize, length: usize, by: usize) -> Vec<Range<usize
 impl Question {
     /// Of the whole fleet, over all of these times.
     pub(crate) fn total(fleet: &Fleet, times: usize) -> Self {
-        Self { groups: vec![(0..fleet.devices).collect()], windows: vec![0..times], weights: None, part: None }
+        Self {
+            groups: vec![(0..fleet.devices).collect()],
+            windows: std::iter::once(0..times).collect(),
+            weights: None,
+            part: None,
+        }
     }
 
     /// As terms and outputs; `present` says which device has a frame at which time. Batches that several outputs use with the same weights are one term.

@@ -385,14 +385,14 @@ mod tests {
             let [c0, c1] = [0, 1].map(|part| ciphertext.inner().parts()[part].clone().inverse().row(0).to_vec());
             let twice = Scale::power_of_two(31); // twice the scale, for sums of two coefficients
             let sums = encoder.encode(slots, &twice, 1).unwrap().element().clone().inverse().row(0).to_vec();
-            for k in 0..degree / 2 {
+            for (k, sum) in sums.iter().enumerate().take(degree / 2) {
                 // column j: what s_j adds to coefficient k and its mirror image
                 let column = |j: usize| {
                     let turned: Vec<u64> =
                         (0..degree).map(|i| if i >= j { c1[i - j] } else { q.sub(0, c1[degree + i - j]) }).collect();
                     mirrored(&turned, k)
                 };
-                rows.push((0..degree).map(column).chain([q.sub(sums[k], mirrored(&c0, k))]).collect());
+                rows.push((0..degree).map(column).chain([q.sub(*sum, mirrored(&c0, k))]).collect());
             }
         }
         for column in 0..degree {

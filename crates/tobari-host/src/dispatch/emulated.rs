@@ -7,14 +7,18 @@
 //! With [`EmulatedOptions::direct`] there are no copies by the host: the process reads texts from the host's memory and writes answers there itself, as a device with direct memory
 //! access does. It can then do whatever a debugger could, so that is for measurements, and off.
 //!
+//! Keys of chunks pass the ring. The process overwrites each message there as it reads it, and both sides the keys in their own memory once a batch is through; what a process that was killed
+//! left in the ring the host overwrites.
+//!
 //! | message | words | bytes |
 //! |---|---|---|
-//! | to the module | 1, number of chunks, 0 | of each chunk: operation (1), bytes of the key (1) and key, bytes of the nonce (1) and nonce, bytes of associated data (1) and data, bytes of text (4), and the text, or where it is (8) and where the answer goes (8) |
+//! | to the module | 1, number of chunks, 0 | the chunks, as `request` has them |
 //! | back | 2, number of chunks, nanoseconds that it worked | the answers one after another, or nothing where they were written |
 
 use super::gcm::RingGcm;
 use super::module::{Answers, Module, ModuleError, Pipelined};
 use super::reach::{self, Stretch};
+use super::request::{Job, Text, decode, encode, split, wipe_keys};
 use crate::enclave::memory::Shared;
 use crate::enclave::process::{Fate, spawn};
 use crate::enclave::protocol::{HOST_PROCESS, TO_HOST, TO_INSIDE};
@@ -121,6 +125,7 @@ pub struct Emulated {
     process: u32,
     timeout: Duration,
     direct: bool,
+    shared: Arc<Shared>,
     buffer: Vec<u8>,
     /// Fetched in this order. With direct access the process writes into these rooms, so they stay until it has answered or ended.
     pending: VecDeque<Pending>,
@@ -160,7 +165,7 @@ impl Emulated {
             receiver.looks = 0;
         }
         Ok(Self {
-            sender: Sender::new(shared, Lane(TO_INSIDE)),
+            sender: Sender::new(shared.clone(), Lane(TO_INSIDE)),
             receiver,
             fate,
             keeper: Some(keeper),
@@ -168,6 +173,7 @@ impl Emulated {
             process,
             timeout: options.timeout,
             direct: options.direct,
+            shared,
             buffer: Vec::new(),
             pending: VecDeque::new(),
             dead: None,
@@ -192,6 +198,7 @@ impl Emulated {
         let _ = pidfd_send_signal(&self.handle, Signal::KILL);
         if let Some(keeper) = self.keeper.take() {
             let _ = keeper.join();
+            self.shared.wipe(); // nobody reads it any more
         }
     }
 
@@ -210,7 +217,9 @@ impl Emulated {
     fn send(&mut self, count: usize) -> Result<(), Broken> {
         let fate = self.fate.clone();
         let patience = Patience::Until(Instant::now() + self.timeout, &fate.ended);
-        self.sender.send([SEAL, count as u64, u64::from(self.direct)], &self.buffer, patience)
+        let sent = self.sender.send([SEAL, count as u64, u64::from(self.direct)], &self.buffer, patience);
+        wipe_keys(&mut self.buffer, self.direct);
+        sent
     }
 
     fn receive(&mut self, pending: &mut Pending) -> Result<u64, Broken> {
@@ -235,6 +244,8 @@ impl Emulated {
     /// The request, and room for its answers.
     fn prepare(&mut self, chunks: &[&Chunk]) -> Option<Pending> {
         self.buffer.clear();
+        // At once: a buffer that grows leaves its keys where it was.
+        self.buffer.reserve(message_bytes(chunks));
         let (mut rooms, mut answers) = (Vec::with_capacity(chunks.len()), Vec::with_capacity(chunks.len()));
         for chunk in chunks {
             let mut room = chunk.room()?;
@@ -322,98 +333,7 @@ impl Module for Emulated {
 impl Drop for Emulated {
     fn drop(&mut self) {
         self.kill();
-        self.buffer.zeroize(); // the last batch, keys and all
-    }
-}
-
-fn encode(chunk: &Chunk, answer_at: Option<u64>, out: &mut Vec<u8>) -> Option<()> {
-    let parts = chunk.for_module()?;
-    out.push(parts.operation as u8);
-    for short in [parts.key, parts.nonce(), parts.data] {
-        out.push(u8::try_from(short.len()).ok()?);
-        out.extend_from_slice(short);
-    }
-    out.extend_from_slice(&u32::try_from(parts.text.len()).ok()?.to_be_bytes());
-    match answer_at {
-        None => out.extend_from_slice(parts.text),
-        Some(answer_at) => {
-            out.extend_from_slice(&(parts.text.as_ptr().expose_provenance() as u64).to_be_bytes());
-            out.extend_from_slice(&answer_at.to_be_bytes());
-        }
-    }
-    Some(())
-}
-
-/// Overwrites the keys in a request that is not needed any more.
-fn wipe_keys(request: &mut [u8], direct: bool) {
-    let mut at = 0;
-    while let Some(bytes) = request.get(at + 1).map(|bytes| usize::from(*bytes)) {
-        let Some(key) = request.get_mut(at + 2..at + 2 + bytes) else { return };
-        key.zeroize();
-        let (all, mut rest) = (request.len() - at, &request[at..]);
-        if decode(&mut rest, direct).is_none() {
-            return;
-        }
-        at += all - rest.len();
-    }
-}
-
-fn split<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
-    let (field, after) = rest.split_at_checked(bytes)?;
-    *rest = after;
-    Some(field)
-}
-
-/// Bytes after their length in one.
-fn short<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let bytes = split(rest, 1)?[0];
-    split(rest, usize::from(bytes))
-}
-
-fn number(rest: &mut &[u8]) -> Option<u64> {
-    Some(u64::from_be_bytes(split(rest, 8)?.try_into().ok()?))
-}
-
-/// One chunk, as the process reads it.
-struct Job<'a> {
-    operation: Operation,
-    key: &'a [u8],
-    nonce: &'a [u8],
-    data: &'a [u8],
-    text_bytes: usize,
-    text: Text<'a>,
-}
-
-enum Text<'a> {
-    Here(&'a [u8]),
-    /// Where in the host's memory, and where its answer goes.
-    There(u64, u64),
-}
-
-fn decode<'a>(rest: &mut &'a [u8], direct: bool) -> Option<Job<'a>> {
-    let operation = Operation::of_number(split(rest, 1)?[0])?;
-    let (key, nonce, data) = (short(rest)?, short(rest)?, short(rest)?);
-    let text_bytes = u32::from_be_bytes(split(rest, 4)?.try_into().ok()?) as usize;
-    let text = if direct { Text::There(number(rest)?, number(rest)?) } else { Text::Here(split(rest, text_bytes)?) };
-    Some(Job { operation, key, nonce, data, text_bytes, text })
-}
-
-/// Whatever the bytes, requests are read within them, and of what is wiped only the keys are gone.
-#[doc(hidden)]
-pub fn fuzz_requests(data: &[u8]) {
-    fn jobs(mut data: &[u8], direct: bool) -> Vec<Job<'_>> {
-        std::iter::from_fn(|| decode(&mut data, direct)).collect()
-    }
-    for direct in [false, true] {
-        let mut wiped = data.to_vec();
-        wipe_keys(&mut wiped, direct);
-        let (before, after) = (jobs(data, direct), jobs(&wiped, direct));
-        assert_eq!(before.len(), after.len());
-        for (before, after) in before.iter().zip(&after) {
-            assert!(after.key.len() == before.key.len() && after.key.iter().all(|byte| *byte == 0));
-            assert_eq!((before.nonce, before.data, before.text_bytes), (after.nonce, after.data, after.text_bytes));
-            assert!(!matches!(before.text, Text::Here(text) if text.len() != before.text_bytes));
-        }
+        self.buffer.zeroize(); // the last batch
     }
 }
 
@@ -442,6 +362,7 @@ fn serve() -> Option<()> {
     let mut engine = Engine { lanes: if setting(ENGINE) == 1 { None } else { Some(1) }, host, ..Engine::default() };
     let (rate, delay) = (setting(RATE), Duration::from_nanos(setting(DELAY)));
     let mut receiver = Receiver::new(shared.clone(), Lane(TO_INSIDE), MAX_MESSAGE_BYTES);
+    receiver.wipes = true;
     let mut sender = Sender::new(shared, Lane(TO_HOST));
     // The driver has other work: it is not woken for every piece of an answer.
     sender.wakes_early = false;
@@ -451,6 +372,7 @@ fn serve() -> Option<()> {
         let began = Instant::now();
         let [SEAL, count, _] = receiver.receive(&mut request, Patience::Endless).ok()? else { return None };
         let bytes = engine.work(&request, count)?;
+        wipe_keys(&mut request, engine.host.is_some());
         let least = if rate == 0 { 0.0 } else { bytes as f64 / rate as f64 };
         // It computes, as far as anybody can see: a module does not sleep while it has work.
         while began.elapsed() < delay + Duration::from_secs_f64(least) {
@@ -541,4 +463,67 @@ fn compute(jobs: &[Job<'_>], texts: &[&[u8]], lanes: Option<usize>, mut answers:
     }
     encrypt_cbc_in_lanes(&mut messages, |kernels| lanes.unwrap_or_else(|| kernels.lanes(longest)));
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::super::request::fuzz_requests;
+    use super::*;
+
+    /// Fields of NIST's answers of GCM: key, nonce, associated data, plaintext, ciphertext, tag.
+    fn nist() -> Vec<Vec<Vec<u8>>> {
+        let bytes = |hex: &str| {
+            let digits = hex.trim_matches('-').as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+            digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+        };
+        let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/aes/nist.txt"));
+        let text = text.unwrap();
+        text.lines().filter_map(|line| Some(line.strip_prefix("gcm ")?.split(' ').map(bytes).collect())).collect()
+    }
+
+    /// As [`encode`] has it, of what no chunk is: with any nonce and associated data.
+    fn request(records: &[Vec<Vec<u8>>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for record in records {
+            out.push(Operation::Gcm as u8);
+            for short in &record[..3] {
+                out.push(short.len() as u8);
+                out.extend_from_slice(short);
+            }
+            out.extend_from_slice(&(record[3].len() as u32).to_be_bytes());
+            out.extend_from_slice(&record[3]);
+        }
+        out
+    }
+
+    #[test]
+    fn the_engine_of_a_module_gives_nists_answers_of_gcm_and_leaves_no_key_in_the_request() {
+        let (records, mut engine) = (nist(), Engine::default());
+        assert_eq!(records.len(), 150);
+        for some in records.chunks(40) {
+            let mut request = request(some);
+            engine.work(&request, some.len() as u64).unwrap();
+            let expected: Vec<u8> = some.iter().flat_map(|record| [&record[4][..], &record[5]].concat()).collect();
+            assert!(engine.answers == expected);
+            let has = |request: &[u8], key: &[u8]| request.windows(key.len()).any(|window| window == key);
+            assert!(some.iter().all(|record| has(&request, &record[0])));
+            wipe_keys(&mut request, false);
+            assert!(!some.iter().any(|record| has(&request, &record[0])));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_requests_of_which_keys_alone_are_wiped() {
+        let good = request(&nist()[..2]);
+        for place in 0..good.len() {
+            for change in [0, 1, 0x7f, 0xff] {
+                let mut changed = good.clone();
+                changed[place] = change;
+                fuzz_requests(&changed);
+                fuzz_requests(&changed[..place]);
+            }
+        }
+    }
 }

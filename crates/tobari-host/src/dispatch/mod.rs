@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `module` | what a module is: a new one is a file of its own beside `emulated` |
 //! | `emulated` | a process on another core that plays a module, labelled so |
+//! | `request` | what that process is handed |
 //! | `reach` | another process's memory, for one that has direct access |
 //! | `openssl` | OpenSSL's EVP, one message after another, to compare with (feature `openssl`) |
 //! | `calibrate` | what everything costs, measured before the first item |
@@ -27,16 +28,20 @@ mod openssl;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 #[allow(unsafe_code, reason = "system calls that read and write another process's memory")]
 mod reach;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+mod request;
 mod worker;
 
 pub use calibrate::calibrate;
 use calibrate::calibrate_sealing;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-pub use emulated::{Emulated, EmulatedEngine, EmulatedOptions, Killer, MODULE_VERB, fuzz_requests, run_module};
+pub use emulated::{Emulated, EmulatedEngine, EmulatedOptions, Killer, MODULE_VERB, run_module};
 pub use gcm::RingGcm;
 pub use module::{Answers, Module, ModuleError, Pipelined};
 #[cfg(feature = "openssl")]
 pub use openssl::{Openssl, OpensslCbc, OpensslGcm};
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+pub use request::fuzz_requests;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -161,10 +166,22 @@ enum Wait {
     Always,
 }
 
+/// What a result holds beside the bytes of its chunk, at most: IV, padding and MAC, and something for itself.
+const BESIDE_BYTES: u64 = 16 + 16 + 32 + RESULT_BYTES;
+/// What a result holds beside its bytes.
+const RESULT_BYTES: u64 = 64;
+
 impl State {
+    /// Chunks and results share one bound: a chunk is taken in only if its result will fit, too. One alone always is.
     fn has_room(&self, chunk: &Chunk) -> bool {
-        let fits = self.dispatcher.in_flight_bytes() == 0 || chunk.bytes() as u64 <= self.dispatcher.room();
-        fits && self.finished_bytes < self.limits.in_flight_bytes
+        let (bytes, open) = (chunk.bytes() as u64, self.dispatcher.open_items());
+        let fits = self.dispatcher.in_flight_bytes() == 0 || bytes <= self.dispatcher.room();
+        let claimed = self.in_flight_bytes() + bytes + (open as u64 + 1) * BESIDE_BYTES;
+        fits && (open == 0 && self.finished.is_empty() || claimed <= self.limits.in_flight_bytes)
+    }
+
+    fn in_flight_bytes(&self) -> u64 {
+        self.dispatcher.in_flight_bytes() + self.finished_bytes
     }
 
     fn submit(&mut self, number: u64, chunk: Chunk) -> Result<(), Chunk> {
@@ -190,7 +207,7 @@ impl State {
 
 /// What a result holds: its bytes, and something for itself.
 fn held_bytes(result: &Result<Vec<u8>, SealError>) -> u64 {
-    result.as_ref().map_or(0, |bytes| bytes.len() as u64) + 64
+    result.as_ref().map_or(0, |bytes| bytes.len() as u64) + RESULT_BYTES
 }
 
 impl Pool {
@@ -319,8 +336,7 @@ impl Pool {
 
     /// Bytes of chunks that somebody has or that wait, and of results that nobody took.
     pub fn in_flight_bytes(&self) -> u64 {
-        let state = self.shared.lock();
-        state.dispatcher.in_flight_bytes() + state.finished_bytes
+        self.shared.lock().in_flight_bytes()
     }
 
     /// What each engine did so far.

@@ -5,6 +5,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Bytes before the two rings: counters and bells.
@@ -70,6 +71,13 @@ impl Shared {
         // SAFETY: `ring_bytes` from `start` lie inside the mapping, which lives as long as `self`; they start at a page, and a word of eight bytes may
         // hold anything. Atomics may be changed by others, this process or another.
         unsafe { std::slice::from_raw_parts(start.as_ptr().cast::<AtomicU64>(), self.ring_bytes / 8) }
+    }
+
+    /// Overwrites both rings with zeros.
+    pub(crate) fn wipe(&self) {
+        for ring in [0, 1] {
+            self.ring(ring).iter().for_each(|word| word.store(0, Relaxed));
+        }
     }
 
     /// Counter `index`, below 32, each on a cache line of its own.

@@ -195,11 +195,13 @@ pub(crate) struct Receiver {
     pub(crate) limit: usize,
     /// How often it looks before it sleeps: never, where whoever computes wants the core.
     pub(crate) looks: u32,
+    /// Whether what was read is overwritten with zeros before its place is free again: where messages hold keys.
+    pub(crate) wipes: bool,
 }
 
 impl Receiver {
     pub(crate) fn new(shared: Arc<Shared>, lane: Lane, limit: usize) -> Self {
-        Self { shared, lane, tail: 0, limit, looks: LOOKS }
+        Self { shared, lane, tail: 0, limit, looks: LOOKS, wipes: false }
     }
 
     /// Whether a message of so many bytes is there whole.
@@ -243,6 +245,9 @@ impl Receiver {
                 .min(ring.len() - at);
             let (piece, rest) = bytes.split_at_mut((8 * count).min(bytes.len()));
             copy_out(&ring[at..at + count], piece);
+            if self.wipes {
+                ring[at..at + count].iter().for_each(|word| word.store(0, Relaxed));
+            }
             bytes = rest;
             self.tail += count as u64;
             self.lane.tail(&self.shared).store(self.tail, Release);
@@ -318,6 +323,22 @@ mod tests {
                 assert_eq!((words, &buffer), ([length as u64, 2, 3], &message(length)), "{length}");
             }
         });
+    }
+
+    #[test]
+    fn a_reader_that_wipes_leaves_nothing_of_a_message_in_the_ring_and_a_wiped_ring_has_none() {
+        for (wipes, message) in [(true, vec![0xab; 3000]), (false, vec![0xcd; 3000])] {
+            let (mut sender, mut receiver, shared) = pair(4096);
+            let (gone, mut buffer) = (AtomicBool::new(false), Vec::new());
+            receiver.wipes = wipes;
+            sender.send([1, 2, 3], &message, soon(&gone)).unwrap();
+            receiver.receive(&mut buffer, soon(&gone)).unwrap();
+            assert_eq!(buffer, message);
+            let left = || shared.ring(0).iter().filter(|word| word.load(SeqCst) != 0).count();
+            assert_eq!(left() == 0, wipes, "{} words", left());
+            shared.wipe();
+            assert_eq!(left(), 0);
+        }
     }
 
     #[test]

@@ -1,4 +1,7 @@
-//! NIST's known answers of AES on every engine: the loops of the CPU, `ring`, the portable GCM, the emulated module's process, and OpenSSL where it is built in.
+//! NIST's known answers of AES: of CBC by the loops of the CPU, the emulated module's process, and OpenSSL where it is built in; of GCM by `ring`, the portable one, and OpenSSL.
+//!
+//! Of GCM a module's process is never handed anything but chunks, whose nonces and associated data the format makes, so that NIST's are put to its engine alone
+//! (`the_engine_of_a_module_gives_nists_answers_of_gcm_and_leaves_no_key_in_the_request`, beside it); what the process answers is compared with the portable engine's.
 
 use chacha20::rand_core::{TryCryptoRng, TryRng};
 use std::convert::Infallible;

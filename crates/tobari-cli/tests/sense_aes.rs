@@ -42,7 +42,9 @@ fn a_batch_is_decrypted_within_a_limit_of_memory_and_every_round_is_that_of_aes(
 fn the_figures_cell_of_design_2_is_a_run_of_a_plan() {
     let once = ["bench", "sense", "--once", "2-aes/cloud"];
     let cell = &lines(&[&once[..], &["--memory", "2GiB", "--insecure-degree", DEGREE]].concat())[0];
-    for figure in ["microseconds", "cpu_microseconds", "peak_bytes"] {
+    let [median, least, most] = [0, 1, 2].map(|which| cell["microseconds"][which].as_f64().unwrap());
+    assert!(0.0 < least && least <= median && median <= most, "{cell}");
+    for figure in ["cpu_microseconds", "peak_bytes"] {
         assert!(cell[figure].as_f64().unwrap() > 0.0, "{figure}: {cell}");
     }
     let output = tobari(&once);

@@ -71,6 +71,30 @@ fn the_muted_are_left_out_are_told_so_and_take_it_for_no_omission() {
 }
 
 #[test]
+fn what_is_on_its_way_when_somebody_is_muted_or_made_a_listener_costs_no_place_and_is_no_omission() {
+    let mut world = hosted(false);
+    let guest = world.enter(true);
+    world.frames(100);
+    world.forget();
+    world.says(guest, 500);
+    let mute = |muted| ClientMessage::Mute { member: guest, muted };
+    let grant = |speak| ClientMessage::Grant { member: guest, speak };
+    for (done, undone) in [(mute(true), mute(false)), (grant(false), grant(true))] {
+        let before = world.packet(guest).unwrap();
+        host_says(&mut world, &done);
+        world.send(guest, &before);
+        let meanwhile = world.packet(guest);
+        host_says(&mut world, &undone);
+        if let Some(packet) = meanwhile {
+            world.send(guest, &packet);
+        }
+        world.frames(150);
+        world.no_alarms();
+        assert_eq!(world.person_of(0).last(), (vec![0, guest], 500), "{done:?}");
+    }
+}
+
+#[test]
 fn a_listener_raises_its_hand_and_speaks_under_a_session_of_its_own() {
     let mut world = hosted(false);
     let ear = world.enter(false);

@@ -79,6 +79,8 @@ pub struct LiveMember {
     /// Does it send, as far as the server allows?
     speaks: bool,
     muted_by_host: bool,
+    /// Packets of ticks up to this one may have met a server that was not to add them.
+    excused: Option<u32>,
     cadence: Cadence,
     last_sent: Option<u32>,
     sent: VecDeque<Sent>,
@@ -128,6 +130,7 @@ impl LiveMember {
             group,
             speaks: speak,
             muted_by_host: false,
+            excused: None,
             cadence: Cadence::new(welcome.tick, welcome.window),
             last_sent: None,
             sent: VecDeque::new(),
@@ -289,6 +292,7 @@ impl LiveMember {
             }
             &ServerMessage::Muted { muted } => {
                 self.muted_by_host = muted;
+                self.excused = self.last_sent;
                 News::Muted { muted }
             }
             &ServerMessage::Hand { member, raised } => News::Hand { member, raised },
@@ -302,6 +306,7 @@ impl LiveMember {
     fn granted(&mut self, speak: bool, rng: &mut (impl CryptoRng + ?Sized)) {
         if self.speaks != speak {
             self.speaks = speak;
+            self.excused = self.last_sent;
             self.session = draw(rng);
             self.sessions.insert(self.session);
             self.notes = NoteWriter::new(&self.hearing.keys, self.session, self.hearing.room);
@@ -454,8 +459,9 @@ impl LiveMember {
 
     /// What became of our packets: in their sum, late, or left out.
     fn account(&mut self, tick: u32, speakers: &MemberSet, late: &MemberSet) {
+        let is_due = Some(tick) > self.excused && !self.muted_by_host;
         let was_sent = self.sent.iter().any(|sent| sent.tick == tick);
-        if was_sent && !speakers.contains(self.number) && !self.muted_by_host && self.absent.len() < REMEMBERED {
+        if was_sent && is_due && !speakers.contains(self.number) && self.absent.len() < REMEMBERED {
             self.absent.push_back(tick);
         }
         if late.contains(self.number) {

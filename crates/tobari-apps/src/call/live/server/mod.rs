@@ -89,6 +89,8 @@ struct Member {
     waits: bool,
     /// May it send?
     speaks: bool,
+    /// Was it ever allowed to? Then packets may be on their way when it no longer is.
+    spoke: bool,
     muted: bool,
     hello: Option<(SessionId, Vec<u8>)>,
     /// What it offers to the members' group, where they agree on keys.
@@ -291,6 +293,7 @@ impl LiveRoom {
             host,
             waits,
             speaks: join.speak,
+            spoke: join.speak,
             muted: false,
             hello: None,
             offer: None,
@@ -326,10 +329,10 @@ impl LiveRoom {
     fn take(&mut self, packet: &LivePacket) -> Result<Option<usize>, Fault> {
         let header = packet.header;
         let Some(sender) = self.members.get(&header.member) else { return Ok(None) };
-        if !sender.speaks || sender.waits {
+        if !sender.spoke || sender.waits {
             return Err(Fault::NotASpeaker);
         }
-        if sender.muted {
+        if sender.muted || !sender.speaks {
             return Ok(None);
         }
         // receivers know whom they have keys of by the roster of the tick's own epoch
@@ -443,6 +446,7 @@ impl LiveRoom {
         }
         member.waits = false;
         let may_not = member.speaks && !place;
+        member.spoke |= member.speaks;
         member.speaks &= place;
         self.list(number, now);
         self.tell(number, ServerMessage::Admitted { tick: open });
@@ -466,6 +470,7 @@ impl LiveRoom {
             return;
         }
         member.speaks = speak;
+        member.spoke |= speak;
         self.tell(number, ServerMessage::Granted { speak });
     }
 

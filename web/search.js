@@ -47,8 +47,9 @@ async function choose(table) {
   [at.required, alleles.required, key.required] = [kind !== "keys", kind !== "keys", kind === "keys"];
   at.placeholder = examples[0] ?? "";
   alleles.maxLength = Math.max(1, longest);
-  [number.max, number.value] = [longest, Math.min(number.value, longest)];
-  number.closest("label").hidden = longest < 2;
+  // what is not asked must not be in the way of what is
+  number.disabled = number.closest("label").hidden = longest < 2;
+  if (longest > 1) [number.max, number.value] = [longest, Math.min(number.value, longest)];
   [view.file, $("haplotypes").hidden] = [null, true];
   whether.closest("label").hidden = kind !== "panel";
   $("examples").replaceChildren(...examples.map((name) => new Option(name)));

@@ -445,7 +445,7 @@ fn frames_come_over_a_broker_even_those_that_were_published_while_the_server_was
         }
         server.stop();
     }
-    wait_for(&start(), 11 + 720);
+    wait_for(&start(), 11 + 960);
 }
 
 /// How many frames a server has on its disk.

@@ -1,10 +1,12 @@
-//! Every dependency is a decision: its version stands in the root manifest, its reason in `docs/adr`.
+//! Every dependency is a decision: its version stands in the root manifest, its reason in `docs/adr`, and `docs/dependencies.md` is the list.
 
 use super::manifest::{Dependency, Kind, dependencies};
 use super::{Finding, SourceFile};
 
-/// Finds every package of `[workspace.dependencies]` that no ADR names in backticks, and every package that a crate
-/// takes past that table.
+const LIST: &str = "docs/dependencies.md";
+
+/// Finds every package of `[workspace.dependencies]` that no ADR names in backticks or that the list lacks, every line of the list that is of no such
+/// package or names an ADR without it, and every package that a crate takes past that table.
 pub(crate) fn dependencies_are_recorded(files: &[SourceFile]) -> Vec<Finding> {
     let Some(root) = files.iter().find(|file| file.path == "Cargo.toml") else {
         return vec![Finding::new("Cargo.toml", 0, "no root manifest: nothing was checked")];
@@ -13,6 +15,38 @@ pub(crate) fn dependencies_are_recorded(files: &[SourceFile]) -> Vec<Finding> {
         dependencies(&root.text).into_iter().filter(|dependency| dependency.kind == Kind::Workspace).collect();
     let mut findings = unrecorded(root, &table, files);
     findings.extend(past_the_table(&table, files));
+    findings.extend(listed(root, &table, files));
+    findings
+}
+
+/// The list has a line for each package of the table and for nothing else, and the ADR that a line names has it too.
+fn listed(root: &SourceFile, table: &[Dependency], files: &[SourceFile]) -> Vec<Finding> {
+    let text = files.iter().find(|file| file.path == LIST).map_or("", |file| &file.text);
+    // what lies below the last heading are tools, which no manifest has
+    let packages = text.split("\n## Tools").next().unwrap_or_default();
+    let lines: Vec<(usize, &str, &str)> = (1..)
+        .zip(packages.lines())
+        .filter_map(|(line, text)| text.strip_prefix("| `")?.split_once("` |").map(|(name, rest)| (line, name, rest)))
+        .collect();
+    let mut findings = Vec::new();
+    for Dependency { name, line, .. } in table.iter().filter(|dependency| !dependency.name.starts_with("tobari")) {
+        if !lines.iter().any(|(_, listed, _)| listed == name) {
+            findings.push(Finding::new(&root.path, *line, format!("{LIST} has no line for `{name}`")));
+        }
+    }
+    for (line, name, rest) in lines {
+        if !table.iter().any(|known| known.name == name) {
+            findings.push(Finding::new(LIST, line, format!("`{name}` is not in the root's [workspace.dependencies]")));
+        }
+        let decision = rest.split_once("](adr/").and_then(|(_, link)| link.split_once(')')).map(|(path, _)| path);
+        let says = |path: &str| {
+            let path = format!("docs/adr/{path}");
+            files.iter().any(|file| file.path == path && file.text.contains(&format!("`{name}`")))
+        };
+        if !decision.is_some_and(says) {
+            findings.push(Finding::new(LIST, line, format!("names no decision that has `{name}`")));
+        }
+    }
     findings
 }
 
@@ -50,7 +84,23 @@ mod tests {
 
     fn tree(record: &str) -> Vec<SourceFile> {
         let root = "[workspace.dependencies]\ntobari-core = { path = \"crates/tobari-core\" }\nsubtle = \"2\"\n";
-        vec![file("Cargo.toml", root), file("docs/adr/0002-dependencies.md", record)]
+        let list = "| `subtle` | BSD | why | [0002](adr/0002-dependencies.md) |\n\n## Tools\n\n| `hammer` | - |\n";
+        vec![file("Cargo.toml", root), file("docs/adr/0002-dependencies.md", record), file(LIST, list)]
+    }
+
+    #[test]
+    fn the_list_has_every_package_and_no_other_and_names_its_decision() {
+        let with = |list: &str| {
+            let mut files = tree("`subtle`");
+            files[2] = file(LIST, list);
+            dependencies_are_recorded(&files).len()
+        };
+        let line = "| `subtle` | BSD | why | [0002](adr/0002-dependencies.md) |\n";
+        assert_eq!(with(line), 0);
+        assert_eq!(with(""), 1);
+        assert_eq!(with(&format!("{line}| `other` | BSD | why | [0002](adr/0002-dependencies.md) |\n")), 2);
+        assert_eq!(with("| `subtle` | BSD | why | none |\n"), 1);
+        assert_eq!(with("| `subtle` | BSD | why | [0003](adr/0003-other.md) |\n"), 1);
     }
 
     #[test]
@@ -62,7 +112,8 @@ mod tests {
     fn a_dependency_without_its_line_is_refused() {
         for record in ["", "subtle without backticks", "`subtle-ng`: another"] {
             let findings = dependencies_are_recorded(&tree(record));
-            assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [3], "{record}");
+            let at = findings.iter().map(|finding| (&*finding.path, finding.line)).collect::<Vec<_>>();
+            assert_eq!(at, [("Cargo.toml", 3), (LIST, 1)], "{record}");
         }
     }
 
@@ -70,7 +121,7 @@ mod tests {
     fn only_the_records_count() {
         let mut files = tree("");
         files.push(file("README.md", "`subtle`"));
-        assert_eq!(dependencies_are_recorded(&files).len(), 1);
+        assert_eq!(dependencies_are_recorded(&files).len(), 2);
     }
 
     #[test]

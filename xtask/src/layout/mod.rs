@@ -64,7 +64,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("each `unsafe` block has its own SAFETY comment", safety::blocks_are_argued),
     ("no source file is longer than the limit", shape::length),
     ("no file names a path of somebody's machine", shape::machine_paths),
-    ("every dependency has its line in an ADR", decisions::dependencies_are_recorded),
+    ("every dependency has its line in an ADR and in the list", decisions::dependencies_are_recorded),
     ("every fuzz target has its line in the list", fuzzing::targets_are_listed),
 ];
 

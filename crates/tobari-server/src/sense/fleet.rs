@@ -243,15 +243,15 @@ impl Fleet {
         (frames, checked, counts)
     }
 
-    /// Has checked frames stored; none if they were not.
-    pub(super) async fn store(
+    /// Has checked frames stored, those first that are queued first: what comes of it, and none if they were not. None if nobody stores.
+    pub(super) async fn queue(
         known: &Known,
         frames: Vec<u8>,
         checked: Vec<tobari_apps::sense::ingest::Checked>,
-    ) -> Option<Stored> {
+    ) -> Option<oneshot::Receiver<Option<Stored>>> {
         let (answer, stored) = oneshot::channel();
         known.writer.send(Batch { frames, checked, answer }).await.ok()?;
-        stored.await.ok()?
+        Some(stored)
     }
 
     /// When windows of an order began that have ended, have frames and were not fetched.

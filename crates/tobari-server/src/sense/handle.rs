@@ -21,8 +21,9 @@ use std::{fmt::Write, sync::Arc, time::Instant};
 use tobari_apps::sense::bundle::{Bundle, MAX_BUNDLE, MAX_OBJECT};
 use tobari_apps::sense::cloud::CloudError;
 use tobari_apps::sense::enrol::{hex, unhex};
-use tobari_apps::sense::ingest::IngestCounts;
+use tobari_apps::sense::ingest::{Checked, IngestCounts};
 use tobari_apps::sense::order::{Order, OrderError};
+use tokio::sync::oneshot;
 
 /// Takes frames. Anybody may send them: a frame's MAC tells who made it.
 pub(super) async fn frames(
@@ -38,7 +39,7 @@ pub(super) async fn frames(
     if used.visit.as_ref().is_some_and(|visit| !visit.has_room(bytes.len())) {
         return Err(spent());
     }
-    let stored = take(&shared, &used.fleet, &known, bytes.clone()).await?;
+    let stored = check(&shared, &used.fleet, &known, bytes.clone()).await?.queue(&known).await?.stored().await?;
     if let Some(visit) = used.visit.as_ref().filter(|_| stored.counts.taken > 0) {
         let each = known.gate.frame_bytes();
         visit.charge(each * stored.counts.taken as usize);
@@ -56,20 +57,58 @@ pub(super) async fn frames(
     Ok(response)
 }
 
-/// Has frames checked and stored; what was refused is counted whatever becomes of the rest.
-pub(super) async fn take(shared: &Shared, fleet: &Fleet, known: &Arc<Known>, bytes: Bytes) -> Result<Stored, Reply> {
+/// Frames that were checked.
+pub(super) struct Candidates {
+    frames: Vec<u8>,
+    checked: Vec<Checked>,
+    counts: IngestCounts,
+}
+
+/// Frames on their way to the disk.
+pub(super) struct Queued {
+    stored: Option<oneshot::Receiver<Option<Stored>>>,
+    counts: IngestCounts,
+}
+
+fn not_stored() -> Reply {
+    Reply::fault("a fault of the server: the frames are not stored")
+}
+
+/// Has frames checked; what was refused is counted whatever becomes of the rest.
+pub(super) async fn check(
+    shared: &Shared,
+    fleet: &Fleet,
+    known: &Arc<Known>,
+    bytes: Bytes,
+) -> Result<Candidates, Reply> {
     let gate = Arc::clone(known);
     let checked = shared.cpu.run(move || Fleet::check(&gate, &bytes)).await;
-    let (frames, checked, mut counts) = checked.ok_or_else(|| Reply::fault("a fault of the server"))?;
+    let (frames, checked, counts) = checked.ok_or_else(|| Reply::fault("a fault of the server"))?;
     fleet.counts.lock().frames.add(&counts);
-    let mut time_ms = None;
-    if !checked.is_empty() {
-        let stored = Fleet::store(known, frames, checked).await;
-        let stored = stored.ok_or_else(|| Reply::fault("a fault of the server: the frames are not stored"))?;
-        counts.add(&stored.counts);
-        time_ms = stored.time_ms;
+    Ok(Candidates { frames, checked, counts })
+}
+
+impl Candidates {
+    /// Has them stored after all that was queued before: a device's newer frame makes its older ones too old.
+    pub(super) async fn queue(self, known: &Known) -> Result<Queued, Reply> {
+        let Self { frames, checked, counts } = self;
+        let stored = match checked.is_empty() {
+            true => None,
+            false => Some(Fleet::queue(known, frames, checked).await.ok_or_else(not_stored)?),
+        };
+        Ok(Queued { stored, counts })
     }
-    Ok(Stored { counts, time_ms })
+}
+
+impl Queued {
+    /// When they are on the disk.
+    pub(super) async fn stored(self) -> Result<Stored, Reply> {
+        let Self { stored, mut counts } = self;
+        let Some(stored) = stored else { return Ok(Stored { counts, time_ms: None }) };
+        let stored = stored.await.ok().flatten().ok_or_else(not_stored)?;
+        counts.add(&stored.counts);
+        Ok(Stored { counts, time_ms: stored.time_ms })
+    }
 }
 
 /// What is offered to who opens the page.

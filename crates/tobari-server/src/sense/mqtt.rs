@@ -3,15 +3,23 @@
 //! Topics are `tobari/{fleet}/…`, whatever a device puts behind; a message is one frame or several, one after another, with quality of service 1. **The broker is told that a message was received when its frames are on the disk**, or when there is nothing to take of it; a message that could not be stored is delivered again when the
 //! connection is. The session is kept by the broker for a day, so that a server that starts again misses nothing. The broker sees what everybody on the way sees: frames, and who sends them when.
 
-use super::{Sense, handle};
-use crate::{search::sha256, stop::Stop};
+use super::{
+    Sense,
+    fleet::Known,
+    handle::{self, Candidates},
+};
+use crate::{
+    search::{reply::Reply, sha256},
+    stop::Stop,
+};
 use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::{Packet, PubAckReason, Publish};
 use rumqttc::v5::{AsyncClient, Event, MqttOptions};
 use std::{sync::Arc, time::Duration};
 use tobari_apps::sense::enrol::{hex, unhex};
 use tokio::{
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    task::JoinHandle,
     time::{sleep, timeout},
 };
 use zeroize::Zeroizing;
@@ -125,6 +133,8 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
     }
     let (client, mut events) = AsyncClient::new(options, usize::from(AT_ONCE));
     let places = Arc::new(Semaphore::new(usize::from(AT_ONCE)));
+    let (line, queue) = mpsc::channel(usize::from(AT_ONCE));
+    tokio::spawn(store(client.clone(), queue));
     loop {
         let event = tokio::select! {
             () = stopped.wait() => return drop(client.try_disconnect()),
@@ -137,14 +147,11 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
                 tracing::info!("connected with the broker");
             }
             Ok(Event::Incoming(Packet::Publish(message))) => {
-                let (sense, client) = (sense.clone(), client.clone());
                 let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-                tokio::spawn(async move {
-                    if take(&sense, &message).await {
-                        let _ = client.ack(&message).await;
-                    }
-                    drop(place);
-                });
+                let checked = tokio::spawn(check(sense.clone(), message.clone()));
+                if line.send(Taken { message, checked, place }).await.is_err() {
+                    return;
+                }
             }
             Ok(_) => {}
             Err(_) => {
@@ -156,14 +163,45 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
     }
 }
 
-/// Takes the frames of a message. Answers whether the broker may forget it.
-async fn take(sense: &Sense, message: &Publish) -> bool {
+/// A message that is being checked.
+struct Taken {
+    message: Publish,
+    /// None if it is nobody's.
+    checked: JoinHandle<Option<(Arc<Known>, Result<Candidates, Reply>)>>,
+    /// One of those for as long as it is on its way.
+    place: OwnedSemaphorePermit,
+}
+
+/// Messages are checked many at once and stored as they came: a device's frame is too old when many newer ones of it are stored.
+async fn store(client: AsyncClient, mut line: mpsc::Receiver<Taken>) {
+    while let Some(Taken { message, checked, place }) = line.recv().await {
+        let queued = match checked.await {
+            Ok(Some((known, Ok(candidates)))) => candidates.queue(&known).await,
+            Ok(None) => {
+                let _ = client.ack(&message).await;
+                continue;
+            }
+            // the broker delivers it again
+            Ok(Some((_, Err(_)))) | Err(_) => continue,
+        };
+        let client = client.clone();
+        tokio::spawn(async move {
+            if let Ok(queued) = queued
+                && queued.stored().await.is_ok()
+            {
+                let _ = client.ack(&message).await;
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn check(sense: Sense, message: Publish) -> Option<(Arc<Known>, Result<Candidates, Reply>)> {
     let topic = std::str::from_utf8(&message.topic).unwrap_or_default();
-    let fleet = topic.split('/').nth(1).and_then(unhex).and_then(|name| sense.shared.fleet(&name));
-    let Some((fleet, known)) = fleet.and_then(|fleet| Some((Arc::clone(&fleet), fleet.known()?))) else {
-        return true; // nobody's
-    };
-    handle::take(&sense.shared, &fleet, &known, message.payload.clone()).await.is_ok()
+    let fleet = topic.split('/').nth(1).and_then(unhex).and_then(|name| sense.shared.fleet(&name))?;
+    let known = fleet.known()?;
+    let checked = handle::check(&sense.shared, &fleet, &known, message.payload.clone()).await;
+    Some((known, checked))
 }
 
 #[cfg(test)]

@@ -163,11 +163,13 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
     }
 }
 
+/// What became of a message's frames; none if it is nobody's.
+type Checked = Option<(Arc<Known>, Result<Candidates, Reply>)>;
+
 /// A message that is being checked.
 struct Taken {
     message: Publish,
-    /// None if it is nobody's.
-    checked: JoinHandle<Option<(Arc<Known>, Result<Candidates, Reply>)>>,
+    checked: JoinHandle<Checked>,
     /// One of those for as long as it is on its way.
     place: OwnedSemaphorePermit,
 }
@@ -196,7 +198,7 @@ async fn store(client: AsyncClient, mut line: mpsc::Receiver<Taken>) {
     }
 }
 
-async fn check(sense: Sense, message: Publish) -> Option<(Arc<Known>, Result<Candidates, Reply>)> {
+async fn check(sense: Sense, message: Publish) -> Checked {
     let topic = std::str::from_utf8(&message.topic).unwrap_or_default();
     let fleet = topic.split('/').nth(1).and_then(unhex).and_then(|name| sense.shared.fleet(&name))?;
     let known = fleet.known()?;

@@ -4,10 +4,15 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// The cargo that runs this program (it says so in `CARGO`), or the one on `PATH`.
+/// The cargo that runs this program (it says so in `CARGO`), or the one on `PATH`. It is not told of this program's own package: build scripts
+/// that look at that would run again whenever somebody calls cargo himself, and all that depends on them.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
+    let own = |name: &std::ffi::OsStr| {
+        name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+    };
+    std::env::vars_os().filter(|(name, _)| own(name)).for_each(|(name, _)| _ = command.env_remove(name));
     command
 }
 

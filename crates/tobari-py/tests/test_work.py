@@ -140,6 +140,8 @@ def test_no_more_entries_are_taken_after_an_interruption():
 
 def test_ctrl_c_ends_a_job_at_once():
     code = (
+        # a shell's background job, which these tests may be, ignores it
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from tobari import infer\n"
         "server = infer.Server(infer.Model.digits())\n"
         "client = infer.Client(server.card, server.digest)\n"

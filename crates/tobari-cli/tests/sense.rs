@@ -288,7 +288,7 @@ fn frames_are_refused_for_their_own_reason_and_devices_come_and_go() {
 fn no_acknowledged_frame_is_lost_when_the_server_is_killed() {
     let place = Place::new();
     let fleet = place.fleet(SCHEMA, &["a", "b"]);
-    let rows: Vec<[f64; 2]> = (0..4 * 60).map(|i| [f64::from(i % 50), f64::from(i % 90)]).collect();
+    let rows: Vec<[f64; 2]> = (0..4 * 80).map(|i| [f64::from(i % 50), f64::from(i % 90)]).collect();
     place.write("readings.csv", &csv(&rows));
     let data = place.path("server");
     for (round, device) in ["a", "b"].into_iter().enumerate() {
@@ -433,7 +433,7 @@ fn frames_come_over_a_broker_even_those_that_were_published_while_the_server_was
     wait_for(&server, 11);
     server.stop();
     // what the broker was told to have been taken is there: of a server that is killed again and again while frames come in, none is missing in the end
-    let rows: Vec<[f64; 2]> = (0..4 * 60).map(|i| [f64::from(i % 50), f64::from(i % 90)]).collect();
+    let rows: Vec<[f64; 2]> = (0..4 * 80).map(|i| [f64::from(i % 50), f64::from(i % 90)]).collect();
     place.write("many.csv", &csv(&rows));
     for name in &names {
         place.seal(name, "many.csv", &["--mqtt", &url, "--batch", "1"]);

@@ -288,7 +288,7 @@ fn frames_are_refused_for_their_own_reason_and_devices_come_and_go() {
 fn no_acknowledged_frame_is_lost_when_the_server_is_killed() {
     let place = Place::new();
     let fleet = place.fleet(SCHEMA, &["a", "b"]);
-    let rows: Vec<[f64; 2]> = (0..4 * 80).map(|i| [f64::from(i % 50), f64::from(i % 90)]).collect();
+    let rows: Vec<[f64; 2]> = (0..4 * 60).map(|i| [f64::from(i % 50), f64::from(i % 90)]).collect();
     place.write("readings.csv", &csv(&rows));
     let data = place.path("server");
     for (round, device) in ["a", "b"].into_iter().enumerate() {
@@ -462,7 +462,8 @@ fn wait_for(server: &Server, count: u64) {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("expected {count} frames, found {}", stored(server));
+    let metrics = get(&server.address(), "/sense/v1/metrics");
+    panic!("expected {count} frames, found {}: {metrics}", stored(server));
 }
 
 /// Sends frames: when the server stored them, in milliseconds since 1970.

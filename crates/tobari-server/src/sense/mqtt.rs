@@ -12,6 +12,7 @@ use crate::{
     search::{reply::Reply, sha256},
     stop::Stop,
 };
+use axum::body::Bytes;
 use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::{Packet, PubAckReason, Publish};
 use rumqttc::v5::{AsyncClient, Event, MqttOptions};
@@ -134,7 +135,9 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
     let (client, mut events) = AsyncClient::new(options, usize::from(AT_ONCE));
     let places = Arc::new(Semaphore::new(usize::from(AT_ONCE)));
     let (line, queue) = mpsc::channel(usize::from(AT_ONCE));
-    tokio::spawn(store(client.clone(), queue));
+    let (acks, stored) = mpsc::unbounded_channel();
+    tokio::spawn(store(acks, queue));
+    tokio::spawn(acknowledge(client.clone(), stored));
     loop {
         let event = tokio::select! {
             () = stopped.wait() => return drop(client.try_disconnect()),
@@ -175,26 +178,35 @@ struct Taken {
 }
 
 /// Messages are checked many at once and stored as they came: a device's frame is too old when many newer ones of it are stored.
-async fn store(client: AsyncClient, mut line: mpsc::Receiver<Taken>) {
-    while let Some(Taken { message, checked, place }) = line.recv().await {
+async fn store(acks: mpsc::UnboundedSender<Publish>, mut line: mpsc::Receiver<Taken>) {
+    while let Some(Taken { mut message, checked, place }) = line.recv().await {
+        message.payload = Bytes::new();
         let queued = match checked.await {
             Ok(Some((known, Ok(candidates)))) => candidates.queue(&known).await,
             Ok(None) => {
-                let _ = client.ack(&message).await;
+                let _ = acks.send(message);
                 continue;
             }
             // the broker delivers it again
             Ok(Some((_, Err(_)))) | Err(_) => continue,
         };
-        let client = client.clone();
+        let acks = acks.clone();
         tokio::spawn(async move {
             if let Ok(queued) = queued
                 && queued.stored().await.is_ok()
             {
-                let _ = client.ack(&message).await;
+                let _ = acks.send(message);
             }
             drop(place);
         });
+    }
+}
+
+/// Tells the broker. Apart from what holds places: a broker may send more at once than it was told to, and then the connection, on which this waits, is not
+/// served before there is a place.
+async fn acknowledge(client: AsyncClient, mut stored: mpsc::UnboundedReceiver<Publish>) {
+    while let Some(message) = stored.recv().await {
+        let _ = client.ack(&message).await;
     }
 }
 

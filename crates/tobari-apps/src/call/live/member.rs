@@ -291,8 +291,10 @@ impl LiveMember {
                 News::Granted { speak }
             }
             &ServerMessage::Muted { muted } => {
-                self.muted_by_host = muted;
-                self.excused = self.last_sent;
+                // said once more it excuses nothing: a server could leave out whom it likes
+                if std::mem::replace(&mut self.muted_by_host, muted) != muted {
+                    self.excused = self.last_sent;
+                }
                 News::Muted { muted }
             }
             &ServerMessage::Hand { member, raised } => News::Hand { member, raised },

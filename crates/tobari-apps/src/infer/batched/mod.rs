@@ -59,6 +59,14 @@ pub enum BatchedError {
         /// Bits of the modulus.
         found: f64,
     },
+    /// The primes divide numbers by more than their scale allows.
+    #[error("stage {stage}: expected at least {LEAST_BITS} bits of scale after its square, found {found:.1}")]
+    Precision {
+        /// The stage.
+        stage: String,
+        /// Bits of scale that would be left.
+        found: f64,
+    },
     /// Inputs that are not as many as the stage takes.
     #[error("stage {stage}: expected {expected} ciphertexts, found {found}")]
     Inputs {

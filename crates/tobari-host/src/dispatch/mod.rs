@@ -219,6 +219,9 @@ impl Pool {
         // There is always a thread that can finish what a module leaves undone.
         options.cpu_workers = options.cpu_workers.max(1);
         let cpus = options.cpu_workers;
+        if let Some(lanes) = options.lanes {
+            options.limits.cpu_lanes = lanes as u32;
+        }
         let model = options.model.take().unwrap_or_else(|| calibrate_sealing(&mut options));
         let threads: usize = cpus + options.modules.iter().map(|module| 1 + module.cores()).sum::<usize>();
         let crowded = options.core.is_some() || threads > crate::threads::available();

@@ -7,16 +7,27 @@ use zeroize::Zeroize;
 /// Adds a chunk; with direct access, where its text is, and that its answer goes to this place.
 pub(super) fn encode(chunk: &Chunk, answer_at: Option<u64>, out: &mut Vec<u8>) -> Option<()> {
     let parts = chunk.for_module()?;
-    out.push(parts.operation as u8);
-    for short in [parts.key, parts.nonce(), parts.data] {
+    encode_parts(parts.operation, [parts.key, parts.nonce(), parts.data], parts.text, answer_at, out)
+}
+
+/// The same of an operation's parts: key, nonce and associated data, and text.
+pub(super) fn encode_parts(
+    operation: Operation,
+    shorts: [&[u8]; 3],
+    text: &[u8],
+    answer_at: Option<u64>,
+    out: &mut Vec<u8>,
+) -> Option<()> {
+    out.push(operation as u8);
+    for short in shorts {
         out.push(u8::try_from(short.len()).ok()?);
         out.extend_from_slice(short);
     }
-    out.extend_from_slice(&u32::try_from(parts.text.len()).ok()?.to_be_bytes());
+    out.extend_from_slice(&u32::try_from(text.len()).ok()?.to_be_bytes());
     match answer_at {
-        None => out.extend_from_slice(parts.text),
+        None => out.extend_from_slice(text),
         Some(answer_at) => {
-            out.extend_from_slice(&(parts.text.as_ptr().expose_provenance() as u64).to_be_bytes());
+            out.extend_from_slice(&(text.as_ptr().expose_provenance() as u64).to_be_bytes());
             out.extend_from_slice(&answer_at.to_be_bytes());
         }
     }

@@ -176,7 +176,7 @@ enum Handed {
 
 /// Bytes that a CPU worker does before it looks after the modules again.
 const SLICE_BYTES: usize = 64 << 10;
-/// Messages that it does side by side in any case.
+/// A slice is full groups of so many messages, which are done side by side.
 const SLICE_ITEMS: usize = 16;
 
 /// How long it waits for a module before it looks for other work.
@@ -239,8 +239,8 @@ fn sliced(
     let (mut wall_ns, mut cpu_ns) = (0, 0);
     while !rest.is_empty() {
         let (mut count, mut bytes) = (0, 0);
-        let least = if shared.lanes == Some(1) { 1 } else { SLICE_ITEMS };
-        while count < rest.len() && (count < least || bytes < SLICE_BYTES) {
+        let group = if shared.lanes == Some(1) { 1 } else { SLICE_ITEMS };
+        while count < rest.len() && (count == 0 || count % group > 0 || bytes < SLICE_BYTES) {
             bytes += rest[count].bytes();
             count += 1;
         }

@@ -2,7 +2,7 @@
 
 use super::known::{
     every_engine_of_gcm_gives_nists_answers_and_refuses_what_it_must, modules_give_nists_answers_of_cbc,
-    the_loops_of_cbc_give_nists_answers,
+    modules_give_nists_answers_of_gcm, the_loops_of_cbc_give_nists_answers,
 };
 use crate::harness;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -292,6 +292,7 @@ tests![
     both_engines_of_gcm_give_the_same_bytes_and_refuse_the_same,
     the_loops_of_cbc_give_nists_answers,
     modules_give_nists_answers_of_cbc,
+    modules_give_nists_answers_of_gcm,
     every_engine_of_gcm_gives_nists_answers_and_refuses_what_it_must,
     a_module_that_reaches_the_hosts_memory_gives_the_same_bytes,
 ];

@@ -345,8 +345,10 @@ impl Dispatcher {
         let rates = self.rates(bytes);
         let share = if modules { 1.0 - rates.share_of_modules() } else { 1.0 };
         let cpus = self.useful(Unit::Cpu).count().max(1) as f64;
-        let part = self.guided(share / cpus, self.least_for_cpu(bytes));
-        let mut count = part.min(self.batch_items(self.limits.cpu_items, bytes));
+        let full = self.groups_within(self.batch_items(self.limits.cpu_items, bytes));
+        // What is added only fills a group, whose other lanes would do nothing.
+        let part = self.guided(share / cpus, self.least_for_cpu(bytes)).next_multiple_of(self.lanes());
+        let mut count = part.min(full);
         if self.closed && modules && rates.modules > 0.0 {
             // As many as end when the modules end with the rest; none if they would have done everything sooner.
             let (all, free) = (self.all_waiting(Unit::Module, true), self.free_in(Unit::Module, now));
@@ -354,9 +356,20 @@ impl Dispatcher {
             if self.model.cpu.batch_ns + item > free + all {
                 return;
             }
-            count = count.min(balanced(self.model.cpu.batch_ns, item, free + all, rates.module_ns()));
+            let ends = balanced(self.model.cpu.batch_ns, item, free + all, rates.module_ns());
+            count = count.min(self.groups_within(ends));
         }
         self.fill(worker, Place::ByLength, End::Small, count, items);
+    }
+
+    /// Items that a CPU worker does side by side.
+    fn lanes(&self) -> u32 {
+        self.limits.cpu_lanes.max(1)
+    }
+
+    /// As many full groups as there are within so many items; all of those, if they are less than one group.
+    fn groups_within(&self, items: u32) -> u32 {
+        if items < self.lanes() { items } else { items - items % self.lanes() }
     }
 
     /// Half of this worker's share of what waits, so that parts get smaller towards the end; but not so small that a batch's own cost

@@ -61,8 +61,10 @@ pub enum Unit {
 pub struct Limits {
     /// Bytes of items that have been submitted and not let go by everybody. One item may be larger, alone.
     pub in_flight_bytes: u64,
-    /// Items that a CPU worker takes at once, at most: as many as it does side by side, or a multiple of that.
+    /// Items that a CPU worker takes at once, at most.
     pub cpu_items: u32,
+    /// Items that a CPU worker does side by side, where fewer take as long: [`Policy::Best`] gives it full groups of so many.
+    pub cpu_lanes: u32,
     /// Items that a module is handed at once, at most.
     pub module_items: u32,
     /// Bytes that either takes at once, at most, unless it is one item.
@@ -80,6 +82,7 @@ impl Default for Limits {
         Self {
             in_flight_bytes: 8 << 20,
             cpu_items: 1024,
+            cpu_lanes: 16,
             module_items: 64,
             batch_bytes: 256 << 10,
             module_batches: 2,

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use super::simulator::{Outcome, World, run};
-use tobari_plan::dispatch::{Cost, Limits, Model, Policy};
+use tobari_plan::dispatch::{Cost, Dispatcher, Limits, Model, Policy, Report, Take, Unit};
 
 /// A CPU that takes `cpu` for a kilobyte, a module `times` as fast whose driver takes `handing` of the CPU's time for the same.
 fn world(times: f64, handing_item_ns: f64, handing_byte_part: f64, shares: bool) -> World {
@@ -90,6 +90,46 @@ fn best_takes_mixed_sizes_apart() {
             let (ratio, who) = against_others(&world(times, 400.0, 0.1, true), &sizes);
             assert!(ratio >= 0.98, "{seed} {times}: {ratio} below {}", who.name());
         }
+    }
+}
+
+#[test]
+fn best_fills_the_lanes_of_a_cpu_worker_beside_a_module() {
+    let model = world(1.6, 40.0, 0.2, false).told;
+    for (bytes, lanes) in [(64, 16), (1500, 16), (1500, 32), (4096, 16), (16_384, 16)] {
+        let limits = Limits { cpu_lanes: lanes, in_flight_bytes: 1 << 30, ..Limits::default() };
+        let mut dispatcher = Dispatcher::new(Policy::Best, &[Unit::Cpu, Unit::Module], limits, model.clone());
+        let mut left = 4001;
+        for _ in 0..left {
+            dispatcher.submit(bytes).unwrap();
+        }
+        dispatcher.close();
+        let (mut now, mut items, mut published) = (0, Vec::new(), Vec::new());
+        let mut groups = 0;
+        while left > 0 {
+            for worker in 0..2 {
+                let Take::Batch(batch) = dispatcher.take(worker, now, &mut items) else { continue };
+                // A part of a group is taken only where nothing that waits would fill it, or at the very end, where the module ends sooner with it.
+                let taken = items.len();
+                let full = taken % lanes as usize == 0;
+                assert!(
+                    worker == 1 || full || taken < lanes as usize || taken == left,
+                    "{bytes} {lanes}: {taken} of {left}"
+                );
+                groups += usize::from(worker == 0 && full);
+                left -= taken;
+                let ns = (taken as f64 * model.cpu.item(bytes)) as u64;
+                now += ns / 2;
+                dispatcher.finish(
+                    worker,
+                    batch,
+                    Report { wall_ns: ns, cpu_ns: ns, wanted_ns: ns },
+                    now,
+                    &mut published,
+                );
+            }
+        }
+        assert!(groups >= 4 && published.len() == 4001, "{bytes} {lanes}: {groups}");
     }
 }
 

@@ -12,13 +12,14 @@
 //! # Leakage
 //! Constant time: there is no denormal and no exception among integers.
 
+mod sums;
 mod transform;
 
 pub(in crate::simd) use transform::{DoubleRoots, DoubleTransform};
 
 use super::super::fused::Fused;
 use super::{Combination, Parts, Permutation, RowPair, Term, Words};
-use crate::ring::{Factor, Modulus, WeightMatrix};
+use crate::ring::{Factor, Modulus};
 
 /// Products, each below `7/8 q`, that are summed on a residue before they are reduced: the sum is below `8q`.
 const LAZY: usize = 7;
@@ -116,9 +117,6 @@ impl<F: Fused> Doubles<F> {
         to_slots(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]);
         to_coefficients(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]);
         permute(permutation: &Permutation, from: &[u64], to: &mut [u64]);
-        weighted_sums(q: &Modulus, matrix: &WeightMatrix, inputs: &[u64], out: &mut [u64]);
-        tensor_sum(q: &Modulus, inputs: &[u64], which: &[u32], weights: &[u64], out: &mut [u64]);
-        sign_sums(q: &Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]);
         of_integers(q: &Modulus, signed: &[i64], out: &mut [u64]);
     }
 

@@ -69,14 +69,14 @@ struct Client {
 
 impl Client {
     fn new(rng: &mut ChaCha20Rng) -> Self {
-        Self::of(parameters(), rng)
+        Self::of(&parameters(), rng)
     }
 
-    fn of(parameters: LatticeParameters, rng: &mut ChaCha20Rng) -> Self {
-        let secret = SecretKey::generate(&parameters, rng);
-        let mut keys = EvaluationKeys::new(&parameters);
+    fn of(parameters: &LatticeParameters, rng: &mut ChaCha20Rng) -> Self {
+        let secret = SecretKey::generate(parameters, rng);
+        let mut keys = EvaluationKeys::new(parameters);
         keys.add_relinearization(&secret, parameters.data_primes(), rng).unwrap();
-        Self { secret, encoder: Encoder::new(&parameters).unwrap(), keys }
+        Self { secret, encoder: Encoder::new(parameters).unwrap(), keys }
     }
 
     fn encrypt(&self, batched: &Batched, images: &[Vec<f64>], rng: &mut ChaCha20Rng) -> Vec<Ciphertext> {
@@ -163,7 +163,8 @@ fn an_encrypted_model_is_as_right_with_primes_of_other_sizes_and_refuses_those_t
     let expected: Vec<Vec<f64>> = images.iter().map(|image| plain(&model, image)).collect();
     for set in ["infer-s", "ckks-b"] {
         let parameters = named(set);
-        let (batched, client) = (EncryptedBatched::new(&model, &parameters).unwrap(), Client::of(parameters, &mut rng));
+        let (batched, client) =
+            (EncryptedBatched::new(&model, &parameters).unwrap(), Client::of(&parameters, &mut rng));
         let weights = batched.encrypt(&model, &client.secret, &client.encoder, &mut rng).unwrap();
         let pixels = client.encrypt_at(batched.input(), &images, &mut rng);
         let found = client.decrypt(&batched.run(pixels, &weights, &client.keys).unwrap(), images.len());

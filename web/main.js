@@ -41,6 +41,8 @@ function ask(what, details = {}, transfer = []) {
 }
 
 const view = { link: null, about: null, card: null, speak: true, muted: false, hand: false, state: "", meter: 0 };
+/// Own packets that came too late, and until when no sentence says so again.
+const late = { count: 0, until: 0 };
 const people = new People($("people"), $("count"), $("words"), act);
 const scope = new Scope($("held"), $("heard"), $("held-text"));
 
@@ -203,6 +205,9 @@ async function enter(name, speak) {
   people.host = view.about.host;
   people.roster([]);
   $("alarms").replaceChildren();
+  Object.assign(late, { count: 0, until: 0 });
+  $("fig-late").textContent = "none";
+  $("figures").dataset.late = 0;
   const start = { link: view.link, name, speak, rate: view.card.rate };
   const ends = view.card.ends();
   await ask("join", { start, ends, tapped }, [ends.port]);
@@ -271,6 +276,15 @@ function heard_of(news) {
     granted: () => granted(news.speak),
     muted: () => say(news.muted ? "The host has muted you" : "You are no longer muted by the host"),
     admitted: () => say("The host has let you in"),
+    late: () => {
+      late.count += 1;
+      $("fig-late").textContent = `${late.count} packets`;
+      $("figures").dataset.late = late.count;
+      // as many as fifty a second: one sentence for all of some seconds
+      if (Date.now() < late.until) return;
+      late.until = Date.now() + 10_000;
+      say("Your packets come too late for the others: a slow line, or a server that says so");
+    },
     closing: () => alarm(`The server ends the call in ${news.seconds} s`),
     alarm: () => alarm(`Not as it should be: ${news.alarm}.`),
   };

@@ -10,7 +10,7 @@ use tobari_apps::infer::guarded::{
     Asker, Combination, Counted, Guarded, Host, HostError, Route, RouteError, Setup, Told, fuzz_setup,
 };
 use tobari_apps::infer::program::Input;
-use tobari_apps::infer::{Model, argmax};
+use tobari_apps::infer::{Map, Model, Stage, Volume, argmax};
 use tobari_core::ckks::{Ciphertext, Decryptor, Encoder, Evaluator, Plaintext, Scale};
 use tobari_core::params::{LatticeParameters, NamedSet, Plaintext as Kind};
 use tobari_core::ring::Seed;
@@ -83,6 +83,32 @@ fn host(setup: &Setup) -> Host {
     match setup.route.combination.encrypts_weights() {
         true => Host::new(&setup.shape().unwrap(), 1 << 30).unwrap(),
         false => Host::new(setup, 1 << 30).unwrap(),
+    }
+}
+
+/// Two dense layers, which no layout for images takes.
+fn dense() -> Model {
+    let stage = |name: &str, inputs: usize, outputs: usize| Stage {
+        name: name.to_owned(),
+        input: Volume::vector(inputs),
+        output: Volume::vector(outputs),
+        map: Map::Dense { weights: vec![0.0625; inputs * outputs] },
+        bias: vec![0.0; outputs],
+        weight_bits: 14,
+        bias_bits: 14,
+    };
+    Model::new(vec![stage("first", 16, 8), stage("last", 8, 4)], 0).unwrap()
+}
+
+#[test]
+fn a_model_that_the_fastest_layout_does_not_take_gets_the_next_that_does() {
+    for combination in [Combination::ProcessUserData, Combination::ProcessBoth, Combination::EnclaveUserData] {
+        assert_eq!(setup(combination).suited().route.layout, "wide", "{}", combination.name());
+        let setup = Setup { model: dense(), ..setup(combination) };
+        assert!(setup.compile().is_err());
+        let suited = setup.suited();
+        assert_eq!(suited.route.layout, "dense", "{}", combination.name());
+        assert!(suited.configuration(OutputPolicy::Label, 1, 1).is_ok());
     }
 }
 

@@ -12,6 +12,7 @@ use tempfile::{TempDir, tempdir};
 use tobari_apps::infer::digits::{STYLES, draw};
 use tobari_apps::infer::{Map, Model, Stage, Volume};
 use tobari_host::images::Picture;
+use tobari_host::testing::data;
 
 /// A folder of one's own.
 struct Place(TempDir);
@@ -407,11 +408,9 @@ fn no_secret_and_no_pixel_is_in_the_servers_memory_log_or_files() {
 
 #[test]
 fn images_of_mnist_have_their_plain_labels() {
-    let Some(data) = std::env::var_os("TOBARI_DATA") else { return println!("NOT RUN: TOBARI_DATA is not set") };
-    let images = Path::new(&data).join("mnist").join("t10k-images-idx3-ubyte.gz");
-    let Ok(all) = tobari_host::images::read_idx_images(&images) else {
-        return println!("NOT RUN: no folder mnist in TOBARI_DATA");
-    };
+    let images = data("images_of_mnist_have_their_plain_labels", "mnist/t10k-images-idx3-ubyte.gz");
+    let Some(images) = images else { return };
+    let all = tobari_host::images::read_idx_images(&images).unwrap();
     let fixed = Model::digits().unwrap().fixed().unwrap();
     let (place, server) = (Place::new(), Server::start(&["--infer", "digits"]));
     let key = place.keygen("key", &server.url);

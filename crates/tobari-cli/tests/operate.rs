@@ -5,12 +5,13 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use support::fleet::{ask, good};
 use support::{Server, stderr, tobari};
 use tempfile::tempdir;
+use tobari_host::testing::not_run;
 
 fn deployed(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file)
@@ -161,11 +162,6 @@ fn the_unit_for_systemd_is_one() {
     std::fs::write(&file, unit.replace("/usr/local/bin/tobari", env!("CARGO_BIN_EXE_tobari"))).unwrap();
     match Command::new("systemd-analyze").arg("verify").arg(&file).output() {
         Ok(output) => assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output)),
-        Err(error) => {
-            println!("NOT RUN: {name}: systemd-analyze: {error}");
-            let Ok(path) = std::env::var("TOBARI_NOT_RUN_LOG") else { return };
-            let log = std::fs::OpenOptions::new().append(true).create(true).open(path);
-            log.and_then(|mut log| log.write_all(format!("{name}: no systemd-analyze on PATH\n").as_bytes())).unwrap();
-        }
+        Err(error) => not_run(name, &format!("systemd-analyze: {error}")),
     }
 }

@@ -12,6 +12,7 @@ use support::genome;
 use support::{stderr, tobari};
 use tempfile::{TempDir, tempdir};
 use tobari_apps::search::simulated::{self, Numbers};
+use tobari_host::testing::data;
 use tobari_host::variants::{Selection, VariantReader};
 
 fn write(folder: &TempDir, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -130,12 +131,9 @@ fn a_simulated_panel_is_indexed_and_ten_thousand_answers_are_those_of_counting()
 
 #[test]
 fn the_real_panel_gives_the_answers_of_counting_from_vcf_and_from_bcf() {
-    let Some(data) = std::env::var_os("TOBARI_DATA") else { return println!("NOT RUN: TOBARI_DATA is not set") };
-    let genome = Path::new(&data).join("genome");
-    let [compressed, binary] = ["vcf.gz", "bcf"].map(|kind| genome.join(format!("1000g-chr20-1-4Mb-600hap.{kind}")));
-    if !compressed.exists() {
-        return println!("NOT RUN: no folder genome in TOBARI_DATA");
-    }
+    let test = "the_real_panel_gives_the_answers_of_counting_from_vcf_and_from_bcf";
+    let file = |kind: &str| data(test, &format!("genome/1000g-chr20-1-4Mb-600hap.{kind}"));
+    let (Some(compressed), Some(binary)) = (file("vcf.gz"), file("bcf")) else { return };
     let folder = tempdir().unwrap();
     let output = folder.path().join("a.tsi");
     let line = lines(&["index", text(&binary), "-o", text(&output)]).remove(0);

@@ -13,6 +13,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use support::tables::{Place, SITES, files, position, post, questions, raw, vcf};
 use support::{Server, noise, stderr};
+use tobari_host::testing::data;
 use tobari_host::variants::{Selection, Variant, VariantReader};
 
 #[test]
@@ -463,11 +464,8 @@ fn a_beacon_on_this_machine_answers_variants_and_refuses_records() {
 
 #[test]
 fn the_real_panel_answers_as_in_the_clear_behind_a_server() {
-    let Some(data) = std::env::var_os("TOBARI_DATA") else { return println!("NOT RUN: TOBARI_DATA is not set") };
-    let vcf = Path::new(&data).join("genome/1000g-chr20-1-4Mb-600hap.vcf.gz");
-    if !vcf.exists() {
-        return println!("NOT RUN: no such panel in TOBARI_DATA");
-    }
+    let test = "the_real_panel_answers_as_in_the_clear_behind_a_server";
+    let Some(vcf) = data(test, "genome/1000g-chr20-1-4Mb-600hap.vcf.gz") else { return };
     let (place, region) = (Place::new(), "20:1000000-1400000");
     let table = place.path("panel");
     place.good(&["search", "index", vcf.to_str().unwrap(), "-o", &table, "-r", region, "-i", "MAF>=0.01"]);

@@ -13,6 +13,7 @@ use std::sync::mpsc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use support::Server;
 use support::fleet::{Place, ask, bad, get, good};
+use tobari_host::testing::not_run;
 
 const WINDOW_MS: u64 = 4_000;
 /// Far longer than anything here takes.
@@ -390,15 +391,6 @@ impl Drop for Broker {
     }
 }
 
-/// Says that a test could not be run, to whoever reads and to whoever counts.
-#[allow(clippy::print_stdout, reason = "what does not run is said where the test's output goes")]
-fn not_run(name: &str, reason: &str) {
-    println!("NOT RUN: {name}: {reason}");
-    let Ok(path) = std::env::var("TOBARI_NOT_RUN_LOG") else { return };
-    let log = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    log.and_then(|mut log| log.write_all(format!("{name}: {reason}\n").as_bytes())).unwrap();
-}
-
 #[test]
 fn frames_come_over_a_broker_even_those_that_were_published_while_the_server_was_away() {
     let place = Place::new();
@@ -597,4 +589,42 @@ fn what_the_guide_says_is_typed_and_what_it_says_is_shown() {
     assert_eq!(found[1..], expected[1..]);
     drop(serving.stdin.take());
     assert!(serving.wait().unwrap().success());
+}
+
+/// What the front page tells people to type, with the server where it happens to be.
+#[test]
+fn the_front_pages_example_of_sensors_runs_as_it_stands() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let example = page.lines().skip_while(|line| !line.starts_with("**Sensors summed**"));
+    let example = example.skip_while(|line| !line.starts_with("    ")).take_while(|line| line.starts_with("    "));
+    let lines: Vec<&str> = example.map(str::trim).collect();
+    let [serve, prepare, hold, send] = lines[..] else { panic!("four lines, found {lines:?}") };
+    assert!(serve.starts_with("tobari serve --sense ") && hold.starts_with("tobari sense keyholder holder "));
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(root.join("docs").canonicalize().unwrap(), folder.path().join("docs")).unwrap();
+    let blind = folder.path().join("blind");
+    let server = Server::start(&["--sense", blind.to_str().unwrap()]);
+    let program = Path::new(env!("CARGO_BIN_EXE_tobari")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let shell = |line: &str| {
+        let line = line.replace("http://127.0.0.1:7610", &server.url);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("set -e; {line}")]).current_dir(folder.path()).env("PATH", &path);
+        shell
+    };
+    let done = |line: &str| {
+        let output = shell(line).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    done(prepare);
+    // it ends with this test, and its figures are where nobody else has them
+    let hold = hold.replace("keyholder holder", "keyholder holder --addr 127.0.0.1:0 --until-stdin-closes");
+    let mut holder = shell(&hold).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let stdin = holder.stdin.take();
+    done(send);
+    assert_eq!(stored(&server), 5);
+    assert!(holder.try_wait().unwrap().is_none(), "it is at work");
+    drop(stdin);
+    assert!(holder.wait().unwrap().success());
 }

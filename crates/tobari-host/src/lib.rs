@@ -40,6 +40,8 @@ pub mod run;
 pub mod seal;
 pub mod sense;
 pub mod store;
+#[doc(hidden)]
+pub mod testing;
 pub mod threads;
 pub mod tsv;
 pub mod variants;

@@ -4,13 +4,13 @@
 
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write;
-use std::path::PathBuf;
 use tobari_apps::infer::Model;
 use tobari_apps::infer::digits::{STYLES, draw};
 use tobari_host::images::{
     Digit, ImageError, Note, decode_digit, decode_idx_images, decode_idx_labels, fuzz_images, read_digit,
     read_idx_images, read_idx_labels,
 };
+use tobari_host::testing::data;
 
 fn png_of(width: usize, height: usize, color: png::ColorType, pixels: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -208,11 +208,7 @@ fn a_file_that_is_not_there_is_named() {
 
 #[test]
 fn the_model_reads_nearly_all_test_images() {
-    let Some(data) = std::env::var_os("TOBARI_DATA") else { return println!("NOT RUN: TOBARI_DATA is not set") };
-    let folder = PathBuf::from(data).join("mnist");
-    if !folder.is_dir() {
-        return println!("NOT RUN: no folder mnist in TOBARI_DATA");
-    }
+    let Some(folder) = data("the_model_reads_nearly_all_test_images", "mnist") else { return };
     let images = read_idx_images(&folder.join("t10k-images-idx3-ubyte.gz")).unwrap();
     let labels = read_idx_labels(&folder.join("t10k-labels-idx1-ubyte.gz")).unwrap();
     assert_eq!((images.len(), labels.len(), images.height, images.width), (10_000, 10_000, 28, 28));

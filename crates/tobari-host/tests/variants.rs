@@ -5,6 +5,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
+use tobari_host::testing::data;
 use tobari_host::variants::{Selection, Summary, Variant, VariantError, VariantReader};
 
 const HEAD: &str = "##fileformat=VCFv4.2\n##FILTER=<ID=PASS,Description=\"All, passed\">\n##contig=<ID=20>\n##contig=<ID=X>\n\
@@ -339,13 +340,11 @@ fn what_is_malformed_is_refused_by_file_and_record_and_noise_never_panics() {
 
 #[test]
 fn the_real_panel_is_read_alike_as_text_and_as_bcf() {
-    let Some(data) = std::env::var_os("TOBARI_DATA") else { return println!("NOT RUN: TOBARI_DATA is not set") };
-    let path = |name: &str| Path::new(&data).join("genome").join(name);
-    let files = ["1000g-chr20-1-4Mb-600hap.vcf.gz", "1000g-chr20-1-4Mb-600hap.bcf"].map(path);
-    if !files.iter().all(|file| file.exists()) {
-        return println!("NOT RUN: no folder genome in TOBARI_DATA");
-    }
-    let [text, binary] = files.map(|file| read_path(&file, &Selection::default()).unwrap());
+    let file = |kind: &str| {
+        data("the_real_panel_is_read_alike_as_text_and_as_bcf", &format!("genome/1000g-chr20-1-4Mb-600hap.{kind}"))
+    };
+    let (Some(text), Some(binary)) = (file("vcf.gz"), file("bcf")) else { return };
+    let [text, binary] = [text, binary].map(|file| read_path(&file, &Selection::default()).unwrap());
     assert!(text == binary);
     assert_eq!((text.1.records, text.1.kept, text.1.unphased), (24_990, 24_990, 0));
     assert!(text.0.iter().all(|variant| variant.alleles.len() == 600));

@@ -16,6 +16,7 @@ use std::{
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use support::{Server, run};
 use tempfile::TempDir;
+use tobari_host::testing::not_run;
 use tobari_server::{
     AcmeOptions, Fingerprint, ServerOptions, Tls, bind,
     connect::{ClientTls, ConnectError, HttpClient, HttpReply, HttpRequest},
@@ -120,7 +121,7 @@ fn options(folder: &Path, authority: &Authority) -> AcmeOptions {
 fn a_certificate_is_ordered_used_and_kept() {
     run(async {
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-        let Ok(authority) = Authority::start(port) else { return support::not_run(NAME, "no pebble on PATH") };
+        let Ok(authority) = Authority::start(port) else { return not_run(NAME, "no pebble on PATH") };
         let folder = tempfile::tempdir().unwrap();
         let acme = options(folder.path(), &authority);
         let begin = || {

@@ -21,6 +21,7 @@ use tobari_core::{
     mask::Tag,
     wire::{LiveHeader, LivePacket, LivePayload, decode_live_sum, encode_live_packet},
 };
+use tobari_host::testing::not_run;
 use tobari_server::{
     ServerOptions, bind,
     connect::{ConnectError, LiveIncoming},
@@ -40,7 +41,7 @@ impl Broker {
         let mut command = Command::new("nats-server");
         command.args(["-a", "127.0.0.1", "-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
         let Ok(child) = command.spawn() else {
-            support::not_run(test, "no nats-server on PATH");
+            not_run(test, "no nats-server on PATH");
             return None;
         };
         let broker = Self(child, port);

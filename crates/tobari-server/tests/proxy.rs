@@ -19,6 +19,7 @@ use support::{
 };
 use tempfile::TempDir;
 use tobari_apps::call::live::{RoomLink, Settings};
+use tobari_host::testing::not_run;
 use tobari_server::{Fingerprint, connect::ClientTls};
 
 const NGINX: &str = "a_call_goes_through_nginx_as_deploy_configures_it";
@@ -126,7 +127,7 @@ async fn a_call_of_two(url: &str, tls: &ClientTls, log: impl Fn() -> String) -> 
 
 #[test]
 fn a_call_goes_through_nginx_as_deploy_configures_it() {
-    let Some(program) = program("nginx") else { return support::not_run(NGINX, "no nginx on PATH") };
+    let Some(program) = program("nginx") else { return not_run(NGINX, "no nginx on PATH") };
     run(async {
         let server = Server::with(|options| options.behind_proxy = true).await;
         let nginx = Nginx::start(&program, server.addr);
@@ -186,7 +187,7 @@ impl Drop for Caddy {
 
 #[test]
 fn a_call_goes_through_caddy_as_deploy_configures_it() {
-    let Some(program) = program("caddy") else { return support::not_run(CADDY, "no caddy on PATH") };
+    let Some(program) = program("caddy") else { return not_run(CADDY, "no caddy on PATH") };
     run(async {
         let server = Server::with(|options| options.behind_proxy = true).await;
         let caddy = Caddy::start(&program, server.addr);

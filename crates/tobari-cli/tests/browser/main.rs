@@ -294,7 +294,13 @@ fn over_a_bad_line_most_is_heard_and_what_is_lost_is_told() {
         }
         assert_eq!(far.value("tobari.view.state").await, "joined");
         // packets that somebody on the way takes out look like packets that the server takes out: that is told, and nothing else
-        for text in alarms(&mut far).await.into_iter().chain(alarms(&mut near).await) {
+        let (far_told, near_told) = (alarms(&mut far).await, alarms(&mut near).await);
+        let late = far.value("Number(document.getElementById('figures').dataset.late)").await;
+        println!("far was told of {late} packets that came too late, and: {far_told:?}");
+        // of more than five hundred packets one in twenty did not come, and as many or more came late: one of both is said, as what comes late explains what is missing
+        let told = late.as_u64().unwrap() > 0 || far_told.iter().any(|text| text.contains("left your packet"));
+        assert!(told, "{far_told:?}");
+        for text in far_told.into_iter().chain(near_told) {
             let known = ["left your packet", "another list", "could be compared"];
             assert!(known.iter().any(|known| text.contains(known)), "{text}");
         }

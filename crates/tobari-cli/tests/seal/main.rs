@@ -19,14 +19,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::{stderr, tobari};
 use tempfile::{TempDir, tempdir};
-
-/// Says that a test could not be run, to whoever reads and to whoever counts.
-fn not_run(name: &str, reason: &str) {
-    println!("NOT RUN: {name}: {reason}");
-    let Ok(path) = std::env::var("TOBARI_NOT_RUN_LOG") else { return };
-    let log = fs::OpenOptions::new().append(true).create(true).open(path);
-    log.and_then(|mut log| log.write_all(format!("{name}: {reason}\n").as_bytes())).unwrap();
-}
+use tobari_host::testing::not_run;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()

@@ -7,7 +7,6 @@ use super::known::{
 use crate::harness;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::fs::{self, File};
-use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -17,17 +16,8 @@ use tobari_apps::seal::{
 use tobari_host::dispatch::{
     Emulated, EmulatedEngine, EmulatedOptions, MODULE_VERB, Module, ModuleError, Options, Pool, RingGcm, run_module,
 };
+use tobari_host::testing::not_run;
 use tobari_plan::dispatch::{Cost, Limits, Model, Policy};
-
-/// Says that a test could not be run, to whoever reads and to whoever counts.
-fn not_run(name: &str, reason: &str) {
-    println!("NOT RUN: {name}: {reason}");
-    if let Some(log) = std::env::var_os("TOBARI_NOT_RUN_LOG")
-        && let Ok(mut file) = fs::OpenOptions::new().append(true).create(true).open(log)
-    {
-        let _ = writeln!(file, "{name}: {reason}");
-    }
-}
 
 /// Chunks of these lengths, and what each must become. The two are of two states with one seed, so they are the same.
 fn chunks(suite: Suite, lengths: &[usize]) -> (Vec<Chunk>, Vec<Vec<u8>>) {

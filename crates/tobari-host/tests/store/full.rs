@@ -49,7 +49,7 @@ fn a_full_file_system_hands_on_to_the_next_folder() {
     let (small, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(small.path()).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
-        return crate::setup::not_run("a_full_file_system_hands_on_to_the_next_folder", "may not mount");
+        return tobari_host::testing::not_run("a_full_file_system_hands_on_to_the_next_folder", "may not mount");
     }
     let outcome = std::panic::catch_unwind(|| {
         let blocks = Blocks::new(8 << 20);

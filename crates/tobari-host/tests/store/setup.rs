@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use tobari_host::store::{Block, Blocks, Choice, Completion, DiskStore, Folder, Options, Store, StoreError};
+use tobari_host::testing::not_run;
 
 /// Runs a test with every engine that this system has.
 pub(crate) fn with_each_engine(name: &str, test: impl Fn(Choice)) {
@@ -12,14 +13,6 @@ pub(crate) fn with_each_engine(name: &str, test: impl Fn(Choice)) {
         Err(error) => not_run(name, &format!("no ring: {error}")),
     }
     test(Choice::Threads);
-}
-
-#[allow(clippy::print_stdout)] // what does not run is said where the test's output goes
-pub(crate) fn not_run(name: &str, reason: &str) {
-    println!("NOT RUN: {name}: {reason}");
-    let Ok(path) = std::env::var("TOBARI_NOT_RUN_LOG") else { return };
-    let log = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    log.and_then(|mut log| std::io::Write::write_all(&mut log, format!("{name}: {reason}\n").as_bytes())).unwrap();
 }
 
 pub(crate) fn open(folder: &Path, engine: Choice) -> DiskStore {

@@ -1,7 +1,7 @@
 """The same jobs on many machines: shards of a table, batches of images, cohorts of sensors.
 
 Work is cut into pieces that need nothing of one another, and each piece is a pure function of bytes; so whoever does it, and how often, the answers open to the same results, and a piece whose worker died is done again. `Local` does the pieces one after
-the other, `Ray` hands them to the workers of a Ray cluster (`pip install 'tobari[ray]'`).
+the other, `Ray` hands them to the workers of a Ray cluster (`pip install ray`).
 
 >>> from tobari import scale, search
 >>> table = search.Table.from_keys([(b"%d" % number, 1 + number % 7) for number in range(1000)])
@@ -58,7 +58,7 @@ class Ray:
         try:
             import ray  # type: ignore[import-not-found,import-untyped,unused-ignore]
         except ImportError:
-            raise Error("expected Ray (pip install 'tobari[ray]'), found none") from None
+            raise Error("expected Ray (pip install ray), found none") from None
         if not ray.is_initialized():
             raise Error("expected a Ray cluster that ray.init has reached, found none")
         self._ray = ray

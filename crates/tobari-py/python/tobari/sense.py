@@ -109,7 +109,7 @@ class Release:
         return rows
 
     def to_pandas(self) -> Any:
-        """`rows` as a data frame, with times as timestamps. Needs pandas (`tobari[pandas]`)."""
+        """`rows` as a data frame, with times as timestamps. Needs pandas (`pip install pandas`)."""
         import pandas  # type: ignore[import-untyped,unused-ignore]
 
         frame = pandas.DataFrame(self.rows())
@@ -118,7 +118,7 @@ class Release:
         return frame
 
     def to_arrow(self) -> Any:
-        """`rows` as a table of Arrow. Needs pyarrow (`tobari[arrow]`)."""
+        """`rows` as a table of Arrow. Needs pyarrow (`pip install pyarrow`)."""
         import pyarrow  # type: ignore[import-untyped,unused-ignore]
 
         time_type, counts = pyarrow.timestamp("ms", tz="UTC"), pyarrow.list_(pyarrow.int64())

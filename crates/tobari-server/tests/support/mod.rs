@@ -35,15 +35,6 @@ use tokio::{
 /// Far longer than anything here takes: a test that reaches it has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Says that a test was not run, and why.
-#[allow(clippy::print_stdout, reason = "it is said to whoever runs the test")]
-pub(crate) fn not_run(name: &str, reason: &str) {
-    println!("NOT RUN: {name}: {reason}");
-    let Ok(path) = std::env::var("TOBARI_NOT_RUN_LOG") else { return };
-    let log = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    log.and_then(|mut log| std::io::Write::write_all(&mut log, format!("{name}: {reason}\n").as_bytes())).unwrap();
-}
-
 /// Runs a test on two threads, and fails it if it hangs.
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     Runtime::new().unwrap().block_on(async { timeout(PATIENCE, test).await.expect("the test hangs") })

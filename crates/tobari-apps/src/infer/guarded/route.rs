@@ -7,6 +7,7 @@ use crate::infer::model::{Map, Model};
 use crate::infer::plain::FRACTION_BITS;
 use crate::infer::precision::Ranges;
 use crate::infer::program::Input;
+use crate::infer::ready::ORDER;
 use crate::infer::{FixedError, ModelBytesError, ModelError};
 use tobari_core::ckks;
 use tobari_core::params::LatticeParameters;
@@ -154,9 +155,10 @@ pub enum RouteError {
 }
 
 impl Route {
-    /// This combination in the layout that suits it, with masks over one more prime than the first, or over two where the second is a narrow one.
+    /// This combination in the layout that is the fastest in all of them, with what encryption in the enclave takes ([`Setup::suited`] for models that it does not take), and with masks over one more
+    /// prime than the first, or over two where the second is a narrow one.
     pub fn new(combination: Combination, parameters: &LatticeParameters) -> Self {
-        let layout = if combination.resets() { "wide" } else { "balanced" };
+        let [layout, ..] = ORDER;
         let wide = parameters.ring().data_primes().get(1).is_some_and(|prime| prime.modulus().bits() >= WIDE_BITS);
         let spare = match combination {
             Combination::MixedMaskedReset if wide => 1,
@@ -298,6 +300,15 @@ impl Setup {
         let (parameters, model) = cut.ok_or(SetupError::Malformed)?;
         let parameters = wire::decode_parameters(parameters)?;
         Ok(Self { route, parameters, model: Model::decode(model)? })
+    }
+
+    /// In the first layout of [`ORDER`] that takes the model; as it is where nothing is encrypted, or none does.
+    #[must_use]
+    pub fn suited(self) -> Self {
+        let with =
+            |layout: &str| Self { route: Route { layout: layout.to_owned(), ..self.route.clone() }, ..self.clone() };
+        let taken = |setup: &Self| self.route.combination.is_encrypted() && setup.compile().is_ok();
+        ORDER.into_iter().map(with).find(taken).unwrap_or(self)
     }
 
     /// The stages on ciphertexts; none where nothing is encrypted.

@@ -51,7 +51,7 @@ impl From<SendingName> for Sending {
 pub(crate) enum KeysName {
     /// The link's secret: whoever has the link has the keys, now and later.
     Link,
-    /// The members agree on them (MLS, RFC 9420), anew whenever somebody comes or goes: who is gone or not yet there cannot hear. Not in browsers yet.
+    /// The members agree on them (MLS, RFC 9420), anew whenever somebody comes or goes: who is gone or not yet there cannot hear.
     Mls,
 }
 

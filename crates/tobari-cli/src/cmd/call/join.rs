@@ -27,6 +27,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, tim
 const AFTERWARDS: u32 = 50;
 /// Without a tick for so long a connection is lost.
 const STALL: Duration = Duration::from_secs(1);
+/// Ticks for which one sentence about packets that come too late is enough.
+const LATE_TICKS: u32 = 500;
 /// How long to wait before each attempt to come again, in milliseconds; after the last the call has failed.
 const ATTEMPTS: [u64; 9] = [0, 250, 500, 1000, 1000, 2000, 2000, 4000, 4000];
 
@@ -70,6 +72,9 @@ struct Call {
     /// Attempts to come again since then.
     attempts: usize,
     alarms: u32,
+    /// Own packets of which the server said that they came too late, and the tick until which no sentence says so again.
+    late: u32,
+    late_until: u32,
     heard: u32,
     sent: u32,
     over: Option<(Option<Code>, String)>,
@@ -99,6 +104,8 @@ impl Call {
             ticked: None,
             attempts: 0,
             alarms,
+            late: 0,
+            late_until: 0,
             heard,
             sent,
             over,
@@ -237,6 +244,13 @@ impl Call {
         while let Some(news) = self.member.poll_news() {
             match &news {
                 News::Alarm(_) => self.alarms += 1,
+                &News::Late { tick } => {
+                    self.late += 1;
+                    if !arguments.json && tick < self.late_until {
+                        continue;
+                    }
+                    self.late_until = tick.saturating_add(LATE_TICKS);
+                }
                 News::Waiting { member, .. } if arguments.admit_all => {
                     self.member.say(&ClientMessage::Admit { member: *member });
                 }
@@ -266,7 +280,7 @@ impl Call {
         if let Some(recorder) = self.recorder.take() {
             recorder.finish()?;
         }
-        told::end(self.sent, self.heard, self.alarms, arguments.json)?;
+        told::end(self.sent, self.late, self.heard, self.alarms, arguments.json)?;
         if self.alarms > 0 {
             return Err(Failure::Work(format!(
                 "{} alarms: the server, or somebody with it, did what it must not",

@@ -33,11 +33,14 @@ pub(super) fn news(member: &LiveMember, news: &News, as_json: bool) -> Result<()
 }
 
 /// The call is over.
-pub(super) fn end(sent: u32, heard: u32, alarms: u32, as_json: bool) -> Result<(), Failure> {
+pub(super) fn end(sent: u32, late: u32, heard: u32, alarms: u32, as_json: bool) -> Result<(), Failure> {
     tell(
         as_json,
-        || json!({ "news": "end", "packets_sent": sent, "ticks_heard": heard, "alarms": alarms }),
-        || format!("{sent} packets sent, {heard} ticks heard"),
+        || json!({ "news": "end", "packets_sent": sent, "packets_late": late, "ticks_heard": heard, "alarms": alarms }),
+        || {
+            let late = if late > 0 { format!(", {late} of them too late") } else { String::new() };
+            format!("{sent} packets sent{late}, {heard} ticks heard")
+        },
     )
 }
 
@@ -74,6 +77,9 @@ fn sentence(member: &LiveMember, news: &News) -> String {
         News::Hand { member, raised: true } => format!("{} wants to speak", named(*member)),
         News::Hand { member, raised: false } => format!("{} has put the hand down", named(*member)),
         News::Left { member } => format!("{} is gone", named(*member)),
+        News::Late { .. } => {
+            "packets of yours come too late for the others: a slow line, or a server that says so".to_owned()
+        }
         News::Closing { seconds } => format!("the server ends the call in {seconds} s"),
         News::Alarm(alarm) => format!("ALARM: {alarm}"),
         _ => String::new(),

@@ -71,11 +71,17 @@ pub(crate) fn the_process_has_no_file_no_environment_and_its_own_namespaces() {
     let folder = format!("/proc/{}", enclave.process());
     // What a process is may be read by root, and by nobody else, as it is not dumpable.
     let Ok(files) = std::fs::read_dir(format!("{folder}/fd")) else {
-        return super::not_run("the_process_has_no_file_no_environment_and_its_own_namespaces", "not root");
+        return tobari_host::testing::not_run(
+            "the_process_has_no_file_no_environment_and_its_own_namespaces",
+            "not root",
+        );
     };
     assert_eq!(files.count(), 0, "no descriptor is open");
     let Ok(environment) = std::fs::read(format!("{folder}/environ")) else {
-        return super::not_run("the_process_has_no_file_no_environment_and_its_own_namespaces", "not privileged");
+        return tobari_host::testing::not_run(
+            "the_process_has_no_file_no_environment_and_its_own_namespaces",
+            "not privileged",
+        );
     };
     assert!(environment.is_empty(), "no environment");
     let arguments = std::fs::read_to_string(format!("{folder}/cmdline")).unwrap();
@@ -97,7 +103,7 @@ pub(crate) fn the_process_has_no_file_no_environment_and_its_own_namespaces() {
         if enclave.protections().state(protection) == State::Applied {
             assert_ne!(namespace(&inside, name), namespace("self", name), "{protection}");
         } else {
-            super::not_run("the_process_has_its_own_namespaces", name);
+            tobari_host::testing::not_run("the_process_has_its_own_namespaces", name);
         }
     }
     if enclave.protections().state(Protection::EmptyRoot) == State::Applied {

@@ -57,14 +57,3 @@ pub(crate) fn main() -> ExitCode {
     }
     harness::run(TESTS, &arguments)
 }
-
-/// Says that a test could not be run, to whoever reads and to whoever counts.
-pub(crate) fn not_run(name: &str, reason: &str) {
-    use std::io::Write;
-    println!("NOT RUN: {name}: {reason}");
-    if let Some(log) = std::env::var_os("TOBARI_NOT_RUN_LOG")
-        && let Ok(mut file) = std::fs::OpenOptions::new().append(true).open(log)
-    {
-        let _ = writeln!(file, "{name}: {reason}");
-    }
-}

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 use tobari_enclave::{Challenge, Connector, Enclave, Nonce, Policy, Protection, SessionId, VerifyError};
 use tobari_host::enclave::ProcessEnclave;
 use tobari_host::process::process_memory_contains;
+use tobari_host::testing::not_run;
 
 pub(crate) const AS_NOBODY: &str = "as-nobody";
 pub(crate) const HOST_OF_ANOTHER: &str = "host-of-another-client";
@@ -86,7 +87,7 @@ pub(crate) fn secrets_are_in_no_memory_of_the_host_and_are_wiped_inside_when_a_s
         Err(error) => {
             host.kill().unwrap();
             host.wait().unwrap();
-            return super::not_run(name, &format!("cannot search a child's memory: {error}"));
+            return not_run(name, &format!("cannot search a child's memory: {error}"));
         }
     };
     assert_eq!(outside, [2], "the host has the sealed reply, and neither secret nor question");
@@ -94,7 +95,7 @@ pub(crate) fn secrets_are_in_no_memory_of_the_host_and_are_wiped_inside_when_a_s
     let open = found(inside);
     match &open {
         Ok(open) => assert!(open.contains(&0) && !open.contains(&1), "{open:?}"),
-        Err(_) => super::not_run(name, "not root: cannot look inside"),
+        Err(_) => not_run(name, "not root: cannot look inside"),
     }
     say(&mut to, b"close");
     assert_eq!(hear(&mut from), b"closed");
@@ -153,7 +154,7 @@ pub(crate) fn another_process_of_the_same_user_cannot_read_its_memory() {
     let mut command = Command::new(std::env::current_exe().unwrap());
     match command.arg(AS_NOBODY).uid(NOBODY).gid(NOBODY).current_dir("/").status() {
         Ok(status) => assert_eq!(status.code(), Some(0), "1: its memory was read; 2: nothing could be; 3: no start"),
-        Err(error) => super::not_run(name, &format!("cannot run as another user: {error}")),
+        Err(error) => not_run(name, &format!("cannot run as another user: {error}")),
     }
 }
 

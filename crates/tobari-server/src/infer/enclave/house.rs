@@ -149,11 +149,13 @@ impl House {
         let set = options.set.as_deref().unwrap_or_else(|| combination.usual_set());
         let named = NamedSet::from_name(set).ok_or_else(|| format!("expected a set of parameters, found {set}"))?;
         let parameters = named.parameters().map_err(text)?;
-        let mut route = Route::new(combination, &parameters);
-        if let Some(layout) = layout.filter(|_| combination.is_encrypted()) {
-            layout.clone_into(&mut route.layout);
+        let route = Route::new(combination, &parameters);
+        let mut setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
+        match layout.filter(|_| combination.is_encrypted()) {
+            Some(layout) => layout.clone_into(&mut setup.route.layout),
+            None => setup = setup.suited(),
         }
-        let setup = Setup { route: route.clone(), parameters: parameters.clone(), model: model.clone() };
+        let route = setup.route.clone();
         let configuration = setup.configuration(options.tells, options.sessions, options.images).map_err(text)?;
         let known = if combination.encrypts_weights() { setup.shape().map_err(text)? } else { setup.clone() };
         let host = Host::new(&known, weight_bytes).map_err(text)?;

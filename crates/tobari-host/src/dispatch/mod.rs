@@ -39,7 +39,7 @@ pub use emulated::{Emulated, EmulatedEngine, EmulatedOptions, Killer, MODULE_VER
 pub use gcm::RingGcm;
 pub use module::{Answers, Module, ModuleError, Pipelined};
 #[cfg(feature = "openssl")]
-pub use openssl::{Openssl, OpensslCbc, OpensslGcm};
+pub use openssl::{Openssl, OpensslCbc, OpensslGcm, OpensslGcmContext};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub use request::fuzz_requests;
 

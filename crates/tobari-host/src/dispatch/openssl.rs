@@ -149,6 +149,21 @@ impl Gcm for OpensslGcm {
     }
 }
 
+/// OpenSSL's AES-256-GCM, one message after another in one context, each from its key and nonce: the baseline of [`RingGcm`](super::RingGcm), which begins so too.
+pub struct OpensslGcmContext(CipherCtx);
+
+impl OpensslGcmContext {
+    /// `None` where OpenSSL has no memory.
+    pub fn new() -> Option<Self> {
+        CipherCtx::new().ok().map(Self)
+    }
+
+    /// As [`Gcm::seal`].
+    pub fn seal(&mut self, key: &[u8; 32], nonce: &[u8; 12], data: &[u8], text: &mut [u8]) -> Option<[u8; TAG_BYTES]> {
+        seal(&mut self.0, key, nonce, data, text)
+    }
+}
+
 /// OpenSSL's AES-CBC of one message after another under one key: the baseline of many chains side by side.
 pub struct OpensslCbc(CipherCtx);
 
@@ -165,6 +180,20 @@ impl OpensslCbc {
         self.0.encrypt_init(None, None, Some(iv)).ok()?;
         let written = self.0.cipher_update(text, Some(answer)).ok()?;
         Some(written + self.0.cipher_final(answer.get_mut(written..)?).ok()?)
+    }
+
+    /// The same for messages that come back.
+    pub fn for_decryption(key: &[u8]) -> Option<Self> {
+        let mut context = CipherCtx::new().ok()?;
+        context.decrypt_init(Some(cipher(key)?), Some(key), Some(&[0; 16])).ok()?;
+        Some(Self(context))
+    }
+
+    /// A message from its start, with its IV; its padding stays. `answer` has the ciphertext's length and a block more.
+    pub fn decrypt(&mut self, iv: &[u8; 16], ciphertext: &[u8], answer: &mut [u8]) -> Option<usize> {
+        self.0.decrypt_init(None, None, Some(iv)).ok()?;
+        self.0.set_padding(false);
+        self.0.cipher_update(ciphertext, Some(answer)).ok()
     }
 
     /// Whole blocks that follow what was encrypted before: without the start of a message, as `openssl speed` does it.

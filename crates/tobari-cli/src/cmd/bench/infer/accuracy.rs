@@ -7,6 +7,7 @@ use crate::randomness;
 use std::path::Path;
 use tobari_apps::infer::client::{Client, Output};
 use tobari_apps::infer::compile::{Compiled, Options};
+use tobari_apps::infer::precision::{self, Ranges};
 use tobari_apps::infer::server::Service;
 use tobari_apps::infer::{FixedModel, Model, argmax};
 use tobari_core::ckks::SeededCiphertext;
@@ -31,7 +32,7 @@ pub(super) fn run(
     let (images, labels) = read_idx_tests(folder).map_err(failed)?;
     let mut table = Table::new(
         format!("Accuracy: {} test images", labels.len()),
-        &["how", "images", "right", "%", "same label as in integers", "%", "largest error of a logit"],
+        &["how", "images", "right", "%", "same label as in integers", "%", "largest error of a logit", "foretold"],
     );
     let percent = |part: usize, of: usize| format!("{:.2}", 100.0 * part as f64 / of.max(1) as f64);
     let mut right = [0; 2];
@@ -50,6 +51,7 @@ pub(super) fn run(
         let mut row = vec![how.to_owned()];
         row.extend(cells);
         row.extend([same.to_string(), percent(same, count)]);
+        row.resize(8, String::new());
         table.push(row);
     }
     let count = encrypted.min(count);
@@ -58,7 +60,9 @@ pub(super) fn run(
             break;
         }
         output::say(format!("{count} images under encryption, {layout}, {set}"));
-        let found = under_encryption(model, fixed, (layout, set), &images, count)?;
+        let compiled = Compiled::new(model, layout, &parameters(set)?, Options::PLAIN_WEIGHTS).map_err(failed)?;
+        let foretold = foretold(&compiled, model)?;
+        let found = under_encryption(model, fixed, compiled, &images, count)?;
         let same = found.iter().filter(|(same, _)| *same).count();
         let error = found.iter().fold(0.0, |most: f64, (_, error)| most.max(*error));
         table.push(vec![
@@ -69,20 +73,26 @@ pub(super) fn run(
             same.to_string(),
             percent(same, count),
             format!("{error:.1e}"),
+            format!("{foretold:.1e}"),
         ]);
+        if error > foretold {
+            let what = format!(
+                "{layout}, {set}: expected logits within {foretold:.1e}, as is foretold, found one off by {error:.1e}"
+            );
+            return Err(Failure::Work(what));
+        }
     }
     Ok((table, "accuracy.csv"))
 }
 
+/// Six deviations of a logit, as a server reports them before it serves a model.
+fn foretold(compiled: &Compiled, model: &Model) -> Result<f64, Failure> {
+    let report = precision::report(compiled, model, &Ranges::all(model, 1.0), f64::INFINITY).map_err(failed)?;
+    Ok(report.last().map_or(0.0, |stage| stage.error) * 2f64.powi(model.logit_bits()))
+}
+
 /// On all cores, a key for each piece.
-fn under_encryption(
-    model: &Model,
-    fixed: &FixedModel,
-    (layout, set): (&str, &str),
-    images: &IdxImages,
-    count: usize,
-) -> Found {
-    let compiled = Compiled::new(model, layout, &parameters(set)?, Options::PLAIN_WEIGHTS).map_err(failed)?;
+fn under_encryption(model: &Model, fixed: &FixedModel, compiled: Compiled, images: &IdxImages, count: usize) -> Found {
     let service = Service::new(compiled, MEMORY).map_err(failed)?;
     let images: Vec<&[u8]> = images.iter().take(count).collect();
     let pieces: Vec<&[&[u8]]> = images.chunks(PIECE).collect();

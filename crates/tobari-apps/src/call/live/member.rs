@@ -268,7 +268,7 @@ impl LiveMember {
         Some(packet)
     }
 
-    /// The packet of a tick again, if it is remembered: the bytes that were sent.
+    /// The packet of a tick again, if it is remembered: the bytes that were sent. For transports that lose packets; WebSocket, the one of the clients here, loses none, and they send none again.
     pub fn again(&self, tick: u32) -> Option<&[u8]> {
         self.sent.iter().find(|sent| sent.tick == tick).map(|sent| sent.packet.as_slice())
     }

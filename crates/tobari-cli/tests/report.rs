@@ -58,6 +58,7 @@ fn every_figure_of_the_page_is_one_of_the_run_and_every_one_of_the_run_is_there(
         assert!(html.contains(&format!("<h2 id=\"{job}\">")), "{job} has its part");
     }
     // in both directions
+    assert!(!html.contains("not in its tables"), "every headline has its figure");
     let shown = shown(&html);
     let mut measured = BTreeMap::new();
     for line in &lines {

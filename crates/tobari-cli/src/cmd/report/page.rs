@@ -98,7 +98,12 @@ fn headlines(html: &mut String, setting: &Setting, all: &[Ran]) {
     let mut rows = Vec::new();
     for ran in all {
         for Headline { what, unit, ours, paper, note } in ran.part.headlines {
-            let Some(found) = cell(&ran.tables, ours) else { continue };
+            // of a part that is not complete it is said above that it is not
+            let found = match cell(&ran.tables, ours) {
+                Some(found) => found,
+                None if ran.failed.is_some() => continue,
+                None => "not in its tables".to_owned(),
+            };
             // what is far smaller than the paper's is not set beside it
             let printed = cell(&ran.tables, paper).filter(|_| setting.size != Size::Least).unwrap_or_default();
             let times =

@@ -155,10 +155,10 @@ pub enum RouteError {
 }
 
 impl Route {
-    /// This combination in the layout that is the fastest in all of them, with what encryption in the enclave takes ([`Setup::suited`] for models that it does not take), and with masks over one more
-    /// prime than the first, or over two where the second is a narrow one.
+    /// This combination in the layout that its costs are on record for ([`Setup::suited`] for models that it does not take), and with masks over one more prime than the first, or over two where the
+    /// second is a narrow one.
     pub fn new(combination: Combination, parameters: &LatticeParameters) -> Self {
-        let [layout, ..] = ORDER;
+        let layout = if combination.resets() { "wide" } else { "balanced" };
         let wide = parameters.ring().data_primes().get(1).is_some_and(|prime| prime.modulus().bits() >= WIDE_BITS);
         let spare = match combination {
             Combination::MixedMaskedReset if wide => 1,
@@ -302,13 +302,15 @@ impl Setup {
         Ok(Self { route, parameters, model: Model::decode(model)? })
     }
 
-    /// In the first layout of [`ORDER`] that takes the model; as it is where nothing is encrypted, or none does.
+    /// As it is where its layout takes the model, or nothing is encrypted; else in the first of [`ORDER`] that does, if one does.
     #[must_use]
     pub fn suited(self) -> Self {
         let with =
             |layout: &str| Self { route: Route { layout: layout.to_owned(), ..self.route.clone() }, ..self.clone() };
-        let taken = |setup: &Self| self.route.combination.is_encrypted() && setup.compile().is_ok();
-        ORDER.into_iter().map(with).find(taken).unwrap_or(self)
+        if self.compile().is_ok() {
+            return self;
+        }
+        ORDER.into_iter().map(with).find(|setup| setup.compile().is_ok()).unwrap_or(self)
     }
 
     /// The stages on ciphertexts; none where nothing is encrypted.

@@ -622,6 +622,13 @@ fn the_front_pages_example_of_sensors_runs_as_it_stands() {
     let hold = hold.replace("keyholder holder", "keyholder holder --addr 127.0.0.1:0 --until-stdin-closes");
     let mut holder = shell(&hold).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let stdin = holder.stdin.take();
+    // people type more slowly than this: until the key holder has come, the server knows no such fleet
+    for _ in 0..200 {
+        if get(&server.address(), "/sense/v1/metrics").contains("tobari_sense_fleets 1\n") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
     done(send);
     assert_eq!(stored(&server), 5);
     assert!(holder.try_wait().unwrap().is_none(), "it is at work");

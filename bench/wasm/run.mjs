@@ -1,4 +1,4 @@
-// Times modes elgamal-shared and mask and a lattice encryption in this JavaScript engine:
+// Times modes elgamal-shared and mask, frames of devices and a lattice encryption in this JavaScript engine:
 // node bench/wasm/run.mjs MODULE.wasm [ROUNDS] [portable]
 // A decryption begins with the bytes of a compressed packet.
 import { readFileSync } from "node:fs";
@@ -53,6 +53,22 @@ for (const senders of [1, 16, 128, 1024]) {
     job: "call", what: "decrypt", engine: "tobari", params: { mode: "mask", senders }, backend: `wasm128, ${engine}`, threads: 1,
     unit: "ns/sample", median: all[all.length >> 1], min: all[0], max: all.at(-1), runs: all.length, labels: [],
     core_percent: (100 * 320 * all[all.length >> 1]) / 20e6,
+  }));
+}
+
+// Frames of a device: 256 readings sealed.
+for (const [number, profile] of ["p1", "u25"].entries()) {
+  const { frames_seal, frames_check } = instance.exports;
+  const all = [];
+  for (let round = -20; round < Number(rounds); round++) {
+    const ns = time(() => frames_seal(number));
+    if (frames_check(number) !== 1) throw new Error("a frame came back wrong");
+    if (round >= 0) all.push(ns);
+  }
+  all.sort((a, b) => a - b);
+  console.log(JSON.stringify({
+    job: "sense", what: "seal_frame", engine: "tobari", params: { profile, readings: 256 }, backend: `wasm32, ${engine}`, threads: 1,
+    unit: "ns", median: all[all.length >> 1], min: all[0], max: all.at(-1), runs: all.length, labels: [],
   }));
 }
 

@@ -31,7 +31,7 @@ static SOAKS: &[Soak] = &[
     },
     Soak {
         name: "call",
-        about: "a live room of 64, and small ones in the modes of points, M minutes in all: members come, go, lose packets and vanish, and the server is killed; every sum and the server's memory are checked",
+        about: "a live room of 64, and small ones in the modes of points, M minutes in all: members come, go, lose packets and vanish, and in the second half the server is killed; every sum and the server's memory are checked",
         run: call,
     },
     Soak { name: "ray", about: "the jobs on a local Ray cluster of two nodes, a worker killed in mid-job", run: ray },
@@ -228,20 +228,37 @@ fn is_right(lines: &[String], blocks: usize) -> bool {
 /// Seconds after which the server of a room in chaos is killed, again and again.
 const RESTART_EVERY: u64 = 300;
 
-/// A room of each mode, of which the expensive ones are smaller, with the minutes of each of so many.
-fn chaos_rooms(minutes: u64) -> [(&'static str, u16, u64); 3] {
-    let few = (minutes / 8).max(1);
-    [("mask", 64, minutes.saturating_sub(2 * few).max(1)), ("elgamal-shared", 6, few), ("elgamal", 4, few)]
+/// A room in chaos.
+struct ChaosRoom {
+    mode: &'static str,
+    members: u16,
+    minutes: u64,
+    /// Whether its server is killed; where it is not, what it takes more and more of shows.
+    killed: bool,
+}
+
+/// Rooms of each mode, of which the expensive ones are smaller, for so many minutes together: half of them under one server from the first to the last.
+fn chaos_rooms(minutes: u64) -> [ChaosRoom; 4] {
+    let (few, half) = ((minutes / 16).max(1), minutes / 2);
+    let room = |mode, members, minutes: u64, killed| ChaosRoom { mode, members, minutes: minutes.max(1), killed };
+    [
+        room("mask", 64, half, false),
+        room("mask", 64, (minutes - half).saturating_sub(2 * few), true),
+        room("elgamal-shared", 6, few, true),
+        room("elgamal", 4, few, true),
+    ]
 }
 
 /// A run that failed is in the record too.
 fn call(root: &Path, minutes: u64) -> Result<(), String> {
     let (mut rows, mut failed) = (String::new(), Vec::new());
-    for (mode, members, minutes) in chaos_rooms(minutes) {
+    for ChaosRoom { mode, members, minutes, killed } in chaos_rooms(minutes) {
         let mut command = cargo(root);
         command.args(["run", "--release", "--", "bench", "call", "--live", "--mode", mode]);
         command.args(["--members", &members.to_string(), "--chaos", &minutes.to_string()]);
-        command.args(["--restart-every", &RESTART_EVERY.to_string()]);
+        if killed {
+            command.args(["--restart-every", &RESTART_EVERY.to_string()]);
+        }
         let mut lines = Vec::new();
         let ended = pass_reading(&mut command, |line| lines.push(line.trim_end().to_owned()));
         let told = lines.iter().rev().find(|line| line.starts_with('{')).and_then(|told| chaos_row(told));
@@ -447,10 +464,13 @@ mod tests {
 
     #[test]
     fn the_minutes_of_rooms_in_chaos_are_those_that_were_asked_for() {
-        for minutes in [3, 10, 480, 10_080] {
-            assert_eq!(chaos_rooms(minutes).iter().map(|(_, _, part)| part).sum::<u64>(), minutes);
+        for minutes in [4, 10, 480, 10_080] {
+            assert_eq!(chaos_rooms(minutes).iter().map(|room| room.minutes).sum::<u64>(), minutes);
         }
-        assert_eq!(chaos_rooms(480), [("mask", 64, 360), ("elgamal-shared", 6, 60), ("elgamal", 4, 60)]);
+        let rooms = chaos_rooms(480).map(|room| (room.mode, room.minutes, room.killed));
+        let [first, second, ..] = rooms;
+        assert_eq!((first, second), (("mask", 240, false), ("mask", 180, true)));
+        assert_eq!(rooms[2..], [("elgamal-shared", 30, true), ("elgamal", 30, true)]);
     }
 
     #[test]

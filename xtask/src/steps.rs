@@ -9,7 +9,8 @@ use crate::tally::{Tally, not_run};
 use crate::tools::{TOOLS, Tool, on_path, provide};
 use crate::web;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 /// The crates that run at the client, in a browser too.
@@ -55,9 +56,22 @@ static STEPS: &[Step] = &[
     Step { name: "advisories", tool: None, run: advisories },
 ];
 
-/// What is left out of the product unless one asks for it, and can be tested anywhere: all is built once, with it.
-const FEATURES: [&str; 2] =
-    ["--features", "tobari-cli/acme,tobari-cli/cascade,tobari-cli/parquet,tobari-enclave/snp,tobari-enclave/tdx"];
+/// What is left out of the product unless one asks for it, and can be tested anywhere, with OpenSSL's module where its headers are: all is built once, with it.
+fn with_features() -> [&'static str; 2] {
+    const ANYWHERE: &str =
+        "tobari-cli/acme,tobari-cli/cascade,tobari-cli/parquet,tobari-enclave/snp,tobari-enclave/tdx";
+    const WITH_OPENSSL: &str = "tobari-cli/acme,tobari-cli/cascade,tobari-cli/openssl,tobari-cli/parquet,tobari-enclave/snp,tobari-enclave/tdx";
+    ["--features", if has_openssl() { WITH_OPENSSL } else { ANYWHERE }]
+}
+
+/// Whether a program can be built with OpenSSL here.
+fn has_openssl() -> bool {
+    static FOUND: LazyLock<bool> = LazyLock::new(|| {
+        let asked = Command::new("pkg-config").args(["--exists", "openssl"]).stderr(Stdio::null()).status();
+        asked.is_ok_and(|status| status.success())
+    });
+    *FOUND
+}
 
 /// The names `--only` takes.
 pub(crate) fn names() -> Vec<&'static str> {
@@ -110,6 +124,9 @@ fn summarise(rows: &[Row], run: &Run, without: &[String]) {
         let asked = without.iter().any(|part| part == tool.part);
         println!("{}: NOT RUN ({}nothing needs it yet)", tool.part, if asked { "--without; " } else { "" });
     }
+    if !has_openssl() {
+        println!("feature openssl: NOT RUN (pkg-config finds no openssl)");
+    }
     not_run.iter().for_each(|line| println!("NOT RUN: {line}"));
     println!("{}", run.tally.line(&not_run));
 }
@@ -140,7 +157,7 @@ fn clippy(run: &mut Run) -> Outcome {
         cargo(&run.root)
             .arg("clippy")
             .args(["--workspace", "--all-targets"])
-            .args(FEATURES)
+            .args(with_features())
             .args(["--", "-D", "warnings"]),
     ))
 }
@@ -152,7 +169,7 @@ impl Run {
         // the Python module has no test of cargo's, and without an interpreter no program to run one
         let workspace = ["test", "--workspace", "--exclude", "tobari-py", "--no-fail-fast", which];
         command.env("PATH", companions::path(&target_folder(&self.root)));
-        outcome(self.count(command.args(workspace).args(FEATURES)))
+        outcome(self.count(command.args(workspace).args(with_features())))
     }
 
     /// Runs a command that runs tests, and counts them.
@@ -176,8 +193,9 @@ fn examples(run: &mut Run) -> Outcome {
     if found.is_empty() {
         return Outcome::NotRun("there is no example yet".to_owned());
     }
-    let build =
-        pass(cargo(&run.root).args(["build", "--workspace", "--exclude", "tobari-py", "--examples"]).args(FEATURES));
+    let build = pass(
+        cargo(&run.root).args(["build", "--workspace", "--exclude", "tobari-py", "--examples"]).args(with_features()),
+    );
     let built = target_folder(&run.root).join("debug/examples");
     let mut all = found.iter().map(|example| pass(Command::new(built.join(example)).current_dir(&run.root)));
     outcome(build.and_then(|()| all.find(Result::is_err).unwrap_or(Ok(()))))
@@ -197,7 +215,9 @@ fn examples_in(crates: &Path) -> Vec<String> {
 
 fn docs(run: &mut Run) -> Outcome {
     let mut command = cargo(&run.root);
-    outcome(pass(command.args(["doc", "--workspace", "--no-deps"]).args(FEATURES).env("RUSTDOCFLAGS", "-D warnings")))
+    outcome(pass(
+        command.args(["doc", "--workspace", "--no-deps"]).args(with_features()).env("RUSTDOCFLAGS", "-D warnings"),
+    ))
 }
 
 /// What a sensor runs builds where there is neither an allocator nor an operating system, for programs in C too; those run here first.
@@ -314,7 +334,7 @@ fn browser(run: &mut Run) -> Outcome {
     };
     let mut command = cargo(&run.root);
     // as the tests were built: a package alone would be compiled anew, with other features of what it stands on
-    command.args(["test", "--workspace", "--exclude", "tobari-py", "--test", "browser"]).args(FEATURES);
+    command.args(["test", "--workspace", "--exclude", "tobari-py", "--test", "browser"]).args(with_features());
     command.args(["--", "--ignored", "--nocapture", "--test-threads=1"]);
     outcome(run.count(command.env("TOBARI_BROWSER", program)))
 }

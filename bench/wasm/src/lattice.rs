@@ -42,8 +42,7 @@ pub extern "C" fn lattice_encrypt() -> u32 {
     STATE.with_borrow_mut(|state| {
         let Some(State { rng, secret, encoder, values, last }) = state else { return 0 };
         let level = secret.parameters().data_primes();
-        let plaintext = encoder.encode(values, &Scale::power_of_two(26), level).ok();
-        *last = plaintext.and_then(|plaintext| plaintext.encrypt_seeded(secret, rng).ok());
+        *last = encoder.encrypt_seeded(values, &Scale::power_of_two(26), level, secret, rng).ok();
         u32::from(last.is_some())
     })
 }

@@ -2,6 +2,7 @@
 //! code. The randomness is a fixed seed's: for timing only.
 
 mod bits;
+mod frames;
 mod lattice;
 mod mask;
 

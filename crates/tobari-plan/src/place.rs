@@ -69,8 +69,8 @@ impl Conversion {
 
 /// Seconds.
 pub trait PlaceCosts {
-    /// Until the job's data is there in one of its forms.
-    fn enter(&self, _: Data<'_>) -> f64 {
+    /// Until the job's data is there in one of its forms, for a first stage at this site: beside what a transfer from where data comes in costs.
+    fn enter(&self, _: Data<'_>, _: &Site) -> f64 {
         0.0
     }
     /// Of a stage.
@@ -214,7 +214,7 @@ pub fn place(job: &Job, sites: &[Site], from: usize, costs: &dyn PlaceCosts) -> 
                 let arrivals = arrivals(job, &layers, from).into_iter().filter_map(|arrival| {
                     let (moved, conversion) = arrive(job, sites, &arrival, variant, s, costs)?;
                     let comes = Data { form: &arrival.form, bytes: arrival.bytes };
-                    let moved = if layers.is_empty() { moved + costs.enter(comes) } else { moved };
+                    let moved = if layers.is_empty() { moved + costs.enter(comes, site) } else { moved };
                     let choice = Choice { variant: v, site: s, conversion, seconds: [moved, run] };
                     Some(Path { seconds: arrival.seconds + moved + run, before: arrival.path, choice })
                 });

@@ -171,7 +171,7 @@ impl Client {
         let one = |places: &Vec<Option<u32>>| {
             let slot = |pixel: &Option<u32>| pixel.map_or(0.0, |pixel| image[pixel as usize]);
             let slots: Zeroizing<Vec<f64>> = Zeroizing::new(places.iter().map(slot).collect());
-            Ok(self.encoder.encode(&slots, scale, *primes)?.encrypt_seeded(&self.secret, rng)?)
+            Ok(self.encoder.encrypt_seeded(&slots, scale, *primes, &self.secret, rng)?)
         };
         self.card.places.iter().map(one).collect()
     }

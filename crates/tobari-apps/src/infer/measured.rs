@@ -15,6 +15,9 @@ use tobari_core::params::LatticeParameters;
 use tobari_plan::place::Data;
 use tobari_plan::segment::Form;
 
+/// Of a ciphertext's bytes, those that leave the enclave: it is fresh there, and a seed stands for its second half.
+const OUT: f64 = 0.5;
+
 /// Seconds of a stage in the process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageSeconds {
@@ -37,7 +40,9 @@ pub struct MeasuredMoves {
     pub call: f64,
     /// Of a byte of a message.
     pub byte: f64,
-    /// Of a client's message that is sealed, opened, and checked to come in its turn: the image in the clear, or what is told of it.
+    /// Of a byte of a ciphertext that is written by one and read by the other.
+    pub written: f64,
+    /// Of a client's messages that are sealed, opened, and checked to come in their turn: the image in the clear, and what is told of it.
     pub sealed: f64,
     /// Of encoding and encryption, by byte of ciphertext.
     pub encrypt: f64,
@@ -56,6 +61,8 @@ pub struct Steps {
     pub call: f64,
     /// Of a byte of a message.
     pub byte: f64,
+    /// Of a byte of a ciphertext that is written and read again.
+    pub written: f64,
     /// Of an image that the enclave classifies in plain numbers, from the client's pixels to its label.
     pub clear: f64,
     /// Of an image that is encrypted inside, out and read, for stages between resets.
@@ -66,15 +73,22 @@ pub struct Steps {
     pub mask: f64,
 }
 
-/// The built-in network's stages as the project's machine took them: medians of `bench/record/intel-xeon-2-cores/2026-11-22-infer/infer-f` (`layers.csv`; plain numbers from `table6.csv`, shared out by products).
+/// The built-in network's stages on a machine without AVX-512: medians of `bench/record/amd-zen3-2-cores/2026-11-24-infer/infer-f` (`layers.csv`; plain numbers from `table6.csv`, shared out by products).
 pub const RECORDED: [StageSeconds; 3] = [
-    StageSeconds { plain: 13e-6, user_data: 14.378e-3, both: 26.298e-3, reset: 0.235e-3, masked: 3.322e-3 },
-    StageSeconds { plain: 74e-6, user_data: 11.626e-3, both: 22.383e-3, reset: 1.982e-3, masked: 11.830e-3 },
-    StageSeconds { plain: 6e-6, user_data: 2.299e-3, both: 2.750e-3, reset: 1.216e-3, masked: 2.936e-3 },
+    StageSeconds { plain: 8e-6, user_data: 4.074e-3, both: 6.369e-3, reset: 0.135e-3, masked: 3.021e-3 },
+    StageSeconds { plain: 47e-6, user_data: 7.768e-3, both: 13.362e-3, reset: 2.093e-3, masked: 11.742e-3 },
+    StageSeconds { plain: 4e-6, user_data: 3.236e-3, both: 4.718e-3, reset: 1.292e-3, masked: 3.299e-3 },
 ];
-/// The steps beside them; a byte by the mebibyte of `infer-s/table7.csv`, an empty message by ADR 0018.
-pub const RECORDED_STEPS: Steps =
-    Steps { call: 1e-6, byte: 1.77e-10, clear: 0.245e-3, input: 5.205e-3, result: 0.807e-3, mask: 1.406e-3 };
+/// The steps beside them; a byte by the mebibyte of `table7.csv`, bytes that are written and read by that of `operations.csv`, an empty message by ADR 0018.
+pub const RECORDED_STEPS: Steps = Steps {
+    call: 1e-6,
+    byte: 1.87e-10,
+    written: 5.4e-10,
+    clear: 0.142e-3,
+    input: 4.538e-3,
+    result: 0.612e-3,
+    mask: 1.015e-3,
+};
 
 /// A network in its four forms on ciphertexts: with weights in the clear, encrypted, between resets, and between resets under masks.
 pub type Forms = [Compiled; 4];
@@ -119,14 +133,17 @@ impl Costs {
         let computed: f64 = seconds.iter().map(|stage| stage.plain).sum();
         let last = reset.len().saturating_sub(1);
         let mut resets = (0..masked.len()).filter(|stage| masked.needs_reset(*stage));
+        // by byte, of what was measured with its way out or in
+        let without_message =
+            |seconds: f64, bytes: f64, share: f64| (seconds / bytes - share * (steps.byte + steps.written)).max(0.0);
         let masks = resets.try_fold(0.0, |sum, stage| Ok::<f64, EngineError>(sum + bytes(masked, stage, false)?))?;
         let moves = MeasuredMoves {
             call: steps.call,
             byte: steps.byte,
-            // one in and one out
-            sealed: (steps.clear - computed).max(0.0) / 2.0,
-            encrypt: steps.input / bytes(reset, 0, true)?,
-            decrypt: steps.result / bytes(reset, last, false)?,
+            written: steps.written,
+            sealed: (steps.clear - computed).max(0.0),
+            encrypt: without_message(steps.input, bytes(reset, 0, true)?, OUT),
+            decrypt: without_message(steps.result, bytes(reset, last, false)?, 1.0),
             mask: steps.mask / masks.max(1.0),
             factor,
         };
@@ -153,14 +170,21 @@ fn bytes(compiled: &Compiled, stage: usize, takes: bool) -> Result<f64, EngineEr
 }
 
 impl Moves for MeasuredMoves {
-    fn enter(&self, data: Data<'_>) -> f64 {
-        // clients send their image sealed; what is encrypted of it is encrypted inside
-        if *data.form == Form::Plain { 0.0 } else { self.sealed + self.encrypt(data, true) }
+    fn enter(&self, data: Data<'_>, into_enclave: bool) -> f64 {
+        if *data.form == Form::Plain {
+            return 0.0;
+        }
+        // clients send their image sealed; what is encrypted of it is encrypted inside, and goes out or does not come in
+        let moved = if into_enclave { -self.transfer(data, true) } else { self.transfer(data, false) };
+        self.sealed + self.encrypt(data, true) + moved
     }
 
-    fn transfer(&self, data: Data<'_>, _: bool) -> f64 {
-        let sealed = if *data.form == Form::Plain { self.sealed } else { 0.0 };
-        self.call + sealed + data.bytes as f64 * self.byte
+    fn transfer(&self, data: Data<'_>, into_enclave: bool) -> f64 {
+        let share = if into_enclave { 1.0 } else { OUT };
+        match data.form {
+            Form::Plain => self.call + self.sealed + data.bytes as f64 * self.byte,
+            _ => self.call + share * data.bytes as f64 * (self.byte + self.written),
+        }
     }
 
     fn encrypt(&self, to: Data<'_>, in_enclave: bool) -> f64 {
@@ -314,6 +338,7 @@ mod tests {
         let moves = MeasuredMoves {
             call: 1e-6,
             byte: 1e-10,
+            written: 1e-10,
             sealed: 1e-5,
             encrypt: 1e-9,
             decrypt: 1e-9,

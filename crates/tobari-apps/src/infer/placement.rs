@@ -128,8 +128,8 @@ pub struct Layer {
 
 /// What moves and conversions cost, in seconds.
 pub trait Moves {
-    /// Until an image is there in a form, where the enclave encrypts it.
-    fn enter(&self, _: Data<'_>) -> f64 {
+    /// Until an image is there in a form, where the enclave encrypts it; for a first layer in the enclave, beside what [`Self::transfer`] costs into it.
+    fn enter(&self, _: Data<'_>, _into_enclave: bool) -> f64 {
         0.0
     }
     /// Into the enclave, or out of it.
@@ -297,8 +297,8 @@ impl PlaceCosts for Priced<'_> {
         }
     }
 
-    fn enter(&self, data: Data<'_>) -> f64 {
-        if self.key_inside { self.of.moves.enter(data) } else { 0.0 }
+    fn enter(&self, data: Data<'_>, to: &Site) -> f64 {
+        if self.key_inside { self.of.moves.enter(data, to.guard != Guard::Process) } else { 0.0 }
     }
 
     fn transfer(&self, data: Data<'_>, _: &Site, to: &Site) -> f64 {

@@ -142,7 +142,7 @@ mod tests {
             assert!((chosen.placement.seconds - seconds).abs() < 1e-9, "{protect}");
             found.insert(combination.name());
         }
-        assert!(found.len() >= 4, "{found:?}");
+        assert!(found.len() >= 3, "{found:?}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::engine::{CkksEngine, CkksValue, EngineError};
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tobari_core::ckks::{Ciphertext, Encoder, EvaluationKeys, OperationError};
+use tobari_core::ckks::{Ciphertext, Encoder, EvaluationKeys};
 use tobari_core::rlwe::{EvaluationKey, SecretKey};
 use tobari_plan::engine::{Direct, Machine};
 use tobari_plan::program::Op;
@@ -361,8 +361,7 @@ pub fn encrypt_weights(
     let mut weights = Constants::new();
     for input in compiled.constants() {
         let (Some(slots), Some((scale, primes))) = (compiled.slots(input), compiled.place(input)) else { continue };
-        let encrypted = encoder.encode(&slots, scale, primes)?.encrypt_seeded(secret, rng);
-        let encrypted = encrypted.map_err(|error: OperationError| EngineError::Ckks(error))?.expand();
+        let encrypted = encoder.encrypt_seeded(&slots, scale, primes, secret, rng)?.expand();
         weights.insert(input, Arc::new(engine.ciphertext(encrypted)?));
     }
     Ok(weights)

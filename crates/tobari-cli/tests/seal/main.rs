@@ -282,6 +282,45 @@ fn a_full_disk_ends_the_run_with_an_error_and_room_lets_it_be_continued() {
 }
 
 #[test]
+fn an_opening_onto_a_full_disk_leaves_whole_files_alone_and_room_lets_it_be_done() {
+    let (world, source) = (World::new(), folder(300, 20_000));
+    let (key, out, mount) = (world.path("key"), world.path("out"), world.path("mount"));
+    let script = "mount -t tmpfs -o size=2m none \"$2\" || exit 77
+        \"$1\" seal \"$3\" -o \"$5/set\" --key-file \"$4\"; echo \"status $?\"
+        \"$1\" unseal \"$5/set\" -o \"$2/back\" --key-file \"$4\"; echo \"status $?\"
+        cp -a \"$2/back\" \"$5/left\" && mount -o remount,size=40m \"$2\"
+        \"$1\" unseal \"$5/set\" -o \"$2/back\" --key-file \"$4\" --force; echo \"status $?\"
+        cp -a \"$2/back\" \"$5/whole\"";
+    fs::create_dir_all(&mount).unwrap();
+    fs::create_dir_all(&out).unwrap();
+    let mut unshared = Command::new("unshare");
+    unshared.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+    unshared.args([env!("CARGO_BIN_EXE_tobari"), &mount, text(source.path()), &key, &out]);
+    let done = unshared.stdin(Stdio::null()).output();
+    let Some(done) = done.ok().filter(|done| done.status.code() != Some(77) && !done.stdout.is_empty()) else {
+        let name = "an_opening_onto_a_full_disk_leaves_whole_files_alone_and_room_lets_it_be_done";
+        return not_run(name, "this system makes no file system for who asks");
+    };
+    let (told, errors) = (String::from_utf8_lossy(&done.stdout).into_owned(), stderr(&done));
+    let status: Vec<&str> = told.lines().filter(|line| line.starts_with("status")).collect();
+    assert_eq!(status, ["status 0", "status 1", "status 0"], "{told}{errors}");
+    assert!(errors.contains("No space left on device"), "{told}{errors}");
+    let left = Path::new(&out).join("left");
+    assert!(killed::parts(&left).is_empty(), "{told}{errors}");
+    let mut whole = 0;
+    for folder in (0..7).map(|at| at.to_string()) {
+        for entry in fs::read_dir(left.join(&folder)).into_iter().flatten() {
+            let place = entry.unwrap().path();
+            let original = fs::read(source.path().join(&folder).join(place.file_name().unwrap())).unwrap();
+            assert!(fs::read(&place).unwrap() == original, "{}", place.display());
+            whole += 1;
+        }
+    }
+    assert!((1..300).contains(&whole), "{whole} files of 300");
+    assert!(same(source.path(), &Path::new(&out).join("whole")));
+}
+
+#[test]
 fn a_file_that_may_not_grow_is_an_error_and_nothing_has_its_name() {
     let world = World::new();
     let (big, sealed, key) = (world.path("big"), world.path("big.seal"), world.path("key"));

@@ -17,10 +17,12 @@
 
 use super::integer::{Integer, lift, to_f64};
 use super::scale::{Magnitude, Scale};
-use super::{Complex, Embedding};
+use super::{Complex, Embedding, SeededCiphertext};
 use crate::params::{self, LatticeParameters};
 use crate::ring::{Coeff, Conversion, Eval, Modulus, Poly, Reconstruction};
+use crate::rlwe::SecretKey;
 use crate::simd::Wiped;
+use rand_core::CryptoRng;
 use zeroize::{Zeroize, Zeroizing};
 
 /// Numbers as an element of the ring, with their scale; wiped on drop.
@@ -84,8 +86,8 @@ pub enum EncodeError {
     /// The parameters are for integers.
     #[error("expected parameters for approximate numbers, found parameters for exact integers")]
     Integers,
-    /// A plaintext of other parameters.
-    #[error("expected a plaintext of the encoder's parameters, found one of others")]
+    /// A plaintext or a key of other parameters.
+    #[error("expected a plaintext or a key of the encoder's parameters, found one of others")]
     OtherParameters,
     /// More numbers than slots.
     #[error("expected at most {most} numbers, found {found}")]
@@ -171,6 +173,27 @@ impl Encoder {
     /// [`EncodeError`] for what does not fit.
     pub fn encode(&self, slots: &[f64], scale: &Scale, level: usize) -> Result<Plaintext, EncodeError> {
         self.encode_slots(slots.iter().copied().map(Complex::from), scale, level)
+    }
+
+    /// Real numbers, encoded and encrypted under the secret: what [`Plaintext::encrypt_seeded`] gives of [`Self::encode`]'s, with half the transforms.
+    ///
+    /// # Errors
+    /// [`EncodeError`] for what does not fit, and for a key of other parameters.
+    pub fn encrypt_seeded(
+        &self,
+        slots: &[f64],
+        scale: &Scale,
+        level: usize,
+        key: &SecretKey,
+        rng: &mut impl CryptoRng,
+    ) -> Result<SeededCiphertext, EncodeError> {
+        if *key.parameters() != self.parameters {
+            return Err(EncodeError::OtherParameters);
+        }
+        let ring = self.parameters.ring();
+        let coefficients = self.coefficients(slots.iter().copied().map(Complex::from), scale, level)?;
+        let inner = key.encrypt_seeded(lift(ring, ring.basis(level), &coefficients), rng);
+        Ok(SeededCiphertext::new(inner, scale.clone()))
     }
 
     /// Complex numbers, from slot 0 on; the others are 0.

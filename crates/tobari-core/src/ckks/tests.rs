@@ -146,6 +146,25 @@ fn rotations_move_slots_to_the_left_and_hoisted_ones_are_the_same() {
 }
 
 #[test]
+fn encrypting_at_once_gives_what_encoding_and_encrypting_give() {
+    let mut bench = Bench::new(&[50, 40, 40]);
+    for (level, scale) in [(1, 30), (2, 40), (3, 55)] {
+        let (slots, scale) = (numbers(6), Scale::power_of_two(scale));
+        let [mut one, mut other] = [(); 2].map(|()| rng(12));
+        let plaintext = bench.encoder.encode(&slots, &scale, level).unwrap();
+        let in_two = plaintext.encrypt_seeded(&bench.secret, &mut one).unwrap();
+        let at_once = bench.encoder.encrypt_seeded(&slots, &scale, level, &bench.secret, &mut other).unwrap();
+        let bytes = crate::wire::encode_ckks_seeded_ciphertext;
+        assert_eq!(bytes(&at_once), bytes(&in_two), "level {level}");
+    }
+    let other = Bench::new(&[50, 40]).secret;
+    let found = bench.encoder.encrypt_seeded(&[1.0], &Scale::power_of_two(30), 1, &other, &mut bench.rng);
+    assert_eq!(found.map(drop), Err(EncodeError::OtherParameters));
+    let found = bench.encoder.encrypt_seeded(&[f64::NAN], &Scale::power_of_two(30), 1, &bench.secret, &mut bench.rng);
+    assert_eq!(found.map(drop), Err(EncodeError::NotFinite { slot: 0 }));
+}
+
+#[test]
 fn complex_slots_multiply_and_conjugate() {
     let mut bench = bench();
     let z: Vec<Complex> = zip_complex(&numbers(4), &numbers(5));

@@ -158,8 +158,7 @@ impl Encrypted {
         let (stage, scale) = (self.compiled.stage(stage), &self.compiled.scales(stage).input);
         let slots = Zeroizing::new(stage.linear.place(numbers));
         let one = |slots: &Vec<f64>| {
-            let plain = self.encoder.encode(slots, scale, stage.manner.primes).map_err(refused)?;
-            plain.encrypt_seeded(secret, &mut rng).map_err(refused)
+            self.encoder.encrypt_seeded(slots, scale, stage.manner.primes, secret, &mut rng).map_err(refused)
         };
         slots.iter().map(one).collect()
     }
@@ -257,8 +256,7 @@ impl Encrypted {
             }
             let slots = self.compiled.slots(*input).ok_or(Refused)?;
             let (scale, primes) = self.compiled.place(*input).ok_or(Refused)?;
-            let plain = self.encoder.encode(&slots, scale, primes).map_err(refused)?;
-            let weight = plain.encrypt_seeded(secret, &mut rng).map_err(refused)?;
+            let weight = self.encoder.encrypt_seeded(&slots, scale, primes, secret, &mut rng).map_err(refused)?;
             all.push(objects::encode_ckks_seeded_ciphertext(&weight));
         }
         Ok(wire::join(&all))

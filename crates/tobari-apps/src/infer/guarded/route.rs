@@ -155,17 +155,15 @@ pub enum RouteError {
 }
 
 impl Route {
-    /// This combination in the layout that its costs are on record for ([`Setup::suited`] for models that it does not take), and with masks over one more prime than the first, or over two where the
-    /// second is a narrow one.
+    /// This combination in the fastest layout ([`Setup::suited`] for models that it does not take), and with masks over one more prime than the first, or over two where the second is a narrow one.
     pub fn new(combination: Combination, parameters: &LatticeParameters) -> Self {
-        let layout = if combination.resets() { "wide" } else { "balanced" };
         let wide = parameters.ring().data_primes().get(1).is_some_and(|prime| prime.modulus().bits() >= WIDE_BITS);
         let spare = match combination {
             Combination::MixedMaskedReset if wide => 1,
             Combination::MixedMaskedReset => 2,
             _ => 0,
         };
-        Self { combination, layout: layout.to_owned(), spare }
+        Self { combination, layout: ORDER[0].to_owned(), spare }
     }
 
     /// How stages are compiled; none where nothing is encrypted.

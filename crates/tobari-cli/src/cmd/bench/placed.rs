@@ -2,12 +2,16 @@
 
 use super::infer::{failed, open_idle, parameters, round_trip, session};
 use crate::output::{self, Failure};
+use crate::randomness;
 use std::time::Instant;
 use tobari_apps::infer::digits::{STYLES, draw};
 use tobari_apps::infer::guarded::{Combination, Route, Setup};
 use tobari_apps::infer::measured::{Costs, Forms, StageSeconds, Steps, forms};
 use tobari_apps::infer::{FixedModel, Model};
+use tobari_core::ckks::{Encoder, Scale};
 use tobari_core::params::LatticeParameters;
+use tobari_core::rlwe::SecretKey;
+use tobari_core::wire;
 
 /// Images of each combination: the fastest counts.
 const RUNS: usize = 5;
@@ -63,7 +67,8 @@ impl Measured {
         let route = Route::new(Combination::EnclavePlain, &ring);
         let clear = session(&Setup { route, parameters: ring.clone(), model: model.clone() }, &fixed, 4 * RUNS)?;
         let [call, byte] = messages(&model, &ring)?;
-        let steps = Steps { call, byte, clear: clear.fastest() / 1e3, input, result, mask };
+        let written = written(&ring)?;
+        let steps = Steps { call, byte, written, clear: clear.fastest() / 1e3, input, result, mask };
         Ok(Self { seconds, steps, forms: forms(&model, &ring, &masked_ring).map_err(failed)? })
     }
 
@@ -82,6 +87,7 @@ impl Measured {
         self.steps = Steps {
             call: ours.call.min(theirs.call),
             byte: ours.byte.min(theirs.byte),
+            written: ours.written.min(theirs.written),
             clear: ours.clear.min(theirs.clear),
             input: ours.input.min(theirs.input),
             result: ours.result.min(theirs.result),
@@ -100,6 +106,23 @@ fn messages(model: &Model, parameters: &LatticeParameters) -> Result<[f64; 2], F
     let mut enclave = open_idle(model, parameters)?;
     let (call, megabyte) = (round_trip(&mut enclave, 0, RUNS).1 / 1e6, round_trip(&mut enclave, 1024, RUNS).1 / 1e6);
     Ok([call, (megabyte - call).max(0.0) / f64::from(1 << 20)])
+}
+
+/// Seconds of a byte of a ciphertext that is written and read again, the fastest of some.
+pub(super) fn written(parameters: &LatticeParameters) -> Result<f64, Failure> {
+    let mut rng = randomness::generator()?;
+    let secret = SecretKey::generate(parameters, &mut rng);
+    let encoder = Encoder::new(parameters).map_err(failed)?;
+    let level = parameters.data_primes();
+    let one = encoder.encrypt_seeded(&[1.0], &Scale::power_of_two(26), level, &secret, &mut rng).map_err(failed)?;
+    let mut least = f64::INFINITY;
+    for _ in 0..4 * RUNS {
+        let began = Instant::now();
+        let bytes = wire::encode_ckks_seeded_ciphertext(&one);
+        std::hint::black_box(wire::decode_ckks_seeded_ciphertext(&bytes, parameters).map_err(failed)?);
+        least = least.min(began.elapsed().as_secs_f64() / bytes.len() as f64);
+    }
+    Ok(least)
 }
 
 /// Seconds of the stages in integers, the fastest of some: of the whole network, shared out as the stages take it in doubles.

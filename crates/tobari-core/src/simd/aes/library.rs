@@ -41,25 +41,27 @@ impl LibraryKey {
             Self::Long(key) => key.decrypt_blocks(blocks),
         }
     }
+}
 
-    pub(super) fn decrypt_cbc(
-        &self,
-        iv: &[u8; BLOCK_BYTES],
-        ciphertext: &[[u8; BLOCK_BYTES]],
-        plaintext: &mut [[u8; BLOCK_BYTES]],
-    ) {
-        let mut before = *iv;
-        for (from, to) in ciphertext.chunks(MAX_LANES).zip(plaintext.chunks_mut(MAX_LANES)) {
-            let mut blocks = [Block::default(); MAX_LANES];
-            let blocks = &mut blocks[..from.len()];
-            for (block, from) in blocks.iter_mut().zip(from) {
-                *block = Array(*from);
-            }
-            self.decrypt_blocks(blocks);
-            for ((to, block), from) in to.iter_mut().zip(blocks).zip(from) {
-                *to = exclusive_or(block.0, before);
-                before = *from;
-            }
+pub(super) fn decrypt_cbc(
+    schedule: &Schedule,
+    iv: &super::Block,
+    ciphertext: &[super::Block],
+    plaintext: &mut [super::Block],
+) {
+    #[allow(irrefutable_let_patterns, reason = "where there are no AES instructions, there is no other kind of key")]
+    let Schedule::Library(key) = schedule else { return };
+    let mut before = *iv;
+    for (from, to) in ciphertext.chunks(MAX_LANES).zip(plaintext.chunks_mut(MAX_LANES)) {
+        let mut blocks = [Block::default(); MAX_LANES];
+        let blocks = &mut blocks[..from.len()];
+        for (block, from) in blocks.iter_mut().zip(from) {
+            *block = Array(*from);
+        }
+        key.decrypt_blocks(blocks);
+        for ((to, block), from) in to.iter_mut().zip(blocks).zip(from) {
+            *to = exclusive_or(block.0, before);
+            before = *from;
         }
     }
 }
@@ -75,7 +77,10 @@ pub(super) fn encrypt(mut messages: &mut [CbcMessage<'_>], lanes: usize) {
         let together = |message: &&CbcMessage<'_>| std::ptr::eq(message.key, key);
         let count = messages.iter().take(lanes.min(MAX_LANES)).take_while(together).count();
         let (group, rest) = messages.split_at_mut(count);
-        #[allow(irrefutable_let_patterns, reason = "where there is no VAES, there is no other kind of key")]
+        #[allow(
+            irrefutable_let_patterns,
+            reason = "where there are no AES instructions, there is no other kind of key"
+        )]
         if let Schedule::Library(key) = &key.schedule {
             encrypt_group(key, group);
         }

@@ -11,9 +11,11 @@
 //! | backend | what it is |
 //! |---|---|
 //! | `vaes512` | four blocks in one instruction (VAES and AVX-512), up to 32 chains; sixteen messages of one key and one length in `even512` |
-//! | `library` | the `aes` crate: AES-NI, VAES or ARMv8 instructions where it finds them, bitsliced code in constant time elsewhere; up to 32 chains of one key |
+//! | `vaes256` | two blocks in one instruction (VAES and AVX2), up to 16 chains, in `registers` |
+//! | `aesni` | one block in one instruction, up to 8 chains: the same loops |
+//! | `library` | the `aes` crate: ARMv8 instructions where it finds them, bitsliced code in constant time elsewhere; up to 32 chains of one key |
 //!
-//! The two share no code but the padding, and give the same bytes.
+//! The last shares no code with the others but the padding, and all give the same bytes.
 //!
 //! CBC hides content, and nothing else: who changes ciphertext changes plaintext. Here it is only ever used under a MAC that is checked
 //! first, or for comparisons.
@@ -26,6 +28,12 @@
 #[allow(unsafe_code, reason = "vector instructions, and the pointers of many messages side by side")]
 mod even512;
 mod library;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector instructions, and the pointers of many messages side by side")]
+mod registers;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector instructions")]
+mod schedule;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
@@ -37,6 +45,8 @@ use zeroize::{Zeroize, Zeroizing};
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 16;
+
+type Block = [u8; BLOCK_BYTES];
 
 /// A key that is no AES key, or lengths that do not fit one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,8 +93,18 @@ pub fn strip_padding(plaintext: &[u8]) -> Result<&[u8], AesError> {
 fn last_block(message: &[u8]) -> [u8; BLOCK_BYTES] {
     let rest = message.as_chunks::<BLOCK_BYTES>().1;
     let mut block = [(BLOCK_BYTES - rest.len()) as u8; BLOCK_BYTES];
-    block[..rest.len()].copy_from_slice(rest);
+    if !rest.is_empty() {
+        block[..rest.len()].copy_from_slice(rest);
+    }
     block
+}
+
+/// Where a chain reads and writes.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+struct Path {
+    input: *const u8,
+    output: *mut u8,
 }
 
 /// One message to be encrypted.
@@ -123,7 +143,7 @@ pub struct AesKey {
 enum Schedule {
     Library(library::LibraryKey),
     #[cfg(target_arch = "x86_64")]
-    Vaes512(Box<vaes512::RoundKeys>),
+    Instructions(Box<schedule::RoundKeys>),
 }
 
 impl AesKey {
@@ -152,11 +172,7 @@ impl AesKey {
         if plaintext.len() != ciphertext.len() {
             return Err(AesError::Room { expected: ciphertext.len(), found: plaintext.len() });
         }
-        match &self.schedule {
-            Schedule::Library(key) => key.decrypt_cbc(iv, blocks, plaintext.as_chunks_mut().0),
-            #[cfg(target_arch = "x86_64")]
-            Schedule::Vaes512(key) => key.decrypt_cbc(iv, blocks, plaintext.as_chunks_mut().0),
-        }
+        (self.kernels.decrypt)(&self.schedule, iv, blocks, plaintext.as_chunks_mut().0);
         Ok(())
     }
 }
@@ -169,6 +185,7 @@ pub struct AesKernels {
     wide_up_to: usize,
     expand: fn(&[u8]) -> Result<Schedule, AesError>,
     encrypt: fn(&mut [CbcMessage<'_>], usize),
+    decrypt: fn(&Schedule, &Block, &[Block], &mut [Block]),
 }
 
 static LIBRARY: AesKernels = AesKernels {
@@ -176,15 +193,40 @@ static LIBRARY: AesKernels = AesKernels {
     wide_up_to: 2048,
     expand: |key| Ok(Schedule::Library(library::LibraryKey::new(key)?)),
     encrypt: library::encrypt,
+    decrypt: library::decrypt_cbc,
+};
+
+#[cfg(target_arch = "x86_64")]
+static AESNI: AesKernels = AesKernels {
+    name: "aesni",
+    wide_up_to: 0,
+    expand: with_instructions,
+    encrypt: registers::encrypt_singles,
+    decrypt: registers::decrypt_singles,
+};
+
+#[cfg(target_arch = "x86_64")]
+static VAES256: AesKernels = AesKernels {
+    name: "vaes256",
+    wide_up_to: 0,
+    expand: with_instructions,
+    encrypt: registers::encrypt_pairs,
+    decrypt: registers::decrypt_pairs,
 };
 
 #[cfg(target_arch = "x86_64")]
 static VAES512: AesKernels = AesKernels {
     name: "vaes512",
     wide_up_to: 0,
-    expand: |key| Ok(Schedule::Vaes512(Box::new(vaes512::RoundKeys::new(key)?))),
+    expand: with_instructions,
     encrypt: vaes512::encrypt,
+    decrypt: vaes512::decrypt_cbc,
 };
+
+#[cfg(target_arch = "x86_64")]
+fn with_instructions(key: &[u8]) -> Result<Schedule, AesError> {
+    Ok(Schedule::Instructions(Box::new(schedule::RoundKeys::new(key)?)))
+}
 
 impl AesKernels {
     /// The fastest on this machine, unless the portable backend was chosen for this process.
@@ -198,10 +240,14 @@ impl AesKernels {
     /// All that this machine can run, the fastest last.
     pub fn available() -> impl Iterator<Item = &'static Self> {
         #[cfg(target_arch = "x86_64")]
-        let vector = vaes512::detected().then_some(&VAES512);
+        let vectors = [
+            schedule::detected().then_some(&AESNI),
+            registers::has_pairs().then_some(&VAES256),
+            vaes512::detected().then_some(&VAES512),
+        ];
         #[cfg(not(target_arch = "x86_64"))]
-        let vector = None;
-        std::iter::once(&LIBRARY).chain(vector)
+        let vectors = [None];
+        std::iter::once(&LIBRARY).chain(vectors.into_iter().flatten())
     }
 
     /// Expands a key of 16, 24 or 32 bytes for these loops.
@@ -220,7 +266,7 @@ impl AesKernels {
 
 /// Encrypts every message.
 ///
-/// Fastest where the messages have similar lengths, and there are at least [`AesKernels::lanes`] of them.
+/// Fastest where the messages have similar lengths, and there are at least [`AesKernels::lanes`] of them. They may be in another order afterwards.
 pub fn encrypt_cbc(messages: &mut [CbcMessage<'_>]) {
     let longest = messages.iter().map(|message| message.plaintext.len()).max().unwrap_or(0);
     encrypt_cbc_in_lanes(messages, |kernels| kernels.lanes(longest));

@@ -8,16 +8,12 @@
 //! Runs of messages of one key and one length go to `even512`.
 
 use super::even512::{EVEN, encrypt_even};
-use super::{AesError, BLOCK_BYTES, CbcMessage, Schedule, last_block};
+use super::schedule::{MAX_KEYS, RoundKeys, of_bytes, to_bytes};
+use super::{BLOCK_BYTES, Block, CbcMessage, Path, Schedule, last_block};
 use std::arch::x86_64::*;
-use zeroize::{Zeroize, ZeroizeOnDrop};
-
-type Block = [u8; BLOCK_BYTES];
 
 /// Blocks in a register.
 pub(super) const QUAD: usize = 4;
-/// Round keys of AES-256, the most.
-pub(super) const MAX_KEYS: usize = 15;
 /// Chains at most.
 const MAX_LANES: usize = 32;
 
@@ -27,88 +23,6 @@ pub(super) fn detected() -> bool {
         && is_x86_feature_detected!("aes")
         && is_x86_feature_detected!("vaes")
         && is_x86_feature_detected!("sse4.1")
-}
-
-/// The round keys of both directions.
-#[derive(Zeroize, ZeroizeOnDrop)]
-pub(super) struct RoundKeys {
-    pub(super) rounds: usize,
-    pub(super) encrypt: [Block; MAX_KEYS],
-    decrypt: [Block; MAX_KEYS],
-}
-
-impl RoundKeys {
-    /// Only where [`detected`]: reached through [`AesKernels::available`](super::AesKernels::available) alone.
-    pub(super) fn new(key: &[u8]) -> Result<Self, AesError> {
-        if !matches!(key.len(), 16 | 24 | 32) {
-            return Err(AesError::KeyLength(key.len()));
-        }
-        let mut keys = Self { rounds: key.len() / 4 + 6, encrypt: [[0; 16]; MAX_KEYS], decrypt: [[0; 16]; MAX_KEYS] };
-        // SAFETY: these loops are available only where `detected` found the instructions
-        unsafe { expand(key, &mut keys) };
-        Ok(keys)
-    }
-
-    pub(super) fn decrypt_cbc(&self, iv: &Block, ciphertext: &[Block], plaintext: &mut [Block]) {
-        let decrypt: unsafe fn(&Self, &Block, &[Block], &mut [Block]) = match self.rounds {
-            10 => decrypt::<10>,
-            12 => decrypt::<12>,
-            _ => decrypt::<14>,
-        };
-        // SAFETY: there are round keys only where `detected` found the instructions
-        unsafe { decrypt(self, iv, ciphertext, plaintext) };
-    }
-}
-
-pub(super) fn of_bytes(block: &Block) -> __m128i {
-    // SAFETY: sixteen bytes are what is read, at any address; every x86-64 has the instruction
-    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
-}
-
-fn to_bytes(v: __m128i) -> Block {
-    let mut block = [0; BLOCK_BYTES];
-    // SAFETY: sixteen bytes are what is written, at any address; every x86-64 has the instruction
-    unsafe { _mm_storeu_si128(block.as_mut_ptr().cast(), v) };
-    block
-}
-
-/// The S-box of each byte of a word, by the instruction for the last round: with four equal columns its shift of rows does nothing.
-#[target_feature(enable = "aes,sse4.1")]
-fn substitute(word: u32) -> u32 {
-    let columns = _mm_set1_epi32(word as i32);
-    _mm_extract_epi32::<0>(_mm_aesenclast_si128(columns, _mm_setzero_si128())) as u32
-}
-
-/// FIPS 197, 5.2, and its equivalent inverse cipher, 5.3.5.
-#[target_feature(enable = "aes,sse4.1")]
-fn expand(key: &[u8], keys: &mut RoundKeys) {
-    let words = key.len() / 4;
-    let mut schedule = [0_u32; 4 * MAX_KEYS];
-    for (word, bytes) in schedule.iter_mut().zip(key.as_chunks().0) {
-        *word = u32::from_le_bytes(*bytes);
-    }
-    let mut constant = 1_u32;
-    for at in words..4 * (keys.rounds + 1) {
-        let mut word = schedule[at - 1];
-        if at.is_multiple_of(words) {
-            word = substitute(word.rotate_right(8)) ^ constant; // little-endian: RotWord turns right
-            constant = constant << 1 ^ if constant & 0x80 == 0 { 0 } else { 0x11b };
-        } else if words == 8 && at % 8 == 4 {
-            word = substitute(word);
-        }
-        schedule[at] = schedule[at - words] ^ word;
-    }
-    for (block, words) in keys.encrypt.iter_mut().zip(schedule.as_chunks::<4>().0) {
-        for (bytes, word) in block.as_chunks_mut().0.iter_mut().zip(words) {
-            *bytes = word.to_le_bytes();
-        }
-    }
-    for round in 0..=keys.rounds {
-        let key = keys.encrypt[keys.rounds - round];
-        let middle = (1..keys.rounds).contains(&round);
-        keys.decrypt[round] = if middle { to_bytes(_mm_aesimc_si128(of_bytes(&key))) } else { key };
-    }
-    schedule.zeroize();
 }
 
 /// The round keys of four chains: register `r` has round key `r` of each.
@@ -145,13 +59,6 @@ enum Input {
     Message(*const u8),
     /// The lane's entry of `tails`.
     Tail,
-}
-
-/// Where a lane reads and writes now.
-#[derive(Clone, Copy)]
-pub(super) struct Path {
-    pub(super) input: *const u8,
-    pub(super) output: *mut u8,
 }
 
 /// Chains side by side: the first `active` are at work.
@@ -199,7 +106,7 @@ fn encrypt_uneven(messages: &mut [CbcMessage<'_>], lanes: usize) {
     let mut state: Option<Box<Lanes>> = None;
     for rounds in [10, 12, 14] {
         let mut waiting = messages.iter_mut().filter_map(|message| match &message.key.schedule {
-            Schedule::Vaes512(key) if key.rounds == rounds => {
+            Schedule::Instructions(key) if key.rounds == rounds => {
                 Some((&**key, message.iv, message.plaintext, &mut *message.ciphertext))
             }
             _ => None,
@@ -493,6 +400,17 @@ pub(super) fn transpose([a, b, c, d]: [__m512i; QUAD]) -> [__m512i; QUAD] {
         _mm512_shuffle_i64x2::<0x88>(high_ab, high_cd),
         _mm512_shuffle_i64x2::<0xdd>(high_ab, high_cd),
     ]
+}
+
+pub(super) fn decrypt_cbc(schedule: &Schedule, iv: &Block, ciphertext: &[Block], plaintext: &mut [Block]) {
+    let Schedule::Instructions(keys) = schedule else { return };
+    let decrypt: unsafe fn(&RoundKeys, &Block, &[Block], &mut [Block]) = match keys.rounds {
+        10 => decrypt::<10>,
+        12 => decrypt::<12>,
+        _ => decrypt::<14>,
+    };
+    // SAFETY: these loops are reached only where `detected` found the instructions
+    unsafe { decrypt(keys, iv, ciphertext, plaintext) };
 }
 
 /// Registers of blocks that are decrypted together.

@@ -249,14 +249,31 @@ impl Words {
         out.iter_mut().zip(signed).for_each(|(out, signed)| *out = q.of_signed(*signed));
     }
 
+    /// Sixteen words at a time, of which the compiler makes vectors; each is compared with the whole table, whatever it is.
     #[inline(always)]
     pub(in crate::simd) fn gaussian(self, table: &[u64], words: &[u64], out: &mut [i64]) {
-        for (out, word) in out.iter_mut().zip(words) {
-            let (negative, place) = (*word as i64 >> 63, word & (u64::MAX >> 1));
-            // how many entries are at or below: the sign of a difference, no comparison
-            let absolute: u64 = table.iter().map(|entry| 1 - (place.wrapping_sub(*entry) >> 63)).sum();
-            *out = (absolute as i64 ^ negative) - negative;
+        let ((words, rest), (out, rest_out)) = (words.as_chunks::<16>(), out.as_chunks_mut::<16>());
+        for (out, words) in out.iter_mut().zip(words) {
+            *out = self.gaussians(table, *words);
         }
+        for (out, word) in rest_out.iter_mut().zip(rest) {
+            [*out] = self.gaussians(table, [*word]);
+        }
+    }
+
+    #[inline(always)]
+    fn gaussians<const L: usize>(self, table: &[u64], words: [u64; L]) -> [i64; L] {
+        let (places, mut absolute) = (words.map(|word| word & (u64::MAX >> 1)), [table.len() as u64; L]);
+        for entry in table {
+            for (absolute, place) in absolute.iter_mut().zip(places) {
+                // how many entries are at or below: the sign of a difference, no comparison
+                *absolute -= place.wrapping_sub(*entry) >> 63;
+            }
+        }
+        std::array::from_fn(|lane| {
+            let negative = words[lane] as i64 >> 63;
+            (absolute[lane] as i64 ^ negative) - negative
+        })
     }
 
     #[inline(always)]

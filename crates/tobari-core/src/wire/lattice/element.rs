@@ -25,17 +25,21 @@ pub(super) fn write_element(element: &Poly<Eval>, out: &mut Vec<u8>) {
     }
 }
 
+/// A word is written after every residue, again until it is full: a store costs less than a branch that is taken for some.
 fn pack(residues: &[u64], q: &Modulus, out: &mut Vec<u8>) {
-    let (mut buffer, mut held) = (0u128, 0);
+    let (bits, start) = (q.bits(), out.len());
+    out.resize(start + row_bytes(residues.len(), q), 0);
+    let (words, rest) = out[start..].as_chunks_mut::<8>();
+    let (mut word, mut held, mut at) = (0, 0, 0);
     for residue in residues {
-        buffer |= u128::from(*residue) << held;
-        held += q.bits();
-        if held >= 64 {
-            out.extend_from_slice(&(buffer as u64).to_le_bytes());
-            (buffer, held) = (buffer >> 64, held - 64);
+        let (both, full) = (word | residue << held, held + bits >= 64);
+        if let Some(place) = words.get_mut(at) {
+            *place = both.to_le_bytes();
         }
+        word = if full { residue >> (64 - held) } else { both };
+        (at, held) = (at + usize::from(full), (held + bits) % 64);
     }
-    out.extend_from_slice(&(buffer as u64).to_le_bytes()[..held.div_ceil(8) as usize]);
+    rest.copy_from_slice(&word.to_le_bytes()[..rest.len()]);
 }
 
 /// A public plaintext of BGV in its shortest form: no head, its coefficients modulo `t` as a row of an element.

@@ -235,11 +235,11 @@ fn conversions_of_every_backend_are_the_portable_ones() {
     for count in [1, 2, 3, 7, 16, 35] {
         let from: Vec<Modulus> = (0..count).map(|i| primes[i % 7]).collect();
         let terms: Vec<Term> = from.iter().map(|q| Term::new(*q, q.factor(rows.row(q, 1)[0]))).collect();
-        let all: Vec<Vec<u64>> = from.iter().map(|q| rows.row(q, 64)).collect();
+        let all: Vec<Vec<u64>> = from.iter().map(|q| rows.row(q, 88)).collect();
         for p in moduli() {
             let combination = Combination { modulus: p, products: rows.row(&p, count + 1), offset: rows.row(&p, 1)[0] };
             let run = |kernels: &RingKernels| {
-                let (mut terms_of, mut quotients, mut out) = (all.clone(), vec![1; 64], vec![1; 64]);
+                let (mut terms_of, mut quotients, mut out) = (all.clone(), vec![1; 88], vec![1; 88]);
                 let mut slices: Vec<&mut [u64]> = terms_of.iter_mut().map(Vec::as_mut_slice).collect();
                 (kernels.terms_assign)(&terms, &mut slices, &mut quotients);
                 let slices: Vec<&[u64]> = terms_of.iter().chain([&quotients]).map(Vec::as_slice).collect();

@@ -9,7 +9,7 @@
 //!   and `a b - e q < 4q`: four multiply-adds and a shift.
 //! * **A sum of products** ([`Lanes::reduce`]): with `H 2^52 + L` the sum, `H, L < 2^52`, and `c = 2^52 mod q`,
 //!   `e = ⌊H c'/2^52⌋ + ⌊L ⌊2^52/q⌋ / 2^52⌋` falls short of `(H c + L)/q` by less than 4, so `H c + L - e q < 4q`: four multiply-adds
-//!   for sums of up to sixteen products, `H < 2^4 2^(100 - 52)`.
+//!   for sums of up to sixteen products, `H < 2^4 2^(100 - 52)`, and of `2^(54 - n)` where one factor is below `2^n`.
 //!
 //! Cost for eight residues, in operations of one register: `add` and `sub` 3, `scale` 6, `mul` 10; they wait for memory.
 
@@ -19,6 +19,13 @@ use crate::ring::{Factor, Modulus};
 
 /// Most products of a sum that [`Lanes::reduce`] takes.
 const LAZY: usize = 16;
+
+/// Bits of a digit of a sum, and at most of the numbers that [`Residues::combine`] multiplies.
+const RADIX_BITS: u32 = 52;
+const TERM_BITS: u32 = 50;
+
+/// Registers of a row that are gone through together.
+const WIDE: usize = 4;
 
 /// The loops on the lanes of `S`.
 #[derive(Clone, Copy)]
@@ -110,7 +117,8 @@ impl<S: Simd> Lanes<S> {
         self.once(self.clean(self.product(self.zero, y, w)), self.q)
     }
 
-    /// `high 2^52 + low`, canonical, for a sum of at most sixteen products of numbers below 2^50 and numbers below 2^52.
+    /// `high 2^52 + low`, canonical, for a sum below `2^104` of fewer than `2^12` products and numbers: sixteen products of numbers below `2^50`, or more of smaller
+    /// ones.
     #[inline(always)]
     pub(super) fn reduce(self, [low, high]: [S::V; 2], c: Carry<S::V>) -> S::V {
         let s = self.simd;
@@ -392,19 +400,49 @@ impl<S: Simd> Residues<S> {
             4 => self.combine_of::<4>(combination, rows, products, out, true),
             5 => self.combine_of::<5>(combination, rows, products, out, true),
             6 => self.combine_of::<6>(combination, rows, products, out, true),
+            1 => self.combine_of::<1>(combination, rows, products, out, true),
             _ => {
-                for (pass, (rows, products)) in rows.chunks(4).zip(products.chunks(4)).enumerate() {
-                    match rows.len() {
-                        4 => self.combine_of::<4>(combination, rows, products, out, pass == 0),
-                        _ => {
-                            for (i, (row, product)) in rows.iter().zip(products).enumerate() {
-                                let first = pass == 0 && i == 0;
-                                self.combine_of::<1>(combination, &[row], &[*product], out, first);
-                            }
-                        }
-                    }
+                // with what was there before, no more than a reduction takes
+                let most = (1 << (2 * RADIX_BITS - TERM_BITS - combination.modulus.bits())) - 1;
+                for (pass, (rows, products)) in rows.chunks(most).zip(products.chunks(most)).enumerate() {
+                    self.combine_many(combination, rows, products, out, pass == 0);
                 }
             }
+        }
+    }
+
+    /// As [`Self::combine_of`], of any number of rows that one reduction takes: [`WIDE`] registers at a time, whose sums wait for one another less, and which
+    /// share what is read of the products.
+    #[inline(always)]
+    fn combine_many(self, combination: &Combination, rows: &[&[u64]], products: &[u64], out: &mut [u64], first: bool) {
+        let (s, lanes) = (self.0, Lanes::new(self.0, &combination.modulus));
+        let carry = lanes.carry(&combination.modulus);
+        let offset = s.splat(combination.offset);
+        let (blocks, rest) = eights_mut(out).as_chunks_mut::<WIDE>();
+        let done = 8 * WIDE * blocks.len();
+        for (block, out) in blocks.iter_mut().enumerate() {
+            let mut sums = [[offset, lanes.zero]; WIDE];
+            if !first {
+                for (sum, out) in sums.iter_mut().zip(&*out) {
+                    sum[0] = s.load_words(out);
+                }
+            }
+            for (row, product) in rows.iter().zip(products) {
+                let factor = s.splat(*product);
+                for (sum, x) in sums.iter_mut().zip(&eights(row).as_chunks::<WIDE>().0[block]) {
+                    *sum = lanes.add_product(*sum, s.load_words(x), factor);
+                }
+            }
+            for (sum, out) in sums.into_iter().zip(out) {
+                s.store_words(lanes.reduce(sum, carry), out);
+            }
+        }
+        for (i, out) in rest.iter_mut().enumerate() {
+            let mut sum = [if first { offset } else { s.load_words(out) }, lanes.zero];
+            for (row, product) in rows.iter().zip(products) {
+                sum = lanes.add_product(sum, s.load_words(&eights(&row[done..])[i]), s.splat(*product));
+            }
+            s.store_words(lanes.reduce(sum, carry), out);
         }
     }
 

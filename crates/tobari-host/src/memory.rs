@@ -4,11 +4,12 @@
 //! system for each, and pay a page fault for every 4 KiB, or keep what they were given back, in pieces that fit nothing else. [`Large`] is a global allocator that
 //! leaves small things to the system's and serves what has [`LARGE`] bytes or more from one reserved range of addresses:
 //!
-//! * extents of whole 64 KiB, the smallest that is large enough first (best fit), neighbours joined when they are free: what a plan has in memory
-//!   comes and goes in few sizes, which leaves little between;
+//! * extents of whole 64 KiB, the smallest that is large enough first (best fit), those with pages before those without, neighbours joined when they are
+//!   free: what a plan has in memory comes and goes in few sizes, which leaves little between;
 //! * huge pages where the system gives them on advice: a fault for each 2 MiB, and fewer misses of address translation;
 //! * **bytes that nobody uses are kept up to [`IDLE`], or up to as many as are used** as long as the process is no larger than it has been by more than [`IDLE`]: a fault costs more than what is
-//!   done in the page, and a stage of a job that drops its input makes as much again. Beyond, pages go back, the largest extents first.
+//!   done in the page, and a stage of a job that drops its input makes as much again. Beyond, pages go back, the largest extents first. While a
+//!   plan runs ([`Busy`]) only the second bound holds: one step may use twice what stays between steps, and the next one will again.
 //!
 //! Where there is no such range, as under a limit on addresses, everything is left to the system's allocator.
 
@@ -17,6 +18,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// From this size on. Smaller than that the tables of the free extents themselves never are: they come from the system's allocator.
@@ -37,6 +39,28 @@ const RANGE: usize = 1 << 40;
 /// They become readable in such steps: whoever looks through the process finds what it may have used, and not all of them.
 const STEP: usize = 64 << 20;
 
+/// How many are busy in this process.
+static BUSY: AtomicUsize = AtomicUsize::new(0);
+
+/// While one of these is there, memory comes and goes by the gigabyte and is kept for what comes.
+#[derive(Debug)]
+pub(crate) struct Busy(());
+
+impl Busy {
+    pub(crate) fn new() -> Self {
+        BUSY.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        BUSY.fetch_sub(1, Ordering::Relaxed);
+        // whatever is given next makes the allocator look how much it keeps
+        drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
+    }
+}
+
 /// A global allocator: see the head of this room.
 #[derive(Debug)]
 pub struct Large(Mutex<State>);
@@ -51,12 +75,13 @@ struct State {
     readable: usize,
     /// Free extents below `top` by their start: their bytes, and whether they may hold pages.
     free: BTreeMap<usize, (usize, bool)>,
-    /// The same by size.
-    sizes: BTreeSet<(usize, usize)>,
+    /// The same by size: those without pages, and those that may hold some.
+    sizes: [BTreeSet<(usize, usize)>; 2],
     /// Bytes of free extents that may hold pages.
     idle: usize,
     used: usize,
     peak: usize,
+    busy: &'static AtomicUsize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,15 +114,20 @@ impl Default for Large {
 impl Large {
     /// Nothing reserved yet.
     pub const fn new() -> Self {
+        Self::while_busy(&BUSY)
+    }
+
+    const fn while_busy(busy: &'static AtomicUsize) -> Self {
         Self(Mutex::new(State {
             range: Range::Unknown,
             top: 0,
             readable: 0,
             free: BTreeMap::new(),
-            sizes: BTreeSet::new(),
+            sizes: [BTreeSet::new(), BTreeSet::new()],
             idle: 0,
             used: 0,
             peak: 0,
+            busy,
         }))
     }
 
@@ -136,7 +166,9 @@ impl State {
     }
 
     fn take(&mut self, base: usize, bytes: usize) -> Option<(usize, bool)> {
-        let found = self.sizes.range((bytes, 0)..).next().copied();
+        // pages that are there before new ones, even from a larger extent: a new page costs a fault, and what makes room for it another later
+        let [clean, dirty] = self.sizes.each_ref().map(|sizes| sizes.range((bytes, 0)..).next());
+        let found = dirty.or(clean).copied();
         let (offset, clean) = match found {
             Some((length, start)) => {
                 let dirty = self.remove(start);
@@ -166,14 +198,14 @@ impl State {
 
     fn insert(&mut self, start: usize, bytes: usize, dirty: bool) {
         self.free.insert(start, (bytes, dirty));
-        self.sizes.insert((bytes, start));
+        self.sizes[usize::from(dirty)].insert((bytes, start));
         self.idle += if dirty { bytes } else { 0 };
     }
 
     /// Whether the extent that is no longer free may hold pages.
     fn remove(&mut self, start: usize) -> bool {
         let Some((bytes, dirty)) = self.free.remove(&start) else { return true };
-        self.sizes.remove(&(bytes, start));
+        self.sizes[usize::from(dirty)].remove(&(bytes, start));
         self.idle -= if dirty { bytes } else { 0 };
         dirty
     }
@@ -193,24 +225,28 @@ impl State {
             end += length;
         }
         self.insert(start, end - start, true);
-        while self.is_too_large() {
-            let largest =
-                self.sizes.iter().rev().find(|(_, start)| self.free.get(start).is_some_and(|(_, dirty)| *dirty));
-            let Some((bytes, start)) = largest.copied() else { return };
-            if !self.give_back(base, start, start + bytes) {
+        while let Some(surplus) = self.surplus() {
+            let Some((bytes, start)) = self.sizes[1].last().copied() else { return };
+            // the end of it, and no more than there is too much
+            let first = start + bytes.saturating_sub(surplus);
+            if !self.give_back(base, start, first, start + bytes) {
                 return;
             }
         }
     }
 
-    /// Whether more is idle than may be kept.
-    fn is_too_large(&self) -> bool {
-        self.idle > IDLE && (self.idle > self.used || self.used + self.idle > self.peak + IDLE)
+    /// How much more is idle than may be kept, in whole [`STEP`]s.
+    fn surplus(&self) -> Option<usize> {
+        let is_busy = self.busy.load(Ordering::Relaxed) > 0;
+        let than_used = if is_busy { 0 } else { self.idle.saturating_sub(self.used) };
+        let than_ever = (self.used + self.idle).saturating_sub(self.peak + IDLE);
+        let surplus = than_used.max(than_ever).min(self.idle.saturating_sub(IDLE));
+        (surplus > 0).then(|| surplus.next_multiple_of(STEP))
     }
 
-    /// Gives the pages of a free extent back, as far as they are whole huge pages; answers whether there was one.
-    fn give_back(&mut self, base: usize, start: usize, end: usize) -> bool {
-        let (first, last) = (start.next_multiple_of(HUGE), end / HUGE * HUGE);
+    /// Gives the pages of a free extent back from `first` on, as far as they are whole huge pages; answers whether there was one.
+    fn give_back(&mut self, base: usize, start: usize, first: usize, end: usize) -> bool {
+        let (first, last) = ((first / HUGE * HUGE).max(start.next_multiple_of(HUGE)), end / HUGE * HUGE);
         if first >= last || !discard(base + first, last - first) {
             return false;
         }
@@ -351,7 +387,8 @@ mod tests {
 
     #[test]
     fn what_is_given_is_the_callers_alone_and_zero_if_so_asked() {
-        let large = Large::new();
+        static OWN: AtomicUsize = AtomicUsize::new(0);
+        let large = Large::while_busy(&OWN);
         let mut held: Vec<(*mut u8, Layout, u8)> = Vec::new();
         let mut state = 7;
         for round in 0..3_000usize {
@@ -393,7 +430,8 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     fn as_much_is_kept_as_is_used_but_the_process_does_not_grow_for_it() {
-        let large = Large::new();
+        static OWN: AtomicUsize = AtomicUsize::new(0);
+        let large = Large::while_busy(&OWN);
         let layout = Layout::from_size_align(4 << 20, 64).unwrap();
         // SAFETY: the layout is not empty
         let take = |count: usize| (0..count).map(|_| unsafe { large.alloc(layout) }).collect::<Vec<*mut u8>>();
@@ -414,8 +452,36 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    fn who_is_busy_keeps_what_there_was_and_pages_are_used_before_new_ones() {
+        static OWN: AtomicUsize = AtomicUsize::new(1);
+        let large = Large::while_busy(&OWN);
+        let layout = |mib: usize| Layout::from_size_align(mib << 20, 64).unwrap();
+        // SAFETY: the layout is not empty
+        let take = |mib| unsafe { large.alloc(layout(mib)) };
+        // SAFETY: allocated there with this layout
+        let give = |pointer, mib| unsafe { large.dealloc(pointer, layout(mib)) };
+        let (first, wall, second) = (take(192), take(2), take(256));
+        give(first, 192);
+        give(second, 256);
+        assert_eq!(large.usage(), Usage { used: 2 << 20, peak: 450 << 20, idle: 448 << 20 });
+        // one that is not busy any more gives back all but what is always kept, from the ends of the largest
+        OWN.store(0, Ordering::Relaxed);
+        give(take(1), 1);
+        let idle = large.usage().idle;
+        assert!(idle <= IDLE && idle + STEP > IDLE - HUGE, "{idle}");
+        // a clean extent fits as well or better: it is not taken where one with pages is large enough
+        let small = take(1);
+        assert_eq!(large.usage().idle, idle - (1 << 20));
+        give(small, 1);
+        give(wall, 2);
+        assert_eq!(large.usage().used, 0);
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     fn what_nobody_uses_goes_back() {
-        let large = Large::new();
+        static OWN: AtomicUsize = AtomicUsize::new(0);
+        let large = Large::while_busy(&OWN);
         let layout = Layout::from_size_align(16 << 20, 64).unwrap();
         for _ in 0..3 {
             // SAFETY: the layout is not empty

@@ -8,6 +8,7 @@
 //! If anything fails, if a file system is full, a disk gone, a page corrupted, or a value not what it was, everything stops, and there is
 //! one error that says which value; no output is handed out before the last step is done.
 
+use crate::memory::Busy;
 use crate::store::{BlockError, Blocks, Completion, Kind, Store, StoreError};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -194,6 +195,7 @@ pub fn run<E: Engine>(
     let (imports, to_export, exported) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
     let shared = Shared { runner, memory, imports, to_export, exported, failed: None, idle: Duration::ZERO };
     let run = Run { engine, plan, options, shared: Mutex::new(shared), work: Condvar::new(), moves: Condvar::new() };
+    let _busy = Busy::new();
     run.go(store)
 }
 

@@ -9,9 +9,9 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    alarms,
+    alarms, clip,
     devtools::Browser,
-    enter, join, link, run, sees,
+    enter, join, link, page, run, sees,
     sound::{Track, energy},
     support::Server,
     tap,
@@ -75,6 +75,93 @@ fn a_key_mutes_and_so_does_the_host_and_a_key_raises_the_hand_of_who_only_listen
         bo.until(&pressed("hand", true)).await;
         ada.until("document.getElementById('people').textContent.includes('wants to speak')").await;
         assert_eq!(alarms(&mut ada).await, Vec::<String>::new());
+    });
+}
+
+/// Presses a key that types nothing, as a person does, and lets the page act.
+async fn stroke(browser: &mut Browser, key: &str, code: u32) {
+    let text = if key == "Enter" { "\r" } else { "" };
+    for kind in ["keyDown", "keyUp"] {
+        let stroke = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": if kind == "keyDown" { text } else { "" } });
+        browser.call("Input.dispatchKeyEvent", stroke).await;
+    }
+}
+
+async fn tab(browser: &mut Browser) {
+    stroke(browser, "Tab", 9).await;
+}
+
+/// Goes on by Tab until this element has the focus; the elements that had it on the way.
+async fn tab_to(browser: &mut Browser, id: &str) -> Vec<String> {
+    let mut passed = Vec::new();
+    for _ in 0..40 {
+        tab(browser).await;
+        let here = browser.value("(({ id, name, tagName }) => id || name || tagName)(document.activeElement)").await;
+        let here = here.as_str().unwrap_or_default().to_owned();
+        // what has the focus is to be seen
+        let seen = browser.value("document.activeElement.matches(':focus-visible') && document.activeElement.getBoundingClientRect().width > 0").await;
+        assert_eq!(seen, true, "{here} has the focus and is not to be seen");
+        if here == id {
+            return passed;
+        }
+        passed.push(here);
+    }
+    panic!("Tab does not lead to {id}, but to {passed:?}");
+}
+
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn by_keys_alone_one_joins_takes_another_microphone_leaves_and_joins_again() {
+    run(async {
+        let server = Server::start(&[]);
+        let (link, _) = link(&server, &[]);
+        let mut ada = enter("alice.wav", &link, "Ada").await;
+        let mut bo = Browser::start(&clip("bob.wav")).await;
+        bo.open(&page(&link)).await;
+        bo.until("document.body.dataset.view === 'door' && !document.getElementById('door-form').hidden").await;
+        tab_to(&mut bo, "name").await;
+        bo.call("Input.insertText", json!({ "text": "Bo" })).await;
+        assert_eq!(tab_to(&mut bo, "join").await, ["listen"]);
+        stroke(&mut bo, "Enter", 13).await;
+        bo.until("document.body.dataset.view === 'room'").await;
+        sees(&mut ada, 2).await;
+        assert_eq!(sounds(&mut bo, &mut ada).await, (true, true));
+
+        // every control that is shown, in the order in which they stand
+        let passed = tab_to(&mut bo, "leave").await;
+        let shown = "Array.from(document.querySelectorAll('nav.bar button:not([hidden])'), ({ id }) => id).join()";
+        let shown = bo.value(shown).await.as_str().unwrap().to_owned();
+        assert!(format!("{},leave", passed.join(",")).ends_with(&shown), "{passed:?} is not {shown}");
+        bo.value("document.getElementById('main').focus()").await;
+        tab_to(&mut bo, "devices").await;
+        stroke(&mut bo, "Enter", 13).await;
+        bo.until("document.getElementById('sound').open").await;
+        // another microphone, while the call goes on
+        bo.until("document.getElementById('microphone').options.length > 2").await;
+        let used = "tobari.view.card.stream.getAudioTracks()[0].getSettings().deviceId";
+        let before = bo.value(used).await;
+        bo.value("document.getElementById('microphone').focus()").await;
+        for _ in 0..2 {
+            stroke(&mut bo, "ArrowDown", 40).await;
+        }
+        bo.until(&format!("{used} === document.getElementById('microphone').value && {used} !== {before}")).await;
+        stroke(&mut bo, "Escape", 27).await;
+        bo.until("!document.getElementById('sound').open").await;
+        assert_eq!(bo.value("document.activeElement.id").await, "devices", "the focus is where it was");
+        assert_eq!(sounds(&mut bo, &mut ada).await, (true, true), "the other microphone is heard");
+
+        tab_to(&mut bo, "leave").await;
+        stroke(&mut bo, "Enter", 13).await;
+        bo.until("document.body.dataset.view === 'over'").await;
+        sees(&mut ada, 1).await;
+        assert_eq!(bo.value("tobari.view.card").await, json!(null), "microphone and loudspeaker are given back");
+        assert_eq!(bo.value("document.activeElement.id").await, "again");
+        stroke(&mut bo, "Enter", 13).await;
+        bo.until("document.body.dataset.view === 'door'").await;
+        join(&mut bo, "Bo", false).await;
+        sees(&mut ada, 2).await;
+        sees(&mut bo, 2).await;
+        assert_eq!((alarms(&mut ada).await, &bo.complaints), (Vec::new(), &Vec::new()));
     });
 }
 

@@ -236,14 +236,13 @@ impl<E> HandingIn<'_, E> {
         let (compiled, last) = (self.compiled, self.compiled.len() - 1);
         let (level, scale) = (compiled.stage(last).manner.results(), &compiled.scales(last).results);
         let inputs = compiled.keys().into_iter().chain(compiled.constants());
-        // the first whose largest number where logits stand is alone: what a label tells of it
+        // the first whose numbers where logits stand are not all the same: what a label tells of it
         let found = inputs.zip(&self.objects).find(|(input, _)| {
             matches!(input, Input::Weight { .. })
                 && compiled.place(*input).is_some_and(|(_, primes)| primes > level)
                 && {
-                    let mut numbers = numbers(compiled, *input);
-                    numbers.sort_by(f64::total_cmp);
-                    matches!(numbers[..], [.., next, most] if most - next > 1e-3)
+                    let [least, most] = extremes(&numbers(compiled, *input));
+                    most - least > 1e-3
                 }
         });
         let (input, bytes) = found.unwrap();
@@ -288,6 +287,11 @@ fn numbers(compiled: &Compiled, input: Input) -> Vec<f64> {
     compiled.stage(last).linear.read(&[weights], compiled.outputs(last))
 }
 
+/// The smallest and the largest.
+fn extremes(numbers: &[f64]) -> [f64; 2] {
+    [f64::min, f64::max].map(|of| numbers.iter().copied().fold(numbers[0], of))
+}
+
 /// The objects of a list.
 fn objects(list: &[u8]) -> Vec<Vec<u8>> {
     let (mut rest, mut objects) = (&list[4..], Vec::new());
@@ -301,7 +305,9 @@ fn objects(list: &[u8]) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_weight_handed_in_as_the_result_gives_an_index_and_no_more() {
-    let setup = setup(Combination::ProcessBoth);
+    // In `wide` each weight has one number in all places of the logits, which a host would have to turn first. Here it finds several there.
+    let mut setup = setup(Combination::ProcessBoth);
+    "balanced".clone_into(&mut setup.route.layout);
     for output in [OutputPolicy::Rounded(8), OutputPolicy::Scores] {
         assert!(matches!(setup.configuration(output, 1, 1), Err(RouteError::Output { .. })), "{output:?}");
     }
@@ -316,9 +322,9 @@ fn a_weight_handed_in_as_the_result_gives_an_index_and_no_more() {
     // a weight of the model, decrypted under the session's own key: which of its numbers, where the logits stand, is the largest
     let numbers = numbers(&compiled, enclave.handed.unwrap());
     let Told::Labels(labels) = &told else { panic!("scores") };
-    let [least, most] = [f64::min, f64::max].map(|of| numbers.iter().copied().fold(numbers[0], of));
+    let [least, most] = extremes(&numbers);
     assert!(
-        labels.len() == 1 && numbers[labels[0]] == most && least < most,
+        labels.len() == 1 && most - numbers[labels[0]] < 1e-4 && least < most - 1e-3,
         "{labels:?} of {numbers:?}, and nothing else"
     );
     // and under another session's key it is noise

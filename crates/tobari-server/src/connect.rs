@@ -49,7 +49,7 @@ use tokio_tungstenite::{
     tungstenite::{self, Message, http::Uri, protocol::WebSocketConfig},
 };
 
-use crate::{Fingerprint, room_task::MAX_MESSAGE_BYTES};
+use crate::{Fingerprint, room_task::MAX_MESSAGE_BYTES, session::READ_BYTES};
 
 pub use http::{HttpClient, HttpConnection, HttpReply, HttpRequest};
 pub use live::{LiveInbound, LiveIncoming, LiveOutbound, connect_live};
@@ -145,8 +145,13 @@ async fn join_room(target: &Target, room: &RoomName, join: &Join, tls: &ClientTl
     }
 }
 
+/// For messages of so many bytes at most.
+fn web_socket_config_for(most: usize) -> WebSocketConfig {
+    WebSocketConfig::default().max_message_size(Some(most)).max_frame_size(Some(most)).read_buffer_size(READ_BYTES)
+}
+
 fn web_socket_config() -> WebSocketConfig {
-    WebSocketConfig::default().max_message_size(Some(MAX_SUM_BYTES)).max_frame_size(Some(MAX_SUM_BYTES))
+    web_socket_config_for(MAX_SUM_BYTES)
 }
 
 /// What a URL names.

@@ -4,7 +4,12 @@
 //! the members' connections ([`crate::session`]) are the same for both: a [`Kind`] says what a join is, what comes in, and which
 //! [`Task`] owns a room.
 
-use std::{collections::HashMap, future::pending, time::Instant};
+use std::{
+    collections::HashMap,
+    future::pending,
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Instant,
+};
 
 use axum::{body::Bytes, extract::ws::Message};
 use tobari_apps::call::{
@@ -228,12 +233,16 @@ impl<K: Kind> Links<K> {
     }
 }
 
-/// What owns a room. It works on the blocking pool; in between it waits for what happens.
+/// What owns a room. It works on the blocking pool, unless that costs more than the work; in between it waits for what happens.
 pub(crate) trait Task<K: Kind>: Sized + Send + 'static {
     /// The room's number, for the log.
     fn id(&self) -> String;
     /// When something follows without anything happening.
     fn deadline(&self) -> Option<Instant>;
+    /// Is its work over sooner than another thread would have begun with it?
+    fn is_light(&self) -> bool {
+        false
+    }
     /// Everything that costs time. With `close` the server is closing, or nobody can come any more; that is said once.
     fn work(&mut self, batch: Vec<Happening<K>>, close: bool);
     /// Is nobody left?
@@ -255,14 +264,20 @@ pub(crate) async fn run<K: Kind>(mut room: K::Task, mut inbox: mpsc::Receiver<Ha
         }
         closing |= close;
         let batch = std::mem::take(&mut happenings);
-        let worked = task::spawn_blocking(move || {
+        let is_light = room.is_light();
+        let work = move || {
             room.work(batch, close);
             room
-        });
-        match worked.await {
-            Ok(task) if !task.is_left() => room = task,
-            Ok(task) => return tracing::info!(room = id, ticks = task.ticks(), "{} closed", K::NAME),
-            Err(_) => return tracing::error!(room = id, "{} closed by an internal error", K::NAME),
+        };
+        // a room that panicked is not seen again in either case
+        let worked = match is_light {
+            true => catch_unwind(AssertUnwindSafe(work)).ok(),
+            false => task::spawn_blocking(work).await.ok(),
+        };
+        match worked {
+            Some(task) if !task.is_left() => room = task,
+            Some(task) => return tracing::info!(room = id, ticks = task.ticks(), "{} closed", K::NAME),
+            None => return tracing::error!(room = id, "{} closed by an internal error", K::NAME),
         }
     }
 }

@@ -37,7 +37,7 @@ use crate::{
     rooms::Rooms,
     search::{Search, SearchError},
     sense::{Sense, SenseError},
-    session::session,
+    session::{READ_BYTES, session},
     stop::{Stop, stop},
     tls::{ServerTls, server_tls},
     web::{self, Bundle, BundleError},
@@ -367,10 +367,13 @@ pub(crate) async fn call<K: Kind>(
     }
     let most = K::MAX_MESSAGE_BYTES;
     match room.parse::<RoomName>() {
-        Ok(name) => upgrade.max_message_size(most).max_frame_size(most).on_upgrade(move |socket| async move {
-            session(socket, name, rooms, &place.guest).await;
-            drop(place);
-        }),
+        Ok(name) => {
+            let upgrade = upgrade.max_message_size(most).max_frame_size(most).read_buffer_size(READ_BYTES);
+            upgrade.on_upgrade(move |socket| async move {
+                session(socket, name, rooms, &place.guest).await;
+                drop(place);
+            })
+        }
         Err(error) => (StatusCode::NOT_FOUND, error.to_string()).into_response(),
     }
 }

@@ -14,12 +14,9 @@ use tobari_apps::call::{
     messages::RoomName,
 };
 use tokio::time::timeout;
-use tokio_tungstenite::{
-    WebSocketStream, client_async_with_config,
-    tungstenite::{Message, protocol::WebSocketConfig},
-};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config, tungstenite::Message};
 
-use super::{CONNECT_TIMEOUT, ClientTls, ConnectError, SILENCE, Target, Transport};
+use super::{CONNECT_TIMEOUT, ClientTls, ConnectError, SILENCE, Target, Transport, web_socket_config_for};
 
 /// The longest message from the server: a roster, and where the members agree on keys what leads to it.
 const MAX_BYTES: usize = MAX_GROUP_BYTES + 1024;
@@ -68,7 +65,7 @@ async fn join_room(
 ) -> Result<(Welcome, LiveOutbound, LiveInbound), ConnectError> {
     let transport = target.open(tls).await?;
     let request = format!("ws://{}{}/call/v2/{room}", target.authority, target.path);
-    let config = WebSocketConfig::default().max_message_size(Some(MAX_BYTES)).max_frame_size(Some(MAX_BYTES));
+    let config = web_socket_config_for(MAX_BYTES);
     let (socket, _) = client_async_with_config(request, transport, Some(config)).await?;
     let (sink, stream) = socket.split();
     let (mut outbound, mut inbound) = (LiveOutbound { sink }, LiveInbound { stream });

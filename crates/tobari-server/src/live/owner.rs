@@ -34,6 +34,10 @@ impl Task<Live> for Owner {
         either!(self, task => task.deadline())
     }
 
+    fn is_light(&self) -> bool {
+        either!(self, task => task.is_light())
+    }
+
     fn work(&mut self, batch: Vec<Happening>, close: bool) {
         either!(self, task => task.work(batch, close));
     }

@@ -9,7 +9,7 @@ use axum::{body::Bytes, extract::ws::Message};
 use tobari_apps::call::{
     PACKET_SAMPLES, TICK_MS,
     live::{
-        LiveEvent, LiveRoom,
+        LiveEvent, LiveMode, LiveRoom,
         messages::{ClientMessage, Join, ServerMessage, Welcome},
     },
     messages::{Code, MessageError},
@@ -130,6 +130,12 @@ impl Task<Live> for LiveTask {
         self.room.deadline().map(|deadline| self.origin + deadline)
     }
 
+    /// A masked packet is added in 50 ns, and a sum of a thousand given to all in less than a millisecond; a thread that is woken for each packet takes a fifth
+    /// of the time of a busy server.
+    fn is_light(&self) -> bool {
+        self.room.settings().mode == LiveMode::Mask
+    }
+
     /// Additions, encodings.
     fn work(&mut self, batch: Vec<Happening>, close: bool) {
         self.take(batch, close);
@@ -236,7 +242,7 @@ impl LiveTask {
 mod tests {
     use super::*;
     use crate::live::seats::{QUEUE, SUMS};
-    use tobari_apps::call::live::{LiveMode, PACKET_WORDS, Settings};
+    use tobari_apps::call::live::{PACKET_WORDS, Settings};
 
     fn open() -> (LiveTask, Join) {
         let join = Join { version: 2, settings: Settings::default(), speak: true, token: None, proof: None };

@@ -177,6 +177,8 @@ pub struct LiveRoom {
     events: VecDeque<LiveEvent>,
     /// When the room ends, if the server is closing.
     closes: Option<Duration>,
+    /// When it looks next who is too late: once a tick, however often something comes.
+    looks: Duration,
 }
 
 impl LiveRoom {
@@ -212,6 +214,7 @@ impl LiveRoom {
             late: MemberSet::default(),
             events: VecDeque::new(),
             closes: None,
+            looks: now,
         })
     }
 
@@ -531,7 +534,11 @@ impl LiveRoom {
             all.into_iter().for_each(|member| self.remove(member, Fault::Shutdown));
             return self.events.pop_front();
         }
-        self.expire(now);
+        if self.looks <= now {
+            self.looks = now + Duration::from_millis(TICK_MS);
+            self.expire(now);
+        }
+        self.expire_answer(now);
         if self.events.is_empty() && now >= self.opened() + Duration::from_millis(TICK_MS) {
             return Some(self.close_tick());
         }
@@ -561,7 +568,6 @@ impl LiveRoom {
         let out: Vec<u16> =
             self.members.iter().filter(|(_, member)| silent(member)).map(|(number, _)| *number).collect();
         out.into_iter().for_each(|number| self.remove(number, Fault::Idle { waited }));
-        self.expire_answer(now);
     }
 
     fn close_tick(&mut self) -> LiveEvent {

@@ -239,11 +239,13 @@ struct ChaosRoom {
 
 /// Rooms of each mode, of which the expensive ones are smaller, for so many minutes together: half of them under one server from the first to the last.
 fn chaos_rooms(minutes: u64) -> [ChaosRoom; 4] {
-    let (few, half) = ((minutes / 16).max(1), minutes / 2);
+    let few = (minutes / 16).max(1);
+    let masked = minutes.saturating_sub(2 * few);
+    let half = (minutes / 2).min(masked.saturating_sub(1));
     let room = |mode, members, minutes: u64, killed| ChaosRoom { mode, members, minutes: minutes.max(1), killed };
     [
         room("mask", 64, half, false),
-        room("mask", 64, (minutes - half).saturating_sub(2 * few), true),
+        room("mask", 64, masked - half, true),
         room("elgamal-shared", 6, few, true),
         room("elgamal", 4, few, true),
     ]

@@ -64,7 +64,7 @@ fn what_the_planner_takes_is_what_is_served_and_says_what_binds() {
     let cases: [(&[&str], &str, Option<&str>); 4] = [
         // nothing that is served is faster
         (&[], "enclave-plain", None),
-        (&["--plain-in-enclave", "no"], "process-user-data", Some("user data need not be protected")),
+        (&["--plain-in-enclave", "no"], "enclave-user-data", Some("user data need not be protected")),
         (
             &["--protect", "data,integrity", "--side-channels"],
             "enclave-user-data",
@@ -88,7 +88,7 @@ fn what_the_planner_takes_is_what_is_served_and_says_what_binds() {
     // people are told too
     let words = ["serve", "--addr", "127.0.0.1:0", "--until-stdin-closes", "--infer", "digits", "--infer-enclave"];
     let text = said(&[&words[..], &auto, &["--side-channels"]].concat());
-    let line = text.lines().find(|line| line.starts_with("placed by recorded costs: process-user-data, ")).unwrap();
+    let line = text.lines().find(|line| line.starts_with("placed by recorded costs: enclave-user-data, ")).unwrap();
     assert!(line.ends_with(" ms an image"), "{line}");
     assert!(text.contains("protected: user data; side channels of the enclave: in scope"), "{text}");
     assert!(text.contains("what binds most: if "), "{text}");

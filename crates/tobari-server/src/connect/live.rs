@@ -2,7 +2,7 @@
 
 use axum::body::Bytes;
 use futures_util::{
-    SinkExt, StreamExt,
+    FutureExt, SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
 };
 use tobari_apps::call::{
@@ -14,7 +14,10 @@ use tobari_apps::call::{
     messages::RoomName,
 };
 use tokio::time::timeout;
-use tokio_tungstenite::{WebSocketStream, client_async_with_config, tungstenite::Message};
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{self, Message},
+};
 
 use super::{CONNECT_TIMEOUT, ClientTls, ConnectError, SILENCE, Target, Transport, web_socket_config_for};
 
@@ -108,6 +111,20 @@ impl LiveOutbound {
 }
 
 impl LiveInbound {
+    /// What has come by now, if anything has. Nobody is woken for what comes later, and silence is not noticed: it is for whoever looks again and again.
+    ///
+    /// # Errors
+    /// As [`LiveInbound::receive`], but for silence.
+    pub fn receive_now(&mut self) -> Result<Option<LiveIncoming>, ConnectError> {
+        loop {
+            match self.stream.next().now_or_never().map(read).transpose()? {
+                Some(None) => {}
+                Some(came) => return Ok(came),
+                None => return Ok(None),
+            }
+        }
+    }
+
     /// Waits for what comes next.
     ///
     /// # Errors
@@ -116,13 +133,20 @@ impl LiveInbound {
     pub async fn receive(&mut self) -> Result<LiveIncoming, ConnectError> {
         loop {
             let silent = |_| ConnectError::Timeout { what: "sign of life", waited: SILENCE };
-            match timeout(SILENCE, self.stream.next()).await.map_err(silent)? {
-                Some(Ok(Message::Binary(bytes))) => return Ok(LiveIncoming::Binary(bytes)),
-                Some(Ok(Message::Text(text))) => return Ok(LiveIncoming::Message(ServerMessage::parse(&text)?)),
-                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-                Some(Ok(Message::Close(_))) | None => return Err(ConnectError::Closed),
-                Some(Err(error)) => return Err(error.into()),
+            if let Some(came) = read(timeout(SILENCE, self.stream.next()).await.map_err(silent)?)? {
+                return Ok(came);
             }
         }
+    }
+}
+
+/// Makes sense of what came; none if it is the connection's own.
+fn read(came: Option<Result<Message, tungstenite::Error>>) -> Result<Option<LiveIncoming>, ConnectError> {
+    match came {
+        Some(Ok(Message::Binary(bytes))) => Ok(Some(LiveIncoming::Binary(bytes))),
+        Some(Ok(Message::Text(text))) => Ok(Some(LiveIncoming::Message(ServerMessage::parse(&text)?))),
+        Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(None),
+        Some(Ok(Message::Close(_))) | None => Err(ConnectError::Closed),
+        Some(Err(error)) => Err(error.into()),
     }
 }

@@ -1,4 +1,7 @@
 //! One member of the load: it sends what a member sends, and the ears among them open what comes.
+//!
+//! Whoever neither says nor hears a word has no task and no clock of its own: members of a [`Flock`] are looked after in turn, one after another, as a
+//! thousand of them would else fill a core with being woken.
 
 use crate::output::Failure;
 use crate::randomness;
@@ -87,7 +90,6 @@ pub(super) struct Caller {
     role: Role,
     told: Arc<Mouths>,
     ear: Ear,
-    clock: Interval,
     frames: u32,
     has_sent: bool,
     was_loud: bool,
@@ -102,22 +104,21 @@ impl Caller {
         let (welcome, outbound, inbound) = connect_live(&link.server, &link.room, &join, &ClientTls::System).await?;
         let member = LiveMember::new(&link, "load", speaks, &welcome, &mut rng)
             .ok_or_else(|| Failure::Work("a link whose settings are impossible".to_owned()))?;
-        let mut clock = interval(Duration::from_millis(TICK_MS));
-        clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let (ear, frames) = (Ear::default(), 0);
         let (has_sent, was_loud, said_hello) = (false, false, false);
         let mut caller =
-            Self { member, outbound, inbound, rng, role, told, ear, clock, frames, has_sent, was_loud, said_hello };
+            Self { member, outbound, inbound, rng, role, told, ear, frames, has_sent, was_loud, said_hello };
         caller.say().await?;
         Ok(caller)
     }
 
     /// Until told to stop.
     pub(super) async fn run(mut self, mut stopped: watch::Receiver<bool>) -> Result<(), Failure> {
+        let mut clock = clock(TICK_MS);
         loop {
             tokio::select! {
                 _ = stopped.changed() => break,
-                at = self.clock.tick() => self.frame(at.into_std()).await?,
+                at = clock.tick() => self.frame(at.into_std()).await?,
                 came = self.inbound.receive() => self.come(came?),
             }
             self.say().await?;
@@ -184,6 +185,52 @@ impl Caller {
             if !is_note || self.role == Role::Ear || !std::mem::replace(&mut self.said_hello, true) {
                 self.outbound.say(out).await?;
             }
+        }
+        Ok(())
+    }
+}
+
+/// Every so many milliseconds; what was missed comes at once.
+fn clock(ms: u64) -> Interval {
+    let mut clock = interval(Duration::from_millis(ms));
+    clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    clock
+}
+
+/// Members that are looked after in turn.
+pub(super) struct Flock(Vec<Caller>);
+
+/// Turns in a tick: so often each is read from, and in one of them it sends.
+const TURNS: u64 = 4;
+
+impl Flock {
+    /// As many as there is place for.
+    pub(super) const MOST: usize = 64;
+
+    pub(super) fn new(callers: Vec<Caller>) -> Self {
+        Self(callers)
+    }
+
+    /// Until told to stop.
+    pub(super) async fn run(mut self, mut stopped: watch::Receiver<bool>) -> Result<(), Failure> {
+        let mut clock = clock(TICK_MS / TURNS);
+        for turn in (0..TURNS as usize).cycle() {
+            let at = tokio::select! {
+                _ = stopped.changed() => break,
+                at = clock.tick() => at.into_std(),
+            };
+            for (number, caller) in self.0.iter_mut().enumerate() {
+                while let Some(came) = caller.inbound.receive_now()? {
+                    caller.come(came);
+                }
+                if number % TURNS as usize == turn {
+                    caller.frame(at).await?;
+                }
+                caller.say().await?;
+            }
+        }
+        for caller in &mut self.0 {
+            let _ = caller.outbound.close().await;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::args::CallBench;
 use crate::blind_server::BlindProcess;
 use crate::output::{self, Failure};
 use crate::randomness;
-use caller::{Caller, Mouths, Role};
+use caller::{Caller, Flock, Mouths, Role};
 use figures::{Cores, Reading};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use tobari_apps::call::live::{LiveMode, RoomLink, Settings};
 use tobari_host::files;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, coop::unconstrained};
 use tokio::time::sleep;
 
 /// How many a server takes.
@@ -126,7 +126,7 @@ async fn measure(room: &Room, server: &BlindProcess, cores: &Cores) -> Result<Ve
     let &Room { mode, members, speakers, seconds } = room;
     let link = Arc::new(link(server, mode, speakers)?);
     let (stop, stopped) = watch::channel(false);
-    let (mouths, mut running) = (Arc::new(Mouths::default()), JoinSet::new());
+    let (mouths, mut running, mut flock) = (Arc::new(Mouths::default()), JoinSet::new(), Vec::new());
     let begun = Instant::now();
     for number in 0..members {
         // the first speaks words, the others silence; who does not speak listens, two of them with open ears
@@ -137,7 +137,15 @@ async fn measure(room: &Room, server: &BlindProcess, cores: &Cores) -> Result<Ve
             _ => Role::Deaf,
         };
         let caller = Caller::enter(Arc::clone(&link), role, Arc::clone(&mouths)).await?;
-        running.spawn(caller.run(stopped.clone()));
+        if matches!(role, Role::Mouth | Role::Ear) {
+            running.spawn(caller.run(stopped.clone()));
+        } else {
+            flock.push(caller);
+        }
+        if flock.len() == Flock::MOST || number + 1 == members {
+            // it looks at more sockets in one go than a task usually may
+            running.spawn(unconstrained(Flock::new(std::mem::take(&mut flock)).run(stopped.clone())));
+        }
         if usize::from(number) % AT_ONCE == AT_ONCE - 1 {
             output::status(&format!("{} members of {}", number + 1, members));
         }

@@ -9,7 +9,7 @@
 //! * huge pages where the system gives them on advice: a fault for each 2 MiB, and fewer misses of address translation;
 //! * **bytes that nobody uses are kept up to [`IDLE`], or up to as many as are used** as long as the process is no larger than it has been by more than [`IDLE`]: a fault costs more than what is
 //!   done in the page, and a stage of a job that drops its input makes as much again. Beyond, pages go back, the largest extents first. While a
-//!   plan runs ([`Busy`]) only the second bound holds: one step may use twice what stays between steps, and the next one will again.
+//!   plan runs (`run`) only the second bound holds: one step may use twice what stays between steps, and the next one will again.
 //!
 //! Where there is no such range, as under a limit on addresses, everything is left to the system's allocator.
 

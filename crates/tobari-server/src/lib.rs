@@ -18,7 +18,8 @@
 //!
 //! **Who runs what.** Each connection is an asynchronous task that reads, checks and answers; each room is one task that
 //! owns its state machine and hears of everything through one bounded queue. Arithmetic on points never runs on the
-//! asynchronous threads: decoding passes a gate as wide as the machine has cores, additions run on the blocking pool.
+//! asynchronous threads: decoding passes a gate as wide as the machine has cores, additions run on the blocking pool. Masked words are
+//! added on the asynchronous threads: handing them over would take longer.
 //!
 //! **What is bounded.** Connections and rooms, of all and of each client, members, the length of every message, every queue, and the time for a TLS
 //! handshake, a request's head, a join, a write, and for silence.

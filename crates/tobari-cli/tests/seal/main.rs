@@ -251,6 +251,14 @@ fn shell(script: &str, words: &[&str]) -> std::process::Output {
     Command::new("sh").args(["-c", script, "sh", program]).args(words).stdin(Stdio::null()).output().unwrap()
 }
 
+/// Runs a script with the program and these words where it may mount file systems; none where it may not (it ends with 77).
+fn in_a_name_space(script: &str, words: &[&str]) -> Option<std::process::Output> {
+    let mut unshared = Command::new("unshare");
+    unshared.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_tobari")]);
+    let done = unshared.args(words).stdin(Stdio::null()).output().ok()?;
+    Some(done).filter(|done| done.status.code() != Some(77) && !done.stdout.is_empty())
+}
+
 #[test]
 fn a_full_disk_ends_the_run_with_an_error_and_room_lets_it_be_continued() {
     let (world, source) = (World::new(), folder(300, 20_000));
@@ -265,11 +273,8 @@ fn a_full_disk_ends_the_run_with_an_error_and_room_lets_it_be_continued() {
     let mount = world.path("mount");
     fs::create_dir_all(&mount).unwrap();
     fs::create_dir_all(&out).unwrap();
-    let mut unshared = Command::new("unshare");
-    unshared.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
-    unshared.args([env!("CARGO_BIN_EXE_tobari"), &mount, text(source.path()), &key, &out]);
-    let done = unshared.stdin(Stdio::null()).output();
-    let Some(done) = done.ok().filter(|done| done.status.code() != Some(77) && !done.stdout.is_empty()) else {
+    let words = [&mount, text(source.path()), &key, &out];
+    let Some(done) = in_a_name_space(script, &words) else {
         let name = "a_full_disk_ends_the_run_with_an_error_and_room_lets_it_be_continued";
         return not_run(name, "this system makes no file system for who asks");
     };
@@ -293,11 +298,8 @@ fn an_opening_onto_a_full_disk_leaves_whole_files_alone_and_room_lets_it_be_done
         cp -a \"$2/back\" \"$5/whole\"";
     fs::create_dir_all(&mount).unwrap();
     fs::create_dir_all(&out).unwrap();
-    let mut unshared = Command::new("unshare");
-    unshared.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
-    unshared.args([env!("CARGO_BIN_EXE_tobari"), &mount, text(source.path()), &key, &out]);
-    let done = unshared.stdin(Stdio::null()).output();
-    let Some(done) = done.ok().filter(|done| done.status.code() != Some(77) && !done.stdout.is_empty()) else {
+    let words = [&mount, text(source.path()), &key, &out];
+    let Some(done) = in_a_name_space(script, &words) else {
         let name = "an_opening_onto_a_full_disk_leaves_whole_files_alone_and_room_lets_it_be_done";
         return not_run(name, "this system makes no file system for who asks");
     };

@@ -275,6 +275,48 @@ fn sums_over_255_devices_equal_the_plain_ones_in_the_clear() {
     assert_eq!((found, expected[0]), (expected, 255 * 255));
 }
 
+/// The named set, and so many devices of it: at full scale in half of the places, and in the others anything.
+fn at_full_scale(devices: usize, seed: u64) -> (LatticeParameters, World<P1>, Vec<[u8; READINGS]>) {
+    let parameters = NamedSet::from_name(SET).unwrap().parameters().unwrap();
+    let mut source = rng(seed);
+    let mut sent: Vec<[u8; READINGS]> = (0..devices).map(|_| random(&mut source)).collect();
+    sent.iter_mut().for_each(|sent| sent[..READINGS / 2].fill(255));
+    let mut world = World::<P1>::new(Layout::new(&parameters, Arrangement::Strided).unwrap(), devices);
+    world.send(|device| Some(sent[device]));
+    (parameters, world, sent)
+}
+
+/// How many of all devices read more than 127, and sums in parts of so many devices, both under encryption, equal the plain ones.
+fn counted_and_summed(devices: usize, part: usize, seed: u64) {
+    let (parameters, world, sent) = at_full_scale(devices, seed);
+    let total = Question::total(&world.fleet, 1);
+    let counted = total.ask(&world.fleet, |_, _| true);
+    let summed = Question { part: Some(part), ..total }.ask(&world.fleet, |_, _| true);
+    let outputs = counted.measured(Measure::Above(127)).chain(summed.measured(Measure::Reading)).collect();
+    let plan = ExactPlan::new(world.scheme, world.layout, world.fleet.batches(1), outputs).unwrap();
+    let found: Vec<[i64; READINGS]> =
+        opened(&world, &plan, &parameters, seed + 1).into_iter().map(|sums| sums[0]).collect();
+    let column = |k: usize| sent.iter().map(move |sent| i64::from(sent[k]));
+    assert_eq!(found.len(), 1 + devices.div_ceil(part));
+    for k in 0..READINGS {
+        assert_eq!(found[0][k], column(k).filter(|reading| *reading > 127).count() as i64, "count of reading {k}");
+        assert_eq!(found[1..].iter().map(|part| part[k]).sum::<i64>(), column(k).sum::<i64>(), "sum of reading {k}");
+    }
+    assert_eq!((found[0][0], found[1][0]), (devices as i64, 255 * part.min(devices) as i64));
+}
+
+#[test]
+fn a_count_and_sums_over_255_devices_equal_the_plain_ones_under_encryption() {
+    counted_and_summed(255, 255, 13);
+}
+
+/// 79 batches at seconds each: `cargo xtask soak sense-exact`.
+#[test]
+#[ignore = "minutes, and gigabytes of memory: cargo xtask soak sense-exact"]
+fn a_count_over_ten_thousand_devices_and_sums_in_parts_of_257_equal_the_plain_ones_under_encryption() {
+    counted_and_summed(10_000, 257, 15);
+}
+
 /// The transforms of a cohort's secrets, by polynomial.
 fn clear_secrets(world: &World<P1>, cohort: usize) -> Vec<Vec<i64>> {
     let mut secrets = vec![vec![0; world.layout.slots()]; P1::RANK];

@@ -268,15 +268,10 @@ fn threads_and_descriptors(pid: u32) -> [usize; 2] {
     [status(pid, "Threads"), std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()]
 }
 
-#[test]
-fn one_server_does_all_jobs_at_once_while_bad_clients_come_and_go() {
-    let mut house = House::open("info");
-    let target = target(&house);
-    let (pid, linux) = (house.server.pid(), cfg!(target_os = "linux"));
-    let before = if linux { threads_and_descriptors(pid) } else { [0; 2] };
-    let deaf: Vec<TcpStream> = (0..12).filter_map(|_| rude::deaf(&target)).collect();
+/// Two honest clients of every job, and the bad ones until those have ended.
+fn all_at_once(house: &House, target: &Target) {
+    target.done.store(false, Ordering::Relaxed);
     thread::scope(|scope| {
-        let (house, target) = (&house, &target);
         let jobs: [fn(&House, usize); 5] = [searches, images, readings, mixes, |house, client| {
             drop(talk(house, &noise(client as u64, 40_000)));
         }];
@@ -289,16 +284,68 @@ fn one_server_does_all_jobs_at_once_while_bad_clients_come_and_go() {
         let bad: Vec<_> = bad.into_iter().map(|bad| bad.join().is_ok()).collect();
         assert!(honest.iter().chain(&bad).all(|good| *good), "{honest:?} {bad:?}\n{}", house.log());
     });
-    assert!(target.connections.load(Ordering::Relaxed) > 100);
-    // those who do not read are still there
+}
+
+/// Until there are no more threads and descriptors than before, but for what may be there beyond those.
+fn wait_until_settled(pid: u32, before: [usize; 2]) {
     let began = Instant::now();
     let settled = || {
         threads_and_descriptors(pid).iter().zip(before).zip(SPARE).all(|((now, before), spare)| *now <= before + spare)
     };
-    while linux && !settled() {
+    while !settled() {
         let now = threads_and_descriptors(pid);
         assert!(began.elapsed() < PATIENCE, "threads and descriptors: {before:?} before, {now:?} now");
         thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Rounds after which memory is looked at: before that keys, tables and the allocator's own get to where they stay.
+const WARM: usize = 4;
+/// What a round may add, in kB: two fleets that are new, what is known of them, and five names of clients. A connection that stays would be
+/// thousands of them.
+const ADDED_KB: f64 = 256.0;
+
+/// As many minutes as `TOBARI_MINUTES` says: `cargo xtask soak jobs`.
+#[test]
+#[ignore = "as long as it is told: cargo xtask soak jobs"]
+fn a_server_of_all_jobs_takes_no_more_memory_however_long_it_is_used_and_misused() {
+    let minutes = std::env::var("TOBARI_MINUTES").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let mut house = House::open("info");
+    let (target, pid) = (target(&house), house.server.pid());
+    let before = threads_and_descriptors(pid);
+    let (began, mut memory) = (Instant::now(), Vec::new());
+    println!(); // the harness has begun a line
+    while memory.len() < WARM + 4 || began.elapsed() < Duration::from_secs(60 * minutes) {
+        all_at_once(&house, &target);
+        let allowed = [before[0], before[1] + 2 * memory.len()]; // the files of fleets that are there by now
+        wait_until_settled(pid, allowed);
+        memory.push(status(pid, "VmRSS") as f64);
+        println!("round {}: {} kB, {:?}", memory.len(), memory[memory.len() - 1], threads_and_descriptors(pid));
+    }
+    // least squares: the slope
+    let rounds = &memory[WARM..];
+    let (count, middle) = (rounds.len() as f64, (rounds.len() - 1) as f64 / 2.0);
+    let spread: f64 = (0..rounds.len()).map(|at| (at as f64 - middle).powi(2)).sum();
+    let mean = rounds.iter().sum::<f64>() / count;
+    let slope = rounds.iter().enumerate().map(|(at, kb)| (at as f64 - middle) * (kb - mean)).sum::<f64>() / spread;
+    let connections = target.connections.load(Ordering::Relaxed);
+    println!("rounds: {}; connections: {connections}; kB at the end: {mean:.0}; kB a round: {slope:.1}", memory.len());
+    assert!(slope < ADDED_KB, "{slope} kB a round: {memory:?}");
+    assert!(house.server.is_alive() && !house.log().contains("panicked"), "{}", house.log());
+}
+
+#[test]
+fn one_server_does_all_jobs_at_once_while_bad_clients_come_and_go() {
+    let mut house = House::open("info");
+    let target = target(&house);
+    let (pid, linux) = (house.server.pid(), cfg!(target_os = "linux"));
+    let before = if linux { threads_and_descriptors(pid) } else { [0; 2] };
+    let deaf: Vec<TcpStream> = (0..12).filter_map(|_| rude::deaf(&target)).collect();
+    all_at_once(&house, &target);
+    assert!(target.connections.load(Ordering::Relaxed) > 100);
+    // those who do not read are still there
+    if linux {
+        wait_until_settled(pid, before);
     }
     drop(deaf);
     assert_eq!(get(&house.server.address(), "/healthz"), "ok");

@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::Server;
 use support::fleet::{Place, ask, bad, get, good};
 use tobari_host::testing::not_run;
@@ -623,10 +623,9 @@ fn the_front_pages_example_of_sensors_runs_as_it_stands() {
     let mut holder = shell(&hold).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let stdin = holder.stdin.take();
     // people type more slowly than this: until the key holder has come, the server knows no such fleet
-    for _ in 0..200 {
-        if get(&server.address(), "/sense/v1/metrics").contains("tobari_sense_fleets 1\n") {
-            break;
-        }
+    let began = Instant::now();
+    while !get(&server.address(), "/sense/v1/metrics").contains("tobari_sense_fleets 1\n") {
+        assert!(began.elapsed() < PATIENCE, "the key holder does not come");
         std::thread::sleep(Duration::from_millis(50));
     }
     done(send);

@@ -166,6 +166,9 @@ enum Wait {
     Always,
 }
 
+/// Who gets more than this part of the cores' time has them for itself.
+const ALONE: f64 = 0.8;
+
 /// What a result holds beside the bytes of its chunk, at most: IV, padding and MAC, and something for itself.
 const BESIDE_BYTES: u64 = 16 + 16 + 32 + RESULT_BYTES;
 /// What a result holds beside its bytes.
@@ -223,6 +226,7 @@ impl Pool {
             options.limits.cpu_lanes = lanes as u32;
         }
         let model = options.model.take().unwrap_or_else(|| calibrate_sealing(&mut options));
+        let available = model.available;
         let threads: usize = cpus + options.modules.iter().map(|module| 1 + module.cores()).sum::<usize>();
         let crowded = options.core.is_some() || threads > crate::threads::available();
         let units: Vec<Unit> =
@@ -255,9 +259,11 @@ impl Pool {
         });
         let mut pool = Self { shared, threads: Vec::new() };
         let mut modules: Vec<(usize, Box<dyn Module>)> = (cpus..).zip(options.modules).collect();
-        // Where there is no core for drivers, the first CPU worker is one; other policies are the paper's, with a thread for each.
+        // Where there is no core for drivers, the first CPU worker is one; other policies are the paper's, with a thread for each. Where somebody else wants
+        // the cores, too, a driver has a thread: the system gives shares to threads, and one that works and drives gets one.
         let ahead = modules.iter_mut().all(|(_, module)| module.pipelined().is_some());
-        let together = options.policy == Policy::Best && crowded && ahead && options.limits.module_batches > 1;
+        let pipelined = ahead && options.limits.module_batches > 1;
+        let together = options.policy == Policy::Best && crowded && pipelined && available > ALONE;
         let mut driven = if together { std::mem::take(&mut modules) } else { Vec::new() };
         for worker in 0..cpus {
             let (shared, driven) = (pool.shared.clone(), std::mem::take(&mut driven));

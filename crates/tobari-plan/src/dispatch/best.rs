@@ -19,9 +19,10 @@ const FASTER: f64 = 1.03;
 /// A module that does not pay by the model is handed one item so often: the model may be wrong.
 const PROBE_NS: u64 = 250_000_000;
 /// Nor does it need that long to find out where the model is in doubt: a module of which nothing of a length was measured yet, and that would lose less than this
-/// part, is handed this part of what waits, once. At worst that costs half a hundredth of the whole.
+/// part, is handed this part of what waits, once. At worst that costs half a hundredth of the whole, and what a batch costs whatever is in it: no more than another half.
 const DOUBT: f64 = 1.5;
 const FIRST_PART: usize = 100;
+const FIRST_BATCH: f64 = 200.0;
 /// What is left of a bad opinion of a module that does nothing after sixteen items of the CPU; half as much is lost after each try in vain.
 const REMEMBERED: f64 = 0.9;
 
@@ -260,7 +261,7 @@ impl Dispatcher {
 
     /// How many of the longest items a module would take now.
     fn module_count(&mut self, worker: usize, now: u64) -> u32 {
-        let Some((_, bytes)) = self.waiting.peek(Place::ByLength, End::Large, &self.slots) else { return 0 };
+        let Some(bytes) = self.waiting.peek(End::Large, &self.slots) else { return 0 };
         let full = self.batch_items(self.limits.module_items, bytes);
         if !self.module_pays(&self.workers[worker], bytes, full) {
             let first = self.first_part(worker, bytes, full);
@@ -310,7 +311,8 @@ impl Dispatcher {
         let part = (self.waiting.count() / FIRST_PART) as u32;
         let unknown =
             !module.drift.was_measured(bytes) && module.held.is_empty() && !self.arms.leaves_out(Unit::Module);
-        (unknown && part > 0 && self.loss(module, bytes, full) < DOUBT).then_some(part.min(full))
+        let worth_it = || FIRST_BATCH * self.model.handing.batch_ns < self.all_waiting(Unit::Cpu, false);
+        (unknown && part > 0 && self.loss(module, bytes, full) < DOUBT && worth_it()).then_some(part.min(full))
     }
 
     /// Up to `most`: as many as end when the CPU workers end with the rest; none if those would have done everything sooner.
@@ -337,7 +339,7 @@ impl Dispatcher {
     }
 
     fn take_for_cpu(&mut self, worker: usize, now: u64, items: &mut Vec<Handle>) {
-        let Some((_, bytes)) = self.waiting.peek(Place::ByLength, End::Small, &self.slots) else { return };
+        let Some(bytes) = self.waiting.peek(End::Small, &self.slots) else { return };
         let modules = self.modules_will(now);
         if modules && (self.arms.leaves_out(Unit::Cpu) || !self.cpu_pays(bytes)) {
             return;

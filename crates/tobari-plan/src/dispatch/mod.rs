@@ -42,7 +42,7 @@ use best::Arms;
 use cost::{CLASSES, Drift};
 use slots::{Slots, State};
 use std::collections::VecDeque;
-use waiting::{End, Place, Waiting};
+use waiting::{End, Most, Place, Waiting};
 
 /// Workers at most.
 pub const MAX_WORKERS: usize = 64;
@@ -406,18 +406,8 @@ impl Dispatcher {
 
     /// Takes up to `most` items, and up to the bytes of a batch.
     fn fill(&mut self, worker: usize, place: Place, end: End, most: u32, items: &mut Vec<Handle>) {
-        let mut bytes = 0;
-        while items.len() < most.max(1) as usize {
-            let Some((_, next)) = self.waiting.peek(place, end, &self.slots) else { return };
-            bytes += u64::from(next);
-            if bytes > self.limits.batch_bytes && !items.is_empty() {
-                return;
-            }
-            let Some((handle, _)) = self.waiting.pop(place, end, &self.slots) else { return };
-            self.slots.set_waiting(handle, false);
-            self.slots.hold(handle, worker);
-            items.push(handle);
-        }
+        let most = Most { items: most.max(1) as usize, bytes: self.limits.batch_bytes };
+        self.waiting.take(place, end, most, &mut self.slots, |slot| slot.holders |= 1 << worker, items);
     }
 
     /// Writes down what the worker has now, and until when it should be done.
@@ -469,23 +459,19 @@ impl Dispatcher {
             self.core_available += long.min(0.25) * (seen.clamp(0.02, 1.0) - self.core_available);
         }
         let before = published.len();
+        let done = &mut self.workers[worker].done;
         for handle in &held.items {
-            let Some(slot) = self.slots.get(*handle).copied() else { continue };
-            let done = &mut self.workers[worker].done;
-            if self.slots.publish(*handle) {
+            let Some(finished) = self.slots.finish(*handle, worker) else { continue };
+            if finished.first {
                 done.items += 1;
-                done.bytes += u64::from(slot.bytes);
+                done.bytes += u64::from(finished.bytes);
                 published.push(*handle);
             } else {
                 done.late_items += 1;
             }
-            if slot.waiting {
-                self.slots.set_waiting(*handle, false);
-                self.waiting.forget(slot.bytes);
+            if finished.waited {
+                self.waiting.forget(finished.bytes);
             }
-        }
-        for handle in &held.items {
-            self.slots.release(*handle, worker);
         }
         match self.workers[worker].unit {
             Unit::Cpu => self.forget_modules(held.typical, held.items.len()),
@@ -504,8 +490,9 @@ impl Dispatcher {
                 self.again(handle);
             }
         }
-        for (handle, bytes) in self.waiting.take_dealt(worker, &self.slots) {
+        for (handle, bytes) in self.waiting.take_dealt(worker, &mut self.slots) {
             let place = self.place(bytes);
+            self.slots.set_waiting(handle, true);
             self.waiting.push(place, handle, bytes);
         }
     }

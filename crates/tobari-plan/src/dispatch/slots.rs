@@ -52,7 +52,7 @@ impl Slots {
         (slot.generation == handle.generation && slot.state != State::Free).then_some(slot)
     }
 
-    fn get_mut(&mut self, handle: Handle) -> Option<&mut Slot> {
+    pub(super) fn get_mut(&mut self, handle: Handle) -> Option<&mut Slot> {
         let slot = self.slots.get_mut(handle.slot as usize)?;
         (slot.generation == handle.generation && slot.state != State::Free).then_some(slot)
     }
@@ -82,15 +82,23 @@ impl Slots {
         }
     }
 
-    /// A result is there. Answers whether it is the first.
-    pub(super) fn publish(&mut self, handle: Handle) -> bool {
-        match self.get_mut(handle) {
-            Some(slot) if slot.state == State::Open => {
-                slot.state = State::Done;
-                self.open -= 1;
-                true
-            }
-            _ => false,
-        }
+    /// The worker brings a result, and has the item no more. It waits no more either.
+    pub(super) fn finish(&mut self, handle: Handle, worker: usize) -> Option<Finished> {
+        let slot = self.get_mut(handle)?;
+        let finished = Finished { bytes: slot.bytes, first: slot.state == State::Open, waited: slot.waiting };
+        (slot.state, slot.waiting) = (State::Done, false);
+        self.open -= usize::from(finished.first);
+        self.release(handle, worker);
+        Some(finished)
     }
+}
+
+/// What came of an item.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Finished {
+    pub(super) bytes: u32,
+    /// Whether nobody had brought a result before.
+    pub(super) first: bool,
+    /// Whether it waited for somebody else to do it, too.
+    pub(super) waited: bool,
 }

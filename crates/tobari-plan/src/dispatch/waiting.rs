@@ -2,7 +2,7 @@
 
 use super::Handle;
 use super::cost::{CLASSES, class};
-use super::slots::Slots;
+use super::slots::{Slot, Slots};
 use std::collections::VecDeque;
 
 /// Where an item waits.
@@ -21,6 +21,13 @@ pub(super) enum Place {
 pub(super) enum End {
     Small,
     Large,
+}
+
+/// What is taken at once, at most: so many items, and so many bytes unless it is one item.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Most {
+    pub(super) items: usize,
+    pub(super) bytes: u64,
 }
 
 /// Entries are removed late: one whose item waits no more is passed over. The counts are exact.
@@ -89,44 +96,84 @@ impl Waiting {
         self.count -= 1;
     }
 
-    /// The next item that still waits, which stays where it is: from this end of the classes, or the front of a queue.
-    pub(super) fn peek(&mut self, place: Place, end: End, slots: &Slots) -> Option<(Handle, u32)> {
-        let queue = match place {
-            Place::InOrder => &mut self.in_order,
-            Place::Dealt(worker) => &mut self.dealt[worker],
-            Place::ByLength => {
-                if self.taken == 0 {
-                    return None;
-                }
-                let class = if end == End::Small { self.taken.trailing_zeros() } else { self.taken.ilog2() };
-                &mut self.by_length[class as usize]
-            }
-        };
+    /// A length from this end of the classes: of the next item that still waits there.
+    pub(super) fn peek(&mut self, end: End, slots: &Slots) -> Option<u32> {
+        let queue = self.queue(Place::ByLength, end)?;
         while let Some(handle) = queue.front() {
             match slots.get(*handle).filter(|slot| slot.waiting) {
-                Some(slot) => return Some((*handle, slot.bytes)),
+                Some(slot) => return Some(slot.bytes),
                 None => drop(queue.pop_front()),
             }
         }
         None
     }
 
-    /// Takes what [`Waiting::peek`] shows; the caller marks it.
-    pub(super) fn pop(&mut self, place: Place, end: End, slots: &Slots) -> Option<(Handle, u32)> {
-        let (handle, bytes) = self.peek(place, end, slots)?;
-        let queue = match place {
+    /// Where the next item is, if there is one: at this end of the classes, or in a queue.
+    fn queue(&mut self, place: Place, end: End) -> Option<&mut VecDeque<Handle>> {
+        Some(match place {
             Place::InOrder => &mut self.in_order,
             Place::Dealt(worker) => &mut self.dealt[worker],
-            Place::ByLength => &mut self.by_length[class(bytes)],
-        };
-        queue.pop_front();
-        self.forget(bytes);
-        Some((handle, bytes))
+            Place::ByLength if self.taken == 0 => return None,
+            Place::ByLength => {
+                let class = if end == End::Small { self.taken.trailing_zeros() } else { self.taken.ilog2() };
+                &mut self.by_length[class as usize]
+            }
+        })
+    }
+
+    /// Adds to `items` up to `most` of those that wait, which wait no more; `begin` is done to each.
+    pub(super) fn take(
+        &mut self,
+        place: Place,
+        end: End,
+        most: Most,
+        slots: &mut Slots,
+        mut begin: impl FnMut(&mut Slot),
+        items: &mut Vec<Handle>,
+    ) {
+        let (mut left, mut bytes, mut taken) = (most.items, 0, [0; CLASSES]);
+        while let Some(queue) = self.queue(place, end) {
+            let before = left;
+            while let Some(handle) = queue.front().copied().filter(|_| left > 0) {
+                if let Some(slot) = slots.get_mut(handle).filter(|slot| slot.waiting) {
+                    bytes += u64::from(slot.bytes);
+                    if bytes > most.bytes && left < most.items {
+                        left = 0;
+                        break;
+                    }
+                    slot.waiting = false;
+                    begin(slot);
+                    taken[class(slot.bytes)] += 1;
+                    left -= 1;
+                    items.push(handle);
+                }
+                queue.pop_front();
+            }
+            if left == 0 || left == before || place != Place::ByLength {
+                break;
+            }
+            self.count_off(&mut taken);
+        }
+        self.count_off(&mut taken);
+    }
+
+    /// So many of each class wait no more.
+    fn count_off(&mut self, taken: &mut [u32; CLASSES]) {
+        for (class, taken) in taken.iter_mut().enumerate().filter(|(_, taken)| **taken > 0) {
+            self.counts[class] -= *taken;
+            if self.counts[class] == 0 {
+                self.taken &= !(1 << class);
+            }
+            self.count -= std::mem::take(taken) as usize;
+        }
     }
 
     /// All that was dealt to a worker.
-    pub(super) fn take_dealt(&mut self, worker: usize, slots: &Slots) -> Vec<(Handle, u32)> {
-        std::iter::from_fn(|| self.pop(Place::Dealt(worker), End::Small, slots)).collect()
+    pub(super) fn take_dealt(&mut self, worker: usize, slots: &mut Slots) -> Vec<(Handle, u32)> {
+        let mut all = Vec::new();
+        let (most, mut dealt) = (Most { items: usize::MAX, bytes: u64::MAX }, Vec::new());
+        self.take(Place::Dealt(worker), End::Small, most, slots, |slot| all.push(slot.bytes), &mut dealt);
+        dealt.into_iter().zip(all).collect()
     }
 }
 

@@ -149,7 +149,7 @@ fn lengths(bytes: usize, files: u32) -> Vec<usize> {
     (0..files).map(next).collect()
 }
 
-/// All policies in turn, round after round.
+/// All policies in turn, round after round, in orders that change.
 fn measure(part: &Part, arguments: &SealBench) -> Result<Vec<Row>, Failure> {
     let (bed, mut rows) = (Bed::new(part.setup)?, Vec::new());
     for bytes in &part.sizes {
@@ -163,10 +163,14 @@ fn measure(part: &Part, arguments: &SealBench) -> Result<Vec<Row>, Failure> {
             if round >= arguments.runs && spent_ms > ENOUGH_MS * part.policies.len() as f64 {
                 break;
             }
-            for (policy, runs) in part.policies.iter().zip(&mut runs) {
-                let run = bed.run(*policy, &sizes, false)?;
+            // Another one first each time, there and back: what a run leaves behind for the next must not always meet the same policy.
+            let all = part.policies.len();
+            for turn in 0..all {
+                let turn = if round % 2 == 0 { turn } else { all - 1 - turn };
+                let at = (usize::from(round / 2) + turn) % all;
+                let run = bed.run(part.policies[at], &sizes, false)?;
                 spent_ms += run.ms;
-                runs.push(run);
+                runs[at].push(run);
             }
         }
         for (policy, runs) in part.policies.iter().zip(runs) {

@@ -1,6 +1,6 @@
 //! One server with all jobs, among clients that are broken, slow, deaf or gone: every honest answer is right, nothing is left behind, and the server knows nothing.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 mod support;
 

@@ -211,6 +211,42 @@ fn who_was_put_out_cannot_hear_what_follows_whatever_it_still_holds_and_taps() {
 }
 
 #[test]
+fn who_leaves_just_after_a_roster_opens_nothing_a_second_later_whatever_it_still_holds_and_taps() {
+    let mut world = agreed(4);
+    world.enter(true);
+    world.frame();
+    let line = world.person_of(3);
+    assert!(line.came.iter().any(|bytes| bytes[1] == 0x23), "no roster was made");
+    world.forget();
+    let (gone, from) = (world.people.remove(&3).unwrap(), world.room.open_tick());
+    world.0.room.leave(3, world.0.now);
+    world.frames(100);
+    world.no_alarms();
+    let line = world.person_of(1);
+    let by_who_is_there = opened(&world, line, Some(&line.member));
+    let by_who_is_gone = opened(&world, line, Some(&gone.member));
+    let (last, first) = (*by_who_is_gone.last().unwrap(), by_who_is_there[0]);
+    assert!(last < first && first < from + 50, "gone at tick {from}, out at {first}, and heard {last}");
+    assert!(by_who_is_there.len() > 50 && opened(&world, line, None).is_empty());
+}
+
+#[test]
+fn a_crowd_that_leaves_within_a_quarter_of_a_second_is_taken_out_by_two_commits() {
+    let mut world = agreed(8);
+    for gone in (3..8).rev() {
+        world.people.remove(&gone);
+        world.0.room.leave(gone, world.0.now);
+        world.frame();
+    }
+    world.frames(40);
+    world.no_alarms();
+    let me = world.person_of(0);
+    assert_eq!(me.came.iter().filter(|bytes| bytes[1] == 0x23).count(), 2);
+    assert_eq!(me.member.roster().unwrap().len(), 3);
+    one_group(&world);
+}
+
+#[test]
 fn with_the_link_alone_nothing_opens_that_was_said_before_one_came() {
     for keys in [Keys::Group, Keys::Link] {
         let mut world = World::new(link_with(Settings { keys, ..settings() }, 21));

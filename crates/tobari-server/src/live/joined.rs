@@ -14,7 +14,7 @@ use tobari_apps::call::{
     },
     server::{Fault, Refusal},
 };
-use tobari_core::wire::LivePacket;
+use tobari_core::wire::{LiveLayout, LivePacket, RoomId};
 use tobari_host::threads;
 use tokio::sync::{mpsc, oneshot};
 
@@ -55,6 +55,12 @@ impl Task<Live> for JoinedTask {
 
     fn deadline(&self) -> Option<Instant> {
         self.room.deadline().map(|deadline| self.origin + deadline)
+    }
+
+    /// As where one server has the room: a part of another server is added as a packet is, and encoded as a sum is. Before it is known how
+    /// packets are written there are none.
+    fn is_light(&self) -> bool {
+        self.room.layout().is_none_or(|layout| matches!(layout, LiveLayout::Mask { .. }))
     }
 
     fn work(&mut self, batch: Vec<Happening>, close: bool) {
@@ -109,14 +115,18 @@ impl Mixing for JoinedTask {
 
 impl JoinedTask {
     pub(super) fn open(opening: &Opening<'_, Live>, bus: &Bus, limits: &ServerLimits, metrics: Arc<Metrics>) -> Self {
+        let outbox = bus.carry(opening.name, Station(opening.id.0), opening.inbox.clone(), Arc::clone(&metrics));
+        Self::new(opening.id, outbox, limits, metrics)
+    }
+
+    /// The part of this number, whose letters go there.
+    fn new(id: RoomId, outbox: mpsc::Sender<Letter>, limits: &ServerLimits, metrics: Arc<Metrics>) -> Self {
         let origin = Instant::now();
-        let station = Station(opening.id.0);
-        let room = SharedRoom::new(station, limits.live, origin.elapsed());
-        let outbox = bus.carry(opening.name, station, opening.inbox.clone(), Arc::clone(&metrics));
+        let room = SharedRoom::new(Station(id.0), limits.live, origin.elapsed());
         let shards = Shards::new(threads::available());
         Self {
             room,
-            id: opening.id.to_string(),
+            id: id.to_string(),
             origin,
             seats: Seats::new(metrics),
             outbox,
@@ -208,6 +218,65 @@ impl JoinedTask {
             };
             tracing::info!(room = self.id, "{how}");
             self.leads = leads;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use tobari_apps::call::live::{LiveMode, Settings, cascade::BusMessage};
+
+    /// Two servers' parts in one room, and what each has said to the other.
+    struct Pair([(JoinedTask, mpsc::Receiver<Letter>); 2]);
+
+    impl Pair {
+        fn new() -> Self {
+            Self([1, 2].map(|station| {
+                let (outbox, letters) = mpsc::channel(1024);
+                let limits = ServerLimits::default();
+                (JoinedTask::new(RoomId([station; 8]), outbox, &limits, Arc::default()), letters)
+            }))
+        }
+
+        /// Somebody comes to one of them, and is let in within a second.
+        fn enter(&mut self, place: usize, join: &Join) -> Seat {
+            let (reply, mut answer) = oneshot::channel();
+            self.0[place].0.work(vec![Happening::Join { join: join.clone(), reply }], false);
+            for _ in 0..50 {
+                self.pass(Duration::from_millis(20));
+            }
+            answer.try_recv().unwrap().unwrap()
+        }
+
+        /// Lets time go by, as far as they can tell, and each hear the other.
+        fn pass(&mut self, time: Duration) {
+            for place in 0..2 {
+                let said = std::iter::from_fn(|| self.0[1 - place].1.try_recv().ok());
+                let heard = said.map(|letter| Happening::Heard(BusMessage::decode(&letter.bytes).unwrap())).collect();
+                let task = &mut self.0[place].0;
+                task.origin -= time;
+                task.work(heard, false);
+            }
+        }
+
+        fn of<T>(&self, what: impl Fn(&JoinedTask) -> T) -> [T; 2] {
+            [0, 1].map(|place| what(&self.0[place].0))
+        }
+    }
+
+    #[test]
+    fn masked_words_are_light_at_a_leader_and_at_an_edge_and_points_at_neither() {
+        for mode in LiveMode::ALL {
+            let settings = Settings { mode, speakers: 4, ..Settings::default() };
+            let join = Join { version: 2, settings, speak: true, token: None, proof: None };
+            let mut pair = Pair::new();
+            assert_eq!(pair.of(Task::is_light), [true, true], "{mode}: nothing to add yet");
+            let _seats = [pair.enter(0, &join), pair.enter(1, &join)];
+            assert_eq!(pair.of(|task| task.room.role()), [Some(true), Some(false)], "{mode}");
+            assert_eq!(pair.of(Task::is_light), [mode == LiveMode::Mask; 2], "{mode}");
         }
     }
 }

@@ -18,7 +18,7 @@ use super::{
 
 /// Ticks for which the keys of an epoch are kept after the next has begun: three seconds.
 const KEPT_TICKS: u32 = 150;
-/// Epochs that may have begun or be about to: rosters are said once a second, and at once when somebody is put out.
+/// Epochs that may have begun or be about to: rosters are said once a second, four times where people leave, and at once when somebody is put out.
 const MOST_EPOCHS: usize = 64;
 
 /// Opens the sums of a room.

@@ -23,6 +23,7 @@ use crate::call::{PACKET_SAMPLES, TICK_MS, server::Refusal};
 const SERVER: &str = "the server";
 const MEMBER: &str = "a member";
 const GONE: &str = "somebody who was put out";
+const LEFT: &str = "somebody who has left";
 const THE_LINK: &str = "the link is the secret, and rosters go through the server: a new link is the remedy";
 const ONE_SUM: &str =
     "the server cannot check what it cannot see, and members see one sum: nobody can tell whose fault it is";
@@ -44,6 +45,10 @@ pub(super) static ATTACKS: &[Attack] = &[
     Attack {
         agreed: Agreed::Caught,
         ..limit("be put out and listen on, by a tap or the server", GONE, listen_on, THE_LINK)
+    },
+    Attack {
+        agreed: Agreed::Caught,
+        ..limit("leave and listen on, by a tap or the server", LEFT, leave_and_listen_on, THE_LINK)
     },
     Attack {
         agreed: Agreed::Same,
@@ -272,10 +277,27 @@ fn eject(stage: &mut Stage) -> Result<Person, Broken> {
     }
 }
 
+/// Member 1 leaves, and the others have time to agree about it. Answers what it still holds: its program need not forget.
+fn leave(stage: &mut Stage) -> Result<Person, Broken> {
+    let person = stage.people.remove(&1).ok_or_else(|| broken("member 1 is not there"))?;
+    stage.room.leave(1, stage.now);
+    stage.frames(40);
+    Ok(person)
+}
+
 fn listen_on(stage: &mut Stage) -> Played {
+    opens_after(stage, eject)
+}
+
+fn leave_and_listen_on(stage: &mut Stage) -> Played {
+    opens_after(stage, leave)
+}
+
+/// Whether whoever is gone opens what the others are sent.
+fn opens_after(stage: &mut Stage, go: fn(&mut Stage) -> Result<Person, Broken>) -> Played {
     let link = stage.link.for_members();
     stage.forget();
-    let gone = eject(stage)?;
+    let gone = go(stage)?;
     stage.frames(40);
     let others = stage.people.get(&2).ok_or_else(|| broken("nobody is there"))?;
     // of sums since then, those of the epoch that began without it: the last ten are

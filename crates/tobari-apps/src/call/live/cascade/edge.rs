@@ -109,6 +109,10 @@ impl Edge {
         self.open
     }
 
+    pub(super) fn layout(&self) -> Option<LiveLayout> {
+        self.room.map(|room| room.layout)
+    }
+
     pub(super) fn is_left(&self) -> bool {
         self.members.is_empty() && self.waiting.is_empty() && self.events.is_empty()
     }

@@ -241,6 +241,15 @@ impl SharedRoom {
         }
     }
 
+    /// How packets are written, once that is known here: before, nobody has a place to send from.
+    pub fn layout(&self) -> Option<LiveLayout> {
+        match &self.part {
+            Part::Leading(lead) => Some(lead.room.layout()),
+            Part::Following(edge) => edge.layout(),
+            Part::Seeking(_) | Part::Over => None,
+        }
+    }
+
     /// When a tick should have closed, where the room is led.
     pub fn tick_due(&self, tick: u32) -> Option<Duration> {
         if let Part::Leading(lead) = &self.part { Some(lead.room.tick_opened(tick + 1)) } else { None }

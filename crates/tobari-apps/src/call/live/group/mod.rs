@@ -9,7 +9,7 @@
 //!
 //! ```text
 //! member ── hello, offer ────────▶ server                                  wants to come in, or to begin another session
-//!           committer ◀── task ──  server                                  who goes, who comes: at most once a second, at once when somebody is put out
+//!           committer ◀── task ──  server                                  who goes, who comes: at most once a second; within a quarter of one when somebody has left, at once when somebody is put out
 //!           committer ── pieces ─▶ server                                  a commit, a welcome, and whose offers are no good
 //! others, committer ◀──── step ──  server                                  the commit, and the change of the roster
 //!         newcomers ◀──── step ──  server                                  the welcome, and the whole roster

@@ -9,8 +9,12 @@ use tobari_core::wire::{MemberSet, RoomId};
 
 use super::super::roster::Change;
 
-/// At most one roster in this time, unless somebody is put out.
-const BATCH: Duration = Duration::from_secs(1);
+/// How long after the last roster who comes may wait for others: a newcomer costs a commit and a welcome to all.
+pub(super) const BATCH: Duration = Duration::from_secs(1);
+/// The same for who has left and has keys that should be of no more use: out within a second, and a crowd that goes home is no commit each.
+pub(super) const PARTING: Duration = Duration::from_millis(250);
+/// Who is put out waits for nobody.
+pub(super) const AT_ONCE: Duration = Duration::ZERO;
 /// Ticks from when a roster is said to when it holds: time for it to arrive, and for keys to be derived.
 const LEAD: u32 = 15;
 
@@ -25,9 +29,8 @@ pub(super) struct Epochs {
     changes: BTreeMap<u16, Option<Vec<u8>>>,
     /// Who is new on the one that is being made.
     coming: Option<BTreeSet<u16>>,
-    /// Since when there is something to say, and whether it must not wait.
-    since: Option<Duration>,
-    urgent: bool,
+    /// Since when there is something to say, and how long after the last roster that may wait.
+    wanted: Option<(Duration, Duration)>,
     committed: Option<Duration>,
     /// Numbers that were given up, with the tick from which on they are free.
     retired: VecDeque<(u16, u32)>,
@@ -71,16 +74,21 @@ impl Epochs {
     /// Puts a member on the next roster.
     pub(super) fn list(&mut self, member: u16, hello: Vec<u8>, now: Duration) {
         self.changes.insert(member, Some(hello));
-        self.since.get_or_insert(now);
+        self.want(BATCH, now);
     }
 
-    /// Takes a member off the roster; its number comes free when that holds.
-    pub(super) fn unlist(&mut self, member: u16, urgent: bool, now: Duration) {
+    /// There is something to say that may wait so long after the last roster.
+    fn want(&mut self, pause: Duration, now: Duration) {
+        let (since, least) = self.wanted.unwrap_or((now, pause));
+        self.wanted = Some((since, least.min(pause)));
+    }
+
+    /// Takes a member off the roster, which may wait so long after the last one; its number comes free when that holds.
+    pub(super) fn unlist(&mut self, member: u16, pause: Duration, now: Duration) {
         let is_coming = self.coming.as_ref().is_some_and(|coming| coming.contains(&member));
         if is_coming || self.listed.contains_key(&member) {
             self.changes.insert(member, None);
-            self.since.get_or_insert(now);
-            self.urgent |= urgent;
+            self.want(pause, now);
         } else {
             self.changes.remove(&member);
             self.free(member);
@@ -96,11 +104,8 @@ impl Epochs {
 
     /// When the next roster is due; never while one is being made.
     pub(super) fn due(&self) -> Option<Duration> {
-        let since = self.since.filter(|_| self.coming.is_none())?;
-        match self.committed {
-            Some(committed) if !self.urgent => Some(since.max(committed + BATCH)),
-            _ => Some(since),
-        }
+        let (since, pause) = self.wanted.filter(|_| self.coming.is_none())?;
+        Some(self.committed.map_or(since, |committed| since.max(committed + pause)))
     }
 
     /// The epoch of the last roster; 0 if there is none.
@@ -118,7 +123,7 @@ impl Epochs {
         if self.due().is_none_or(|due| now < due) {
             return None;
         }
-        (self.since, self.urgent) = (None, false);
+        self.wanted = None;
         let changes = std::mem::take(&mut self.changes);
         if changes.is_empty() {
             return None;
@@ -158,7 +163,7 @@ impl Epochs {
             self.changes.entry(member).or_insert(None);
         }
         if !self.changes.is_empty() {
-            (self.since, self.urgent) = (Some(now), true);
+            self.wanted = Some((now, AT_ONCE));
         }
     }
 

@@ -8,11 +8,12 @@
 //! sends again what it has sent changes nothing. A packet for a closed tick, or made under another epoch than its tick's, is dropped and
 //! its sender listed as late in the next sum. All members get one identical sum.
 //!
-//! **Epochs.** Whoever presents itself stands on the next roster. Rosters are said at most once a second, at once when the host puts
-//! somebody out, and hold from a tick some way ahead. The server never adds packets of two epochs.
+//! **Epochs.** Whoever presents itself stands on the next roster. Rosters are said at most once a second, at once when somebody is put
+//! out, and hold from a tick some way ahead. The server never adds packets of two epochs.
 //!
 //! **Keys of a group.** Where the members agree on keys ([`super::group`]) a roster is made by one of them: it is asked for a commit, and what it answers goes
-//! to all with the roster. The server reads none of it.
+//! to all with the roster. The server reads none of it. There who has left waits for others a quarter of a second at most; where the link is the key it has all
+//! keys anyway, and waits as who comes does.
 //!
 //! **Lobby.** Who waits gets nothing, and its hello goes to hosts only. That is a rule of this server, not of cryptography: whoever has the
 //! link has the keys.
@@ -47,7 +48,12 @@ use tobari_core::{
     wire::{self, LiveLayout, LivePacket, LivePayload, LiveSum, MAX_MEMBERS, MemberSet, RoomId},
 };
 
-use self::{epochs::Epochs, limits::Credit, mixing::Sums, rosters::Asked};
+use self::{
+    epochs::{AT_ONCE, BATCH, Epochs, PARTING},
+    limits::Credit,
+    mixing::Sums,
+    rosters::Asked,
+};
 use super::{
     group::messages::is_for_the_group,
     keys::SessionId,
@@ -479,12 +485,13 @@ impl LiveRoom {
 
     /// Takes note that a member's connection is gone. What it sent before still counts.
     pub fn leave(&mut self, number: u16, now: Duration) {
-        self.forget(number, false, now);
+        let pause = if self.settings.keys == Keys::Group { PARTING } else { BATCH };
+        self.forget(number, pause, now);
     }
 
-    fn forget(&mut self, number: u16, urgent: bool, now: Duration) {
+    fn forget(&mut self, number: u16, pause: Duration, now: Duration) {
         if self.members.remove(&number).is_some() {
-            self.epochs.unlist(number, urgent, now);
+            self.epochs.unlist(number, pause, now);
             self.is_gone(number, now);
             for host in self.hosts() {
                 self.tell(host, ServerMessage::Left { member: number });
@@ -495,8 +502,7 @@ impl LiveRoom {
     /// Puts a member out for a fault, which may have been found elsewhere.
     pub fn remove(&mut self, number: u16, fault: Fault) {
         if self.members.contains_key(&number) {
-            // the roster without it is due at once
-            self.forget(number, true, self.opened());
+            self.forget(number, AT_ONCE, self.opened());
             self.events.push_back(LiveEvent::Removed { member: number, fault });
         }
     }

@@ -5,7 +5,8 @@
 //! new roster, whichever is later. Bytes of what goes over the wire.
 //!
 //! **What is not in it.** The way there and back; and two waits, which `join_bound` and `removal_bound` add: up to a second until joins are committed
-//! together (removals wait for nothing), and fifteen ticks from when a roster is said to when it holds.
+//! together (who is put out waits for nothing; who leaves a quarter of a second at most, which is in neither), and fifteen ticks from when a roster is said to
+//! when it holds.
 //!
 //! **What is not real.** All but three members are there by their key packages alone: they are in the tree, and follow nothing.
 

@@ -16,25 +16,32 @@ function time(work) {
   return Number(process.hrtime.bigint() - started) / 320;
 }
 
+// One speaker on every curve, and the sum of 1,024 on the one that rooms have; the share is that of one core, with what a member sends beside what it hears.
 for (const [number, curve] of curves.entries()) {
-  const { prepare, encrypt, send, decrypt } = instance.exports;
+  const { prepare, encrypt, send, decrypt, crowd } = instance.exports;
   if (prepare(number) !== 1) throw new Error(`${curve}: no tables`);
-  const figures = { encrypt: [], decrypt: [] };
-  for (let round = -20; round < Number(rounds); round++) {
-    const encrypted = time(encrypt);
-    send();
-    const decrypted = time(decrypt);
-    if (round < 0) continue; // the engine's compiler warms up
-    figures.encrypt.push(encrypted);
-    figures.decrypt.push(decrypted);
-  }
-  for (const [what, all] of Object.entries(figures)) {
-    all.sort((a, b) => a - b);
-    const params = { curve, mode: "elgamal-shared", timing: "constant", ...(what === "decrypt" ? { bits: 16, from: "compressed" } : {}) };
-    console.log(JSON.stringify({
-      job: "call", what, engine: "tobari", params, backend: `portable wasm32, ${engine}`, threads: 1, unit: "ns/sample",
-      median: all[all.length >> 1], min: all[0], max: all.at(-1), runs: all.length, labels: [],
-    }));
+  const timed = (...parts) => {
+    const figures = parts.map(() => []);
+    for (let round = -20; round < Number(rounds); round++) {
+      parts.forEach((part, at) => {
+        if (part === decrypt) send();
+        const took = time(part);
+        if (round >= 0) figures[at].push(took); // before that the engine's compiler warms up
+      });
+    }
+    return figures.map((all) => all.sort((a, b) => a - b));
+  };
+  const told = (what, all, more) => console.log(JSON.stringify({
+    job: "call", what, engine: "tobari", params: { curve, mode: "elgamal-shared", timing: "constant", ...more }, backend: `portable wasm32, ${engine}`,
+    threads: 1, unit: "ns/sample", median: all[all.length >> 1], min: all[0], max: all.at(-1), runs: all.length, labels: [],
+    ...(more ? { core_percent: (100 * 320 * (encrypted[all.length >> 1] + all[all.length >> 1])) / 20e6 } : {}),
+  }));
+  const [encrypted, one] = timed(encrypt, decrypt);
+  told("encrypt", encrypted);
+  told("decrypt", one, { bits: 16, from: "compressed" });
+  if (curve === "secp256k1") {
+    if (crowd(10) !== 1) throw new Error("no sum");
+    told("decrypt", timed(decrypt)[0], { bits: 27, from: "compressed" });
   }
 }
 

@@ -16,9 +16,12 @@ use tobari_core::wire::{RoomId, decode_packet, encode_packet};
 
 /// Samples of a packet.
 const SAMPLES: usize = 320;
+/// The largest sample.
+const BOUND: u32 = 32_768;
 
 struct State {
     rng: ChaCha20Rng,
+    key: SharedKey,
     messages: Vec<i32>,
     encryptor: SharedEncryptor,
     decryptor: SharedDecryptor,
@@ -41,8 +44,8 @@ pub extern "C" fn prepare(curve: u32) -> u32 {
     let messages: Vec<i32> = (0..SAMPLES).map(|_| i32::from(rng.next_u32() as u16 as i16)).collect();
     let encryptor = SharedEncryptor::new(&key);
     let Ok(packet) = encryptor.encrypt(&messages, &mut rng) else { return 0 };
-    let decryptor = SharedDecryptor::new(&key, 32_768);
-    STATE.set(Some(State { rng, messages, encryptor, decryptor, packet, bytes: Vec::new() }));
+    let decryptor = SharedDecryptor::new(&key, BOUND);
+    STATE.set(Some(State { rng, key, messages, encryptor, decryptor, packet, bytes: Vec::new() }));
     1
 }
 
@@ -52,6 +55,35 @@ pub extern "C" fn encrypt() -> u32 {
     with(|state| {
         let packet = state.encryptor.encrypt(&state.messages, &mut state.rng);
         packet.map(|packet| state.packet = packet).is_ok()
+    })
+}
+
+/// From now on `send` and `decrypt` are of what `2^doublings` speakers say together: sums spread over the whole range that they can have. 1 if all is well.
+#[unsafe(no_mangle)]
+pub extern "C" fn crowd(doublings: u32) -> u32 {
+    with(|state| {
+        if doublings > 10 {
+            return false;
+        }
+        // high digits, doubled, and low ones: what one packet holds is a sample
+        let low: Vec<i32> = (0..SAMPLES).map(|_| (state.rng.next_u32() & ((1 << doublings) - 1)) as i32).collect();
+        let (Ok(mut sum), Ok(packet)) = (
+            state.encryptor.encrypt(&state.messages, &mut state.rng),
+            state.encryptor.encrypt(&low, &mut state.rng),
+        ) else {
+            return false;
+        };
+        for _ in 0..doublings {
+            let same = sum.clone();
+            if sum.add_assign(&same).is_err() {
+                return false;
+            }
+        }
+        state.decryptor = SharedDecryptor::new(&state.key, BOUND << doublings);
+        state.messages.iter_mut().zip(&low).for_each(|(message, low)| *message = (*message << doublings) + low);
+        let added = sum.add_assign(&packet).is_ok();
+        state.packet = sum;
+        added
     })
 }
 

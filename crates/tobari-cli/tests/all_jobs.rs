@@ -299,16 +299,16 @@ fn wait_until_settled(pid: u32, before: [usize; 2]) {
     }
 }
 
-/// Rounds after which memory is looked at: before that keys, tables and the allocator's own get to where they stay.
-const WARM: usize = 4;
-/// What a round may add, in kB: two fleets that are new, what is known of them, and five names of clients. A connection that stays would be
-/// thousands of them.
-const ADDED_KB: f64 = 256.0;
-
 /// As many minutes as `TOBARI_MINUTES` says: `cargo xtask soak jobs`.
+#[cfg(target_os = "linux")]
 #[test]
 #[ignore = "as long as it is told: cargo xtask soak jobs"]
 fn a_server_of_all_jobs_takes_no_more_memory_however_long_it_is_used_and_misused() {
+    // Rounds after which memory is looked at: before that keys, tables and the allocator's own get to where they stay.
+    const WARM: usize = 4;
+    // What a round may add, in kB: two fleets that are new, what is known of them, and five names of clients. A connection that stays would be
+    // thousands of them.
+    const ADDED_KB: f64 = 256.0;
     let minutes = std::env::var("TOBARI_MINUTES").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let mut house = House::open("info");
     let (target, pid) = (target(&house), house.server.pid());

@@ -623,8 +623,9 @@ fn the_front_pages_example_of_sensors_runs_as_it_stands() {
     let mut holder = shell(&hold).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let stdin = holder.stdin.take();
     // people type more slowly than this: until the key holder has come, the server knows no such fleet
-    let began = Instant::now();
-    while !get(&server.address(), "/sense/v1/metrics").contains("tobari_sense_fleets 1\n") {
+    let card: Value = serde_json::from_slice(&std::fs::read(folder.path().join("holder/fleet.json")).unwrap()).unwrap();
+    let (known, began) = (format!("/sense/v1/fleets/{}", card["fleet"].as_str().unwrap()), Instant::now());
+    while ask(&server.address(), "GET", &known, b"").is_none_or(|(status, _)| status != 200) {
         assert!(began.elapsed() < PATIENCE, "the key holder does not come");
         std::thread::sleep(Duration::from_millis(50));
     }

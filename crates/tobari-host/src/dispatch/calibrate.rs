@@ -53,15 +53,16 @@ fn sealing(suite: Suite, bytes: usize) -> Result<Chunk, SealError> {
     Sealing::begin(&set, &stanzas, Layout::new(suite), &meta, &mut rng)?.0.chunk(vec![0; bytes], true, &mut rng)
 }
 
-/// Wall and CPU time in nanoseconds, the least of each so far.
+/// Wall and CPU time in nanoseconds, the least of each so far, and all of each.
 #[derive(Clone, Copy)]
 struct Least {
     wall: f64,
     cpu: f64,
+    all: (f64, f64),
 }
 
 impl Least {
-    const NONE: Self = Self { wall: f64::INFINITY, cpu: f64::INFINITY };
+    const NONE: Self = Self { wall: f64::INFINITY, cpu: f64::INFINITY, all: (0.0, 0.0) };
 
     /// A few tries more; false if one failed.
     fn lower(&mut self, mut work: impl FnMut() -> bool) -> bool {
@@ -73,6 +74,7 @@ impl Least {
             }
             let (wall, cpu) = watch.stop();
             (self.wall, self.cpu) = (self.wall.min(wall as f64), self.cpu.min(cpu as f64));
+            self.all = (self.all.0 + wall as f64, self.all.1 + cpu as f64);
             // Two at least: the first may find cold caches.
             if tried >= 2 && Instant::now() > until {
                 break;
@@ -155,7 +157,14 @@ fn measured(options: &mut Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> Mo
     let takes = options.core.is_none() && options.modules.first().is_some_and(|module| module.cores() > 0);
     let cores = options.core.map_or_else(crate::threads::available, |_| 1);
     let device_takes = f64::from(u8::from(takes));
-    Model { cpu, device, handing, cores: cores as f64, device_takes, available: 1.0 }
+    let available = available(points.iter().flat_map(|(_, point)| point.cpu).map(|least| least.all));
+    Model { cpu, device, handing, cores: cores as f64, device_takes, available }
+}
+
+/// Of wall and CPU times of a thread that only computed, the part in which it did: the rest somebody else had its core.
+fn available(times: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let (wall, cpu) = times.fold((0.0, 0.0), |sum, all| (sum.0 + all.0, sum.1 + all.1));
+    if wall > 0.0 { (cpu / wall).clamp(0.02, 1.0) } else { 1.0 }
 }
 
 impl Point {
@@ -171,6 +180,23 @@ impl Point {
                 *least = Least::NONE;
                 return;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_available_is_the_part_of_the_time_in_which_a_thread_computed() {
+        for (times, expected) in [
+            (vec![(100.0, 100.0), (300.0, 300.0)], 1.0),
+            (vec![(100.0, 50.0), (300.0, 150.0)], 0.5),
+            (vec![(1000.0, 0.0)], 0.02),
+            (vec![], 1.0),
+        ] {
+            assert!((available(times.iter().copied()) - expected).abs() < 1e-12, "{times:?}");
         }
     }
 }

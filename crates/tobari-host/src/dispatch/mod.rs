@@ -208,6 +208,12 @@ impl State {
     }
 }
 
+/// Whether the first CPU worker is the driver of modules, too. Where there is no core for drivers it is; other policies are the paper's, with a thread for each. Where somebody
+/// else wants the cores a driver has a thread: the system gives shares to threads, and one that works and drives gets one.
+fn drives_modules(policy: Policy, crowded: bool, available: f64) -> bool {
+    policy == Policy::Best && crowded && available > ALONE
+}
+
 /// What a result holds: its bytes, and something for itself.
 fn held_bytes(result: &Result<Vec<u8>, SealError>) -> u64 {
     result.as_ref().map_or(0, |bytes| bytes.len() as u64) + RESULT_BYTES
@@ -259,11 +265,9 @@ impl Pool {
         });
         let mut pool = Self { shared, threads: Vec::new() };
         let mut modules: Vec<(usize, Box<dyn Module>)> = (cpus..).zip(options.modules).collect();
-        // Where there is no core for drivers, the first CPU worker is one; other policies are the paper's, with a thread for each. Where somebody else wants
-        // the cores, too, a driver has a thread: the system gives shares to threads, and one that works and drives gets one.
         let ahead = modules.iter_mut().all(|(_, module)| module.pipelined().is_some());
         let pipelined = ahead && options.limits.module_batches > 1;
-        let together = options.policy == Policy::Best && crowded && pipelined && available > ALONE;
+        let together = pipelined && drives_modules(options.policy, crowded, available);
         let mut driven = if together { std::mem::take(&mut modules) } else { Vec::new() };
         for worker in 0..cpus {
             let (shared, driven) = (pool.shared.clone(), std::mem::take(&mut driven));
@@ -471,5 +475,18 @@ impl Shared {
         state.lost[worker] = Some(why);
         drop(state);
         self.work.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_has_a_thread_under_other_policies_where_there_are_cores_and_where_others_want_them() {
+        assert!(drives_modules(Policy::Best, true, 1.0));
+        assert!(!drives_modules(Policy::Best, true, 0.5), "others want the core");
+        assert!(!drives_modules(Policy::Best, false, 1.0), "there is a core for it");
+        assert!(!drives_modules(Policy::Queue, true, 1.0), "the paper's has one");
     }
 }

@@ -234,3 +234,67 @@ impl Epochs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn hold(epochs: &mut Epochs, next: Next) {
+        epochs.hold(RoomId([0; 8]), next, &[], 0, 0);
+    }
+
+    /// Members 0 to 3 on a roster that was made at 10 s, and nothing to say.
+    fn settled() -> Epochs {
+        let mut epochs = Epochs::default();
+        (0..4).for_each(|member| epochs.list(member, vec![0], ms(10_000)));
+        let next = epochs.next(ms(10_000)).unwrap();
+        hold(&mut epochs, next);
+        assert_eq!(epochs.due(), None);
+        epochs
+    }
+
+    #[test]
+    fn what_may_wait_does_not_make_what_must_not_wait() {
+        let mut epochs = settled();
+        epochs.list(4, vec![0], ms(10_010));
+        assert_eq!(epochs.due(), Some(ms(11_000)), "who comes");
+        epochs.unlist(1, PARTING, ms(10_020));
+        assert_eq!(epochs.due(), Some(ms(10_250)), "who leaves, after one who comes");
+        epochs.unlist(2, AT_ONCE, ms(10_030));
+        assert!(epochs.due().unwrap() <= ms(10_030), "who is put out, after both");
+        epochs.list(5, vec![0], ms(10_040));
+        assert!(epochs.due().unwrap() <= ms(10_040), "and another who comes changes nothing");
+        let next = epochs.next(ms(10_040)).unwrap();
+        assert_eq!((next.gone.iter().collect::<Vec<_>>(), next.new.len()), (vec![1, 2], 2), "all are in it");
+    }
+
+    #[test]
+    fn who_leaves_while_a_commit_is_made_is_in_the_next_a_quarter_of_a_second_after_that_was_asked_for() {
+        let mut epochs = settled();
+        epochs.unlist(0, PARTING, ms(12_000));
+        let next = epochs.next(ms(12_000)).unwrap();
+        epochs.unlist(1, PARTING, ms(12_010));
+        assert_eq!(epochs.due(), None, "one at a time");
+        hold(&mut epochs, next);
+        assert_eq!(epochs.due(), Some(ms(12_250)));
+        assert!(epochs.next(ms(12_249)).is_none());
+        assert_eq!(epochs.next(ms(12_250)).unwrap().gone.iter().collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn who_was_in_a_commit_that_was_not_made_is_in_the_next_at_once_with_who_left_since() {
+        let mut epochs = settled();
+        epochs.unlist(0, PARTING, ms(12_000));
+        let next = epochs.next(ms(12_000)).unwrap();
+        epochs.unlist(1, PARTING, ms(12_010));
+        epochs.back(next, ms(12_100));
+        assert_eq!(epochs.due(), Some(ms(12_100)));
+        assert_eq!(epochs.next(ms(12_100)).unwrap().gone.iter().collect::<Vec<_>>(), [0, 1]);
+    }
+}

@@ -39,11 +39,6 @@ static SOAKS: &[Soak] = &[
         about: "a live room of 64, and small ones in the modes of points, M minutes in all: members come, go, lose packets and vanish, and in the second half the server is killed; every sum and the server's memory are checked",
         run: call,
     },
-    Soak {
-        name: "jobs",
-        about: "one server of all jobs, M minutes: honest clients, whose every answer is compared, and bad ones; its memory must stay",
-        run: jobs,
-    },
     Soak { name: "ray", about: "the jobs on a local Ray cluster of two nodes, a worker killed in mid-job", run: ray },
     Soak {
         name: "aarch64",
@@ -240,14 +235,7 @@ fn sense_exact(root: &Path, _minutes: u64) -> Result<(), String> {
     const CLAIM: &str =
         "a_count_over_ten_thousand_devices_and_sums_in_parts_of_257_equal_the_plain_ones_under_encryption";
     let about = "frames of 513 bytes under P1, the named set at N = 2^15, 79 batches of 128 devices";
-    ignored_test(root, ("sense-exact", "Exact conversion"), about, ("tobari-apps", "sense_exact", CLAIM), 0)
-}
-
-/// One server for so many minutes.
-fn jobs(root: &Path, minutes: u64) -> Result<(), String> {
-    const CLAIM: &str = "a_server_of_all_jobs_takes_no_more_memory_however_long_it_is_used_and_misused";
-    let about = "two honest clients of each job at a time, and clients that send nonsense, are slow, deaf or gone";
-    ignored_test(root, ("jobs", "A server of all jobs"), about, ("tobari-cli", "all_jobs", CLAIM), minutes)
+    ignored_test(root, ("sense-exact", "Exact conversion"), about, ("tobari-apps", "sense_exact", CLAIM))
 }
 
 /// A test that is ignored elsewhere, whose record says so if it failed: what the soak is called and its record's title, what it is about, and its package, program and name.
@@ -256,23 +244,20 @@ fn ignored_test(
     (name, title): (&str, &str),
     about: &str,
     (package, program, claim): (&str, &str, &str),
-    minutes: u64,
 ) -> Result<(), String> {
     let mut command = cargo(root);
     command.args(["test", "--release", "--package", package, "--test", program, "--", "--ignored", "--nocapture"]);
-    command.arg(claim).env("TOBARI_MINUTES", minutes.to_string());
-    let (mut told, mut last) = (Vec::new(), String::new());
-    let ended = pass_reading(&mut command, |line| match line.trim() {
-        line if line.starts_with("test result: ") => last = line.to_owned(),
-        line if line.starts_with("round") => told.push(line.to_owned()),
-        _ => {}
+    command.arg(claim);
+    let mut last = String::new();
+    let ended = pass_reading(&mut command, |line| {
+        if line.starts_with("test result: ") {
+            last = line.trim().to_owned();
+        }
     });
     let passed = last.starts_with("test result: ok. 1 passed");
-    let told = if told.is_empty() { String::new() } else { format!("\n```text\n{}\n```\n", told.join("\n")) };
-    let asked = if minutes == 0 { String::new() } else { format!(" --minutes {minutes}") };
     let (today, claim) = (record::today(), claim.replace('_', " "));
     let body = format!(
-        "- command: `cargo xtask soak {name}{asked}`: {about}\n- revision: {}\n- processor: {}\n- claim: {claim}\n- {last}\n{told}",
+        "- command: `cargo xtask soak {name}`: {about}\n- revision: {}\n- processor: {}\n- claim: {claim}\n- {last}\n",
         record::revision(root),
         record::cpu_model(),
     );

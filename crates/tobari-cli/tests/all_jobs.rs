@@ -1,6 +1,6 @@
 //! One server with all jobs, among clients that are broken, slow, deaf or gone: every honest answer is right, nothing is left behind, and the server knows nothing.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod support;
 
@@ -297,41 +297,6 @@ fn wait_until_settled(pid: u32, before: [usize; 2]) {
         assert!(began.elapsed() < PATIENCE, "threads and descriptors: {before:?} before, {now:?} now");
         thread::sleep(Duration::from_millis(200));
     }
-}
-
-/// As many minutes as `TOBARI_MINUTES` says: `cargo xtask soak jobs`.
-#[cfg(target_os = "linux")]
-#[test]
-#[ignore = "as long as it is told: cargo xtask soak jobs"]
-fn a_server_of_all_jobs_takes_no_more_memory_however_long_it_is_used_and_misused() {
-    // Rounds after which memory is looked at: before that keys, tables and the allocator's own get to where they stay.
-    const WARM: usize = 4;
-    // What a round may add, in kB: two fleets that are new, what is known of them, and five names of clients. A connection that stays would be
-    // thousands of them.
-    const ADDED_KB: f64 = 256.0;
-    let minutes = std::env::var("TOBARI_MINUTES").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    let mut house = House::open("info");
-    let (target, pid) = (target(&house), house.server.pid());
-    let before = threads_and_descriptors(pid);
-    let (began, mut memory) = (Instant::now(), Vec::new());
-    println!(); // the harness has begun a line
-    while memory.len() < WARM + 4 || began.elapsed() < Duration::from_secs(60 * minutes) {
-        all_at_once(&house, &target);
-        let allowed = [before[0], before[1] + 2 * memory.len()]; // the files of fleets that are there by now
-        wait_until_settled(pid, allowed);
-        memory.push(status(pid, "VmRSS") as f64);
-        println!("round {}: {} kB, {:?}", memory.len(), memory[memory.len() - 1], threads_and_descriptors(pid));
-    }
-    // least squares: the slope
-    let rounds = &memory[WARM..];
-    let (count, middle) = (rounds.len() as f64, (rounds.len() - 1) as f64 / 2.0);
-    let spread: f64 = (0..rounds.len()).map(|at| (at as f64 - middle).powi(2)).sum();
-    let mean = rounds.iter().sum::<f64>() / count;
-    let slope = rounds.iter().enumerate().map(|(at, kb)| (at as f64 - middle) * (kb - mean)).sum::<f64>() / spread;
-    let connections = target.connections.load(Ordering::Relaxed);
-    println!("rounds: {}; connections: {connections}; kB at the end: {mean:.0}; kB a round: {slope:.1}", memory.len());
-    assert!(slope < ADDED_KB, "{slope} kB a round: {memory:?}");
-    assert!(house.server.is_alive() && !house.log().contains("panicked"), "{}", house.log());
 }
 
 #[test]

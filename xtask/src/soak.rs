@@ -230,24 +230,12 @@ fn is_right(lines: &[String], blocks: usize) -> bool {
     secure && rounds && bytes && said("3 products more are right in every slot")
 }
 
-/// However long it takes.
+/// A test that is ignored elsewhere, whose record says so if it failed. However long it takes.
 fn sense_exact(root: &Path, _minutes: u64) -> Result<(), String> {
     const CLAIM: &str =
         "a_count_over_ten_thousand_devices_and_sums_in_parts_of_257_equal_the_plain_ones_under_encryption";
-    let about = "frames of 513 bytes under P1, the named set at N = 2^15, 79 batches of 128 devices";
-    ignored_test(root, ("sense-exact", "Exact conversion"), about, ("tobari-apps", "sense_exact", CLAIM))
-}
-
-/// A test that is ignored elsewhere, whose record says so if it failed: what the soak is called and its record's title, what it is about, and its package, program and name.
-fn ignored_test(
-    root: &Path,
-    (name, title): (&str, &str),
-    about: &str,
-    (package, program, claim): (&str, &str, &str),
-) -> Result<(), String> {
     let mut command = cargo(root);
-    command.args(["test", "--release", "--package", package, "--test", program, "--", "--ignored", "--nocapture"]);
-    command.arg(claim);
+    command.args(["test", "--release", "--package", "tobari-apps", "--test", "sense_exact", "--", "--ignored", CLAIM]);
     let mut last = String::new();
     let ended = pass_reading(&mut command, |line| {
         if line.starts_with("test result: ") {
@@ -255,13 +243,14 @@ fn ignored_test(
         }
     });
     let passed = last.starts_with("test result: ok. 1 passed");
-    let (today, claim) = (record::today(), claim.replace('_', " "));
+    let today = record::today();
     let body = format!(
-        "- command: `cargo xtask soak {name}`: {about}\n- revision: {}\n- processor: {}\n- claim: {claim}\n- {last}\n",
+        "- command: `cargo xtask soak sense-exact`: frames of 513 bytes under P1, the named set at N = 2^15, 79 batches of 128 devices\n- revision: {}\n- processor: {}\n- claim: {}\n- {last}\n",
         record::revision(root),
         record::cpu_model(),
+        CLAIM.replace('_', " "),
     );
-    record::append(root, &format!("{name}-{today}.md"), &format!("{title} on {today}"), &body)
+    record::append(root, &format!("sense-exact-{today}.md"), &format!("Exact conversion on {today}"), &body)
         .map_err(|error| format!("cannot write the record: {error}"))?;
     ended.and_then(|()| if passed { Ok(()) } else { Err(format!("expected one test to pass, found: {last}")) })
 }

@@ -31,7 +31,8 @@ export class SoundCard {
     });
     card.node.connect(card.context.destination);
     if (speak) await card.listen(choice);
-    if (choice.speaker) await card.speak_to(choice.speaker);
+    // the loudspeaker that was chosen may not be there any more
+    if (choice.speaker) await card.speak_to(choice.speaker).catch(() => {});
     await card.context.resume();
     return card;
   }
@@ -59,7 +60,7 @@ export class SoundCard {
   }
 
   async speak_to(speaker) {
-    if (this.context.setSinkId) await this.context.setSinkId(speaker).catch(() => {});
+    if (this.context.setSinkId) await this.context.setSinkId(speaker);
   }
 
   get rate() {

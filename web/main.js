@@ -410,7 +410,7 @@ for (const id of ["microphone", "plain"]) {
 }
 $("speaker").onchange = ({ target }) => {
   kept.set("speaker", target.value);
-  view.card?.speak_to(target.value);
+  view.card?.speak_to(target.value).catch((error) => alarm(`This loudspeaker cannot be used: ${error.message}`));
 };
 
 addEventListener("pagehide", () => ask("leave"));

@@ -39,6 +39,11 @@ static SOAKS: &[Soak] = &[
         about: "a live room of 64, and small ones in the modes of points, M minutes in all: members come, go, lose packets and vanish, and in the second half the server is killed; every sum and the server's memory are checked",
         run: call,
     },
+    Soak {
+        name: "all-jobs",
+        about: "one server of all jobs, M minutes: the same clients and bad ones round after round, and the server's memory, threads and descriptors after each",
+        run: all_jobs,
+    },
     Soak { name: "ray", about: "the jobs on a local Ray cluster of two nodes, a worker killed in mid-job", run: ray },
     Soak {
         name: "aarch64",
@@ -230,29 +235,67 @@ fn is_right(lines: &[String], blocks: usize) -> bool {
     secure && rounds && bytes && said("3 products more are right in every slot")
 }
 
-/// A test that is ignored elsewhere, whose record says so if it failed. However long it takes.
-fn sense_exact(root: &Path, _minutes: u64) -> Result<(), String> {
-    const CLAIM: &str =
-        "a_count_over_ten_thousand_devices_and_sums_in_parts_of_257_equal_the_plain_ones_under_encryption";
+/// A test that is ignored elsewhere.
+struct Ignored {
+    package: &'static str,
+    file: &'static str,
+    claim: &'static str,
+    /// How its figures begin, each a line of what it prints.
+    figures: &'static str,
+}
+
+/// Runs it, and writes a record with its figures, which says so if it failed.
+fn ignored(root: &Path, test: &Ignored, minutes: u64, words: &str, name: &str, title: &str) -> Result<(), String> {
+    let Ignored { package, file, claim, figures } = test;
     let mut command = cargo(root);
-    command.args(["test", "--release", "--package", "tobari-apps", "--test", "sense_exact", "--", "--ignored", CLAIM]);
-    let mut last = String::new();
+    command.args(["test", "--release", "--package", package, "--test", file, "--"]);
+    command.args(["--ignored", "--nocapture", claim]).env("TOBARI_SOAK_MINUTES", minutes.to_string());
+    let (mut last, mut told) = (String::new(), String::new());
     let ended = pass_reading(&mut command, |line| {
         if line.starts_with("test result: ") {
             last = line.trim().to_owned();
+        } else if !figures.is_empty() && line.starts_with(figures) {
+            told.push_str(&format!("- {}\n", line.trim()));
         }
     });
     let passed = last.starts_with("test result: ok. 1 passed");
     let today = record::today();
     let body = format!(
-        "- command: `cargo xtask soak sense-exact`: frames of 513 bytes under P1, the named set at N = 2^15, 79 batches of 128 devices\n- revision: {}\n- processor: {}\n- claim: {}\n- {last}\n",
+        "- command: {words}\n- revision: {}\n- processor: {}\n- claim: {}\n{told}- {last}\n",
         record::revision(root),
         record::cpu_model(),
-        CLAIM.replace('_', " "),
+        claim.replace('_', " "),
     );
-    record::append(root, &format!("sense-exact-{today}.md"), &format!("Exact conversion on {today}"), &body)
+    record::append(root, &format!("{name}-{today}.md"), &format!("{title} on {today}"), &body)
         .map_err(|error| format!("cannot write the record: {error}"))?;
+    println!("\n{body}\nrecord: bench/record/{name}-{today}.md");
     ended.and_then(|()| if passed { Ok(()) } else { Err(format!("expected one test to pass, found: {last}")) })
+}
+
+/// However long it takes.
+fn sense_exact(root: &Path, minutes: u64) -> Result<(), String> {
+    let test = Ignored {
+        package: "tobari-apps",
+        file: "sense_exact",
+        claim: "a_count_over_ten_thousand_devices_and_sums_in_parts_of_257_equal_the_plain_ones_under_encryption",
+        figures: "",
+    };
+    let words = "`cargo xtask soak sense-exact`: frames of 513 bytes under P1, the named set at N = 2^15, 79 batches of 128 devices";
+    ignored(root, &test, minutes, words, "sense-exact", "Exact conversion")
+}
+
+/// One server, the same clients round after round, and bad ones.
+fn all_jobs(root: &Path, minutes: u64) -> Result<(), String> {
+    let test = Ignored {
+        package: "tobari-cli",
+        file: "all_jobs",
+        claim: "a_server_of_all_jobs_does_not_grow_while_the_same_clients_and_bad_ones_come_in_round_after_round",
+        figures: "round",
+    };
+    let words = format!(
+        "`cargo xtask soak all-jobs --minutes {minutes}`: two clients of each job in every round, eight kinds of bad clients meanwhile; the server's memory after each round"
+    );
+    ignored(root, &test, minutes, &words, "all-jobs", "A server of all jobs")
 }
 
 /// Seconds after which the server of a room in chaos is killed, again and again.

@@ -1,12 +1,14 @@
 //! One server with all jobs, among clients that are broken, slow, deaf or gone: every honest answer is right, nothing is left behind, and the server knows nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::print_stdout, reason = "figures of the soak are printed")]
 
 mod support;
 
 use serde_json::Value;
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -121,8 +123,14 @@ fn searches(house: &House, client: usize) {
     }
 }
 
-fn images(house: &House, client: usize) {
-    let own = Images::new(&house.server.url);
+/// Who has a key or a fleet, and comes back with it: two of each.
+#[derive(Default)]
+struct Regulars {
+    images: [OnceLock<Images>; 2],
+    fleets: [OnceLock<(Fleet, String)>; 2],
+}
+
+fn images(own: &Images, client: usize) {
     (0..4).for_each(|round| own.same(&draw(((5 * client + 3 * round) % 10) as u8, &STYLES[(client + round) % 6])));
 }
 
@@ -172,11 +180,10 @@ fn released(house: &House, place: &Fleet) -> Value {
     }
 }
 
-fn readings(house: &House, client: usize) {
-    let (place, name) = fleet(house);
+fn readings(house: &House, (place, name): &(Fleet, String), client: usize) {
     let of = |device: usize, i: usize| (device * 31 + i * i * 7 + client * 50) % 256;
-    send(house, &name, &frames(&place, of));
-    let told = released(house, &place);
+    send(house, name, &frames(place, of));
+    let told = released(house, place);
     let sum: usize = (0..3).flat_map(|device| (0..32).map(move |i| of(device, i))).sum();
     let mean = told["groups"][0]["figures"][0]["value"].as_f64().unwrap();
     assert!((mean - sum as f64 / 96.0).abs() < 1e-9, "{told}");
@@ -269,16 +276,24 @@ fn threads_and_descriptors(pid: u32) -> [usize; 2] {
 }
 
 /// Two honest clients of every job, and the bad ones until those have ended.
-fn all_at_once(house: &House, target: &Target) {
+fn all_at_once(house: &House, regulars: &Regulars, target: &Target) {
     target.done.store(false, Ordering::Relaxed);
     thread::scope(|scope| {
-        let jobs: [fn(&House, usize); 5] = [searches, images, readings, mixes, |house, client| {
-            drop(talk(house, &noise(client as u64, 40_000)));
-        }];
+        let jobs: [fn(&House, &Regulars, usize); 5] = [
+            |house, _, client| searches(house, client),
+            |house, regulars, client| {
+                images(regulars.images[client].get_or_init(|| Images::new(&house.server.url)), client);
+            },
+            |house, regulars, client| {
+                readings(house, regulars.fleets[client].get_or_init(|| fleet(house)), client);
+            },
+            |house, _, client| mixes(house, client),
+            |house, _, client| drop(talk(house, &noise(client as u64, 40_000))),
+        ];
         let bad = rude::ALL.map(|rude| {
             scope.spawn(move || (0..).take_while(|_| !target.is_done()).for_each(|round| rude(target, round)))
         });
-        let honest = jobs.map(|job| [0, 1].map(|client| scope.spawn(move || job(house, client))));
+        let honest = jobs.map(|job| [0, 1].map(|client| scope.spawn(move || job(house, regulars, client))));
         let honest: Vec<_> = honest.into_iter().flatten().map(|job| job.join().is_ok()).collect();
         target.done.store(true, Ordering::Relaxed);
         let bad: Vec<_> = bad.into_iter().map(|bad| bad.join().is_ok()).collect();
@@ -306,7 +321,7 @@ fn one_server_does_all_jobs_at_once_while_bad_clients_come_and_go() {
     let (pid, linux) = (house.server.pid(), cfg!(target_os = "linux"));
     let before = if linux { threads_and_descriptors(pid) } else { [0; 2] };
     let deaf: Vec<TcpStream> = (0..12).filter_map(|_| rude::deaf(&target)).collect();
-    all_at_once(&house, &target);
+    all_at_once(&house, &Regulars::default(), &target);
     assert!(target.connections.load(Ordering::Relaxed) > 100);
     // those who do not read are still there
     if linux {
@@ -314,12 +329,50 @@ fn one_server_does_all_jobs_at_once_while_bad_clients_come_and_go() {
     }
     drop(deaf);
     assert_eq!(get(&house.server.address(), "/healthz"), "ok");
-    images(&house, 2);
+    images(&Images::new(&house.server.url), 2);
     assert!(house.server.is_alive() && !house.log().contains("panicked"), "{}", house.log());
     if linux {
         let (most, now) = (status(pid, "VmHWM"), status(pid, "VmRSS"));
         assert!(most < MEMORY_KB, "{most} kB at most, {now} kB now");
     }
+}
+
+/// `cargo xtask soak all-jobs`: minutes of it, in `TOBARI_SOAK_MINUTES`.
+#[test]
+#[ignore = "takes minutes: cargo xtask soak all-jobs"]
+fn a_server_of_all_jobs_does_not_grow_while_the_same_clients_and_bad_ones_come_in_round_after_round() {
+    let minutes = std::env::var("TOBARI_SOAK_MINUTES").ok().and_then(|minutes| minutes.parse().ok()).unwrap_or(1_u64);
+    let mut house = House::open("warn");
+    let (target, regulars, pid) = (target(&house), Regulars::default(), house.server.pid());
+    let before = threads_and_descriptors(pid);
+    let (began, mut sizes) = (Instant::now(), Vec::new());
+    // there must be enough rounds to tell growth from chance
+    while sizes.len() < 8 || began.elapsed() < Duration::from_secs(60 * minutes) {
+        all_at_once(&house, &regulars, &target);
+        wait_until_settled(pid, before);
+        let ([threads, files], size) = (threads_and_descriptors(pid), status(pid, "VmRSS"));
+        sizes.push(size);
+        println!("round {}: {size} kB, {threads} threads, {files} descriptors", sizes.len());
+    }
+    assert!(house.server.is_alive() && !house.log().contains("panicked"), "{}", house.log());
+    // the first rounds bring what is kept: keys, fleets, and the threads' own memory
+    let quarter = sizes.len() / 4;
+    let middle = |sizes: &[usize]| {
+        let mut sizes = sizes.to_vec();
+        sizes.sort_unstable();
+        sizes[sizes.len() / 2] as f64
+    };
+    let (earlier, last) = (middle(&sizes[quarter..2 * quarter]), middle(&sizes[3 * quarter..]));
+    let connections = target.connections.load(Ordering::Relaxed);
+    let rounds = 2.0 * quarter as f64;
+    println!(
+        "rounds: {}; connections of bad clients: {connections}; {:.0} MiB in the second quarter, {:.0} MiB in the last, {:.2} MiB a round",
+        sizes.len(),
+        earlier / 1024.0,
+        last / 1024.0,
+        (last - earlier) / 1024.0 / rounds
+    );
+    assert!(last < 1.1 * earlier, "{sizes:?}");
 }
 
 #[test]

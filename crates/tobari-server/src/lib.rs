@@ -57,7 +57,7 @@ pub use infer::{EnclaveOptions, EnclaveTold, InferError, InferOptions, ModelSour
 #[cfg(feature = "cascade")]
 pub use live::bus::{BusError, CallBus};
 pub use options::{ServerLimits, ServerOptions, Tls};
-pub use origins::{NotAnOrigin, WebOrigin};
+pub use origins::{NotAWebServer, NotAnOrigin, WebOrigin, WebServer};
 pub use search::{HiddenOptions, SearchError, SearchOptions};
 pub use sense::{MqttBroker, MqttError, SenseError, SenseOptions, publish};
 pub use serve::{BlindServer, ServerError, bind};

@@ -5,7 +5,12 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use tobari_apps::call::{live::LiveLimits, server::Limits};
 use tobari_core::params::SecurityFloor;
 
-use crate::{infer::InferOptions, origins::WebOrigin, search::SearchOptions, sense::SenseOptions};
+use crate::{
+    infer::InferOptions,
+    origins::{WebOrigin, WebServer},
+    search::SearchOptions,
+    sense::SenseOptions,
+};
 
 /// What [`crate::bind`] needs to know. There is no field for a key of a call: the server has no use for one.
 #[derive(Clone, Debug)]
@@ -31,6 +36,8 @@ pub struct ServerOptions {
     pub web: Option<PathBuf>,
     /// Origins whose pages may call, the server's own among them if its page is to be used; any may where none is named.
     pub web_origins: Vec<WebOrigin>,
+    /// Servers whose live rooms this server's page may call, besides its own.
+    pub web_servers: Vec<WebServer>,
     /// What joins this server with others in live rooms.
     #[cfg(feature = "cascade")]
     pub call_bus: Option<crate::CallBus>,
@@ -50,6 +57,7 @@ impl ServerOptions {
             sense: None,
             web: None,
             web_origins: Vec::new(),
+            web_servers: Vec::new(),
             #[cfg(feature = "cascade")]
             call_bus: None,
         }

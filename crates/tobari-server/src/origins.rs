@@ -1,4 +1,4 @@
-//! From which pages browsers may call.
+//! From which pages browsers may call, and whom a page may call.
 //!
 //! A browser says with every WebSocket from which origin the page is that opens it (RFC 6454, RFC 6455 section 10.2), and lets any page open one
 //! to any server. The page of live rooms may be hosted anywhere, so a server takes all of them unless it is told which.
@@ -47,6 +47,47 @@ impl FromStr for WebOrigin {
 impl fmt::Display for WebOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// A server that a page may call besides its own: an origin that a page's policy can name, which is none with an IPv6 address or an
+/// underscore (Content Security Policy Level 3, section 2.3.1).
+///
+/// ```
+/// use tobari_server::WebServer;
+/// assert!("https://call.example:7610".parse::<WebServer>().is_ok() && "https://[::1]:7610".parse::<WebServer>().is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebServer(WebOrigin);
+
+/// Text that is no server that a page's policy can name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "expected a server with a name or an IPv4 address, as in https://call.example or http://127.0.0.1:7610, found {0:?}"
+)]
+pub struct NotAWebServer(String);
+
+impl FromStr for WebServer {
+    type Err = NotAWebServer;
+
+    fn from_str(text: &str) -> Result<Self, NotAWebServer> {
+        let origin: Result<WebOrigin, _> = text.parse();
+        let named = origin.ok().filter(|origin| !origin.0.contains(['[', ']', '_']));
+        named.map(Self).ok_or_else(|| NotAWebServer(text.to_owned()))
+    }
+}
+
+impl fmt::Display for WebServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl WebServer {
+    /// What a policy calls it: for requests, and for WebSockets, whose scheme is another.
+    pub(crate) fn sources(&self) -> String {
+        let origin = &self.0.0;
+        format!("{origin} ws{}", origin.strip_prefix("http").unwrap_or_default())
     }
 }
 
@@ -105,6 +146,21 @@ mod tests {
             "https://a,b",
         ] {
             assert_eq!(text.parse::<WebOrigin>(), Err(NotAnOrigin(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_server_is_named_in_a_policy_for_requests_and_for_sockets() {
+        for (text, sources) in [
+            ("https://Call.example:443/", "https://call.example wss://call.example"),
+            ("http://127.0.0.1:7610", "http://127.0.0.1:7610 ws://127.0.0.1:7610"),
+        ] {
+            assert_eq!(text.parse::<WebServer>().unwrap().sources(), sources);
+        }
+        for text in
+            ["", "*", "https://*", "https://a;script-src", "https://a b", "https://[::1]", "https://a_b", "ws://a"]
+        {
+            assert_eq!(text.parse::<WebServer>(), Err(NotAWebServer(text.to_owned())));
         }
     }
 

@@ -201,7 +201,7 @@ impl BlindServer {
                 #[cfg(feature = "cascade")]
                 self.bus,
             ))
-            .merge(web::routes(self.page, jobs))
+            .merge(web::routes(self.page, jobs, &self.options.web_servers))
             .merge(health(stopped.clone()))
             .layer(Extension(Origins::new(&self.options.web_origins)));
         let told_apart = from_fn_with_state(clients.clone(), by_the_proxys_word);

@@ -9,7 +9,8 @@
 //! **The fingerprint** is SHA-256 of the lines that `sha256sum` prints of the files in `web/` by name, in the order of [`Bundle::names`].
 //!
 //! **Headers.** Nothing from elsewhere is loaded, run, or asked (`Content-Security-Policy`), no address is passed on, and the page stands
-//! alone (COOP and COEP), so that its worker and its sound share memory.
+//! alone (COOP and COEP), so that its worker and its sound share memory. The page of live rooms may call other servers as well where they are
+//! named ([`WebServer`]): then this server can give the page away for servers that are not trusted with it.
 
 use std::{
     borrow::Cow,
@@ -20,12 +21,12 @@ use std::{
 use axum::{
     Router,
     extract::{Path as Asked, State},
-    http::{HeaderMap, HeaderName, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Redirect, Response},
     routing::get,
 };
 
-use crate::Fingerprint;
+use crate::{Fingerprint, WebServer};
 
 /// A file of the page: its name, its type, and what is built in.
 type Part = (&'static str, &'static str, &'static [u8]);
@@ -78,14 +79,9 @@ static PARTS: &[Part] = parts! {
     "worker.js": "text/javascript; charset=utf-8",
 };
 
-/// What every answer says. Scripts, styles and connections are this origin's own; WebAssembly may be compiled.
-fn headers() -> [(HeaderName, &'static str); 8] {
+/// What every answer says, besides the policy.
+fn headers() -> [(HeaderName, &'static str); 7] {
     [
-        (
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; style-src 'self'; img-src 'self' data:; \
-             connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-        ),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-embedder-policy"), "require-corp"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
@@ -98,6 +94,19 @@ fn headers() -> [(HeaderName, &'static str); 8] {
         (header::CACHE_CONTROL, "no-cache"),
     ]
 }
+
+/// Scripts, styles and connections are this origin's own, and connections those to `servers`, too; WebAssembly may be compiled.
+fn policy(servers: &[WebServer]) -> HeaderValue {
+    let servers: String = servers.iter().map(|server| format!(" {}", server.sources())).collect();
+    let policy = format!(
+        "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; style-src 'self'; img-src 'self' data:; \
+         connect-src 'self'{servers}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    HeaderValue::try_from(policy).unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'"))
+}
+
+/// The files whose policy lets live rooms on other servers be called: the page, and the worker that connects.
+const CALLING: [&str; 2] = ["call.html", "worker.js"];
 
 /// The files of the page.
 ///
@@ -174,6 +183,9 @@ struct Served {
 struct Page {
     files: std::collections::HashMap<&'static str, Served>,
     jobs: Jobs,
+    policy: HeaderValue,
+    /// That of [`CALLING`].
+    calling: HeaderValue,
 }
 
 /// Which jobs a server does.
@@ -188,8 +200,9 @@ pub(crate) struct Jobs {
 /// What programs are told at `/`.
 const GREETING: &str = "Tobari: a blind server. It mixes what it cannot hear.\n";
 
-/// `/`, `/infer/`, `/search/`, `/sense/`, `/call/` and `/call/{room}` are the pages, `/web/…` what belongs to them.
-pub(crate) fn routes(bundle: Bundle, jobs: Jobs) -> Router {
+/// `/`, `/infer/`, `/search/`, `/sense/`, `/call/` and `/call/{room}` are the pages, `/web/…` what belongs to them. The page of live rooms may call `servers`,
+/// besides this one.
+pub(crate) fn routes(bundle: Bundle, jobs: Jobs, servers: &[WebServer]) -> Router {
     let serve = |(name, kind, bytes): (&'static str, &'static str, Cow<'static, [u8]>)| {
         let tag = format!("\"{}\"", Fingerprint::of(&bytes));
         let bytes = match bytes {
@@ -198,7 +211,8 @@ pub(crate) fn routes(bundle: Bundle, jobs: Jobs) -> Router {
         };
         (name, Served { kind, tag, bytes })
     };
-    let page = Arc::new(Page { files: bundle.files.into_iter().map(serve).collect(), jobs });
+    let files = bundle.files.into_iter().map(serve).collect();
+    let page = Arc::new(Page { files, jobs, policy: policy(&[]), calling: policy(servers) });
     Router::new()
         .route("/", get(start))
         .route("/jobs", get(told))
@@ -227,7 +241,8 @@ async fn start(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
 
 async fn told(State(page): State<Arc<Page>>) -> Response {
     let told = serde_json::to_string(&page.jobs).unwrap_or_default();
-    (headers(), [(header::CONTENT_TYPE, "application/json")], told).into_response()
+    let policy = [(header::CONTENT_SECURITY_POLICY, page.policy.clone())];
+    (headers(), policy, [(header::CONTENT_TYPE, "application/json")], told).into_response()
 }
 
 async fn infer(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
@@ -252,15 +267,18 @@ async fn file(State(page): State<Arc<Page>>, Asked(name): Asked<String>, headers
 
 impl Page {
     fn answer(&self, name: &str, headers: &HeaderMap) -> Response {
+        let policy = if CALLING.contains(&name) { &self.calling } else { &self.policy };
+        let policy = [(header::CONTENT_SECURITY_POLICY, policy.clone())];
         let Some(Served { kind, tag, bytes }) = self.files.get(name) else {
-            return (StatusCode::NOT_FOUND, self::headers(), "there is no such file of the page\n").into_response();
+            return (StatusCode::NOT_FOUND, self::headers(), policy, "there is no such file of the page\n")
+                .into_response();
         };
         let known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
         let tag = [(header::ETAG, tag.clone())];
         if known {
-            return (StatusCode::NOT_MODIFIED, self::headers(), tag).into_response();
+            return (StatusCode::NOT_MODIFIED, self::headers(), policy, tag).into_response();
         }
-        (self::headers(), tag, [(header::CONTENT_TYPE, *kind)], bytes.clone()).into_response()
+        (self::headers(), policy, tag, [(header::CONTENT_TYPE, *kind)], bytes.clone()).into_response()
     }
 }
 

@@ -98,6 +98,28 @@ fn every_answer_keeps_what_is_not_the_pages_own_out() {
 }
 
 #[test]
+fn the_page_of_live_rooms_may_call_the_servers_that_are_named_and_other_pages_may_not() {
+    run(async {
+        let named = ["https://call.example", "http://127.0.0.1:7610"].map(|server| server.parse().unwrap());
+        let server = Server::with(move |options| options.web_servers = named.to_vec()).await;
+        let wide =
+            "connect-src 'self' https://call.example wss://call.example http://127.0.0.1:7610 ws://127.0.0.1:7610;";
+        for path in ["/call/", "/call/room", "/web/call.html", "/web/worker.js"] {
+            let policy = &get(&server, path, "").await.headers["content-security-policy"];
+            assert!(
+                policy.contains(wide) && policy.contains("script-src 'self' 'wasm-unsafe-eval';"),
+                "{path}: {policy}"
+            );
+        }
+        for path in ["/", "/infer/", "/search/", "/sense/", "/jobs", "/web/sense-worker.js", "/web/none"] {
+            let policy = &get(&server, path, "Accept: text/html\r\n").await.headers["content-security-policy"];
+            assert!(policy.contains("connect-src 'self';"), "{path}: {policy}");
+        }
+        server.stop().await;
+    });
+}
+
+#[test]
 fn people_are_shown_the_way_to_the_page_and_programs_a_line() {
     run(async {
         let server = Server::start().await;

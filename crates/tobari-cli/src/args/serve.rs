@@ -7,7 +7,7 @@ use crate::cmd::sense::ServeSenseArguments;
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use tobari_server::WebOrigin;
+use tobari_server::{WebOrigin, WebServer};
 
 /// `tobari serve`
 #[derive(Args)]
@@ -62,6 +62,10 @@ pub(crate) struct ServeArguments {
     /// may without it: the page can be hosted elsewhere. Programs always may.
     #[arg(long, value_delimiter = ',', value_name = "ORIGIN")]
     pub(crate) web_origin: Vec<WebOrigin>,
+    /// Let this server's page call live rooms on these servers, too (`https://call.example`; separated by commas): whoever does not want the page from the
+    /// server that adds up the voices opens `https://HERE/call/#LINK`.
+    #[arg(long, value_delimiter = ',', value_name = "SERVER")]
+    pub(crate) web_server: Vec<WebServer>,
     /// When told to stop, let live rooms go on for so many seconds, and nobody in.
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     pub(crate) drain: u32,

@@ -68,6 +68,7 @@ pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failu
     limits.live.speakers = arguments.max_speakers.unwrap_or(limits.live.speakers);
     options.web.clone_from(&arguments.web);
     options.web_origins.clone_from(&arguments.web_origin);
+    options.web_servers.clone_from(&arguments.web_server);
     options.limits.drain = Duration::from_secs(arguments.drain.into());
     options.search = search_options(search);
     arguments.infer.is_placed()?;

@@ -111,7 +111,7 @@ async fn tab_to(browser: &mut Browser, id: &str) -> Vec<String> {
 
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
-fn by_keys_alone_one_joins_takes_another_microphone_leaves_and_joins_again() {
+fn by_keys_alone_one_joins_takes_another_microphone_and_loudspeaker_leaves_and_joins_again() {
     run(async {
         let server = Server::start(&[]);
         let (link, _) = link(&server, &[]);
@@ -145,10 +145,25 @@ fn by_keys_alone_one_joins_takes_another_microphone_leaves_and_joins_again() {
             stroke(&mut bo, "ArrowDown", 40).await;
         }
         bo.until(&format!("{used} === document.getElementById('microphone').value && {used} !== {before}")).await;
+        // another loudspeaker, and back: those that a browser without sound cards makes up play nothing
+        tab_to(&mut bo, "speaker").await;
+        let sounding = "tobari.view.card.context.sinkId";
+        assert_eq!(bo.value(sounding).await, "", "at first the system's");
+        let speakers = bo.value("document.getElementById('speaker').options.length").await;
+        assert!(speakers.as_u64().unwrap() > 2, "{speakers} loudspeakers");
+        for _ in 0..2 {
+            stroke(&mut bo, "ArrowDown", 40).await;
+        }
+        bo.until(&format!("{sounding} === document.getElementById('speaker').value && {sounding} !== ''")).await;
+        for _ in 0..2 {
+            stroke(&mut bo, "ArrowUp", 38).await;
+        }
+        bo.until(&format!("{sounding} === ''")).await;
         stroke(&mut bo, "Escape", 27).await;
         bo.until("!document.getElementById('sound').open").await;
         assert_eq!(bo.value("document.activeElement.id").await, "devices", "the focus is where it was");
         assert_eq!(sounds(&mut bo, &mut ada).await, (true, true), "the other microphone is heard");
+        assert_eq!(sounds(&mut ada, &mut bo).await, (true, true), "the system's loudspeaker is played to again");
 
         tab_to(&mut bo, "leave").await;
         stroke(&mut bo, "Enter", 13).await;

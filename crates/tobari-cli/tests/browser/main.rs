@@ -1,4 +1,4 @@
-//! The pages in browsers: calls with real WebAssembly and microphones that play recordings ([`agreed`], [`controls`]), and the jobs ([`pages`], [`fleets`]). `cargo xtask test --only browser` runs these.
+//! The pages in browsers: calls with real WebAssembly and microphones that play recordings ([`agreed`], [`controls`], [`points`]), and the jobs ([`pages`], [`fleets`]). `cargo xtask test --only browser` runs these.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures are printed")]
@@ -8,6 +8,7 @@ mod controls;
 mod devtools;
 mod fleets;
 mod pages;
+mod points;
 mod relay;
 mod sound;
 #[path = "../support/mod.rs"]
@@ -365,6 +366,32 @@ fn a_page_from_another_origin_than_the_servers_calls_unless_the_server_names_oth
                 ada.until("tobari.view.state === 'reconnecting'").await;
             }
         }
+    });
+}
+
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn a_server_gives_its_page_away_for_the_rooms_of_another_that_it_names() {
+    run(async {
+        let rooms = Server::start(&[]);
+        let (naming, usual) = (Server::start(&["--web-server", &rooms.url]), Server::start(&[]));
+        let (link, _) = link(&rooms, &[]);
+        let from = |server: &Server| format!("{}/call/?tap&plain#{link}", server.url);
+        let mut ada = Browser::start(&clip("alice.wav")).await;
+        ada.open(&from(&naming)).await;
+        let told = format!("document.getElementById('door-what').textContent.includes('The server is {}.')", rooms.url);
+        ada.until(&told).await;
+        join(&mut ada, "Ada", false).await;
+        let mut bo = enter("bob.wav", &link, "Bo").await;
+        sees(&mut ada, 2).await;
+        sees(&mut bo, 2).await;
+        let isolated = ada.value("crossOriginIsolated").await;
+        assert_eq!((isolated, &ada.complaints), (true.into(), &vec![]));
+        // a page that may call its own server alone
+        ada.open(&from(&usual)).await;
+        join(&mut ada, "Ada", false).await;
+        ada.until("tobari.view.state === 'reconnecting'").await;
+        sees(&mut bo, 1).await;
     });
 }
 

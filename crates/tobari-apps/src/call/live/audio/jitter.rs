@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 const FIRST: u32 = 2;
 const LEAST: u32 = 1;
 const MOST: u32 = 10;
-/// Frames that are played without one that came too late, until less is held back: ten seconds.
-const CALM: u32 = 500;
+/// Frames that are played without one that came too late, until less is held back: four seconds at first, and twenty at most.
+const CALM: [u32; 2] = [200, 1000];
 /// Frames over which more lay there than is held back, before one is passed over.
 const PATIENCE: u32 = 50;
 /// Frames in a row that may be missing before it is waited for the next one to come.
@@ -35,6 +35,9 @@ pub struct JitterBuffer {
     /// Frames by which what is played shall fall back.
     owed: u32,
     calm: u32,
+    /// How long it has to be calm: the longer the more frames have come too late, so that a steady line is soon heard with little delay, and one that is
+    /// not does not lose a frame for every try with less.
+    wanted: u32,
     /// The fewest that lay there in the last so many frames.
     fewest: usize,
     since: u32,
@@ -43,8 +46,8 @@ pub struct JitterBuffer {
 
 impl Default for JitterBuffer {
     fn default() -> Self {
-        let (calm, fewest, since, missing) = (0, usize::MAX, 0, 0);
-        Self { frames: BTreeMap::new(), next: None, held_back: FIRST, owed: 0, calm, fewest, since, missing }
+        let (calm, wanted, fewest, since, missing) = (0, CALM[0], usize::MAX, 0, 0);
+        Self { frames: BTreeMap::new(), next: None, held_back: FIRST, owed: 0, calm, wanted, fewest, since, missing }
     }
 }
 
@@ -55,6 +58,9 @@ impl JitterBuffer {
             Some(next) if tick < next => {
                 self.owed += u32::from(self.held_back < MOST && self.owed == 0);
                 self.held_back = (self.held_back + self.owed).min(MOST);
+                if self.calm > 0 {
+                    self.wanted = (self.wanted + self.wanted / 2).min(CALM[1]);
+                }
                 self.calm = 0;
             }
             Some(next) if tick - next > FAR => {
@@ -104,7 +110,7 @@ impl JitterBuffer {
         };
         self.missing = 0;
         self.calm += 1;
-        if self.calm >= CALM {
+        if self.calm >= self.wanted {
             (self.calm, self.held_back) = (0, (self.held_back - 1).max(LEAST));
         }
         Played::Samples(samples)
@@ -173,6 +179,20 @@ mod tests {
         let (played, depth) = play(Some);
         let voices = voices(&played);
         assert!(voices.is_sorted_by(|a, b| a < b) && voices.len() >= 1995 && depth <= 2);
+    }
+
+    #[test]
+    fn a_steady_line_is_soon_played_without_delay_and_one_that_was_late_once_a_little_later() {
+        for (late, at, depth) in [(None, 300, 0), (Some(5), 300, 2), (Some(5), 1000, 0)] {
+            let mut buffer = JitterBuffer::default();
+            for now in 0..at {
+                (0..=now)
+                    .filter(|tick| now == tick + if Some(*tick) == late { 3 } else { 0 })
+                    .for_each(|tick| buffer.push(tick, frame(tick)));
+                buffer.pull();
+            }
+            assert!(buffer.depth() <= depth, "{late:?}: {} frames lie there after {at}", buffer.depth());
+        }
     }
 
     #[test]

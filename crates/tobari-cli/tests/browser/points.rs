@@ -1,0 +1,34 @@
+//! A room of points (mode `elgamal-shared`), as a page has it.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::{alarms, enter, link, run, sees, support::Server, tap};
+
+/// Whoever speaks sends 320 points every 20 ms and opens as many: 4.3 megabits a second up and down at most, and what it takes of a core is printed. There
+/// is one page, as two have no time for it where two cores of a machine are one; that pages of such a room hear each other is a test of the client's.
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_that_it_may_take() {
+    run(async {
+        let server = Server::start(&[]);
+        let (link, _) = link(&server, &["--mode", "elgamal-shared"]);
+        let mut ada = enter("alice.wav", &link, "Ada").await;
+        sees(&mut ada, 1).await;
+        sleep(Duration::from_secs(5)).await; // the buffers find their length
+        let _ = tap(&mut ada).await;
+        sleep(Duration::from_secs(6)).await;
+        let (said, heard, _) = tap(&mut ada).await;
+        let figures = ada.value("({...document.getElementById('figures').dataset})").await;
+        println!("figures of elgamal-shared: {figures}");
+        assert!(said.seconds() > 5.0 && heard.seconds() > 5.0, "a packet every 20 ms, and as much is played");
+        let sums = ada.value("parseInt(document.getElementById('fig-sums').textContent)").await;
+        assert!(sums.as_u64().is_some_and(|sums| sums > 40), "{sums} sums a second are opened");
+        for way in ["up", "down"] {
+            let bits: f64 = figures[way].as_str().unwrap().parse().unwrap();
+            assert!((3_000_000.0..=4_300_000.0).contains(&bits), "{way}: {bits} bits a second");
+        }
+        assert_eq!((alarms(&mut ada).await, &ada.complaints), (vec![], &vec![]));
+    });
+}

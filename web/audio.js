@@ -59,8 +59,14 @@ export class SoundCard {
     this.source = this.stream = null;
   }
 
-  async speak_to(speaker) {
-    if (this.context.setSinkId) await this.context.setSinkId(speaker);
+  /// One change after the other: a second one in the midst of the first can leave the sound standing still.
+  speak_to(speaker) {
+    const change = async () => {
+      if (this.context.setSinkId) await this.context.setSinkId(speaker);
+      if (this.context.state === "suspended") await this.context.resume();
+    };
+    this.changing = (this.changing ?? Promise.resolve()).catch(() => {}).then(change);
+    return this.changing;
   }
 
   get rate() {

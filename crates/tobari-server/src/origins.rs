@@ -77,12 +77,6 @@ impl FromStr for WebServer {
     }
 }
 
-impl fmt::Display for WebServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 impl WebServer {
     /// What a policy calls it: for requests, and for WebSockets, whose scheme is another.
     pub(crate) fn sources(&self) -> String {

@@ -1,7 +1,7 @@
 //! What everything costs on this machine, measured before the first item.
 
-use super::worker::{Watch, hand_over};
-use super::{Options, RingGcm};
+use super::worker::{NAP, Watch, hand_over, is_for, judged, pipelined};
+use super::{Module, ModuleError, Options, RingGcm};
 use rand_core::{TryCryptoRng, TryRng};
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -14,6 +14,12 @@ use tobari_plan::dispatch::{Cost, Model};
 const LENGTHS: [usize; 6] = [16, 256, 1024, 4096, 16_384, 65_536];
 /// Items of the larger batch of a CPU worker.
 const MANY: usize = 16;
+/// Chunks of one length, at most.
+const MOST_CHUNKS: usize = 256;
+/// How much dearer handing over is believed to be than it was here at its best: it begins in memory that is new, with a module that sleeps.
+const AT_FIRST: f64 = 1.5;
+/// How long a module is looked after at most while a batch is measured.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// How often all lengths are measured, one after the other: what disturbs one of these passes the others set right.
 const PASSES: usize = 4;
 /// All measurements together take about as long.
@@ -53,42 +59,78 @@ fn sealing(suite: Suite, bytes: usize) -> Result<Chunk, SealError> {
     Sealing::begin(&set, &stanzas, Layout::new(suite), &meta, &mut rng)?.0.chunk(vec![0; bytes], true, &mut rng)
 }
 
-/// Wall and CPU time in nanoseconds, the least of each so far, and all of each.
+/// Results that are kept until there are so many bytes of them, as whoever seals takes them: memory is not always the same, and never in the nearest cache.
+const KEPT_BYTES: usize = 1 << 20;
+
+#[derive(Default)]
+struct Kept {
+    results: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Kept {
+    fn keep(&mut self, results: Vec<Vec<u8>>) {
+        if self.bytes > KEPT_BYTES {
+            *self = Self::default();
+        }
+        self.bytes += results.iter().map(Vec::len).sum::<usize>();
+        self.results.extend(results);
+    }
+}
+
+/// Chunks of one length. Each batch is the next ones, as those of the last one would be in the nearest cache.
+struct Turns {
+    chunks: Vec<Chunk>,
+    next: usize,
+}
+
+impl Turns {
+    /// So many that follow one another; fewer if there are not so many at all.
+    fn take(&mut self, count: usize) -> Vec<&Chunk> {
+        let all = self.chunks.len();
+        let first = if self.next + count > all { 0 } else { self.next };
+        self.next = first + count;
+        self.chunks[first..all.min(first + count)].iter().collect()
+    }
+}
+
+/// Nanoseconds, the least so far: of whoever does a batch, and of the CPU to hand it over.
 #[derive(Clone, Copy)]
 struct Least {
-    wall: f64,
-    cpu: f64,
-    all: (f64, f64),
+    doing: f64,
+    handing: f64,
 }
 
 impl Least {
-    const NONE: Self = Self { wall: f64::INFINITY, cpu: f64::INFINITY, all: (0.0, 0.0) };
+    const NONE: Self = Self { doing: f64::INFINITY, handing: f64::INFINITY };
+    /// Of a module that failed, or is not there: as much as can be.
+    const FAILED: Self = Self { doing: 1e9, handing: 0.0 };
 
-    /// A few tries more; false if one failed.
-    fn lower(&mut self, mut work: impl FnMut() -> bool) -> bool {
-        let until = Instant::now() + TIME / (4 * PASSES * LENGTHS.len()) as u32;
-        for tried in 1..=16 {
-            let watch = Watch::start();
-            if !work() {
-                return false;
-            }
-            let (wall, cpu) = watch.stop();
-            (self.wall, self.cpu) = (self.wall.min(wall as f64), self.cpu.min(cpu as f64));
-            self.all = (self.all.0 + wall as f64, self.all.1 + cpu as f64);
-            // Two at least: the first may find cold caches.
-            if tried >= 2 && Instant::now() > until {
-                break;
-            }
-        }
-        true
+    fn lower(&mut self, doing: f64, handing: f64) {
+        (self.doing, self.handing) = (self.doing.min(doing), self.handing.min(handing));
     }
+}
+
+/// Calls for a few tries more: two at least, as the first may find cold caches.
+fn tries(mut work: impl FnMut() -> Result<(), ModuleError>) -> Result<(), ModuleError> {
+    let until = Instant::now() + TIME / (4 * PASSES * LENGTHS.len()) as u32;
+    for tried in 1..=16 {
+        work()?;
+        if tried >= 2 && Instant::now() > until {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// What was measured of chunks of one length: batches of one, and of many.
 struct Point {
-    chunks: Vec<Chunk>,
+    chunks: Turns,
+    kept: Kept,
     /// Of a CPU worker.
     cpu: [Least; 2],
+    /// Wall and CPU time of all that it did.
+    spent: (u64, u64),
     /// Of a module and its driver.
     module: [Least; 2],
     module_many: usize,
@@ -129,8 +171,12 @@ fn measured(options: &mut Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> Mo
     };
     let point = |bytes: usize| {
         let module_many = module_many(bytes);
-        let chunks = (0..MANY.max(module_many)).map(|_| chunk(bytes)).collect::<Option<Vec<Chunk>>>()?;
-        Some((bytes as u32, Point { chunks, cpu: [Least::NONE; 2], module: [Least::NONE; 2], module_many }))
+        let count = (KEPT_BYTES / 2 / bytes).clamp(2 * MANY.max(module_many), MOST_CHUNKS);
+        let chunks = (0..count).map(|_| chunk(bytes)).collect::<Option<Vec<Chunk>>>()?;
+        let (chunks, kept) = (Turns { chunks, next: 0 }, Kept::default());
+        let module = if options.modules.is_empty() { Least::FAILED } else { Least::NONE };
+        let (cpu, module) = ([Least::NONE; 2], [module; 2]);
+        Some((bytes as u32, Point { chunks, kept, cpu, spent: (0, 0), module, module_many }))
     };
     let mut points: Vec<(u32, Point)> = LENGTHS.into_iter().filter_map(point).collect();
     for _ in 0..PASSES {
@@ -143,44 +189,94 @@ fn measured(options: &mut Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> Mo
         })
     };
     let [cpu, device, handing] = [
-        fit(of(|point| (MANY, point.cpu[0].cpu, point.cpu[1].cpu))),
-        // What the driver did not compute, it waited.
-        fit(of(|point| {
-            let waited = |least: Least| if least.wall.is_finite() { (least.wall - least.cpu).max(0.0) } else { 1e9 };
-            (point.module_many, waited(point.module[0]), waited(point.module[1]))
-        })),
-        fit(of(|point| {
-            let computed = |least: Least| if least.cpu.is_finite() { least.cpu } else { 0.0 };
-            (point.module_many, computed(point.module[0]), computed(point.module[1]))
-        })),
+        fit(of(|point| (MANY, point.cpu[0].doing, point.cpu[1].doing))),
+        fit(of(|point| (point.module_many, point.module[0].doing, point.module[1].doing))),
+        fit(of(|point| (point.module_many, AT_FIRST * point.module[0].handing, AT_FIRST * point.module[1].handing))),
     ];
     let takes = options.core.is_none() && options.modules.first().is_some_and(|module| module.cores() > 0);
     let cores = options.core.map_or_else(crate::threads::available, |_| 1);
     let device_takes = f64::from(u8::from(takes));
-    let available = available(points.iter().flat_map(|(_, point)| point.cpu).map(|least| least.all));
+    let available = available(points.iter().map(|(_, point)| point.spent));
     Model { cpu, device, handing, cores: cores as f64, device_takes, available }
 }
 
 /// Of wall and CPU times of a thread that only computed, the part in which it did: the rest somebody else had its core.
-fn available(times: impl Iterator<Item = (f64, f64)>) -> f64 {
-    let (wall, cpu) = times.fold((0.0, 0.0), |sum, all| (sum.0 + all.0, sum.1 + all.1));
-    if wall > 0.0 { (cpu / wall).clamp(0.02, 1.0) } else { 1.0 }
+fn available(times: impl Iterator<Item = (u64, u64)>) -> f64 {
+    let (wall, cpu) = times.fold((0, 0), |sum, all| (sum.0 + all.0, sum.1 + all.1));
+    if wall > 0 { (cpu as f64 / wall as f64).clamp(0.02, 1.0) } else { 1.0 }
 }
 
 impl Point {
     fn measure(&mut self, options: &mut Options) {
-        let chunks: Vec<&Chunk> = self.chunks.iter().collect();
-        let lanes = options.lanes;
-        for (least, count) in self.cpu.iter_mut().zip([1, MANY]) {
-            least.lower(|| process_in_lanes(&chunks[..count], &RingGcm, lanes).len() == count);
+        for (at, count) in [1, MANY].into_iter().enumerate() {
+            // A CPU worker does not fail.
+            let _ = tries(|| self.compute(at, count, options.lanes));
         }
         let (check, Some(module)) = (options.check, options.modules.first_mut()) else { return };
-        for (least, count) in self.module.iter_mut().zip([1, self.module_many]) {
-            if !least.lower(|| hand_over(module.as_mut(), &chunks[..count], check).is_ok()) {
-                *least = Least::NONE;
+        let ahead = options.limits.module_batches > 1;
+        for (at, count) in [1, self.module_many].into_iter().enumerate() {
+            if self.hand_over(at, count, module.as_mut(), check, ahead).is_err() {
+                self.module = [Least::FAILED; 2];
                 return;
             }
         }
+    }
+
+    fn compute(&mut self, at: usize, count: usize, lanes: Option<usize>) -> Result<(), ModuleError> {
+        let chunks = self.chunks.take(count);
+        let watch = Watch::start();
+        let results = process_in_lanes(&chunks, &RingGcm, lanes);
+        let (wall, cpu) = watch.stop();
+        self.cpu[at].lower(cpu as f64, 0.0);
+        self.spent = (self.spent.0 + wall, self.spent.1 + cpu);
+        self.kept.keep(results.into_iter().flatten().collect());
+        Ok(())
+    }
+
+    /// As drivers do it: where a module can have two batches, one is handed over while another is done, and the module does not sleep.
+    fn hand_over(
+        &mut self,
+        at: usize,
+        count: usize,
+        module: &mut dyn Module,
+        check: bool,
+        ahead: bool,
+    ) -> Result<(), ModuleError> {
+        let two = self.chunks.take(2 * count);
+        let all = two.iter().all(|chunk| is_for(module, chunk));
+        if !(ahead && all && module.pipelined().is_some_and(|module| module.fits(&two))) {
+            return tries(|| {
+                let chunks = self.chunks.take(count);
+                let watch = Watch::start();
+                let results = hand_over(module, &chunks, check)?;
+                let (wall, cpu) = watch.stop();
+                // What the driver did not compute, it waited.
+                self.module[at].lower(wall.saturating_sub(cpu) as f64, cpu as f64);
+                self.kept.keep(results.into_iter().flatten().collect());
+                Ok(())
+            });
+        }
+        let mut before = self.chunks.next - count;
+        pipelined(module)?.begin(&self.chunks.chunks[before..].iter().take(count).collect::<Vec<_>>())?;
+        tries(|| {
+            let watch = Watch::start();
+            pipelined(module)?.begin(&self.chunks.take(count))?;
+            let ((_, begun), waiting) = (watch.stop(), Instant::now());
+            // one that stalls is found out at the end, which does not wait for ever
+            while !pipelined(module)?.is_done(NAP) && waiting.elapsed() < PATIENCE {}
+            let waited = waiting.elapsed().as_nanos() as f64;
+            let watch = Watch::start();
+            let (answers, mut results) = (pipelined(module)?.end()?, Vec::with_capacity(count));
+            for (chunk, room) in self.chunks.chunks[before..].iter().zip(answers.rooms) {
+                results.push(judged(chunk, room, check)?);
+            }
+            let (_, fetched) = watch.stop();
+            self.module[at].lower(answers.device_ns.map_or(waited, |ns| ns as f64), (begun + fetched) as f64);
+            self.kept.keep(results);
+            before = self.chunks.next - count;
+            Ok(())
+        })?;
+        pipelined(module)?.end().map(|_| ())
     }
 }
 
@@ -191,9 +287,9 @@ mod tests {
     #[test]
     fn what_is_available_is_the_part_of_the_time_in_which_a_thread_computed() {
         for (times, expected) in [
-            (vec![(100.0, 100.0), (300.0, 300.0)], 1.0),
-            (vec![(100.0, 50.0), (300.0, 150.0)], 0.5),
-            (vec![(1000.0, 0.0)], 0.02),
+            (vec![(100, 100), (300, 300)], 1.0),
+            (vec![(100, 50), (300, 150)], 0.5),
+            (vec![(1000, 0)], 0.02),
             (vec![], 1.0),
         ] {
             assert!((available(times.iter().copied()) - expected).abs() < 1e-12, "{times:?}");

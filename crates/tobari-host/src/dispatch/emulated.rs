@@ -140,6 +140,7 @@ impl Emulated {
     pub fn start(options: &EmulatedOptions) -> Result<Self, ModuleError> {
         let start = |error: std::io::Error| ModuleError::Start(error.to_string());
         let (shared, file) = Shared::create(RING_BYTES).map_err(start)?;
+        shared.touch();
         let shared = Arc::new(shared);
         let core = options.core.map_or(0, |core| core as u64 + 1);
         let delay = u64::try_from(options.delay.as_nanos()).unwrap_or(u64::MAX);
@@ -370,6 +371,7 @@ pub fn run_module() -> ExitCode {
 
 fn serve() -> Option<()> {
     let shared = Arc::new(Shared::attach(std::io::stdin()).ok()?);
+    shared.touch();
     let setting = |place| shared.counter(place).load(SeqCst);
     let host = setting(HOST_PROCESS);
     sandbox::die_with(host, &mut tobari_enclave::Protections::none());

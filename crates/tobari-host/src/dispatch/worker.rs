@@ -54,14 +54,31 @@ fn borrowed(chunks: &[Arc<Chunk>]) -> Vec<&Chunk> {
     chunks.iter().map(AsRef::as_ref).collect()
 }
 
+/// Publishes a batch that took what the report says, and `told` nanoseconds of the CPU in which the one before was published: that is part of what a batch costs, and this
+/// one's is not over yet. Answers it.
+fn publish(
+    shared: &Shared,
+    worker: usize,
+    (batch, items): (Batch, &[Handle]),
+    results: Vec<Result<Vec<u8>, SealError>>,
+    mut report: Report,
+    told: u64,
+) -> u64 {
+    (report.cpu_ns, report.wanted_ns) = (report.cpu_ns + told, report.wanted_ns + told);
+    let watch = Watch::start();
+    shared.publish(worker, batch, items, results, report);
+    watch.stop().1
+}
+
 pub(super) fn cpu(shared: &Shared, worker: usize) {
     shared.core.into_iter().for_each(stay_on);
-    let mut items = Vec::new();
+    let (mut items, mut told) = (Vec::new(), 0);
     while let Next::Batch(batch, chunks) = shared.next_batch(worker, Wait::Always, &mut items) {
         let watch = Watch::start();
         let results = process_in_lanes(&borrowed(&chunks), &RingGcm, shared.lanes);
         let (wall_ns, cpu_ns) = watch.stop();
-        shared.publish(worker, batch, &items, results, Report { wall_ns, cpu_ns, wanted_ns: wall_ns });
+        let report = Report { wall_ns, cpu_ns, wanted_ns: wall_ns };
+        told = publish(shared, worker, (batch, &items), results, report, told);
     }
 }
 
@@ -90,14 +107,14 @@ pub(super) fn module(shared: &Shared, worker: usize, mut module: Box<dyn Module>
 
 /// One batch after another, and nothing while the module works.
 fn one_by_one(shared: &Shared, worker: usize, module: &mut dyn Module) -> Result<(), ModuleError> {
-    let mut items = Vec::new();
+    let (mut items, mut told) = (Vec::new(), 0);
     while let Next::Batch(batch, chunks) = shared.next_batch(worker, Wait::Always, &mut items) {
         let watch = Watch::start();
         let results = hand_over(module, &borrowed(&chunks), shared.check)?;
         let (wall_ns, cpu_ns) = watch.stop();
         // What the driver did not compute, it waited.
         let report = Report { wall_ns: wall_ns.saturating_sub(cpu_ns), cpu_ns, wanted_ns: cpu_ns };
-        shared.publish(worker, batch, &items, results, report);
+        told = publish(shared, worker, (batch, &items), results, report, told);
     }
     Ok(())
 }
@@ -108,11 +125,13 @@ struct Driver {
     module: Box<dyn Module>,
     held: VecDeque<Held>,
     free_at: Instant,
+    /// Nanoseconds in which the last batch was published.
+    told: u64,
 }
 
 impl Driver {
     fn new(worker: usize, module: Box<dyn Module>) -> Self {
-        Self { worker, module, held: VecDeque::new(), free_at: Instant::now() }
+        Self { worker, module, held: VecDeque::new(), free_at: Instant::now(), told: 0 }
     }
 
     /// On a thread of its own, to the end.
@@ -149,7 +168,7 @@ impl Driver {
     /// Waits for the batch that was handed over first, if there is one.
     fn take_back(&mut self, shared: &Shared) -> Result<(), ModuleError> {
         if let Some(first) = self.held.pop_front() {
-            self.free_at = take_back(shared, self.worker, self.module.as_mut(), &first, self.free_at)?;
+            self.publish_answers(shared, &first)?;
         }
         Ok(())
     }
@@ -166,6 +185,35 @@ impl Driver {
         }
         Ok(some)
     }
+
+    /// Takes the answers to a batch, and publishes them.
+    fn publish_answers(&mut self, shared: &Shared, held: &Held) -> Result<(), ModuleError> {
+        let waiting = thread_cpu_ns(held.handed_at);
+        let (mut rooms, mut device_ns) = (Vec::new().into_iter(), None);
+        if held.left.len() < held.chunks.len() {
+            let answers = pipelined(self.module.as_mut())?.end()?;
+            (rooms, device_ns) = (answers.rooms.into_iter(), answers.device_ns);
+        }
+        let (there, fetched_ns) = (Instant::now(), thread_cpu_ns(held.handed_at).saturating_sub(waiting));
+        let watch = Watch::start();
+        let mut results = Vec::with_capacity(held.chunks.len());
+        for (at, chunk) in held.chunks.iter().enumerate() {
+            results.push(if held.left.contains(&at) {
+                process_in_lanes(&[chunk], &RingGcm, None).pop().ok_or(ModuleError::Malformed)?
+            } else {
+                Ok(judged(chunk, rooms.next().ok_or(ModuleError::Malformed)?, shared.check)?)
+            });
+        }
+        let ((wall, cpu), (handed_wall, handed_cpu)) = (watch.stop(), held.spent);
+        let report = Report {
+            wall_ns: device_ns.unwrap_or_else(|| nanoseconds(held.handed_at.max(self.free_at), there)),
+            cpu_ns: handed_cpu + fetched_ns + cpu,
+            wanted_ns: handed_wall + fetched_ns + wall,
+        };
+        self.told = publish(shared, self.worker, (held.batch, &held.items), results, report, self.told);
+        self.free_at = there;
+        Ok(())
+    }
 }
 
 enum Handed {
@@ -180,14 +228,14 @@ const SLICE_BYTES: usize = 64 << 10;
 const SLICE_ITEMS: usize = 16;
 
 /// How long it waits for a module before it looks for other work.
-const NAP: Duration = Duration::from_millis(1);
+pub(super) const NAP: Duration = Duration::from_millis(1);
 
 /// A CPU worker that drives modules too, where there is no core for their drivers: between two slices of its own work it fetches what they have done and hands over more, which
 /// costs no change of threads.
 pub(super) fn cpu_and_modules(shared: &Shared, worker: usize, modules: Vec<(usize, Box<dyn Module>)>) {
     shared.core.into_iter().for_each(stay_on);
     let mut drivers: Vec<Driver> = modules.into_iter().map(|(worker, module)| Driver::new(worker, module)).collect();
-    let mut items = Vec::new();
+    let (mut items, mut told) = (Vec::new(), 0);
     loop {
         let served = serve_all(shared, &mut drivers);
         // While modules are at work there may be something to fetch soon.
@@ -196,7 +244,7 @@ pub(super) fn cpu_and_modules(shared: &Shared, worker: usize, modules: Vec<(usiz
         match shared.next_batch(worker, wait, &mut items) {
             Next::Batch(batch, chunks) => {
                 let (results, report) = sliced(shared, &chunks, &mut drivers);
-                shared.publish(worker, batch, &items, results, report);
+                told = publish(shared, worker, (batch, &items), results, report, told);
             }
             Next::End => return,
             Next::Nothing => {
@@ -254,7 +302,7 @@ fn sliced(
     (results, Report { wall_ns, cpu_ns, wanted_ns: wall_ns })
 }
 
-fn pipelined(module: &mut dyn Module) -> Result<&mut dyn Pipelined, ModuleError> {
+pub(super) fn pipelined(module: &mut dyn Module) -> Result<&mut dyn Pipelined, ModuleError> {
     module.pipelined().ok_or(ModuleError::Malformed)
 }
 
@@ -275,46 +323,12 @@ fn begin(
     Ok(Held { batch, items, chunks, left, handed_at: Instant::now(), spent })
 }
 
-fn is_for(module: &dyn Module, chunk: &Chunk) -> bool {
+pub(super) fn is_for(module: &dyn Module, chunk: &Chunk) -> bool {
     chunk.is_for_modules() && module.takes(chunk)
 }
 
-/// Answers when the module was done.
-fn take_back(
-    shared: &Shared,
-    worker: usize,
-    module: &mut dyn Module,
-    held: &Held,
-    free_at: Instant,
-) -> Result<Instant, ModuleError> {
-    let waiting = thread_cpu_ns(held.handed_at);
-    let (mut rooms, mut device_ns) = (Vec::new().into_iter(), None);
-    if held.left.len() < held.chunks.len() {
-        let answers = pipelined(module)?.end()?;
-        (rooms, device_ns) = (answers.rooms.into_iter(), answers.device_ns);
-    }
-    let (there, fetched_ns) = (Instant::now(), thread_cpu_ns(held.handed_at).saturating_sub(waiting));
-    let watch = Watch::start();
-    let mut results = Vec::with_capacity(held.chunks.len());
-    for (at, chunk) in held.chunks.iter().enumerate() {
-        results.push(if held.left.contains(&at) {
-            process_in_lanes(&[chunk], &RingGcm, None).pop().ok_or(ModuleError::Malformed)?
-        } else {
-            Ok(judged(chunk, rooms.next().ok_or(ModuleError::Malformed)?, shared.check)?)
-        });
-    }
-    let ((wall, cpu), (handed_wall, handed_cpu)) = (watch.stop(), held.spent);
-    let report = Report {
-        wall_ns: device_ns.unwrap_or_else(|| nanoseconds(held.handed_at.max(free_at), there)),
-        cpu_ns: handed_cpu + fetched_ns + cpu,
-        wanted_ns: handed_wall + fetched_ns + wall,
-    };
-    shared.publish(worker, held.batch, &held.items, results, report);
-    Ok(there)
-}
-
 /// A module's answer, completed and believed, or not.
-fn judged(chunk: &Chunk, room: Vec<u8>, check: bool) -> Result<Vec<u8>, ModuleError> {
+pub(super) fn judged(chunk: &Chunk, room: Vec<u8>, check: bool) -> Result<Vec<u8>, ModuleError> {
     let result = chunk.from_module(room).map_err(|_| ModuleError::Wrong)?;
     if check && !chunk.check(&result, &RingGcm) {
         return Err(ModuleError::Wrong);

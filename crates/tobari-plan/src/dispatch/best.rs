@@ -19,10 +19,10 @@ const FASTER: f64 = 1.03;
 /// A module that does not pay by the model is handed one item so often: the model may be wrong.
 const PROBE_NS: u64 = 250_000_000;
 /// Nor does it need that long to find out where the model is in doubt: a module of which nothing of a length was measured yet, and that would lose less than this
-/// part, is handed this part of what waits, once. At worst that costs half a hundredth of the whole, and what a batch costs whatever is in it: no more than another half.
+/// part, is handed this part of what waits, once. At worst that costs half a hundredth of the whole, and what a batch costs whatever is in it: no more than a tenth of another.
 const DOUBT: f64 = 1.5;
 const FIRST_PART: usize = 100;
-const FIRST_BATCH: f64 = 200.0;
+const FIRST_BATCH: f64 = 1000.0;
 /// What is left of a bad opinion of a module that does nothing after sixteen items of the CPU; half as much is lost after each try in vain.
 const REMEMBERED: f64 = 0.9;
 

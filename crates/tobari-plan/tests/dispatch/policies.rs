@@ -210,7 +210,7 @@ fn a_module_that_may_be_of_use_is_tried_only_where_there_is_enough_to_do() {
         device_takes: 0.0,
         available: 1.0,
     };
-    for (items, tried) in [(4_000, false), (16_000, true)] {
+    for (items, tried) in [(16_000, false), (60_000, true)] {
         let units = [Unit::Cpu, Unit::Module];
         let mut dispatcher = Dispatcher::new(Policy::Best, &units, Limits::default(), model.clone());
         (0..items).for_each(|_| _ = dispatcher.submit(64).unwrap());

@@ -104,6 +104,7 @@ fn everything(rows: &[Row]) -> Table {
         "runs",
         "by_module",
         "cpu_ms",
+        "best_to_chosen",
         "one_chain_MB_s",
         "doorbell_ns",
         "added_delay_ns",
@@ -114,7 +115,7 @@ fn everything(rows: &[Row]) -> Table {
         "labels",
     ];
     let mut table = Table::new("all", &columns);
-    for Row { line, .. } in rows {
+    for Row { line, to_chosen, .. } in rows {
         let params = &line.params;
         let text = |number: f64| format!("{number:.3}");
         table.push(vec![
@@ -133,6 +134,7 @@ fn everything(rows: &[Row]) -> Table {
             line.runs.to_string(),
             params.by_module.to_string(),
             params.cpu_ms.map(text).unwrap_or_default(),
+            to_chosen.map(text).unwrap_or_default(),
             params.one_chain_mb_s.to_string(),
             params.doorbell_ns.to_string(),
             params.added_delay_ns.to_string(),
@@ -198,7 +200,15 @@ fn targets(rows: &[Row]) -> Table {
         "1",
         String::new(),
     );
-    push("the same, geometric mean", both(&|time| Some(mean(&ratios(time, &singles)))), "1.0", String::new());
+    let chosen: Vec<f64> = rows.iter().filter_map(|row| row.to_chosen).collect();
+    let part = |of: &dyn Fn(f64) -> bool| {
+        chosen.iter().filter(|ratio| of(**ratio)).count() as f64 / chosen.len().max(1) as f64
+    };
+    let to_chosen = [number(Some(part(&|ratio| ratio >= 0.98)), 3), String::new()];
+    push("the same, over the policy that the other half of the rounds chose", to_chosen, "1", String::new());
+    let worst_chosen = [number(chosen.iter().copied().reduce(f64::min), 3), String::new()];
+    push("that, least", worst_chosen, "0.98", String::new());
+    push("rows in all, geometric mean", both(&|time| Some(mean(&ratios(time, &singles)))), "1.0", String::new());
     push(
         "best over queue, geometric mean",
         both(&|time| Some(mean(&ratios(time, &[Policy::Queue])))),

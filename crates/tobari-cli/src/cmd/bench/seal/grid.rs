@@ -50,6 +50,9 @@ pub(super) struct Params {
 pub(super) struct Row {
     pub(super) setup: Setup,
     pub(super) line: Line<Params>,
+    /// Of `best`: the time of the policy that the other half of the rounds chose, over its own. Of several policies that are equal the least of all times is the
+    /// luckiest one's; this is not.
+    pub(super) to_chosen: Option<f64>,
 }
 
 impl Row {
@@ -177,11 +180,28 @@ fn measure(part: &Part, arguments: &SealBench) -> Result<Vec<Row>, Failure> {
                 runs[at].push(run);
             }
         }
+        let chosen = to_chosen(&part.policies, &runs);
         for (policy, runs) in part.policies.iter().zip(runs) {
-            rows.push(Row { setup: part.setup, line: line(&bed, *policy, *bytes, &sizes, &runs) });
+            let to_chosen = chosen.filter(|_| *policy == Policy::Best);
+            rows.push(Row { setup: part.setup, line: line(&bed, *policy, *bytes, &sizes, &runs), to_chosen });
         }
     }
     Ok(rows)
+}
+
+/// Each half of the rounds chooses the fastest other policy, by its median, for the other half to compare `best` with; the mean of both.
+fn to_chosen(policies: &[Policy], runs: &[Vec<super::engines::Measured>]) -> Option<f64> {
+    let median = |at: usize, half: usize| {
+        let times: Vec<f64> = runs[at].iter().skip(half).step_by(2).map(|run| run.ms).collect();
+        (!times.is_empty()).then(|| summary(times).0)
+    };
+    let best = policies.iter().position(|policy| *policy == Policy::Best)?;
+    let ratio = |half: usize| {
+        let others = (0..policies.len()).filter(|at| *at != best);
+        let chosen = others.filter_map(|at| Some((median(at, 1 - half)?, at))).min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(median(chosen.1, half)? / median(best, half)?)
+    };
+    Some((ratio(0)? * ratio(1)?).sqrt())
 }
 
 fn line(bed: &Bed, policy: Policy, bytes: usize, sizes: &[usize], runs: &[super::engines::Measured]) -> Line<Params> {
@@ -219,5 +239,24 @@ fn line(bed: &Bed, policy: Policy, bytes: usize, sizes: &[usize], runs: &[super:
         max,
         runs: runs.len(),
         labels: vec![label("emulated-module"), label("cpu on core 0, module on core 1"), label(copy)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engines::Measured;
+    use super::*;
+
+    #[test]
+    fn the_policy_to_compare_with_is_chosen_by_the_other_half_of_the_rounds() {
+        let times =
+            |ms: [f64; 4]| ms.map(|ms| Measured { ms, cpu_ms: 0.0, by_module: 0 }).into_iter().collect::<Vec<_>>();
+        let policies = [Policy::Cpu, Policy::Queue, Policy::Best];
+        // each of the others is lucky in one half, by which the other half must not judge
+        let runs = [times([2.0, 4.0, 2.0, 4.0]), times([4.0, 2.0, 4.0, 2.0]), times([4.0, 4.0, 4.0, 4.0])];
+        assert_eq!(to_chosen(&policies, &runs), Some(1.0));
+        let runs = [times([2.0; 4]), times([3.0; 4]), times([4.0; 4])];
+        assert_eq!(to_chosen(&policies, &runs), Some(0.5));
+        assert_eq!(to_chosen(&policies[..2], &runs[..2]), None, "without the one that is compared");
     }
 }

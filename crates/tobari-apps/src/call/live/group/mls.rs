@@ -1,5 +1,7 @@
 //! A member's view of its group: MLS.
 
+use std::collections::VecDeque;
+
 use rand_core::CryptoRng;
 use tobari_core::wire::RoomId;
 use tobari_group::{Group, Leaf, Newcomer};
@@ -14,16 +16,19 @@ use crate::call::live::{
 /// What the exporter is asked for.
 const PURPOSE: &str = "tobari call/2";
 
-/// A group, and the session that is to come into it.
+/// Sessions that are to come into the group, at most: who changes their mind so often before a roster says so is heard again with the last one's.
+const MOST_NEWCOMERS: usize = 8;
+
+/// A group, and the sessions that are to come into it, the last one last: a roster may list one after another was begun.
 pub(super) struct MlsGroup {
     room: RoomId,
-    newcomer: Option<(SessionId, Newcomer)>,
+    newcomers: VecDeque<(SessionId, Newcomer)>,
     group: Option<Group>,
 }
 
 impl MlsGroup {
     pub(super) fn new(room: RoomId) -> Self {
-        Self { room, newcomer: None, group: None }
+        Self { room, newcomers: VecDeque::new(), group: None }
     }
 }
 
@@ -36,7 +41,10 @@ impl Agreement for MlsGroup {
     fn begin(&mut self, keys: &RoomKeys, session: SessionId, name: &str, rng: &mut dyn CryptoRng) -> Option<Vec<u8>> {
         let newcomer = Newcomer::new(&identity(session, name), rng).ok()?;
         let offer = offer::seal(keys, self.room, session, newcomer.package());
-        self.newcomer = Some((session, newcomer));
+        self.newcomers.push_back((session, newcomer));
+        if self.newcomers.len() > MOST_NEWCOMERS {
+            self.newcomers.pop_front();
+        }
         offer
     }
 
@@ -74,8 +82,8 @@ impl Agreement for MlsGroup {
     /// After an error the keys of this roster are not had; later rosters may lead on, or the call is over for this member.
     fn follow(&mut self, words: &[u8], roster: &Roster, own: u16) -> Result<GroupSecret, RosterError> {
         let session = roster.members.get(&own).ok_or(RosterError::NotListed)?.session;
-        let newcomer = self.newcomer.as_ref().filter(|(new, _)| *new == session).map(|(_, newcomer)| newcomer);
-        match (newcomer, &mut self.group) {
+        let place = self.newcomers.iter().position(|(new, _)| *new == session);
+        match (place.map(|at| &self.newcomers[at].1), &mut self.group) {
             (Some(newcomer), _) => {
                 let group = if words.is_empty() {
                     newcomer.found(&[&self.room.0[..], &session.0].concat())
@@ -92,8 +100,9 @@ impl Agreement for MlsGroup {
         if !same(roster, group) {
             return Err(RosterError::Members);
         }
-        if newcomer_is_in(self.newcomer.as_ref(), session) {
-            self.newcomer = None;
+        if let Some(at) = place {
+            // those before it never come
+            self.newcomers.drain(..=at);
         }
         self.export(roster).ok_or(RosterError::Keys)
     }
@@ -120,10 +129,6 @@ impl MlsGroup {
         let leaf = Leaf::of_package(&package).ok()?;
         (leaf.identity == identity(session, &name)).then_some(package)
     }
-}
-
-fn newcomer_is_in(newcomer: Option<&(SessionId, Newcomer)>, session: SessionId) -> bool {
-    newcomer.is_some_and(|(new, _)| *new == session)
 }
 
 /// Are the leaves of the group the sessions of the roster, no more and no fewer?

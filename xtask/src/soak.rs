@@ -40,6 +40,11 @@ static SOAKS: &[Soak] = &[
         run: call,
     },
     Soak {
+        name: "call-accelerated",
+        about: "a room of 64 in mode mask, M minutes of its own time as fast as they can be computed: members come, go, vanish and lose packets, the server is killed and sometimes dishonest; every sum that opens, silence and memory are checked",
+        run: call_accelerated,
+    },
+    Soak {
         name: "all-jobs",
         about: "one server of all jobs, M minutes: the same clients and bad ones round after round, and the server's memory, threads and descriptors after each",
         run: all_jobs,
@@ -240,15 +245,17 @@ struct Ignored {
     package: &'static str,
     file: &'static str,
     claim: &'static str,
+    /// Cargo's features that it needs.
+    features: &'static str,
     /// How its figures begin, each a line of what it prints.
     figures: &'static str,
 }
 
 /// Runs it, and writes a record with its figures, which says so if it failed.
 fn ignored(root: &Path, test: &Ignored, minutes: u64, words: &str, name: &str, title: &str) -> Result<(), String> {
-    let Ignored { package, file, claim, figures } = test;
+    let Ignored { package, file, claim, features, figures } = test;
     let mut command = cargo(root);
-    command.args(["test", "--release", "--package", package, "--test", file, "--"]);
+    command.args(["test", "--release", "--package", package, "--features", features, "--test", file, "--"]);
     command.args(["--ignored", "--nocapture", claim]).env("TOBARI_SOAK_MINUTES", minutes.to_string());
     let (mut last, mut told) = (String::new(), String::new());
     let ended = pass_reading(&mut command, |line| {
@@ -278,6 +285,7 @@ fn sense_exact(root: &Path, minutes: u64) -> Result<(), String> {
         package: "tobari-apps",
         file: "sense_exact",
         claim: "a_count_over_ten_thousand_devices_and_sums_in_parts_of_257_equal_the_plain_ones_under_encryption",
+        features: "",
         figures: "",
     };
     let words = "`cargo xtask soak sense-exact`: frames of 513 bytes under P1, the named set at N = 2^15, 79 batches of 128 devices";
@@ -290,12 +298,28 @@ fn all_jobs(root: &Path, minutes: u64) -> Result<(), String> {
         package: "tobari-cli",
         file: "all_jobs",
         claim: "a_server_of_all_jobs_grows_by_a_tenth_at_most_while_the_same_clients_and_bad_ones_come_in_round_after_round",
+        features: "",
         figures: "round",
     };
     let words = format!(
         "`cargo xtask soak all-jobs --minutes {minutes}`: two clients of each job in every round, eight kinds of bad clients meanwhile; the server's memory after each round"
     );
     ignored(root, &test, minutes, &words, "all-jobs", "A server of all jobs")
+}
+
+/// A room in a time of its own.
+fn call_accelerated(root: &Path, minutes: u64) -> Result<(), String> {
+    let test = Ignored {
+        package: "tobari-apps",
+        file: "call_live",
+        claim: "a_room_of_64_in_accelerated_chaos_has_no_wrong_sum_is_never_stuck_and_does_not_grow",
+        features: "mls",
+        figures: "room",
+    };
+    let words = format!(
+        "`cargo xtask soak call-accelerated --minutes {minutes}`: minutes of the room's time; all 64 send in every tick, and about four of them open each sum"
+    );
+    ignored(root, &test, minutes, &words, "call-accelerated", "A live room in accelerated chaos")
 }
 
 /// Seconds after which the server of a room in chaos is killed, again and again.

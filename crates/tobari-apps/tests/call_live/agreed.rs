@@ -119,6 +119,21 @@ fn a_listener_whose_hand_is_granted_speaks_as_another_leaf() {
 }
 
 #[test]
+fn whose_hand_goes_up_and_down_before_a_roster_says_so_hears_everything() {
+    let mut world = agreed(2);
+    let listener = world.enter(false);
+    world.says(listener, 50);
+    world.frames(100);
+    for raised in [true, false, true] {
+        world.people.get_mut(&listener).unwrap().member.raise_hand(raised);
+        world.frames(1);
+    }
+    world.frames(200);
+    everybody_hears(&mut world, 50);
+    one_group(&world);
+}
+
+#[test]
 fn a_listener_alone_may_speak_too_and_a_call_that_was_left_begins_anew() {
     let mut world = World::new(link_with(settings(), 23));
     world.enter(false);

@@ -6,6 +6,7 @@
 mod agreed;
 mod attacks;
 mod cascade;
+mod chaos;
 mod conduct;
 mod recordings;
 mod talking;

@@ -9,11 +9,14 @@ use tobari_apps::engine::BgvEngine;
 use tobari_apps::infer::paper;
 use tobari_apps::infer::placement::{self, Inside, Protect};
 use tobari_apps::matrix::{self, Size};
-use tobari_core::params::NamedSet;
+use tobari_apps::search::pbwt;
+use tobari_apps::sense::aes;
+use tobari_core::params::{LatticeParameters, NamedSet};
 use tobari_core::rlwe::{PublicKey, SecretKey};
 use tobari_plan::check::Requirements;
 use tobari_plan::cost::Costs;
 use tobari_plan::plan::plan;
+use tobari_plan::program::Program;
 use tobari_plan::site::Site;
 
 /// Which layer of the paper's network is done where, by the paper's costs: JSON, and text. `protect` names data, model and integrity; `reset` is none, masked or plain.
@@ -81,7 +84,7 @@ fn placed(protect: &Protect, resets: bool) -> PyResult<(String, String)> {
     Ok((found.to_string(), placement.explain(&job, &sites)))
 }
 
-/// Encrypted vectors times a matrix of so many diagonals, within so many bytes for values: what is loaded, kept and dropped when. JSON, and text. Costs are not measured, so that bytes and steps are the plan's, and seconds are not told.
+/// Encrypted vectors times a matrix of so many diagonals, within so many bytes for values: what is loaded, kept and dropped when. JSON, and text.
 #[pyfunction]
 #[pyo3(signature = (vectors, diagonals, memory, cores=1))]
 fn matrix_product(
@@ -96,31 +99,81 @@ fn matrix_product(
         return Err(failed(format!("expected at most {MOST} vectors and diagonals, found {vectors} and {diagonals}")));
     }
     long(py, None, move |_| {
-        let set = NamedSet::from_name("bgv-b").ok_or_else(|| failed("expected the set bgv-b, found none"))?;
-        let (parameters, mut rng) = (set.parameters().map_err(failed)?, generator()?);
-        // results are flooded, which a plan has to know the size of
-        let public = PublicKey::generate(&SecretKey::generate(&parameters, &mut rng), &mut rng);
-        let engine = BgvEngine::new(&parameters, Some(public), &mut rng).map_err(failed)?;
+        let engine = flooding(&parameters("bgv-b")?)?;
         let (program, _) = matrix::record(&engine, Size { vectors, diagonals }).map_err(failed)?;
-        let (steps, [_, inputs]) = (program.steps().len(), program.bytes());
-        let costs = Costs::unmeasured();
-        // whoever has the matrix computes here
-        let mut site = Site::blind("this machine", cores, memory);
-        site.trusted_by.push(matrix::server());
-        site.tier_of.push(matrix::server());
-        let plan = plan(program, site, &costs).map_err(failed)?;
-        let (forecast, text, kept) = (plan.forecast, plan.explain(&costs), plan.kept());
-        plan.check(&Requirements::default()).map_err(failed)?;
-        let found = json!({
-            "job": "matrix", "memory": memory, "inputs": inputs, "program_steps": steps, "steps": forecast.steps,
-            "again": forecast.again, "read": forecast.read, "written": forecast.written, "peak": forecast.peak, "kept": kept,
-        });
-        Ok((found.to_string(), text))
+        paged("matrix", program, memory, cores)
     })
+}
+
+/// The paper's search: `length` alleles through the transform of so many haplotypes, within so many bytes for values. JSON, and text.
+#[pyfunction]
+#[pyo3(signature = (length, haplotypes, places, memory, cores=1))]
+fn search(
+    py: Python<'_>,
+    length: usize,
+    haplotypes: usize,
+    places: usize,
+    memory: u64,
+    cores: u16,
+) -> PyResult<(String, String)> {
+    long(py, None, move |_| {
+        let parameters = parameters(pbwt::SET)?;
+        let layout = pbwt::Layout::new(&parameters, pbwt::Size { haplotypes, places, length }).map_err(failed)?;
+        let (program, _) = pbwt::program::record(&flooding(&parameters)?, &layout).map_err(failed)?;
+        paged("search", program, memory, cores)
+    })
+}
+
+/// A batch of devices' frames, decrypted from AES-128 under encryption within so many bytes for values: the same whatever is in the batch. JSON, and text.
+#[pyfunction]
+#[pyo3(signature = (memory, cores=1))]
+fn sense(py: Python<'_>, memory: u64, cores: u16) -> PyResult<(String, String)> {
+    long(py, None, move |_| {
+        let chain = aes::Chain::new().map_err(failed)?;
+        let parameters = chain.parameters().map_err(failed)?;
+        let layout = aes::Layout::new(parameters.degree());
+        let circuit = aes::Circuit::new(chain, layout.ok_or_else(|| failed("expected slots for a block, found none"))?);
+        let engine = BgvEngine::new(&parameters, None, &mut generator()?).map_err(failed)?;
+        let (program, _) = aes::program::record(&engine, &circuit).map_err(failed)?;
+        paged("sense", program, memory, cores)
+    })
+}
+
+fn parameters(set: &str) -> PyResult<LatticeParameters> {
+    let set = NamedSet::from_name(set).ok_or_else(|| failed(format!("expected the set {set}, found none")))?;
+    set.parameters().map_err(failed)
+}
+
+/// What computes, and floods its results, which a plan has to know the size of.
+fn flooding(parameters: &LatticeParameters) -> PyResult<BgvEngine> {
+    let mut rng = generator()?;
+    let public = PublicKey::generate(&SecretKey::generate(parameters, &mut rng), &mut rng);
+    BgvEngine::new(parameters, Some(public), &mut rng).map_err(failed)
+}
+
+/// What of a program lies in memory when, checked. Costs are not measured, as their measuring is the command line's: bytes and steps are the plan's, and the text says that its seconds are assumed.
+fn paged(job: &str, program: Program, memory: u64, cores: u16) -> PyResult<(String, String)> {
+    let (steps, [_, inputs]) = (program.steps().len(), program.bytes());
+    let costs = Costs::unmeasured();
+    // whoever has the matrix, the panel or the frames computes here
+    let mut site = Site::blind("this machine", cores, memory);
+    site.trusted_by.push(matrix::server());
+    site.tier_of.push(matrix::server());
+    let plan = plan(program, site, &costs).map_err(failed)?;
+    let (forecast, kept) = (plan.forecast, plan.kept());
+    let text = format!("costs are not measured: all seconds below are assumed\n{}", plan.explain(&costs));
+    plan.check(&Requirements { protect: [matrix::server()].into() }).map_err(failed)?;
+    let found = json!({
+        "job": job, "memory": memory, "inputs": inputs, "program_steps": steps, "steps": forecast.steps,
+        "again": forecast.again, "read": forecast.read, "written": forecast.written, "peak": forecast.peak, "kept": kept,
+    });
+    Ok((found.to_string(), text))
 }
 
 /// Makes the functions attributes of the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(infer, module)?)?;
-    module.add_function(wrap_pyfunction!(matrix_product, module)?)
+    module.add_function(wrap_pyfunction!(matrix_product, module)?)?;
+    module.add_function(wrap_pyfunction!(search, module)?)?;
+    module.add_function(wrap_pyfunction!(sense, module)?)
 }

@@ -7,7 +7,7 @@
 >>> print(found)                                                # doctest: +ELLIPSIS
 conv1...
 
-Plans are decided before anything runs, because nothing that runs depends on what is secret. The text is that of `tobari plan`.
+Plans are decided before anything runs, because nothing that runs depends on what is secret. The text is that of `tobari plan`, which measures what steps cost where this module does not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 from ._native import plan as _plan
 
-__all__ = ["InferPlan", "MatrixPlan", "Relaxation", "Step", "infer", "matrix"]
+__all__ = ["InferPlan", "MemoryPlan", "Relaxation", "Step", "infer", "matrix", "search", "sense"]
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,10 @@ class InferPlan:
 
 
 @dataclass(frozen=True)
-class MatrixPlan:
+class MemoryPlan:
     """What of a job lies in memory when."""
 
+    job: str
     #: Bytes for values.
     memory: int
     #: Bytes of all inputs.
@@ -103,12 +104,24 @@ def infer(
     return InferPlan(found["protect"], found["seconds"], steps, relaxations, explained)
 
 
-def matrix(vectors: int, diagonals: int, memory: int, cores: int = 1) -> MatrixPlan:
+def matrix(vectors: int, diagonals: int, memory: int, cores: int = 1) -> MemoryPlan:
     """Encrypted vectors times a matrix of so many diagonals, within so many bytes for values: the reference job of `tobari plan memory`.
 
-    Costs are not measured here, so that steps and bytes are the plan's, and seconds are not told.
+    Costs are not measured here, so that steps and bytes are the plan's, and seconds in its text are assumed, as it says.
     """
-    text, explained = _plan.matrix_product(vectors, diagonals, memory, cores)
+    return _paged(*_plan.matrix_product(vectors, diagonals, memory, cores))
+
+
+def search(memory: int, length: int = 5, haplotypes: int = 2184, places: int = 1, cores: int = 1) -> MemoryPlan:
+    """The paper's search of so many encrypted alleles, within so many bytes for values: the job of `tobari plan search`, which is not how `tobari.search` searches. As `matrix`."""
+    return _paged(*_plan.search(length, haplotypes, places, memory, cores))
+
+
+def sense(memory: int, cores: int = 1) -> MemoryPlan:
+    """A batch of frames decrypted from AES-128 under encryption, within so many bytes for values: the job of `tobari plan sense`. As `matrix`."""
+    return _paged(*_plan.sense(memory, cores))
+
+
+def _paged(text: str, explained: str) -> MemoryPlan:
     found: Dict[str, Any] = json.loads(text)
-    del found["job"]
-    return MatrixPlan(text=explained, **found)
+    return MemoryPlan(text=explained, **found)

@@ -203,6 +203,9 @@ fn section(html: &mut String, ran: &Ran, records: &[Record]) {
     for record in records.iter().filter(|record| record.part == part.name) {
         on_record(html, record, &ran.lines);
     }
+    if let Some(why) = part.no_peers {
+        push(html, &format!("<p>{}</p>\n", escaped(why)));
+    }
     if !ran.lines.is_empty() {
         push(html, &format!("<details><summary>All {} figures of this run</summary>\n", ran.lines.len()));
         figures(html, &ran.lines);
@@ -403,9 +406,13 @@ mod tests {
     }
 
     fn drawn(size: Size, failed: Option<&str>) -> String {
+        drawn_of(size, ran(failed))
+    }
+
+    fn drawn_of(size: Size, ran: Ran) -> String {
         let setting =
             Setting { day: "2026-11-22".to_owned(), machine: "a <machine>".to_owned(), size, version: "0.1.0" };
-        page(&setting, &[ran(failed)], &record::all(None).unwrap())
+        page(&setting, &[ran], &record::all(None).unwrap())
     }
 
     #[test]
@@ -426,6 +433,18 @@ mod tests {
         assert!(row.is_some_and(|row| row.contains("variable")), "mcl's row has this machine's figure");
         assert!(html.contains("<tr class=\"paper\">"));
         assert!(!drawn(Size::Least, None).contains("as fast"), "nothing is compared at the least size");
+    }
+
+    #[test]
+    fn a_part_without_peers_on_record_says_so() {
+        for part in &jobs::PARTS {
+            let html = drawn_of(Size::Small, Ran { part, ..ran(None) });
+            let said = [
+                html.contains("<caption>Peers on record. "),
+                html.contains("<p>No peer&#39;s figures are on record: "),
+            ];
+            assert!(said == [true, false] || said == [false, true], "{}: {said:?}", part.name);
+        }
     }
 
     #[test]

@@ -45,6 +45,8 @@ async function choose(table) {
   [$("of-sites").hidden, $("of-keys").hidden] = [kind === "keys", kind !== "keys"];
   const { at, alleles, key, longest: whether, sites: number } = $("question").elements;
   [at.required, alleles.required, key.required] = [kind !== "keys", kind !== "keys", kind === "keys"];
+  // what is not shown is not asked for, and must not be found wanting either
+  [at.disabled, alleles.disabled, key.disabled] = [kind === "keys", kind === "keys", kind !== "keys"];
   at.placeholder = examples[0] ?? "";
   alleles.maxLength = Math.max(1, longest);
   // what is not asked must not be in the way of what is

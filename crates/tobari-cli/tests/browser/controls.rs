@@ -78,25 +78,41 @@ fn a_key_mutes_and_so_does_the_host_and_a_key_raises_the_hand_of_who_only_listen
     });
 }
 
-/// Presses a key that types nothing, as a person does, and lets the page act.
-async fn stroke(browser: &mut Browser, key: &str, code: u32) {
-    let text = if key == "Enter" { "\r" } else { "" };
+/// As the protocol numbers it.
+const SHIFT: u32 = 8;
+
+/// Presses a key that types nothing, or a space, as a person does, and lets the page act.
+pub(crate) async fn stroke(browser: &mut Browser, key: &str, code: u32) {
+    keys(browser, key, code, 0).await;
+}
+
+async fn keys(browser: &mut Browser, key: &str, code: u32, modifiers: u32) {
+    let text = match key {
+        "Enter" => "\r",
+        " " => " ",
+        _ => "",
+    };
     for kind in ["keyDown", "keyUp"] {
-        let stroke = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": if kind == "keyDown" { text } else { "" } });
+        let stroke = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": modifiers, "text": if kind == "keyDown" { text } else { "" } });
         browser.call("Input.dispatchKeyEvent", stroke).await;
     }
 }
 
-async fn tab(browser: &mut Browser) {
-    stroke(browser, "Tab", 9).await;
+/// Goes on by Tab until this element, or the link to this job, has the focus; the elements that had it on the way.
+pub(crate) async fn tab_to(browser: &mut Browser, id: &str) -> Vec<String> {
+    tabs_to(browser, id, false).await
 }
 
-/// Goes on by Tab until this element has the focus; the elements that had it on the way.
-async fn tab_to(browser: &mut Browser, id: &str) -> Vec<String> {
+/// The same backwards.
+pub(crate) async fn back_to(browser: &mut Browser, id: &str) -> Vec<String> {
+    tabs_to(browser, id, true).await
+}
+
+async fn tabs_to(browser: &mut Browser, id: &str, is_back: bool) -> Vec<String> {
     let mut passed = Vec::new();
     for _ in 0..40 {
-        tab(browser).await;
-        let here = browser.value("(({ id, name, tagName }) => id || name || tagName)(document.activeElement)").await;
+        keys(browser, "Tab", 9, if is_back { SHIFT } else { 0 }).await;
+        let here = browser.value("(({ id, name, tagName, parentNode: { parentNode: card } }) => id || name || card?.dataset?.job || tagName)(document.activeElement)").await;
         let here = here.as_str().unwrap_or_default().to_owned();
         // what has the focus is to be seen
         let seen = browser.value("document.activeElement.matches(':focus-visible') && document.activeElement.getBoundingClientRect().width > 0").await;

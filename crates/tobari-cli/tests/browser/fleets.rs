@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::{
     clip,
     devtools::Browser,
-    pages::{click, pictures, text},
+    pages::{click, is_noise, pictures},
     run,
     support::{Server, tables::Place},
 };
@@ -24,7 +24,7 @@ async fn live(server: &Server) -> Browser {
 }
 
 /// Waits until a window is opened of which this is true, and of which the tab knows every frame: what the page says of it, before it says the next.
-async fn opened(browser: &mut Browser, what: &str) -> Value {
+pub(crate) async fn opened(browser: &mut Browser, what: &str) -> Value {
     let seen = format!(
         "(({{ exact, counts, start, own }}) => {{
             if (counts === undefined || exact === 'null' || !({what})) return false;
@@ -94,10 +94,7 @@ fn a_histogram_is_exact_in_the_tab_with_the_key_and_bytes_in_the_other() {
             other.value("globalThis.tobari === undefined && document.querySelectorAll('#bins *').length").await,
             0
         );
-        let hex = text(&mut other, "answer").await;
-        let mut counts = [0; 256];
-        hex.split(' ').for_each(|byte| counts[usize::from(u8::from_str_radix(byte, 16).unwrap())] += 1);
-        assert!(counts.iter().sum::<usize>() == 400 && counts.iter().all(|count| *count < 14), "{counts:?}");
+        is_noise(&mut other, "answer").await;
         pictures(&mut other, "sense-outside").await;
         // fewer devices than the least: nothing is computed, and nothing drawn
         browser

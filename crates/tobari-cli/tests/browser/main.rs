@@ -1,12 +1,14 @@
-//! The pages in browsers: calls with real WebAssembly and microphones that play recordings ([`agreed`], [`controls`], [`points`]), and the jobs ([`pages`], [`fleets`]). `cargo xtask test --only browser` runs these.
+//! The pages in browsers: calls with real WebAssembly and microphones that play recordings ([`agreed`], [`controls`], [`points`]), and the jobs ([`pages`], [`fleets`], all of one server in [`jobs`], without a mouse and for eyes and ears in [`access`]). `cargo xtask test --only browser` runs these.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures are printed")]
 
+mod access;
 mod agreed;
 mod controls;
 mod devtools;
 mod fleets;
+mod jobs;
 mod pages;
 mod points;
 mod relay;

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use tobari_apps::infer::Model;
 
 use super::{
-    DESK, PHONE, clip,
+    DESK, PHONE,
+    access::faults,
+    clip,
     devtools::Browser,
     picture, run,
     support::{
@@ -14,7 +16,7 @@ use super::{
 };
 
 /// What the network says in the clear of what is on the pad.
-async fn plain(browser: &mut Browser) -> usize {
+pub(crate) async fn plain(browser: &mut Browser) -> usize {
     let pixels = browser.value("Array.from(tobari.pad.pixels())").await;
     let pixels: Vec<u8> = pixels.as_array().unwrap().iter().map(|pixel| pixel.as_u64().unwrap() as u8).collect();
     assert!(pixels.iter().filter(|pixel| **pixel > 128).count() > 20, "something is drawn");
@@ -42,11 +44,15 @@ async fn key(browser: &mut Browser, key: &str) {
     browser.call("Input.dispatchKeyEvent", up).await;
 }
 
-/// A stroke by the mouse through these places, in parts of the pad's width.
-async fn stroke(browser: &mut Browser, places: &[(f64, f64)]) {
-    browser.value("document.getElementById('pad').scrollIntoView({ block: 'center' })").await;
-    let pad = browser.value("document.getElementById('pad').getBoundingClientRect().toJSON()").await;
-    let of = |name: &str| pad[name].as_f64().unwrap();
+/// A digit of one stroke, through these places of the pad.
+pub(crate) const ONE: [(f64, f64); 5] = [(0.52, 0.15), (0.5, 0.3), (0.5, 0.5), (0.49, 0.7), (0.48, 0.86)];
+
+/// A stroke by the mouse through these places of an element, in parts of its width.
+pub(crate) async fn stroke(browser: &mut Browser, selector: &str, places: &[(f64, f64)]) {
+    let element = format!("document.querySelector({})", json!(selector));
+    browser.value(&format!("{element}.scrollIntoView({{ block: 'center' }})")).await;
+    let box_of = browser.value(&format!("{element}.getBoundingClientRect().toJSON()")).await;
+    let of = |name: &str| box_of[name].as_f64().unwrap();
     let at = |(x, y): (f64, f64), kind: &str| {
         let (x, y) = (of("x") + x * of("width"), of("y") + y * of("height"));
         json!({ "type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1 })
@@ -114,7 +120,7 @@ fn a_digit_is_classified_by_a_server_that_holds_bytes_alone() {
         assert_eq!(classified(&mut browser).await, expected);
         key(&mut browser, "Delete").await;
         assert_eq!(browser.value("tobari.pad.empty").await, true);
-        stroke(&mut browser, &[(0.52, 0.15), (0.5, 0.3), (0.5, 0.5), (0.49, 0.7), (0.48, 0.86)]).await;
+        stroke(&mut browser, "#pad", &ONE).await;
         let expected = plain(&mut browser).await;
         assert_eq!((classified(&mut browser).await, expected), (1, 1), "a line is a one");
         let file = "(async () => {
@@ -155,11 +161,15 @@ async fn held(browser: &mut Browser, model: &Value) {
     assert!(rows.iter().all(|row| row[3].ends_with('s')), "every step has its time: {rows:?}");
     let seen: Vec<&&str> = rows.iter().filter(|row| row[2] != "ciphertext").map(|row| &row[1]).collect();
     assert_eq!(seen, [&"this tab", &"this tab"], "the image and its label are seen nowhere else");
-    // noise: of the bytes that are shown none is much more frequent than others
-    let hex = text(browser, "hex").await;
+    is_noise(browser, "hex").await;
+}
+
+/// Of the bytes that are shown none is much more frequent than others.
+pub(crate) async fn is_noise(browser: &mut Browser, id: &str) {
+    let hex = text(browser, id).await;
     let mut counts = [0; 256];
     hex.split(' ').for_each(|byte| counts[usize::from(u8::from_str_radix(byte, 16).unwrap())] += 1);
-    assert!(counts.iter().sum::<usize>() == 400 && counts.iter().all(|count| *count < 14), "{counts:?}");
+    assert!(counts.iter().sum::<usize>() == 400 && counts.iter().all(|count| *count < 14), "{id}: {counts:?}");
 }
 
 #[test]
@@ -293,6 +303,7 @@ fn tables_answer_a_browser_as_they_answer_in_the_clear() {
             assert_eq!(searched(&mut browser, &(fill + "true")).await, told(most, "longest").to_string());
         }
         a_person(&mut browser, &place, &panel).await;
+        assert_eq!(faults(&mut browser, "a person").await, Vec::<String>::new());
         pictures(&mut browser, "search").await;
         browser.value(&choose("keys")).await;
         browser.until("tobari.view.about.kind === 'keys'").await;

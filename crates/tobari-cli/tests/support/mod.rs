@@ -7,14 +7,49 @@ pub mod fleet;
 pub mod genome;
 pub mod rude;
 pub mod tables;
+pub mod tap;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+
+/// What programs said to people, once somebody wants to know it.
+static SAID: Mutex<Option<Vec<u8>>> = Mutex::new(None);
 
 /// The program.
 pub fn tobari(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tobari")).args(args).stdin(Stdio::null()).output().unwrap()
+    run(Command::new(env!("CARGO_BIN_EXE_tobari")).args(args).stdin(Stdio::null()))
+}
+
+/// Runs one to its end.
+pub fn run(command: &mut Command) -> Output {
+    done(spawn(command))
+}
+
+/// Starts one.
+pub fn spawn(command: &mut Command) -> Child {
+    if SAID.lock().unwrap().is_some() {
+        command.env("TOBARI_LOG", "debug");
+    }
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits for its end.
+pub fn done(child: Child) -> Output {
+    let output = child.wait_with_output().unwrap();
+    SAID.lock().unwrap().iter_mut().for_each(|said| said.extend_from_slice(&output.stderr));
+    output
+}
+
+/// From now on programs log all that they can, and what they say to people is kept.
+pub fn keep_what_is_said() {
+    SAID.lock().unwrap().get_or_insert_default();
+}
+
+/// What was kept of it.
+pub fn said() -> Vec<u8> {
+    SAID.lock().unwrap().clone().unwrap_or_default()
 }
 
 /// What the program said to people.
@@ -48,6 +83,11 @@ pub fn exact_samples(path: &Path) -> Vec<i32> {
     reader.samples::<i32>().map(Result::unwrap).collect()
 }
 
+/// Of a URL, without the scheme.
+pub fn address(url: &str) -> &str {
+    url.split_once("://").unwrap().1
+}
+
 /// A blind server started by hand, as in another terminal.
 pub struct Server {
     child: Child,
@@ -70,9 +110,9 @@ impl Server {
         Self::spawn_at(address, &[], Stdio::piped())
     }
 
-    /// The same with its log in a file, for a server that logs more than a pipe holds.
+    /// The same with its log at the end of a file, for a server that logs more than a pipe holds.
     pub fn logging_to(file: &Path, args: &[&str]) -> Self {
-        Self::spawn(args, std::fs::File::create(file).unwrap().into())
+        Self::spawn(args, std::fs::File::options().create(true).append(true).open(file).unwrap().into())
     }
 
     fn spawn(args: &[&str], log: Stdio) -> Self {
@@ -92,7 +132,7 @@ impl Server {
 
     /// The address without the scheme.
     pub fn address(&self) -> String {
-        self.url.split_once("://").unwrap().1.to_owned()
+        address(&self.url).to_owned()
     }
 
     /// Is it still there?

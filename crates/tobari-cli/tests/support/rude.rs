@@ -27,6 +27,8 @@ pub struct Target {
     pub address: String,
     /// What it takes.
     pub posts: Vec<Post>,
+    /// Paths of all that it has.
+    pub routes: Vec<String>,
     /// Set when they are to go home.
     pub done: AtomicBool,
     /// How many connections they made.
@@ -37,9 +39,17 @@ pub struct Target {
 pub type Rude = fn(&Target, u64);
 
 /// All of them.
-pub const ALL: [Rude; 8] = [malformed, babbling, garbage, boasting, endless, slow, vanishing, sockets];
+pub const ALL: [Rude; 8] = [malformed, astray, garbage, boasting, endless, slow, vanishing, sockets];
+/// Those that hold nothing for long.
+pub const BRIEF: [Rude; 4] = [malformed, astray, garbage, vanishing];
 
 impl Target {
+    /// What takes these posts and has these routes.
+    pub fn new(address: String, posts: Vec<Post>, routes: Vec<String>) -> Self {
+        let (done, connections) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { address, posts, routes, done, connections }
+    }
+
     /// Until it is told to go home.
     pub fn is_done(&self) -> bool {
         self.done.load(Ordering::Relaxed)
@@ -109,24 +119,50 @@ fn malformed(target: &Target, round: u64) {
         format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(5_000)),
         format!("GET /sense/v1/fleets/{}/held HTTP/1.1\r\nHost: x\r\n\r\n", "../".repeat(50)),
     ];
-    target.send(requests[round as usize % requests.len()].as_bytes());
+    match requests.get(round as usize % (2 * requests.len())) {
+        Some(request) => target.send(request.as_bytes()),
+        None => target.send(&bytes(round, 1 + (round as usize * 977) % 60_000)),
+    };
 }
 
-fn babbling(target: &Target, round: u64) {
-    target.send(&bytes(round, 1 + (round as usize * 977) % 60_000));
+/// To every route what it does not take: other methods, paths that are too long or no text, floods of headers, bodies where none belongs.
+fn astray(target: &Target, round: u64) {
+    let [route, turn] = [round as usize % target.routes.len(), round as usize / target.routes.len()];
+    let drawn: String = bytes(round, 7).iter().map(|byte| char::from(b'A' + byte % 26)).collect();
+    let methods = ["DELETE", "GET", "POST", "HEAD", "PUT", "PATCH", "OPTIONS", "TRACE", "CONNECT", &drawn];
+    let (route, method) = (&target.routes[route], methods[(route + turn) % methods.len()]);
+    let parent = route.rsplit_once('/').map_or("", |(parent, _)| parent);
+    let (mut path, mut headers, mut body) = (route.clone(), String::new(), Vec::new());
+    match turn % 6 {
+        0 => {}
+        1 => path = format!("{parent}/{}", "x".repeat(5_000)),
+        2 => {
+            let odd = ["%", "%2", "%zz", "%00", "%ff%fe", "..%2f..%2fCargo.toml", "%2e%2e", "%c0%ae", ""];
+            path = format!("{parent}/{}", odd[round as usize % odd.len()]);
+        }
+        3 => path += &format!("?{}", "a=%ff&".repeat(2_000)),
+        4 => headers = (0..45).map(|i| format!("x-{i}: {}\r\nTobari-Client: {i}\r\n", "y".repeat(200))).collect(),
+        _ => body = bytes(round, round as usize * 31 % 3_000),
+    }
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
+    target.send(&[head.as_bytes(), &body].concat());
 }
 
 /// Bodies that mean nothing, that begin right, and that are right but for a bit.
 fn garbage(target: &Target, round: u64) {
-    let post = target.post(round);
-    let mut body = match round / target.posts.len() as u64 % 4 {
+    let (post, turn) = (target.post(round), round / target.posts.len() as u64);
+    let mut body = match turn % 8 {
         0 => bytes(round, [0, 1, 57, 300, 5_000, 100_000][round as usize % 6]),
-        1 => bytes(round, post.body.len()),
-        2 => [&post.body[..post.body.len() / 2], &bytes(round, post.body.len() / 2)].concat(),
-        _ => post.body[..post.body.len() * 9 / 10].to_vec(),
+        2 => bytes(round, post.body.len()),
+        4 => [&post.body[..post.body.len() / 2], &bytes(round, post.body.len() / 2)].concat(),
+        6 => post.body[..post.body.len() * 9 / 10].to_vec(),
+        _ => post.body.clone(),
     };
-    if let Some(byte) = body.get_mut(round as usize % 61) {
-        *byte ^= 1 << (round % 8);
+    // in the head, or anywhere; a bit, or a byte
+    let drawn = noise(round, 3).iter().fold(0, |drawn, sample| drawn << 16 | usize::from(sample.unsigned_abs()));
+    let at = if turn % 4 == 1 { drawn % 61 } else { drawn % body.len().max(1) };
+    if let Some(byte) = body.get_mut(at) {
+        *byte ^= if turn % 8 < 4 { 1 << (drawn % 8) } else { 1 + (drawn % 255) as u8 };
     }
     target.send(&target.request(post, &body));
 }
@@ -176,6 +212,8 @@ fn vanishing(target: &Target, round: u64) {
     if let Some(mut stream) = target.connect() {
         let _ = stream.write_all(&request[..request.len() * (1 + round as usize % 7) / 8]);
     }
+    // as it waits for nothing it would take all of a server's places
+    std::thread::sleep(SHORT / 500);
 }
 
 /// One masked frame of a short message; the mask is zero.

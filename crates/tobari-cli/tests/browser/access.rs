@@ -1,0 +1,256 @@
+//! The pages without a mouse, and for eyes and ears: keys alone, a name for every control, and contrast of all that is written.
+
+use serde_json::json;
+
+use super::{
+    clip,
+    controls::{back_to, stroke, tab_to},
+    devtools::Browser,
+    fleets::opened,
+    jobs::{example, serves_all},
+    pages::{plain, text},
+    run,
+    support::Server,
+};
+
+async fn enter_key(browser: &mut Browser) {
+    stroke(browser, "Enter", 13).await;
+}
+
+async fn space(browser: &mut Browser) {
+    stroke(browser, " ", 32).await;
+}
+
+/// By Tab to a field, and typing: a field that is entered so is marked, and what stood there is replaced.
+async fn write(browser: &mut Browser, field: &str, text: &str) {
+    tab_to(browser, field).await;
+    browser.call("Input.insertText", json!({ "text": text })).await;
+}
+
+/// From the first page to a job's, with the test's way to look behind it.
+async fn go(browser: &mut Browser, server: &Server, job: &str) {
+    serves_all(browser, server).await;
+    browser.value(&format!("document.querySelector('[data-job={job}] a').search = '?tap&window=4'")).await;
+    tab_to(browser, job).await;
+    enter_key(browser).await;
+    browser
+        .until(&format!("location.pathname === '/{job}/' && document.getElementById('work')?.hidden === false"))
+        .await;
+}
+
+async fn infers(browser: &mut Browser) {
+    tab_to(browser, "pad").await;
+    stroke(browser, "5", 53).await;
+    tab_to(browser, "clear").await;
+    space(browser).await;
+    assert_eq!(browser.value("tobari.pad.empty").await, true);
+    back_to(browser, "pad").await;
+    stroke(browser, "7", 55).await;
+    let expected = plain(browser).await;
+    tab_to(browser, "keep").await;
+    for is in [true, false] {
+        space(browser).await;
+        assert_eq!(browser.value("document.getElementById('keep').checked").await, is);
+    }
+    tab_to(browser, "make").await;
+    enter_key(browser).await;
+    browser.until("document.getElementById('state').textContent === 'Ready'").await;
+    tab_to(browser, "classify").await;
+    enter_key(browser).await;
+    browser.until("/^[0-9]$/.test(document.getElementById('label').textContent)").await;
+    assert_eq!(text(browser, "label").await, expected.to_string());
+    tab_to(browser, "forget").await;
+    space(browser).await;
+    browser.until("document.getElementById('state').textContent === 'No key yet'").await;
+}
+
+async fn senses(browser: &mut Browser) {
+    browser.until("!document.getElementById('start').disabled").await;
+    tab_to(browser, "start").await;
+    enter_key(browser).await;
+    browser.until("document.getElementById('state').textContent === 'Live'").await;
+    tab_to(browser, "SUMMARY").await;
+    space(browser).await;
+    assert_eq!(browser.value("document.querySelector('details').open").await, true);
+    write(browser, "reading", "60").await;
+    enter_key(browser).await;
+    browser.until("document.getElementById('steps').dataset.own !== undefined").await;
+    let told = opened(browser, "start === own").await;
+    assert_eq!((&told["exact"], &told["alarm"]), (&json!("true"), &json!("true")), "{told}");
+    let rows = browser.value("document.querySelectorAll('#numbers tr').length").await;
+    assert_eq!(rows, told["counts"].as_str().unwrap().split(',').count());
+    tab_to(browser, "sending").await;
+    stroke(browser, "ArrowLeft", 37).await;
+    assert_eq!(text(browser, "sending-said").await, "19 simulated thermometers");
+    tab_to(browser, "end").await;
+    enter_key(browser).await;
+    browser.until("document.getElementById('state').textContent === 'Not begun'").await;
+}
+
+/// Chooses a table by its label, where the list of tables has the focus, and waits for the part of the form that it wants.
+async fn choose(browser: &mut Browser, label: &str, part: &str) {
+    for (key, code) in [("ArrowDown", 40), ("ArrowUp", 38)] {
+        if browser.value("document.getElementById('table').selectedOptions[0].text").await != label {
+            stroke(browser, key, code).await;
+        }
+    }
+    browser.until(&format!("!document.getElementById('{part}').hidden")).await;
+}
+
+async fn searches(browser: &mut Browser) {
+    tab_to(browser, "table").await;
+    choose(browser, "simulated: squares", "of-keys").await;
+    write(browser, "key", "144").await;
+    enter_key(browser).await;
+    browser.until("document.getElementById('answer').textContent === '12'").await;
+    back_to(browser, "table").await;
+    choose(browser, "simulated", "of-sites").await;
+    let [site, alleles, count] = example();
+    write(browser, "at", &site).await;
+    write(browser, "alleles", &alleles).await;
+    tab_to(browser, "places").await;
+    stroke(browser, "ArrowDown", 40).await;
+    tab_to(browser, "longest").await;
+    for answer in [alleles.len().to_string(), count] {
+        space(browser).await;
+        tab_to(browser, "ask").await;
+        enter_key(browser).await;
+        browser.until(&format!("document.getElementById('answer').textContent === '{answer}'")).await;
+        back_to(browser, "longest").await;
+    }
+    assert_eq!(browser.value("document.querySelectorAll('#places li').length").await, 10);
+}
+
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn by_keys_alone_one_infers_senses_and_searches() {
+    run(async {
+        let server = Server::start(&["--try"]);
+        let mut browser = Browser::start(&clip("alice.wav")).await;
+        go(&mut browser, &server, "infer").await;
+        infers(&mut browser).await;
+        go(&mut browser, &server, "sense").await;
+        senses(&mut browser).await;
+        go(&mut browser, &server, "search").await;
+        searches(&mut browser).await;
+        assert_eq!(browser.complaints, Vec::<String>::new(), "errors in the pages");
+    });
+}
+
+/// Roles of what one can use, and of pictures and bars, which one is told of.
+const NAMED: [&str; 15] = [
+    "button",
+    "link",
+    "textbox",
+    "searchbox",
+    "checkbox",
+    "radio",
+    "combobox",
+    "ComboBoxMenuSelect",
+    "slider",
+    "spinbutton",
+    "DisclosureTriangle",
+    "dialog",
+    "image",
+    "img",
+    "progressbar",
+];
+
+/// What has no name, as the browser computes names. A placeholder is none: it is gone as soon as one types.
+async fn nameless(browser: &mut Browser) -> (usize, Vec<String>) {
+    let tree = browser.call("Accessibility.getFullAXTree", json!({})).await;
+    let nodes = tree["nodes"].as_array().unwrap().iter();
+    let named: Vec<_> =
+        nodes.filter(|node| NAMED.contains(&node["role"]["value"].as_str().unwrap_or_default())).collect();
+    let has_name = |node: &serde_json::Value| {
+        let empty = Vec::new();
+        let sources = node["name"]["sources"].as_array().unwrap_or(&empty);
+        let used = sources.iter().find(|source| !source["value"].is_null() && source["superseded"] != true);
+        !node["name"]["value"].as_str().unwrap_or_default().trim().is_empty()
+            && used.is_some_and(|source| source["type"] != "placeholder")
+    };
+    let without = named.iter().filter(|node| !has_name(node));
+    (named.len(), without.map(|node| format!("no name: {}", node["role"]["value"])).collect())
+}
+
+/// What is written with a contrast below 4.5 to what is behind it (WCAG 2.2, 1.4.3), as the page has it now. Not of it: what cannot be used now, and bytes,
+/// which are a picture.
+const FAINT: &str = "(() => {
+    const context = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
+    const colour = (text) => { // red, green and blue, each multiplied by the last, which is alpha
+        context.clearRect(0, 0, 1, 1);
+        context.fillStyle = text;
+        context.fillRect(0, 0, 1, 1);
+        const [red, green, blue, alpha] = Array.from(context.getImageData(0, 0, 1, 1).data, (byte) => byte / 255);
+        return [red * alpha, green * alpha, blue * alpha, alpha];
+    };
+    const over = (top, below) => top.map((part, at) => part + below[at] * (1 - top[3]));
+    const linear = (part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    const light = ([red, green, blue]) => 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+    const contrast = (element) => {
+        const style = getComputedStyle(element);
+        let [ink, ground] = [colour(element instanceof SVGElement ? style.fill : style.color), [0, 0, 0, 0]];
+        for (let at = element; at; at = at.parentElement) {
+            const { backgroundColor, opacity, position } = getComputedStyle(at);
+            [ink, ground] = [ink, ground].map((part) => over(part, colour(backgroundColor)).map((one) => one * opacity));
+            // what lies over others has them behind it
+            for (let under = position === 'absolute' && at.previousElementSibling; under; under = under.previousElementSibling) {
+                [ink, ground] = [ink, ground].map((part) => over(part, colour(getComputedStyle(under).backgroundColor)));
+            }
+        }
+        const [more, less] = [ink, ground].map(light).sort((a, b) => b - a);
+        return (more + 0.05) / (less + 0.05);
+    };
+    const writes = (element) => element.matches('select, input:not([type=checkbox], [type=radio], [type=range], [type=file])')
+        || Array.from(element.childNodes).some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+    const shown = (element) => element.checkVisibility({ visibilityProperty: true }) && !element.closest(':disabled, .hex[aria-hidden=true], .hidden, noscript, option');
+    const all = Array.from(document.body.querySelectorAll('*')).filter((element) => writes(element) && shown(element));
+    return { all: all.length, faint: all.filter((element) => contrast(element) < 4.5).map((element) => `${contrast(element).toFixed(2)} of ${element.outerHTML.slice(0, 120)}`) };
+})()";
+
+/// Controls without a name, and what cannot be read in light or in dark; of whatever the page has now.
+pub(crate) async fn faults(browser: &mut Browser, what: &str) -> Vec<String> {
+    let (named, mut faults) = nameless(browser).await;
+    let mut written = 0;
+    for scheme in ["dark", "light"] {
+        wear(browser, scheme).await;
+        let told = browser.value(FAINT).await;
+        let faint = told["faint"].as_array().unwrap().iter();
+        faults.extend(faint.map(|one| format!("{what}, {scheme}: {}", one.as_str().unwrap())));
+        written += told["all"].as_u64().unwrap();
+    }
+    assert!(named >= 2 && written > 40, "{what}: {named} things with names, {written} written");
+    faults
+}
+
+async fn wear(browser: &mut Browser, scheme: &str) {
+    let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+    browser.call("Emulation.setEmulatedMedia", media).await;
+}
+
+/// Where the server does nothing but calls, pages tell that, and cards stand back; all else that they have in whatever state is brought to light.
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn every_control_of_every_page_has_a_name_and_all_that_is_written_can_be_read_by_day_and_by_night() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut browser = Browser::start(&clip("alice.wav")).await;
+        let mut found = Vec::new();
+        for path in ["", "call/", "infer/", "sense/", "search/"] {
+            browser.open(&format!("{}/{path}", server.url)).await;
+            browser.until("document.getElementById('alarms').textContent !== '' || 'ready' in document.body.dataset || document.body.dataset.view === 'begin'").await;
+            let reveal = "document.querySelectorAll('[hidden]').forEach((one) => (one.hidden = false));
+                document.querySelectorAll(':disabled').forEach((one) => (one.disabled = false));
+                document.querySelectorAll('dialog, details').forEach((one) => (one.open = true));
+                document.querySelectorAll('p:empty').forEach((one) => (one.textContent = 'Something'));";
+            browser.value(reveal).await;
+            found.extend(faults(&mut browser, path).await);
+        }
+        assert!(found.is_empty(), "{found:#?}");
+        let spoil = "document.getElementById('main').insertAdjacentHTML('beforeend', '<button></button><input placeholder=\"Name\"><p>faint</p>');
+            document.getElementById('main').lastChild.style.opacity = 0.5;";
+        browser.value(spoil).await;
+        assert_eq!(nameless(&mut browser).await.1.len(), 2, "a placeholder is no name");
+        assert_eq!(browser.value(FAINT).await["faint"].as_array().unwrap().len(), 1);
+    });
+}

@@ -1,0 +1,117 @@
+//! A line between clients and a server, on which all that passes is kept.
+
+use super::rude::Post;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// Bytes of what is looked for elsewhere.
+const PART: usize = 16;
+
+/// By connection, what went up and what came down.
+type Lines = BTreeMap<usize, [Vec<u8>; 2]>;
+
+/// The line.
+pub struct Tap {
+    /// Where it is, in the server's stead.
+    pub url: String,
+    lines: Arc<Mutex<Lines>>,
+}
+
+/// What passed on it.
+pub struct Heard(Lines);
+
+impl Tap {
+    /// In front of a server.
+    pub fn to(server: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let tap = Self { url: format!("http://{}", listener.local_addr().unwrap()), lines: Arc::default() };
+        let (server, lines) = (server.to_owned(), Arc::clone(&tap.lines));
+        std::thread::spawn(move || {
+            for (number, near) in listener.incoming().map_while(Result::ok).enumerate() {
+                let Ok(far) = TcpStream::connect(&server) else { continue };
+                for (way, (from, to)) in [(&near, &far), (&far, &near)].into_iter().enumerate() {
+                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    let lines = Arc::clone(&lines);
+                    std::thread::spawn(move || carry(from, to, (number, way), &lines));
+                }
+            }
+        });
+        tap
+    }
+
+    /// What passed since the last time.
+    pub fn take(&self) -> Heard {
+        Heard(std::mem::take(&mut *self.lines.lock().unwrap()))
+    }
+}
+
+fn carry(mut from: TcpStream, mut to: TcpStream, (number, way): (usize, usize), lines: &Mutex<Lines>) {
+    let _ = to.set_nodelay(true);
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        lines.lock().unwrap().entry(number).or_default()[way].extend_from_slice(&buffer[..count]);
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+impl Heard {
+    /// The requests: methods, and the rest as a post.
+    pub fn requests(&self) -> Vec<(String, Post)> {
+        self.0.values().flat_map(|[up, _]| requests(up)).collect()
+    }
+
+    /// Parts of what clients sent that say whose it is: of names, of headers and of bodies.
+    pub fn sent(&self) -> BTreeSet<[u8; PART]> {
+        let mut sent = BTreeSet::new();
+        for (_, Post { path, headers, body }) in self.requests() {
+            let words = path.split('/').chain(headers.split(|c: char| c.is_whitespace()));
+            sent.extend(words.filter_map(|word| word.as_bytes().first_chunk::<PART>().copied()));
+            let parts =
+                [body.len() / 4, body.len() / 2, body.len() * 3 / 4].map(|at| body[at..].first_chunk().copied());
+            sent.extend(parts.into_iter().flatten().filter(|_| body.len() >= 16 * PART));
+        }
+        sent
+    }
+
+    /// Which of these parts came down.
+    pub fn told<'a>(&self, parts: &'a BTreeSet<[u8; PART]>) -> BTreeSet<&'a [u8; PART]> {
+        let mut begins = vec![false; 1 << 16];
+        let begin = |part: &[u8]| usize::from(part[0]) << 8 | usize::from(part[1]);
+        parts.iter().for_each(|part| begins[begin(part)] = true);
+        let windows = self.0.values().flat_map(|[_, down]| down.array_windows::<PART>());
+        windows.filter(|window| begins[begin(&window[..])]).filter_map(|window| parts.get(window)).collect()
+    }
+}
+
+/// Of one connection, until it turns into something else.
+fn requests(mut up: &[u8]) -> Vec<(String, Post)> {
+    let mut all = Vec::new();
+    while let Some(end) = up.windows(4).position(|window| window == b"\r\n\r\n") {
+        let head = std::str::from_utf8(&up[..end]).unwrap();
+        let (first, lines) = head.split_once("\r\n").unwrap();
+        let mut words = first.split(' ').map(str::to_owned);
+        let (method, path) = (words.next().unwrap(), words.next().unwrap());
+        let (mut headers, mut length) = (String::new(), 0);
+        for line in lines.lines() {
+            match line.to_ascii_lowercase().split_once(": ") {
+                Some(("content-length", value)) => length = value.parse().unwrap(),
+                Some(("host" | "connection", _)) => {}
+                _ => headers += &format!("{line}\r\n"),
+            }
+        }
+        up = &up[end + 4..];
+        let body;
+        (body, up) = up.split_at(length.min(up.len()));
+        let upgrades = headers.to_ascii_lowercase().contains("upgrade:");
+        all.push((method, Post { path, headers, body: body.to_vec() }));
+        if upgrades {
+            break;
+        }
+    }
+    all
+}

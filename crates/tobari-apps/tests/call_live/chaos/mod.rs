@@ -562,7 +562,7 @@ fn add(sum: &mut LiveSum, packet: &LivePacket) {
 
 /// `cargo xtask soak call-accelerated`: minutes of the room's time in `TOBARI_SOAK_MINUTES`.
 #[test]
-#[ignore = "a soak"]
+#[ignore = "takes long: cargo xtask soak call-accelerated"]
 fn a_room_of_64_in_accelerated_chaos_has_no_wrong_sum_is_never_stuck_and_does_not_grow() {
     let number = |name: &str| std::env::var(name).ok().and_then(|number| number.parse().ok());
     let (minutes, seed) = (number("TOBARI_SOAK_MINUTES").unwrap_or(10_u64), number("TOBARI_SOAK_SEED").unwrap_or(12));

@@ -5,53 +5,13 @@
 mod support;
 
 use std::collections::HashSet;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use support::tap::Tap;
 use support::{Server, exact_samples, noise, record, stderr, tobari};
 use tempfile::tempdir;
 use tobari_core::curve::{Curve, PointEncoding};
 use tobari_core::elgamal::{Ciphertexts, SharedCiphertexts};
 use tobari_core::params::{Parameters, SecurityFloor};
 use tobari_core::wire::{self, Payload};
-
-/// Relays every connection to `server` and keeps what the clients sent, one byte string a connection.
-fn wiretap(server: String) -> (String, Arc<Mutex<Vec<Vec<u8>>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let captured: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
-    let taken = captured.clone();
-    thread::spawn(move || {
-        for client in listener.incoming() {
-            let (client, server) = (client.unwrap(), TcpStream::connect(&server).unwrap());
-            let (mut back_from, mut back_to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-            thread::spawn(move || {
-                let _ = std::io::copy(&mut back_from, &mut back_to);
-                let _ = back_to.shutdown(std::net::Shutdown::Both);
-            });
-            let taken = taken.clone();
-            thread::spawn(move || relay(client, server, &taken));
-        }
-    });
-    (format!("http://{address}"), captured)
-}
-
-fn relay(mut client: TcpStream, mut server: TcpStream, taken: &Mutex<Vec<Vec<u8>>>) {
-    let index = {
-        let mut taken = taken.lock().unwrap();
-        taken.push(Vec::new());
-        taken.len() - 1
-    };
-    let mut buffer = [0; 1 << 16];
-    while let Ok(count @ 1..) = client.read(&mut buffer) {
-        taken.lock().unwrap()[index].extend_from_slice(&buffer[..count]);
-        if server.write_all(&buffer[..count]).is_err() {
-            break;
-        }
-    }
-    let _ = server.shutdown(std::net::Shutdown::Write);
-}
 
 /// The binary messages in what a WebSocket client sent, unmasked (RFC 6455, section 5.2; no fragments expected).
 fn binary_messages(stream: &[u8]) -> Vec<Vec<u8>> {
@@ -106,7 +66,7 @@ fn the_wire_holds_one_fresh_point_a_sample_and_one_more_in_mode_elgamal_shared()
 fn the_wire_holds_fresh_points_only<P: Payload>(packet_points: usize) {
     let folder = tempdir().unwrap();
     let server = Server::start(&[]);
-    let (url, captured) = wiretap(server.address());
+    let tap = Tap::to(&server.address());
     let speakers = [noise(21, 640), noise(22, 640)];
     let inputs = [record(folder.path(), "a.wav", &speakers[0]), record(folder.path(), "b.wav", &speakers[1])];
     let output = folder.path().join("mix.wav");
@@ -119,7 +79,7 @@ fn the_wire_holds_fresh_points_only<P: Payload>(packet_points: usize) {
         "-o",
         output.to_str().unwrap(),
         "--server",
-        &url,
+        &tap.url,
         "--points",
         "uncompressed",
         inputs[0].to_str().unwrap(),
@@ -131,7 +91,7 @@ fn the_wire_holds_fresh_points_only<P: Payload>(packet_points: usize) {
 
     let parameters = Parameters::new(Curve::Secp256k1, SecurityFloor::Standard).unwrap();
     let (mut packets, mut points) = (0, HashSet::new());
-    for stream in captured.lock().unwrap().iter() {
+    for stream in tap.take().ups() {
         for message in binary_messages(stream) {
             let (header, ciphertexts) = wire::decode_packet::<P>(&message, parameters).unwrap();
             assert_eq!((header.encoding, ciphertexts.messages()), (PointEncoding::Uncompressed, 320));

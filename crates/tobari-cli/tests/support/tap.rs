@@ -60,6 +60,11 @@ fn carry(mut from: TcpStream, mut to: TcpStream, (number, way): (usize, usize), 
 }
 
 impl Heard {
+    /// What clients sent, by connection.
+    pub fn ups(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.values().map(|[up, _]| up.as_slice())
+    }
+
     /// The requests: methods, and the rest as a post.
     pub fn requests(&self) -> Vec<(String, Post)> {
         self.0.values().flat_map(|[up, _]| requests(up)).collect()

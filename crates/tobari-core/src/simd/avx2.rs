@@ -2,22 +2,20 @@
 
 #![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
 
+mod keystream;
+
 use super::fused::Fused;
-use super::ring::{DoubleTransform, Doubles, RingKernels, keystream, ring_kernels, stream_sums};
+use super::ring::{DoubleTransform, Doubles, RingKernels, keystream, ring_kernels};
 use std::arch::x86_64::*;
 
-static KERNELS: RingKernels =
-    ring_kernels!("avx2", DoubleTransform(Avx2(())), Doubles(Avx2(())), keystream, sums, "avx2,fma,bmi2");
-
-/// Eight streams at a time.
-fn sums(keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
-    #[target_feature(enable = "avx2")]
-    fn run(keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
-        stream_sums::<8>(keys, nonce, first, kept, out);
-    }
-    // SAFETY: the table is given only to machines that have the instructions
-    unsafe { run(keys, nonce, first, kept, out) }
-}
+static KERNELS: RingKernels = ring_kernels!(
+    "avx2",
+    DoubleTransform(Avx2(())),
+    Doubles(Avx2(())),
+    keystream,
+    |keys, nonce, first, kept, out| keystream::stream_sums(Avx2(()), keys, nonce, first, kept, out),
+    "avx2,fma,bmi2"
+);
 
 /// The loops, if the machine has the instructions: the only way to them, so that they run on no other.
 pub(super) fn ring_kernels() -> Option<&'static RingKernels> {

@@ -246,7 +246,8 @@ pub(super) fn bars(bars: &Bars) -> Result<String, Failure> {
     let (names, values) = (("sans-serif", 12).into_font().transform(FontTransform::Rotate90), ("sans-serif", 12));
     for (i, (group, name, value)) in bars.all.iter().enumerate() {
         let (x, y) = chart.backend_coord(&(i as f64 + 0.5, 0.9));
-        root.draw(&Text::new(format!("{group}: {name}"), (x + 6, y + 6), names.clone()))?;
+        let name = if name.is_empty() { group.clone() } else { format!("{group}: {name}") };
+        root.draw(&Text::new(name, (x + 6, y + 6), names.clone()))?;
         let (x, y) = chart.backend_coord(&(i as f64 + 0.2, *value));
         root.draw(&Text::new(format!("{value:.2}"), (x, y - 15), values))?;
     }

@@ -14,7 +14,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const STYLE: &str = include_str!("page.css");
 
 /// What labels mean: figures with one of them may not be quoted without it.
-const LABELS: [(&str, &str); 6] = [
+const LABELS: [(&str, &str); 14] = [
     (
         "simulated-enclave",
         "The enclave is a process of its own. What it costs beside the process is copies and system calls; no hardware's cost, and no hardware's protection, is in it.",
@@ -30,6 +30,20 @@ const LABELS: [(&str, &str); 6] = [
     ),
     ("disturbed", "The machine was not quiet: a fixed loop took 1.15 times its fastest, or more, in the median round."),
     ("limit not enforced", "No limit of memory was set by the system: the plan kept to it by itself."),
+    ("cpu on core", "Each engine was kept on a core of its own."),
+    (
+        "no copies by the CPU",
+        "The emulated module reads and writes memory itself, as a device with direct access would.",
+    ),
+    ("copied twice by the CPU", "The CPU copied what the emulated module took, and what came back."),
+    ("simulated-panel", "The panel is made up: nobody's genome is in it."),
+    (
+        "the tier's folder as it is",
+        "No device was emulated: the disk is whatever lies under that folder of this machine.",
+    ),
+    ("durable", "Every batch was on the disk before its sender was told so."),
+    ("http", "Frames were sent by HTTP, on this machine."),
+    ("mqtt", "Frames were sent by way of a broker."),
 ];
 
 /// The whole page.

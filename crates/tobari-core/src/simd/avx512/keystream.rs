@@ -3,7 +3,7 @@
 //! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations for 1,024 bytes, and 64 moves that make the blocks stand one after
 //! another: 1,024 operations, or 0.4 cycles a byte where two and a half are done at a time.
 
-use super::super::ring::{BLOCK_WORDS, CONSTANTS, add_lanes, group_state};
+use super::super::ring::{BLOCK_WORDS, CONSTANTS, add_lanes, group_state, one_by_one};
 use super::Avx512;
 use std::arch::x86_64::*;
 use zeroize::Zeroizing;
@@ -170,23 +170,4 @@ fn transpose(x: [__m512i; 16]) -> [__m512i; 16] {
         out[12 + j] = _mm512_shuffle_i32x4::<0xdd>(ab, cd);
     }
     out
-}
-
-/// One stream after the other, each through `keystream`: for keys that are too few to fill the lanes.
-fn one_by_one(
-    keystream: fn(&[u8; 32], u64, u64, &mut [u64]),
-    keys: &[[u8; 32]],
-    nonce: u64,
-    first: u64,
-    kept: u32,
-    out: &mut [u32],
-) {
-    let mut words = Zeroizing::new(vec![0; out.len() / 2]);
-    for key in keys {
-        keystream(key, nonce, first, &mut words);
-        for (out, word) in out.as_chunks_mut::<2>().0.iter_mut().zip(words.iter()) {
-            out[0] = out[0].wrapping_add(*word as u32 & kept);
-            out[1] = out[1].wrapping_add((word >> 32) as u32 & kept);
-        }
-    }
 }

@@ -89,3 +89,23 @@ fn quarter_round<const L: usize>(x: &mut [[u32; L]; BLOCK_WORDS], a: usize, b: u
         x[mixed].iter_mut().zip(summed).for_each(|(mixed, sum)| *mixed = (*mixed ^ sum).rotate_left(bits));
     }
 }
+
+/// One stream after the other, each through `keystream`: for keys that are too few to fill the lanes.
+#[cfg(target_arch = "x86_64")]
+pub(in crate::simd) fn one_by_one(
+    keystream: fn(&[u8; 32], u64, u64, &mut [u64]),
+    keys: &[[u8; 32]],
+    nonce: u64,
+    first: u64,
+    kept: u32,
+    out: &mut [u32],
+) {
+    let mut words = Zeroizing::new(vec![0; out.len() / 2]);
+    for key in keys {
+        keystream(key, nonce, first, &mut words);
+        for (out, word) in out.as_chunks_mut::<2>().0.iter_mut().zip(words.iter()) {
+            out[0] = out[0].wrapping_add(*word as u32 & kept);
+            out[1] = out[1].wrapping_add((word >> 32) as u32 & kept);
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use crate::output::Failure;
 use crate::randomness;
+use std::fmt::{Display, Formatter};
 use std::iter::Peekable;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +39,27 @@ impl Setup {
     /// The paper's: AES-128, encryption, a module of 1.6 times the CPU, alone.
     pub(super) const PAPER: Self =
         Self { key_bytes: 16, encrypts: true, speed: 1.6, lanes: Some(1), others: 0, batch: 64, direct: true };
+
+    pub(super) fn cpu(&self) -> &'static str {
+        if self.lanes == Some(1) { "one chain" } else { "side by side" }
+    }
+
+    pub(super) fn copies(&self) -> &'static str {
+        if self.direct { "no copies by the CPU" } else { "copied twice by the CPU" }
+    }
+
+    /// Part of the CPU's core that somebody else wants.
+    pub(super) fn load(&self) -> f64 {
+        self.others as f64 / (1.0 + self.others as f64)
+    }
+}
+
+impl Display for Setup {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let way = if self.encrypts { "encryption" } else { "decryption" };
+        write!(f, "AES-{} {way}, engine {}, CPU {}, ", 8 * self.key_bytes, self.speed, self.cpu())?;
+        write!(f, "{} of its core wanted, batches of {}, {}", self.load(), self.batch, self.copies())
+    }
 }
 
 /// One run.
@@ -114,7 +136,7 @@ impl Bed {
         options.modules.push(Box::new(module));
         let message = |bytes| bed.message(bytes).ok();
         bed.model = calibrate(&mut options, &message);
-        bed.model.available = 1.0 / (1.0 + setup.others as f64);
+        bed.model.available = 1.0 - setup.load();
         Ok(bed)
     }
 

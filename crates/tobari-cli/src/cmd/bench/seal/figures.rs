@@ -5,7 +5,7 @@ use super::super::show;
 use super::super::table::{Table, number};
 use super::SealBench;
 use super::engines::Setup;
-use super::grid::{MIXED, Row};
+use super::grid::{Compared, MIXED, Row, WANTED};
 use crate::output::Failure;
 use std::path::Path;
 use tobari_host::files;
@@ -99,12 +99,15 @@ fn everything(rows: &[Row]) -> Table {
         "load",
         "batch",
         "median_ms",
+        "mean_ms",
         "min_ms",
         "max_ms",
         "runs",
         "by_module",
         "cpu_ms",
         "best_to_chosen",
+        "best_to_chosen_low",
+        "best_to_chosen_high",
         "one_chain_MB_s",
         "doorbell_ns",
         "added_delay_ns",
@@ -115,9 +118,10 @@ fn everything(rows: &[Row]) -> Table {
         "labels",
     ];
     let mut table = Table::new("all", &columns);
-    for Row { line, to_chosen, .. } in rows {
+    for Row { line, mean, to_chosen, .. } in rows {
         let params = &line.params;
         let text = |number: f64| format!("{number:.3}");
+        let compared = |of: fn(&Compared) -> f64| to_chosen.as_ref().map(of).map(text).unwrap_or_default();
         table.push(vec![
             line.what.clone(),
             params.policy.clone(),
@@ -129,12 +133,15 @@ fn everything(rows: &[Row]) -> Table {
             params.load.to_string(),
             params.batch.to_string(),
             text(line.median),
+            text(*mean),
             text(line.min),
             text(line.max),
             line.runs.to_string(),
             params.by_module.to_string(),
             params.cpu_ms.map(text).unwrap_or_default(),
-            to_chosen.map(text).unwrap_or_default(),
+            compared(|compared| compared.ratio),
+            compared(|compared| compared.low),
+            compared(|compared| compared.high),
             params.one_chain_mb_s.to_string(),
             params.doorbell_ns.to_string(),
             params.added_delay_ns.to_string(),
@@ -172,7 +179,7 @@ fn targets(rows: &[Row]) -> Table {
             let best = find(rows, setup, bytes, Policy::Best).map(time);
             let other = others.iter().filter_map(|policy| find(rows, setup, bytes, *policy).map(time)).reduce(f64::min);
             if let (Some(best), Some(other)) = (best, other) {
-                ratios.push((other / best, format!("{bytes} B, {setup:?}")));
+                ratios.push((other / best, format!("{bytes} B, {setup}")));
             }
         }
         ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -192,7 +199,7 @@ fn targets(rows: &[Row]) -> Table {
     let place = ratios(time[1], &singles).first().map(|ratio| ratio.1.clone()).unwrap_or_default();
     push("best over the best other policy, least", both(&|time| worst(&ratios(time, &singles))), "0.98", place);
     let kept = |ratios: &[(f64, String)]| {
-        ratios.iter().filter(|ratio| ratio.0 >= 0.98).count() as f64 / ratios.len().max(1) as f64
+        ratios.iter().filter(|ratio| ratio.0 >= WANTED).count() as f64 / ratios.len().max(1) as f64
     };
     push(
         "rows in which that is 0.98 or more, part",
@@ -200,14 +207,16 @@ fn targets(rows: &[Row]) -> Table {
         "1",
         String::new(),
     );
-    let chosen: Vec<f64> = rows.iter().filter_map(|row| row.to_chosen).collect();
-    let part = |of: &dyn Fn(f64) -> bool| {
-        chosen.iter().filter(|ratio| of(**ratio)).count() as f64 / chosen.len().max(1) as f64
+    let chosen: Vec<Compared> = rows.iter().filter_map(|row| row.to_chosen).collect();
+    let mut part = |what: &str, wanted: &str, of: fn(&Compared) -> bool| {
+        let part = chosen.iter().filter(|compared| of(compared)).count() as f64 / chosen.len().max(1) as f64;
+        push(what, [number(Some(part), 3), String::new()], wanted, String::new());
     };
-    let to_chosen = [number(Some(part(&|ratio| ratio >= 0.98)), 3), String::new()];
-    push("the same, over the policy that the other half of the rounds chose", to_chosen, "1", String::new());
-    let worst_chosen = [number(chosen.iter().copied().reduce(f64::min), 3), String::new()];
-    push("that, least", worst_chosen, "0.98", String::new());
+    part("the same, over the policy that the other half of the rounds chose", "1", |compared| compared.ratio >= WANTED);
+    part("of these all of the interval (nine times of ten)", "1", |compared| compared.low >= WANTED);
+    part("rows of which none of the interval is", "0", |compared| compared.high < WANTED);
+    let worst_chosen = chosen.iter().map(|compared| compared.ratio).reduce(f64::min);
+    push("that ratio, least", [number(worst_chosen, 3), String::new()], "0.98", String::new());
     push("rows in all, geometric mean", both(&|time| Some(mean(&ratios(time, &singles)))), "1.0", String::new());
     push(
         "best over queue, geometric mean",

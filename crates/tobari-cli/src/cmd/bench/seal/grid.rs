@@ -2,9 +2,13 @@
 
 use super::super::line::{Line, summary};
 use super::SealBench;
-use super::engines::{Bed, Setup};
+use super::engines::{Bed, Measured, Setup};
 use super::figures;
 use crate::output::{self, Failure};
+use chacha20::{
+    ChaCha20Rng,
+    rand_core::{Rng, SeedableRng},
+};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use tobari_plan::dispatch::Policy;
@@ -19,6 +23,14 @@ const MOST_RUNS: u16 = 41;
 /// The same where others want the core: what a run takes are then some of the scheduler's rounds, each of as many slices as there are threads, and the
 /// median of five runs is chance.
 const ENOUGH_BESIDE_OTHERS_MS: f64 = 1500.0;
+/// A row of which it cannot be told after that whether `best` is behind goes on with those that may be the fastest: so many times twice as long.
+const DOUBLED: u32 = 3;
+/// `best` and how many others.
+const CONTENDERS: usize = 3;
+/// `best` is to be at so much of the fastest other policy.
+pub(super) const WANTED: f64 = 0.98;
+/// Samples of the rounds, drawn with replacement, from which the interval of a ratio comes.
+const RESAMPLES: usize = 200;
 /// What stands for a mixture of sizes, where a size would.
 pub(super) const MIXED: usize = 0;
 
@@ -50,9 +62,27 @@ pub(super) struct Params {
 pub(super) struct Row {
     pub(super) setup: Setup,
     pub(super) line: Line<Params>,
-    /// Of `best`: the time of the policy that the other half of the rounds chose, over its own. Of several policies that are equal the least of all times is the
-    /// luckiest one's; this is not.
-    pub(super) to_chosen: Option<f64>,
+    /// Mean of all runs in ms.
+    pub(super) mean: f64,
+    /// Of `best`.
+    pub(super) to_chosen: Option<Compared>,
+}
+
+/// The time of the policy that the other half of the rounds chose, over that of `best`. Of several policies that are equal the least of all times is the luckiest one's; this
+/// is not. Times are medians, and means where others want the core: a run then takes one slice of the scheduler's more or not, and the median of two humps is chance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Compared {
+    pub(super) ratio: f64,
+    /// Within this, nine times of ten, by the bootstrap.
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl Compared {
+    /// Whether it is still open on which side of [`WANTED`] it is.
+    pub(super) fn is_open(&self) -> bool {
+        self.low < WANTED && self.high >= WANTED
+    }
 }
 
 impl Row {
@@ -121,8 +151,7 @@ pub(super) fn run(arguments: &SealBench) -> Result<ExitCode, Failure> {
     }
     let (mut rows, all) = (Vec::new(), parts.len());
     for (at, part) in parts.into_iter().enumerate() {
-        let (bits, way) = (8 * part.setup.key_bytes, if part.setup.encrypts { "encryption" } else { "decryption" });
-        output::status(&format!("{} of {all}: AES-{bits}, {way}, engine {}", at + 1, part.setup.speed));
+        output::status(&format!("{} of {all}: {:.40}", at + 1, part.setup.to_string()));
         rows.extend(measure(&part, arguments)?);
     }
     output::status("");
@@ -160,61 +189,104 @@ fn measure(part: &Part, arguments: &SealBench) -> Result<Vec<Row>, Failure> {
     let (bed, mut rows) = (Bed::new(part.setup)?, Vec::new());
     for bytes in &part.sizes {
         let sizes = lengths(*bytes, arguments.files);
-        let mut runs: Vec<Vec<super::engines::Measured>> = part.policies.iter().map(|_| Vec::new()).collect();
+        let mut runs: Vec<Vec<Measured>> = part.policies.iter().map(|_| Vec::new()).collect();
         for policy in &part.policies {
             bed.run(*policy, &sizes[..sizes.len().min(400)], true)?;
         }
-        let enough_ms = if part.setup.others == 0 { ENOUGH_MS } else { ENOUGH_BESIDE_OTHERS_MS };
-        let mut spent_ms = 0.0;
-        for round in 0..MOST_RUNS.max(arguments.runs) {
-            if round >= arguments.runs && spent_ms > enough_ms * part.policies.len() as f64 {
-                break;
+        let beside_others = part.setup.others > 0;
+        let mut enough_ms = if beside_others { ENOUGH_BESIDE_OTHERS_MS } else { ENOUGH_MS };
+        let (mut most, mut doubled, mut spent_ms, mut round) = (MOST_RUNS.max(arguments.runs), 0, 0.0, 0);
+        let mut taking_part: Vec<usize> = (0..part.policies.len()).collect();
+        let chosen = loop {
+            if round >= most || round >= arguments.runs && spent_ms > enough_ms * taking_part.len() as f64 {
+                let chosen = to_chosen(&part.policies, &runs, beside_others);
+                if doubled == DOUBLED || arguments.quick || !chosen.is_some_and(|chosen| chosen.is_open()) {
+                    break chosen;
+                }
+                taking_part = contenders(&part.policies, &runs, beside_others);
+                (most, enough_ms, spent_ms, doubled) = (most + round, enough_ms * 2.0, 0.0, doubled + 1);
             }
             // Another one first each time, there and back: what a run leaves behind for the next must not always meet the same policy.
-            let all = part.policies.len();
+            let all = taking_part.len();
             for turn in 0..all {
                 let turn = if round % 2 == 0 { turn } else { all - 1 - turn };
-                let at = (usize::from(round / 2) + turn) % all;
+                let at = taking_part[(usize::from(round / 2) + turn) % all];
                 let run = bed.run(part.policies[at], &sizes, false)?;
                 spent_ms += run.ms;
                 runs[at].push(run);
             }
-        }
-        let chosen = to_chosen(&part.policies, &runs);
+            round += 1;
+        };
         for (policy, runs) in part.policies.iter().zip(runs) {
             let to_chosen = chosen.filter(|_| *policy == Policy::Best);
-            rows.push(Row { setup: part.setup, line: line(&bed, *policy, *bytes, &sizes, &runs), to_chosen });
+            let mean = mean(runs.iter().map(|run| run.ms));
+            rows.push(Row { setup: part.setup, line: line(&bed, *policy, *bytes, &sizes, &runs), mean, to_chosen });
         }
     }
     Ok(rows)
 }
 
-/// Each half of the rounds chooses the fastest other policy, by its median, for the other half to compare `best` with; the mean of both.
-fn to_chosen(policies: &[Policy], runs: &[Vec<super::engines::Measured>]) -> Option<f64> {
-    let median = |at: usize, half: usize| {
-        let times: Vec<f64> = runs[at].iter().skip(half).step_by(2).map(|run| run.ms).collect();
-        (!times.is_empty()).then(|| summary(times).0)
-    };
-    let best = policies.iter().position(|policy| *policy == Policy::Best)?;
-    let ratio = |half: usize| {
-        let others = (0..policies.len()).filter(|at| *at != best);
-        let chosen = others.filter_map(|at| Some((median(at, 1 - half)?, at))).min_by(|a, b| a.0.total_cmp(&b.0))?;
-        Some(median(chosen.1, half)? / median(best, half)?)
-    };
-    Some((ratio(0)? * ratio(1)?).sqrt())
+fn mean(times: impl Iterator<Item = f64>) -> f64 {
+    let (count, sum) = times.fold((0.0, 0.0), |(count, sum), ms| (count + 1.0, sum + ms));
+    sum / f64::max(count, 1.0)
 }
 
-fn line(bed: &Bed, policy: Policy, bytes: usize, sizes: &[usize], runs: &[super::engines::Measured]) -> Line<Params> {
+/// What stands for all of these times.
+fn middle(times: Vec<f64>, beside_others: bool) -> Option<f64> {
+    (!times.is_empty()).then(|| if beside_others { mean(times.into_iter()) } else { summary(times).0 })
+}
+
+/// `best`, and the fastest others, as they stand in `policies`.
+fn contenders(policies: &[Policy], runs: &[Vec<Measured>], beside_others: bool) -> Vec<usize> {
+    let time = |at: usize| {
+        let times = runs[at].iter().map(|run| run.ms).collect();
+        if policies[at] == Policy::Best { 0.0 } else { middle(times, beside_others).unwrap_or(f64::INFINITY) }
+    };
+    let mut order: Vec<usize> = (0..policies.len()).collect();
+    order.sort_by(|a, b| time(*a).total_cmp(&time(*b)));
+    order.truncate(CONTENDERS);
+    order.sort_unstable();
+    order
+}
+
+/// Each half of the rounds chooses the fastest other policy for the other half to compare `best` with; the geometric mean of both.
+fn to_chosen(policies: &[Policy], runs: &[Vec<Measured>], beside_others: bool) -> Option<Compared> {
+    let times =
+        |at: usize, half: usize| -> Vec<f64> { runs[at].iter().skip(half).step_by(2).map(|run| run.ms).collect() };
+    let best = policies.iter().position(|policy| *policy == Policy::Best)?;
+    let chosen = |half: usize| {
+        let others = (0..policies.len()).filter(|at| *at != best);
+        let times = others.filter_map(|at| Some((middle(times(at, half), beside_others)?, at)));
+        times.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at)| at)
+    };
+    let halves = [(times(chosen(1)?, 0), times(best, 0)), (times(chosen(0)?, 1), times(best, 1))];
+    let ratio = |of: &mut dyn FnMut(&[f64]) -> Vec<f64>| {
+        let mut one = |(chosen, best): &(Vec<f64>, Vec<f64>)| {
+            Some(middle(of(chosen), beside_others)? / middle(of(best), beside_others)?)
+        };
+        Some((one(&halves[0])? * one(&halves[1])?).sqrt())
+    };
+    // The same draws each time.
+    let mut random = ChaCha20Rng::from_seed([1; 32]);
+    let mut redrawn =
+        |times: &[f64]| times.iter().map(|_| times[(random.next_u64() % times.len() as u64) as usize]).collect();
+    let mut ratios: Vec<f64> = (0..RESAMPLES).filter_map(|_| ratio(&mut redrawn)).collect();
+    ratios.sort_by(f64::total_cmp);
+    let at = |part: usize| ratios.get(RESAMPLES * part / 100).copied();
+    Some(Compared { ratio: ratio(&mut |times| times.to_vec())?, low: at(5)?, high: at(95)? })
+}
+
+fn line(bed: &Bed, policy: Policy, bytes: usize, sizes: &[usize], runs: &[Measured]) -> Line<Params> {
     let (setup, (median, min, max)) = (bed.setup, summary(runs.iter().map(|run| run.ms).collect()));
-    let middle = |of: fn(&super::engines::Measured) -> f64| summary(runs.iter().map(of).collect()).0;
+    let middle = |of: fn(&Measured) -> f64| summary(runs.iter().map(of).collect()).0;
     let params = Params {
         policy: policy.name().to_owned(),
         bytes,
         files: sizes.len(),
         key_bits: 8 * setup.key_bytes,
         engine_speed: setup.speed,
-        cpu: if setup.lanes == Some(1) { "one chain" } else { "side by side" }.to_owned(),
-        load: setup.others as f64 / (1.0 + setup.others as f64),
+        cpu: setup.cpu().to_owned(),
+        load: setup.load(),
         batch: setup.batch,
         copy: !setup.direct,
         one_chain_mb_s: (bed.one_chain * 1e3).round(),
@@ -225,7 +297,6 @@ fn line(bed: &Bed, policy: Policy, bytes: usize, sizes: &[usize], runs: &[super:
         by_module: middle(|run| run.by_module as f64) as u64,
     };
     let label = |text: &str| text.to_owned();
-    let copy = if setup.direct { "no copies by the CPU" } else { "copied twice by the CPU" };
     Line {
         job: label("seal"),
         what: label(if setup.encrypts { "encrypt" } else { "decrypt" }),
@@ -238,25 +309,48 @@ fn line(bed: &Bed, policy: Policy, bytes: usize, sizes: &[usize], runs: &[super:
         min,
         max,
         runs: runs.len(),
-        labels: vec![label("emulated-module"), label("cpu on core 0, module on core 1"), label(copy)],
+        labels: vec![label("emulated-module"), label("cpu on core 0, module on core 1"), label(setup.copies())],
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::engines::Measured;
     use super::*;
+
+    fn times(ms: impl IntoIterator<Item = f64>) -> Vec<Measured> {
+        ms.into_iter().map(|ms| Measured { ms, cpu_ms: 0.0, by_module: 0 }).collect()
+    }
+
+    const POLICIES: [Policy; 3] = [Policy::Cpu, Policy::Queue, Policy::Best];
 
     #[test]
     fn the_policy_to_compare_with_is_chosen_by_the_other_half_of_the_rounds() {
-        let times =
-            |ms: [f64; 4]| ms.map(|ms| Measured { ms, cpu_ms: 0.0, by_module: 0 }).into_iter().collect::<Vec<_>>();
-        let policies = [Policy::Cpu, Policy::Queue, Policy::Best];
+        let ratio = |runs: &[Vec<Measured>]| to_chosen(&POLICIES, runs, false).map(|compared| compared.ratio);
         // each of the others is lucky in one half, by which the other half must not judge
         let runs = [times([2.0, 4.0, 2.0, 4.0]), times([4.0, 2.0, 4.0, 2.0]), times([4.0, 4.0, 4.0, 4.0])];
-        assert_eq!(to_chosen(&policies, &runs), Some(1.0));
+        assert_eq!(ratio(&runs), Some(1.0));
         let runs = [times([2.0; 4]), times([3.0; 4]), times([4.0; 4])];
-        assert_eq!(to_chosen(&policies, &runs), Some(0.5));
-        assert_eq!(to_chosen(&policies[..2], &runs[..2]), None, "without the one that is compared");
+        assert_eq!(ratio(&runs), Some(0.5));
+        assert_eq!(to_chosen(&POLICIES[..2], &runs[..2], false), None, "without the one that is compared");
+    }
+
+    #[test]
+    fn few_rounds_that_scatter_leave_open_what_many_settle() {
+        let scattered =
+            |middle: f64, count: usize| times((0..count).map(|at| middle * (0.9 + 0.05 * (at * 7 % 5) as f64)));
+        let compared = |best: f64, count| {
+            let runs = [scattered(9.0, count), scattered(5.0, count), scattered(best, count)];
+            to_chosen(&POLICIES, &runs, true).expect("all three have run")
+        };
+        assert!(compared(5.0, 6).is_open(), "{:?}", compared(5.0, 6));
+        assert!(compared(5.0, 4000).low > WANTED, "{:?}", compared(5.0, 4000));
+        assert!(compared(5.5, 4000).high < WANTED, "{:?}", compared(5.5, 4000));
+    }
+
+    #[test]
+    fn the_fastest_and_best_go_on() {
+        let runs = [[3.0; 2], [1.0; 2], [2.0; 2], [9.0; 2]].map(times);
+        let policies = [Policy::Cpu, Policy::Queue, Policy::Polling, Policy::Best];
+        assert_eq!(contenders(&policies, &runs, false), [1, 2, 3]);
     }
 }

@@ -130,7 +130,7 @@ pub(super) fn figure(arguments: &SenseBench) -> Result<Vec<Line<Params>>, Failur
                 "one thread of this machine; designs without a bar have nothing to do there, or were left out",
             );
             for (design, value) in Design::ALL.iter().zip(values) {
-                value.filter(|value| *value > 0.0).into_iter().for_each(|value| drawn.push(design.name(), what, value));
+                value.filter(|value| *value > 0.0).into_iter().for_each(|value| drawn.push(design.name(), "", value));
             }
             write_atomically(&folder.join(format!("figure-4{panel}.svg")), bars(&drawn)?.as_bytes())?;
         }

@@ -1,0 +1,100 @@
+//! Sums of ChaCha20 streams, eight keys at a time: lane `i` of a register is a word of the same block under key `i`, as the module `streams` says.
+//!
+//! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations, of which half are one shuffle and half are three operations: 1,280 operations for 512 bytes, or 0.8
+//! cycles a byte where three are done at a time.
+
+use super::super::ring::{BLOCK_WORDS, add_lanes, group_state, keystream, one_by_one};
+use super::Avx2;
+use std::arch::x86_64::*;
+use zeroize::Zeroizing;
+
+/// Keys at a time.
+const LANES: usize = 8;
+/// Which byte comes where in each half of a register when its words are rotated to the left by 16 bits, and by 8.
+const ROTATE_BY_16: [u32; LANES] =
+    [0x0100_0302, 0x0504_0706, 0x0908_0b0a, 0x0d0c_0f0e, 0x0100_0302, 0x0504_0706, 0x0908_0b0a, 0x0d0c_0f0e];
+const ROTATE_BY_8: [u32; LANES] =
+    [0x0201_0003, 0x0605_0407, 0x0a09_080b, 0x0e0d_0c0f, 0x0201_0003, 0x0605_0407, 0x0a09_080b, 0x0e0d_0c0f];
+/// From so many keys on a group that is not full costs less than its streams one by one.
+const WORTH_A_GROUP: usize = 4;
+
+/// The sum of the streams of many keys: [`super::super::ring::RingKernels::stream_sums`].
+pub(super) fn stream_sums(_: Avx2, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
+    let full = keys.len() / LANES * LANES;
+    let (grouped, rest) = if keys.len() - full >= WORTH_A_GROUP { (keys, &[][..]) } else { keys.split_at(full) };
+    if !grouped.is_empty() {
+        let mut totals = Zeroizing::new(vec![[[0; LANES]; BLOCK_WORDS]; out.len() / BLOCK_WORDS]);
+        for group in grouped.chunks(LANES) {
+            let state = Zeroizing::new(group_state::<LANES>(group, nonce));
+            let kept = std::array::from_fn(|lane| if lane < group.len() { kept } else { 0 });
+            // SAFETY: whoever has an `Avx2` is on a machine that has the instructions
+            unsafe { add_group(&state, first, &kept, &mut totals) };
+        }
+        add_lanes(&totals, out);
+    }
+    if !rest.is_empty() {
+        one_by_one(keystream, rest, nonce, first, kept, out);
+    }
+}
+
+/// Four at once, step by step, so that none waits for its own last step; not a function, whose argument would be in memory.
+macro_rules! quarter_rounds {
+    ($x:ident, $([$a:literal, $b:literal, $c:literal, $d:literal]),*) => {
+        $(
+            $x[$a] = _mm256_add_epi32($x[$a], $x[$b]);
+            $x[$d] = _mm256_shuffle_epi8(_mm256_xor_si256($x[$d], $x[$a]), load(&ROTATE_BY_16));
+        )*
+        $(
+            $x[$c] = _mm256_add_epi32($x[$c], $x[$d]);
+            $x[$b] = _mm256_xor_si256($x[$b], $x[$c]);
+            $x[$b] = _mm256_or_si256(_mm256_slli_epi32::<12>($x[$b]), _mm256_srli_epi32::<20>($x[$b]));
+        )*
+        $(
+            $x[$a] = _mm256_add_epi32($x[$a], $x[$b]);
+            $x[$d] = _mm256_shuffle_epi8(_mm256_xor_si256($x[$d], $x[$a]), load(&ROTATE_BY_8));
+        )*
+        $(
+            $x[$c] = _mm256_add_epi32($x[$c], $x[$d]);
+            $x[$b] = _mm256_xor_si256($x[$b], $x[$c]);
+            $x[$b] = _mm256_or_si256(_mm256_slli_epi32::<7>($x[$b]), _mm256_srli_epi32::<25>($x[$b]));
+        )*
+    };
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn load(lanes: &[u32; LANES]) -> __m256i {
+    // SAFETY: eight words are 32 bytes
+    unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) }
+}
+
+/// Adds to the totals of each block the words of a group's streams. The counter's words of `state` are zero.
+#[target_feature(enable = "avx2")]
+fn add_group(
+    state: &[[u32; LANES]; BLOCK_WORDS],
+    first: u64,
+    kept: &[u32; LANES],
+    totals: &mut [[[u32; LANES]; BLOCK_WORDS]],
+) {
+    let mut counter = first;
+    for totals in totals {
+        let (low, high) = (_mm256_set1_epi32(counter as i32), _mm256_set1_epi32((counter >> 32) as i32));
+        let mut x = [_mm256_setzero_si256(); BLOCK_WORDS];
+        for (x, word) in x.iter_mut().zip(state) {
+            *x = load(word);
+        }
+        (x[12], x[13]) = (low, high);
+        for _ in 0..10 {
+            quarter_rounds!(x, [0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]);
+            quarter_rounds!(x, [0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]);
+        }
+        (x[12], x[13]) = (_mm256_add_epi32(x[12], low), _mm256_add_epi32(x[13], high));
+        for ((x, word), total) in x.into_iter().zip(state).zip(totals) {
+            let word = _mm256_and_si256(_mm256_add_epi32(x, load(word)), load(kept));
+            let sum = _mm256_add_epi32(load(total), word);
+            // SAFETY: eight words are 32 bytes
+            unsafe { _mm256_storeu_si256(total.as_mut_ptr().cast(), sum) };
+        }
+        counter = counter.wrapping_add(1);
+    }
+}

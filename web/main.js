@@ -278,7 +278,7 @@ function heard_of(news) {
     admitted: () => say("The host has let you in"),
     late: () => {
       late.count += 1;
-      $("fig-late").textContent = `${late.count} packets`;
+      $("fig-late").textContent = `${late.count} packet${late.count === 1 ? "" : "s"}`;
       $("figures").dataset.late = late.count;
       // as many as fifty a second: one sentence for all of some seconds
       if (Date.now() < late.until) return;

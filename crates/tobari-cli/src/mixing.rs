@@ -70,22 +70,23 @@ pub(crate) async fn mix(request: Request, halfway: Option<Halfway>) -> Result<Ou
             let public = key.public_key();
             let encryptor = spawn_blocking(move || Encryptor::new(&public));
             let decryptor = spawn_blocking(move || Decryptor::new(&key, bound));
-            mix_with(request, encryptor, decryptor, halfway).await
+            mix_with(request, encryptor.await?, decryptor.await?, halfway).await
         }
         CallKey::ElgamalShared(secret) => {
             let (key, same) = (secret.expand(PACKET_SAMPLES), secret.expand(PACKET_SAMPLES));
             let encryptor = spawn_blocking(move || SharedEncryptor::new(&key));
             let decryptor = spawn_blocking(move || SharedDecryptor::new(&same, bound));
-            mix_with(request, encryptor, decryptor, halfway).await
+            mix_with(request, encryptor.await?, decryptor.await?, halfway).await
         }
     }
 }
 
-/// Mixes with the tables of one mode, which may still be in the making.
+/// Mixes with the tables of one mode. They are there before anybody connects: on a busy machine they take every core for
+/// longer than a server waits for a member's first message.
 async fn mix_with<E: Encrypt, D: Decrypt>(
     request: Request,
-    encryptor: JoinHandle<E>,
-    decryptor: JoinHandle<D>,
+    encryptor: E,
+    decryptor: D,
     halfway: Option<Halfway>,
 ) -> Result<Outcome, Failure> {
     let lengths: Vec<usize> = request.speakers.iter().map(|speaker| speaker.len()).collect();
@@ -102,7 +103,7 @@ async fn mix_with<E: Encrypt, D: Decrypt>(
     for (connection, length) in connections.iter().zip(&lengths) {
         expected.insert(connection.welcome().member, program::ticks(*length) as u32);
     }
-    let (encryptor, decryptor) = (Arc::new(encryptor.await?), Arc::new(decryptor.await?));
+    let (encryptor, decryptor) = (Arc::new(encryptor), Arc::new(decryptor));
     let cores = Arc::new(Semaphore::new(tobari_host::threads::available()));
     let mut speaking = JoinSet::new();
     for (connection, samples) in connections.into_iter().zip(request.speakers) {

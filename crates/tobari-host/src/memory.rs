@@ -33,8 +33,9 @@ const GRAIN: usize = 64 << 10;
 /// Pages go back in multiples of this, where they are.
 const HUGE: usize = 2 << 20;
 
-/// Addresses; no memory until it is touched.
-const RANGE: usize = 1 << 40;
+/// Addresses for each byte that the machine has: free extents lie between used ones, and no address is ever given back. They are no memory until it is touched,
+/// but an emulator of another processor may keep something for each page of them.
+const ADDRESSES: usize = 4;
 
 /// They become readable in such steps: whoever looks through the process finds what it may have used, and not all of them.
 const STEP: usize = 64 << 20;
@@ -57,8 +58,13 @@ impl Drop for Busy {
     fn drop(&mut self) {
         BUSY.fetch_sub(1, Ordering::Relaxed);
         // whatever is given next makes the allocator look how much it keeps
-        drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
+        touch();
     }
+}
+
+/// Takes a large object and gives it back: after that the addresses are reserved, for which the system was asked about the machine.
+pub(crate) fn touch() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }
 
 /// A global allocator: see the head of this room.
@@ -90,8 +96,8 @@ enum Range {
     Unknown,
     /// Cannot be had.
     None,
-    /// Its first address.
-    At(usize),
+    /// Its first address, and how many there are.
+    At(usize, usize),
 }
 
 /// How much is used.
@@ -148,40 +154,40 @@ impl Large {
         }
         let bytes = layout.size().checked_next_multiple_of(GRAIN)?;
         let mut state = self.lock();
-        let base = state.base()?;
-        let (offset, clean) = state.take(base, bytes)?;
+        let (base, length) = state.range()?;
+        let (offset, clean) = state.take(base, length, bytes)?;
         NonNull::new((base + offset) as *mut u8).map(|start| (start, clean))
     }
 }
 
 impl State {
-    fn base(&mut self) -> Option<usize> {
+    fn range(&mut self) -> Option<(usize, usize)> {
         if let Range::Unknown = self.range {
-            self.range = reserve().map_or(Range::None, Range::At);
+            self.range = reserve().map_or(Range::None, |(base, length)| Range::At(base, length));
         }
         match self.range {
-            Range::At(base) => Some(base),
+            Range::At(base, length) => Some((base, length)),
             _ => None,
         }
     }
 
-    fn take(&mut self, base: usize, bytes: usize) -> Option<(usize, bool)> {
+    fn take(&mut self, base: usize, length: usize, bytes: usize) -> Option<(usize, bool)> {
         // pages that are there before new ones, even from a larger extent: a new page costs a fault, and what makes room for it another later
         let [clean, dirty] = self.sizes.each_ref().map(|sizes| sizes.range((bytes, 0)..).next());
         let found = dirty.or(clean).copied();
         let (offset, clean) = match found {
-            Some((length, start)) => {
+            Some((found, start)) => {
                 let dirty = self.remove(start);
-                if length > bytes {
-                    self.insert(start + bytes, length - bytes, dirty);
+                if found > bytes {
+                    self.insert(start + bytes, found - bytes, dirty);
                 }
                 (start, !dirty)
             }
             None => {
                 let start = self.top;
-                let top = start.checked_add(bytes).filter(|top| *top <= RANGE - STEP - HUGE)?;
+                let top = start.checked_add(bytes).filter(|top| *top <= length)?;
                 if top > self.readable {
-                    let readable = top.next_multiple_of(STEP);
+                    let readable = top.next_multiple_of(STEP).min(length);
                     if !make_readable(base + self.readable, readable - self.readable) {
                         return None;
                     }
@@ -275,18 +281,22 @@ impl State {
 }
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-fn reserve() -> Option<usize> {
+fn reserve() -> Option<(usize, usize)> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    let machine = rustix::system::sysinfo();
+    let memory = (machine.totalram as usize).saturating_add(machine.totalswap as usize);
+    let length =
+        memory.saturating_mul(machine.mem_unit as usize).saturating_mul(ADDRESSES).checked_next_multiple_of(HUGE)?;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a new mapping, where the system chooses, is over nobody else's memory
-    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), RANGE, ProtFlags::empty(), flags) }.ok()?;
+    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), length + HUGE, ProtFlags::empty(), flags) }.ok()?;
     // SAFETY: advice on one's own new pages changes no byte of them; a kernel without huge pages refuses, which does no harm
-    let _ = unsafe { madvise(start, RANGE, Advice::LinuxHugepage) };
-    Some((start as usize).next_multiple_of(HUGE))
+    let _ = unsafe { madvise(start, length + HUGE, Advice::LinuxHugepage) };
+    Some(((start as usize).next_multiple_of(HUGE), length))
 }
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-fn reserve() -> Option<usize> {
+fn reserve() -> Option<(usize, usize)> {
     None
 }
 
@@ -341,8 +351,8 @@ unsafe impl GlobalAlloc for Large {
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         if layout.size() >= LARGE {
             let mut state = self.lock();
-            if let Range::At(base) = state.range
-                && (base..base + RANGE).contains(&(pointer as usize))
+            if let Range::At(base, length) = state.range
+                && (base..base + length).contains(&(pointer as usize))
             {
                 state.give(base, pointer as usize - base, layout.size().next_multiple_of(GRAIN));
                 return;

@@ -16,10 +16,15 @@
 
 use crate::*;
 use std::{collections::BTreeMap, fmt::Write};
-use tobari_apps::call::live::{LiveEvent, LiveLimits, LiveRoom, Sending, recording::Playback};
+use tobari_apps::call::live::{Keys, LiveEvent, LiveLimits, LiveRoom, Sending, recording::Playback};
 use tobari_core::wire::RoomId;
 
 const NUMBER: RoomId = RoomId(*b"recorded");
+/// The names of the transcripts, and what their rooms are.
+const BY_LINK: [(&str, LiveMode, Keys); 2] =
+    [("mask", LiveMode::Mask, Keys::Link), ("elgamal-shared", LiveMode::ElgamalShared, Keys::Link)];
+/// What the server carries for members who agree on keys nobody can open again.
+const AGREED: (&str, LiveMode, Keys) = ("mask-agreed", LiveMode::Mask, Keys::Group);
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -169,10 +174,12 @@ impl Call {
 }
 
 /// A call of this version in which everything is said that can be, as lines.
-fn recorded(mode: LiveMode) -> Vec<String> {
+fn recorded(mode: LiveMode, keys: Keys) -> Vec<String> {
     // of talk spurts: few packets, and whole
-    let host = Some([0; 16]);
-    let settings = Settings { mode, sending: Sending::Spurts, lobby: true, speakers: 3, host, ..Settings::default() };
+    let (sending, host) = (Sending::Spurts, Some([0; 16]));
+    let settings = Settings { mode, keys, sending, lobby: true, speakers: 3, host };
+    // until a roster holds
+    let settling = if keys == Keys::Group { 160 } else { 80 };
     let link =
         RoomLink::new("http://earlier", "recorded".parse().unwrap(), settings, &mut ChaCha20Rng::from_seed([7; 32]));
     let members = link.for_members();
@@ -184,20 +191,20 @@ fn recorded(mode: LiveMode) -> Vec<String> {
     let (guest, ear) = (call.enter(&members, true), call.enter(&members, false));
     wait(&mut call, 3);
     [guest, ear].into_iter().for_each(|member| call.say(host, &ClientMessage::Admit { member }));
-    wait(&mut call, 80);
+    wait(&mut call, settling);
     call.frame(&[(host, 1000), (guest, -300)]);
     wait(&mut call, 6);
     call.people.get_mut(&ear).unwrap().0.raise_hand(true);
     call.carry();
     call.say(host, &ClientMessage::Grant { member: ear, speak: true });
-    wait(&mut call, 80);
+    wait(&mut call, settling);
     call.frame(&[(guest, -300), (ear, 7)]);
     call.say(host, &ClientMessage::Mute { member: guest, muted: true });
     call.frame(&[(guest, -300), (ear, 7)]);
     wait(&mut call, 6);
     call.say(host, &ClientMessage::Eject { member: ear });
     call.say(host, &ClientMessage::Mute { member: guest, muted: false });
-    wait(&mut call, 30);
+    wait(&mut call, settling - 50);
     call.frame(&[(host, i16::MIN)]);
     // until a window of history has been told
     while call.recorder.room.open_tick() < 510 {
@@ -214,12 +221,12 @@ fn recorded(mode: LiveMode) -> Vec<String> {
     lines
 }
 
-fn transcript(mode: LiveMode) -> Vec<String> {
-    let path = format!("{}/../../vectors/call/v2/{mode}.txt", env!("CARGO_MANIFEST_DIR"));
+fn transcript((name, mode, keys): (&str, LiveMode, Keys)) -> Vec<String> {
+    let path = format!("{}/../../vectors/call/v2/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("TOBARI_WRITE_VECTORS").is_some() && !std::fs::exists(&path).unwrap() {
-        let lines = recorded(mode).join("\n");
+        let lines = recorded(mode, keys).join("\n");
         std::fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
-        std::fs::write(&path, format!("# protocol 2 of live rooms, wire format 1: a call in mode {mode}\n{lines}\n"))
+        std::fs::write(&path, format!("# protocol 2 of live rooms, wire format 1: a call in mode {name}\n{lines}\n"))
             .unwrap();
     }
     let text = std::fs::read_to_string(&path).unwrap();
@@ -227,9 +234,9 @@ fn transcript(mode: LiveMode) -> Vec<String> {
 }
 
 /// What members said is said again; what the server says is compared.
-fn replay(mode: LiveMode) -> usize {
-    let (mut recorder, mut compared): (Option<Recorder>, usize) = (None, 0);
-    for (number, line) in transcript(mode).iter().enumerate() {
+fn replay(call: (&str, LiveMode, Keys)) -> usize {
+    let (mode, mut recorder, mut compared): (_, Option<Recorder>, usize) = (call.0, None, 0);
+    for (number, line) in transcript(call).iter().enumerate() {
         let (what, rest) = line.split_once(' ').unwrap();
         let (first, second) = rest.split_once(' ').unwrap_or((rest, ""));
         if what == "join" {
@@ -269,9 +276,10 @@ fn replay(mode: LiveMode) -> usize {
 
 #[test]
 fn an_earlier_versions_client_is_served_as_it_was() {
-    for mode in [LiveMode::Mask, LiveMode::ElgamalShared] {
-        assert!(replay(mode) > 500, "{mode}: too little was compared");
-        let lines = transcript(mode);
+    for call in BY_LINK.into_iter().chain([AGREED]) {
+        let mode = call.0;
+        assert!(replay(call) > 500, "{mode}: too little was compared");
+        let lines = transcript(call);
         for what in ["hand", "granted", "muted", "eject", "admitted", "\"left\""] {
             assert!(lines.iter().any(|line| line.contains(what)), "{mode}: nobody says {what}");
         }
@@ -280,8 +288,8 @@ fn an_earlier_versions_client_is_served_as_it_was() {
 
 #[test]
 fn what_an_earlier_versions_server_has_sent_opens_for_this_versions_client() {
-    for mode in [LiveMode::Mask, LiveMode::ElgamalShared] {
-        let lines = transcript(mode);
+    for call in BY_LINK {
+        let (mode, lines) = (call.0, transcript(call));
         let link: RoomLink = lines.iter().find_map(|line| line.strip_prefix("link ")).unwrap().parse().unwrap();
         let (mut playback, mut heard) = (Playback::new(&link, NUMBER).unwrap(), Vec::new());
         for line in &lines {

@@ -197,7 +197,7 @@ fn bench(words: &[&str], folder: &Path, json: bool) -> Result<Said, Failure> {
 fn read(folder: &Path, ran: &mut Ran) -> Result<(), Failure> {
     let entries = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
     let mut names: Vec<String> = entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort();
+    names.sort_by_cached_key(|name| by_number(name));
     for name in names {
         let shown = ran.part.tables.iter().find(|(file, _)| *file == name);
         let drawn = name.ends_with(".svg");
@@ -214,6 +214,16 @@ fn read(folder: &Path, ran: &mut Ran) -> Result<(), Failure> {
     // as the part lists them
     ran.tables.sort_by_key(|(name, _)| ran.part.tables.iter().position(|(file, _)| file == name));
     Ok(())
+}
+
+/// What sorts names with their numbers in order: figure 9 before figure 10.
+fn by_number(name: &str) -> Vec<(Option<u64>, String)> {
+    name.split_inclusive(|character: char| !character.is_ascii_digit())
+        .map(|piece| {
+            let digits = piece.trim_end_matches(|character: char| !character.is_ascii_digit());
+            (digits.parse().ok(), piece[digits.len()..].to_owned())
+        })
+        .collect()
 }
 
 fn setting(size: Size) -> Setting {

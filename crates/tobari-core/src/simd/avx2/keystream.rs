@@ -3,10 +3,9 @@
 //! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations, of which half are one shuffle and half are three operations: 1,280 operations for 512 bytes, or 0.8
 //! cycles a byte where three are done at a time.
 
-use super::super::ring::{BLOCK_WORDS, add_lanes, group_state, keystream, one_by_one};
+use super::super::ring::{BLOCK_WORDS, by_groups, keystream};
 use super::Avx2;
 use std::arch::x86_64::*;
-use zeroize::Zeroizing;
 
 /// Keys at a time.
 const LANES: usize = 8;
@@ -20,21 +19,12 @@ const WORTH_A_GROUP: usize = 4;
 
 /// The sum of the streams of many keys: [`super::super::ring::RingKernels::stream_sums`].
 pub(super) fn stream_sums(_: Avx2, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
-    let full = keys.len() / LANES * LANES;
-    let (grouped, rest) = if keys.len() - full >= WORTH_A_GROUP { (keys, &[][..]) } else { keys.split_at(full) };
-    if !grouped.is_empty() {
-        let mut totals = Zeroizing::new(vec![[[0; LANES]; BLOCK_WORDS]; out.len() / BLOCK_WORDS]);
-        for group in grouped.chunks(LANES) {
-            let state = Zeroizing::new(group_state::<LANES>(group, nonce));
-            let kept = std::array::from_fn(|lane| if lane < group.len() { kept } else { 0 });
-            // SAFETY: whoever has an `Avx2` is on a machine that has the instructions
-            unsafe { add_group(&state, first, &kept, &mut totals) };
-        }
-        add_lanes(&totals, out);
-    }
-    if !rest.is_empty() {
-        one_by_one(keystream, rest, nonce, first, kept, out);
-    }
+    let add_group = |state: &_, streams, totals: &mut _| {
+        let kept = std::array::from_fn(|lane| if lane < streams { kept } else { 0 });
+        // SAFETY: whoever has an `Avx2` is on a machine that has the instructions
+        unsafe { add_group(state, first, &kept, totals) };
+    };
+    by_groups((keys, nonce, first, kept), WORTH_A_GROUP, &add_group, keystream, out);
 }
 
 /// Four at once, step by step, so that none waits for its own last step; not a function, whose argument would be in memory.

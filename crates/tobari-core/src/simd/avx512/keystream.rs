@@ -3,7 +3,7 @@
 //! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations for 1,024 bytes, and 64 moves that make the blocks stand one after
 //! another: 1,024 operations, or 0.4 cycles a byte where two and a half are done at a time.
 
-use super::super::ring::{BLOCK_WORDS, CONSTANTS, add_lanes, group_state, one_by_one};
+use super::super::ring::{BLOCK_WORDS, CONSTANTS, by_groups};
 use super::Avx512;
 use std::arch::x86_64::*;
 use zeroize::Zeroizing;
@@ -46,24 +46,13 @@ pub(in crate::simd) fn keystream(_: Avx512, key: &[u8; 32], nonce: u64, first: u
 
 /// The sum of the streams of many keys: [`super::super::ring::RingKernels::stream_sums`]. 976 operations for 1,024 bytes.
 pub(in crate::simd) fn stream_sums(_: Avx512, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
-    let full = keys.len() / LANES * LANES;
-    let (grouped, rest) = if keys.len() - full >= WORTH_A_GROUP { (keys, &[][..]) } else { keys.split_at(full) };
-    if !grouped.is_empty() {
-        let mut totals = Zeroizing::new(vec![[[0; LANES]; BLOCK_WORDS]; out.len() / BLOCK_WORDS]);
-        for group in grouped.chunks(LANES) {
-            let state = Zeroizing::new(group_state::<LANES>(group, nonce));
-            let lanes = (u32::MAX >> (32 - group.len())) as u16;
-            // SAFETY: whoever has an `Avx512` is on a machine that has the instructions
-            unsafe { add_group(&state, first, lanes, kept, &mut totals) };
-        }
-        add_lanes(&totals, out);
-    }
-    if !rest.is_empty() {
-        let stream: fn(&[u8; 32], u64, u64, &mut [u64]) = |key, nonce, first, out| {
-            keystream(Avx512(()), key, nonce, first, out);
-        };
-        one_by_one(stream, rest, nonce, first, kept, out);
-    }
+    let add_group = |state: &_, streams: usize, totals: &mut _| {
+        let lanes = (u32::MAX >> (32 - streams)) as u16;
+        // SAFETY: whoever has an `Avx512` is on a machine that has the instructions
+        unsafe { add_group(state, first, lanes, kept, totals) };
+    };
+    let stream = |key: &_, nonce, first, out: &mut _| keystream(Avx512(()), key, nonce, first, out);
+    by_groups((keys, nonce, first, kept), WORTH_A_GROUP, &add_group, stream, out);
 }
 
 /// Adds to the totals of each block the words of a group's streams. The counter's words of `state` are zero.

@@ -46,7 +46,7 @@ pub(super) use portable::{Words, keystream};
 use streams::StreamSums;
 pub(super) use streams::stream_sums;
 #[cfg(target_arch = "x86_64")]
-pub(super) use streams::{BLOCK_WORDS, CONSTANTS, add_lanes, group_state, one_by_one};
+pub(super) use streams::{BLOCK_WORDS, CONSTANTS, by_groups};
 
 /// A table of loops: those of `$transforms` and `$rows`, in functions that are compiled for the features named, if any are.
 macro_rules! ring_kernels {

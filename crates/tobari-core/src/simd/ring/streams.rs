@@ -14,7 +14,7 @@ pub(in crate::simd) const BLOCK_WORDS: usize = 16;
 pub(crate) type StreamSums = fn(&[[u8; 32]], u64, u64, u32, &mut [u32]);
 
 /// The state under the keys of a group, without its counter; lanes without a key have a key of zeros.
-pub(in crate::simd) fn group_state<const L: usize>(keys: &[[u8; 32]], nonce: u64) -> [[u32; L]; BLOCK_WORDS] {
+pub(super) fn group_state<const L: usize>(keys: &[[u8; 32]], nonce: u64) -> [[u32; L]; BLOCK_WORDS] {
     let mut state = [[0; L]; BLOCK_WORDS];
     for (word, constant) in state.iter_mut().zip(CONSTANTS) {
         *word = [constant; L];
@@ -57,7 +57,7 @@ pub(in crate::simd) fn stream_sums<const L: usize>(
 }
 
 /// Adds the lanes of each word.
-pub(in crate::simd) fn add_lanes<const L: usize>(totals: &[[[u32; L]; BLOCK_WORDS]], out: &mut [u32]) {
+fn add_lanes<const L: usize>(totals: &[[[u32; L]; BLOCK_WORDS]], out: &mut [u32]) {
     for (out, lanes) in out.iter_mut().zip(totals.as_flattened()) {
         *out = lanes.iter().fold(*out, |sum, lane| sum.wrapping_add(*lane));
     }
@@ -90,9 +90,36 @@ fn quarter_round<const L: usize>(x: &mut [[u32; L]; BLOCK_WORDS], a: usize, b: u
     }
 }
 
+/// Words of a group's streams, added to the totals of each block: `(state without a counter, streams in the group, totals)`.
+#[cfg(target_arch = "x86_64")]
+type AddGroup<'a, const L: usize> = dyn Fn(&[[u32; L]; BLOCK_WORDS], usize, &mut [[[u32; L]; BLOCK_WORDS]]) + 'a;
+
+/// What [`StreamSums`] says, where a group of fewer than `worth` streams costs more than these one by one through `keystream`.
+#[cfg(target_arch = "x86_64")]
+pub(in crate::simd) fn by_groups<const L: usize>(
+    (keys, nonce, first, kept): (&[[u8; 32]], u64, u64, u32),
+    worth: usize,
+    add_group: &AddGroup<L>,
+    keystream: fn(&[u8; 32], u64, u64, &mut [u64]),
+    out: &mut [u32],
+) {
+    let full = keys.len() / L * L;
+    let (grouped, rest) = if keys.len() - full >= worth { (keys, &[][..]) } else { keys.split_at(full) };
+    if !grouped.is_empty() {
+        let mut totals = Zeroizing::new(vec![[[0; L]; BLOCK_WORDS]; out.len() / BLOCK_WORDS]);
+        for group in grouped.chunks(L) {
+            add_group(&Zeroizing::new(group_state::<L>(group, nonce)), group.len(), &mut totals);
+        }
+        add_lanes(&totals, out);
+    }
+    if !rest.is_empty() {
+        one_by_one(keystream, rest, nonce, first, kept, out);
+    }
+}
+
 /// One stream after the other, each through `keystream`: for keys that are too few to fill the lanes.
 #[cfg(target_arch = "x86_64")]
-pub(in crate::simd) fn one_by_one(
+fn one_by_one(
     keystream: fn(&[u8; 32], u64, u64, &mut [u64]),
     keys: &[[u8; 32]],
     nonce: u64,

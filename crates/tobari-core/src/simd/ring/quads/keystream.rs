@@ -1,13 +1,11 @@
 //! ChaCha20 on four blocks at a time: lane `i` of a vector is a word of block `i`, or of one block under key `i`.
 
 use super::super::super::quads::Quads;
-use super::super::streams::{BLOCK_WORDS, group_state};
+use super::super::streams::{BLOCK_WORDS, CONSTANTS, group_state};
 use zeroize::{Zeroize, Zeroizing};
 
 /// Blocks at a time.
 const LANES: usize = 4;
-/// "expand 32-byte k".
-const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
 /// The words of whole blocks from block `first` on, of the stream with this key and 64-bit nonce.
 #[inline(always)]

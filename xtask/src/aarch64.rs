@@ -61,6 +61,11 @@ impl Registered {
         if !register.exists() {
             pass(Command::new("mount").args(["-t", "binfmt_misc", "none", FORMATS]))?;
         }
+        // that of a run that was killed
+        let left = Path::new(FORMATS).join(FORMAT);
+        if left.exists() {
+            std::fs::write(left, "-1").map_err(io)?;
+        }
         let line = format!(":{FORMAT}:M::{MAGIC}:{}:F", emulator.display());
         std::fs::write(register, line).map_err(io)?;
         Ok(Self)

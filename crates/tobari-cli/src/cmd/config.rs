@@ -16,11 +16,12 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
     for setting in &settings {
         tell(setting, arguments.json)?;
     }
-    let missing: Vec<String> =
-        named(&options).into_iter().filter(|path| !path.is_file()).map(|path| path.display().to_string()).collect();
+    let mut missing: Vec<&Path> = named(&options).into_iter().filter(|path| !path.is_file()).collect();
+    missing.extend(options.web.as_deref().filter(|folder| !folder.is_dir()));
     if missing.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
+    let missing: Vec<String> = missing.into_iter().map(|path| path.display().to_string()).collect();
     Err(Failure::Work(format!("expected these files, found none: {}", missing.join(", "))))
 }
 
@@ -35,7 +36,7 @@ fn tell(setting: &Setting, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The files that the server could not start without.
+/// The files that the server could not start without. What is in them it reads when it starts.
 fn named(options: &ServerOptions) -> Vec<&Path> {
     let mut files: Vec<&Path> = Vec::new();
     if let Tls::Files { cert, key } = &options.tls {
@@ -45,5 +46,10 @@ fn named(options: &ServerOptions) -> Vec<&Path> {
         files.extend(search.tables.iter().map(PathBuf::as_path));
         files.extend(search.tokens.as_deref());
     }
+    if let Some(infer) = &options.infer {
+        files.extend(infer.models.iter().filter_map(|model| model.path.as_deref()));
+        files.extend(infer.tokens.as_deref());
+    }
+    files.extend(options.sense.iter().filter_map(|sense| sense.tokens.as_deref()));
     files
 }

@@ -30,7 +30,7 @@ pub(crate) struct ReportArguments {
     /// Where report.html goes.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
-    /// How much is measured: small ends in a few minutes on two cores, paper repeats everything that the papers print and takes an hour or more.
+    /// How much is measured: small ends in a few minutes on two cores, paper repeats what the papers print, without swap and AES under encryption, and takes an hour or more.
     #[arg(long, value_enum, default_value_t = Size::Small)]
     pub(crate) size: Size,
     /// Only these parts, separated by commas; all without it.
@@ -51,7 +51,7 @@ pub(crate) enum Size {
     Least,
     /// A few minutes on two cores.
     Small,
-    /// All that the papers print.
+    /// What the papers print, but the search by the kernel's swap and AES under encryption on the server.
     Paper,
 }
 
@@ -236,4 +236,17 @@ fn setting(size: Size) -> Setting {
     let model = model.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let machine = format!("{model}, {} threads, {}", tobari_host::threads::available(), std::env::consts::OS);
     Setting { day: info::date(seconds), machine, size, version: env!("CARGO_PKG_VERSION") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_stand_in_the_order_of_their_numbers() {
+        let mut names = ["figure-10.svg", "figure-9b.svg", "figure-11.svg", "a.svg", "figure-9.svg", "figure.svg"];
+        names.sort_by_cached_key(|name| by_number(name));
+        let expected = ["a.svg", "figure-9.svg", "figure-9b.svg", "figure-10.svg", "figure-11.svg", "figure.svg"];
+        assert_eq!(names, expected);
+    }
 }

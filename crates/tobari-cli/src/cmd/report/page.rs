@@ -88,7 +88,9 @@ fn size_words(size: Size) -> &'static str {
     match size {
         Size::Least => "size least: so little was measured that these figures say nothing; they show that it works",
         Size::Small => "size small: few rounds of a part of what the papers measure",
-        Size::Paper => "size paper: what the papers measure",
+        Size::Paper => {
+            "size paper: what the papers measure, but the search by the kernel's swap and AES under encryption on the server"
+        }
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) static ATTACKS: &[Attack] = &[
     Attack { agreed: Agreed::Same, ..in_all_modes("play an earlier call to somebody who comes later", earlier_call) },
     in_all_modes("leave a speaker out and say so", omit_openly),
     Attack {
-        limit: Some("a server that says so and a slow line look alike; the list shows who is missing"),
+        limit: Some("a server that says so and a slow line look alike; the list of its sum names who is in it"),
         ..in_all_modes("leave a speaker out and say that it came late", omit_as_late)
     },
     in_all_modes("show one listener one voice alone, for one tick", single),

@@ -14,6 +14,7 @@ mod mixing;
 mod output;
 mod randomness;
 mod reference;
+mod replies;
 mod simulated;
 
 use args::{CallVerb, ConfigVerb, Verb};

@@ -141,6 +141,16 @@ mod tests {
         assert_eq!(std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions()) & 0o777, 0o700);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn a_line_is_a_version_in_its_one_form_or_none(number: u32, text in "(tobari data )?[0-9+ ]{0,11}\n?", noise: Vec<u8>) {
+            proptest::prop_assert_eq!(version(line(number).as_bytes()), Some(number));
+            for text in [text.as_bytes(), &noise] {
+                proptest::prop_assert!(version(text).is_none_or(|number| line(number).as_bytes() == text));
+            }
+        }
+    }
+
     #[test]
     fn what_was_there_before_versions_is_taken_and_what_comes_later_is_not() {
         let folder = tempfile::tempdir().unwrap();

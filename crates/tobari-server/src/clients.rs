@@ -181,4 +181,18 @@ mod tests {
         headers.append(FORWARDED, HeaderValue::from_static("unknown"));
         assert_eq!(forwarded(&headers), None);
     }
+
+    /// Every value of up to five of these characters: what a proxy passes on is the last address of it or nothing.
+    #[test]
+    fn whatever_is_forwarded_is_an_address_or_none() {
+        let mut found = 0;
+        for text in crate::testing::texts(b"1.:,a \xff", 5) {
+            let headers = HeaderMap::from_iter([(FORWARDED, HeaderValue::from_bytes(&text).unwrap())]);
+            let last = text.rsplit(|byte| *byte == b',').next().and_then(|last| std::str::from_utf8(last).ok());
+            let address = last.and_then(|last| last.trim().parse().ok()).filter(|_| text.is_ascii());
+            assert_eq!(forwarded(&headers), address, "{text:?}");
+            found += u32::from(address.is_some());
+        }
+        assert!(found > 10, "{found}");
+    }
 }

@@ -47,6 +47,8 @@ mod serve;
 mod session;
 mod stop;
 pub mod sum;
+#[cfg(test)]
+mod testing;
 mod tls;
 mod tokens;
 mod web;

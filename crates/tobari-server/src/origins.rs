@@ -143,6 +143,18 @@ mod tests {
         }
     }
 
+    /// Of every text of up to five of these characters: what is taken has one form, with nothing in it that ends a word of a policy.
+    #[test]
+    fn whatever_is_taken_for_an_origin_is_one_word_that_is_taken_again() {
+        for text in crate::testing::texts(b"a0:/[].,; '@", 5) {
+            let text = format!("https://{}", String::from_utf8(text).unwrap());
+            let Ok(origin) = text.parse::<WebOrigin>() else { continue };
+            let form = origin.to_string();
+            assert!(!form.contains([' ', ',', ';', '@']) && form.len() > 8, "{text}: {form}");
+            assert_eq!(form.parse(), Ok(origin), "{text}");
+        }
+    }
+
     #[test]
     fn a_server_is_named_in_a_policy_for_requests_and_for_sockets() {
         for (text, sources) in [

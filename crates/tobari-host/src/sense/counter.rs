@@ -107,6 +107,22 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
+        #[test]
+        fn a_file_is_a_counter_in_its_one_form_or_none(bytes in "[0-9+ -]{0,11}\n?", noise: Vec<u8>) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("device.counter");
+            for bytes in [bytes.as_bytes(), &noise] {
+                std::fs::write(&path, bytes).unwrap();
+                if let Ok(mut counter) = CounterFile::open(&path) {
+                    let form = format!("{}\n", counter.load().unwrap());
+                    proptest::prop_assert_eq!(form.as_bytes(), bytes);
+                }
+            }
+        }
+    }
+
     #[test]
     fn two_processes_do_not_count_at_once() {
         let folder = tempfile::tempdir().unwrap();

@@ -66,7 +66,7 @@ impl std::str::FromStr for MqttBroker {
             _ => (rest, 1883),
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        if host.is_empty() || host.contains(['/', '@']) || host.contains(char::is_whitespace) {
+        if host.is_empty() || host.contains(['/', '@', '[', ']']) || host.contains(char::is_whitespace) {
             return Err(wrong());
         }
         Ok(Self { host: host.to_owned(), port, login: None })
@@ -233,6 +233,12 @@ mod tests {
         assert_eq!(of("mqtt://[::1]"), Ok(("::1".to_owned(), 1883)));
         for wrong in ["", "localhost", "mqtt://", "mqtts://a", "mqtt://a:b", "mqtt://user@a", "mqtt://a:70000"] {
             assert!(of(wrong).is_err(), "{wrong}");
+        }
+        for text in crate::testing::texts(b"a0:/[].@", 5) {
+            let text = format!("mqtt://{}", String::from_utf8(text).unwrap());
+            if let Ok((host, port)) = of(&text) {
+                assert!(!host.is_empty() && !host.contains(['/', '@', '[', ']']), "{text}: {host}, {port}");
+            }
         }
     }
 }

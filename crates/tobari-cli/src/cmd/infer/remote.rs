@@ -1,6 +1,7 @@
 //! A server that has models.
 
 use crate::output::Failure;
+use crate::replies::{good, shown};
 use serde::Deserialize;
 use std::future::Future;
 use std::time::Duration;
@@ -78,8 +79,7 @@ impl Remote {
         };
         let mut fitting = list.models.iter().filter(fits);
         let (Some(model), None) = (fitting.next(), fitting.next()) else {
-            let clean = |text: &str| text.chars().filter(|c| !c.is_control()).take(80).collect::<String>();
-            let names: Vec<String> = list.models.iter().map(|model| clean(&model.name)).collect();
+            let names: Vec<String> = list.models.iter().map(|model| shown(&model.name, 80)).collect();
             return Err(Failure::Work(format!("expected one model that --model names, among: {}", names.join(", "))));
         };
         unhex(&model.digest).ok_or_else(|| {
@@ -132,14 +132,6 @@ impl Remote {
             HttpRequest { body, path: path.to_owned(), headers: self.headers.clone(), most, patience: PATIENCE };
         Ok(self.connection.send_again_where_busy(request).await?)
     }
-}
-
-fn good(reply: HttpReply) -> Result<HttpReply, Failure> {
-    if (200..300).contains(&reply.status) {
-        return Ok(reply);
-    }
-    let text: String = String::from_utf8_lossy(&reply.body).chars().filter(|c| !c.is_control()).take(300).collect();
-    Err(Failure::Work(format!("refused by the server ({}): {text}", reply.status)))
 }
 
 fn unhex(text: &str) -> Option<[u8; NAME_BYTES]> {

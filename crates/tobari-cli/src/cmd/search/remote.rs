@@ -9,6 +9,7 @@ use super::arguments::RemoteArguments;
 use super::secret;
 use crate::output::Failure;
 use crate::randomness;
+use crate::replies::{good, refused, shown};
 use chacha20::rand_core::Rng;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -147,16 +148,6 @@ fn get(path: &str, headers: &[(&'static str, String)]) -> HttpRequest {
 
 fn post(path: &str, headers: Vec<(&'static str, String)>, body: Vec<u8>) -> HttpRequest {
     HttpRequest { body: Some(body.into()), path: path.to_owned(), headers, most: MOST, patience: PATIENCE }
-}
-
-/// What a server said that is no answer.
-fn refused(reply: &HttpReply) -> Failure {
-    let text: String = String::from_utf8_lossy(&reply.body).chars().filter(|c| !c.is_control()).take(300).collect();
-    Failure::Work(format!("refused by the server ({}): {text}", reply.status))
-}
-
-fn good(reply: HttpReply) -> Result<HttpReply, Failure> {
-    if (200..300).contains(&reply.status) { Ok(reply) } else { Err(refused(&reply)) }
 }
 
 fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
@@ -407,7 +398,8 @@ fn chosen<'a>(tables: &'a [Listed], wanted: Option<&str>) -> Result<&'a Listed, 
         (Some(table), None) => Ok(table),
         (found, _) => {
             let what = if found.is_some() { "several" } else { "none" };
-            let names: Vec<String> = tables.iter().map(|table| format!("{} ({})", &table.name, table.label)).collect();
+            let named = |table: &Listed| shown(&format!("{} ({})", table.name, table.label), 160);
+            let names: Vec<String> = tables.iter().map(named).collect();
             Err(Failure::Work(format!(
                 "expected one table that --table names, found {what} among: {}",
                 names.join(", ")

@@ -2,6 +2,7 @@
 
 use crate::cmd::infer::Reach;
 use crate::output::Failure;
+use crate::replies::good;
 use serde::Deserialize;
 use std::time::Duration;
 use tobari_apps::sense::ingest::IngestCounts;
@@ -135,12 +136,4 @@ impl CloudConnection {
         let request = self.request(&format!("/questions/{id}/windows/{start_ms}"), None);
         good(self.connection.delete(request).await?).map(|_| ())
     }
-}
-
-fn good(reply: HttpReply) -> Result<HttpReply, Failure> {
-    if (200..300).contains(&reply.status) {
-        return Ok(reply);
-    }
-    let text: String = String::from_utf8_lossy(&reply.body).chars().filter(|c| !c.is_control()).take(300).collect();
-    Err(Failure::Work(format!("refused by the server ({}): {text}", reply.status)))
 }

@@ -52,6 +52,18 @@ const OUR_CONSTANT_TIME: &[(&str, &str)] =
     &[("engine", "tobari"), ("curve", "secp256k1"), ("mode", "elgamal"), ("timing", "constant")];
 const PAPERS_CURVE: &[(&str, &str)] = &[("engine", "paper"), ("curve", "secp256k1")];
 
+/// A headline of table 4, beside the paper's.
+const fn of_a_sample(
+    what: &'static str,
+    row: &'static [(&'static str, &'static str)],
+    column: &'static str,
+    note: &'static str,
+) -> Headline {
+    let ours = Place { file: "table4.csv", row, column };
+    let paper = Place { file: "table4.csv", row: PAPERS_CURVE, column };
+    Headline { what, unit: "ns", ours, paper, note }
+}
+
 /// All of them, in the order of the page.
 pub(super) static PARTS: [Part; 6] = [
     Part {
@@ -72,27 +84,24 @@ over the frequency that it states. Its table 6 falls as one over the square of t
             ("table6.csv", "Table 6: the time of the sum of a room on a sample"),
         ],
         headlines: &[
-            Headline {
-                what: "Encrypt a sample, secp256k1, constant time",
-                unit: "ns",
-                ours: Place { file: "table4.csv", row: OUR_CONSTANT_TIME, column: "encrypt_ns" },
-                paper: Place { file: "table4.csv", row: PAPERS_CURVE, column: "encrypt_ns" },
-                note: "ours on one thread, the paper's with four and in variable time",
-            },
-            Headline {
-                what: "Encrypt a sample, secp256k1, variable time",
-                unit: "ns",
-                ours: Place { file: "table4.csv", row: OUR_CURVE, column: "encrypt_ns" },
-                paper: Place { file: "table4.csv", row: PAPERS_CURVE, column: "encrypt_ns" },
-                note: "ours on one thread, the paper's with four",
-            },
-            Headline {
-                what: "Decrypt a sample, secp256k1, variable time",
-                unit: "ns",
-                ours: Place { file: "table4.csv", row: OUR_CURVE, column: "decrypt_ns" },
-                paper: Place { file: "table4.csv", row: PAPERS_CURVE, column: "decrypt_ns" },
-                note: "ours on one thread, the paper's with four",
-            },
+            of_a_sample(
+                "Encrypt a sample, secp256k1, constant time",
+                OUR_CONSTANT_TIME,
+                "encrypt_ns",
+                "ours on one thread, the paper's with four and in variable time",
+            ),
+            of_a_sample(
+                "Encrypt a sample, secp256k1, variable time",
+                OUR_CURVE,
+                "encrypt_ns",
+                "ours on one thread, the paper's with four",
+            ),
+            of_a_sample(
+                "Decrypt a sample, secp256k1, variable time",
+                OUR_CURVE,
+                "decrypt_ns",
+                "ours on one thread, the paper's with four",
+            ),
             Headline {
                 what: "Add up 1,024 speakers on one thread",
                 unit: "ns",

@@ -130,3 +130,32 @@ fn take_up(folder: &Path, client: [u8; CLIENT_BYTES], state: &mut State) -> Resu
     state.desk.restore(&account);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use tobari_apps::search::desk::{Desk, Limits};
+
+    /// What lies where a client's key or account should is an error with the file's name, and no empty account.
+    #[test]
+    fn whatever_lies_in_a_clients_folder_is_refused_by_its_name() {
+        let names: Vec<String> =
+            program::sets().map(|set| format!("{}.key", set.name)).chain(["account".to_owned()]).collect();
+        for name in &names {
+            for length in [0, 1, 7, 64, 1_000, 300_000] {
+                let folder = tempfile::tempdir().unwrap();
+                let client = folder.path().join(hex(&[7; CLIENT_BYTES]));
+                fs::create_dir(&client).unwrap();
+                let noise: Vec<u8> = sha256(name.as_bytes()).into_iter().cycle().take(length).collect();
+                fs::write(client.join(name), noise).unwrap();
+                let desk = Desk::new(Limits::default());
+                let mut state = State { desk, told: Default::default(), keys: HashMap::new(), charges: 0 };
+                let error = Store::open(folder.path(), &mut state).err().unwrap().to_string();
+                assert!(error.contains(name.as_str()), "{name}, {length} bytes: {error}");
+                assert!(state.desk.account(&[7; CLIENT_BYTES]).is_none(), "{name}, {length} bytes");
+            }
+        }
+    }
+}

@@ -467,3 +467,36 @@ async fn told(
     let (catalogue, fullness) = (Catalogue::decode(parts.0)?, Fullness::decode(parts.1)?);
     Ok(Told { catalogue, fullness, tag: listed.tag.clone(), mode })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    /// Every byte of a server's list in turn as another: what is read of it chooses one table or none, and a refusal steers no terminal.
+    #[test]
+    fn whatever_a_server_lists_is_chosen_from_or_refused_in_plain_words() {
+        let list = r#"{"client":"00ff","labels":7,"tables":[{"name":"a1","label":"x\u001b[31m","mode":"plain","tag":"\"b2\""},{"name":"a2","label":"y","mode":"labels","tag":"c3"}]}"#;
+        let (mut read, mut refused) = (0, 0);
+        for at in 0..list.len() {
+            for other in [0, b'"', b'\\', b'}', b'9', b'a', 0x1b, 0xff] {
+                let mut bytes = list.as_bytes().to_vec();
+                bytes[at] = other;
+                let Ok(list) = serde_json::from_slice::<List>(&bytes) else { continue };
+                read += 1;
+                let _: Option<[u8; CLIENT_BYTES]> = list.client.as_deref().and_then(unhex);
+                for wanted in [None, Some("a"), Some("a1"), Some("y"), Some("none")] {
+                    match chosen(&list.tables, wanted) {
+                        Ok(table) => assert!(list.tables.iter().any(|listed| std::ptr::eq(listed, table))),
+                        Err(error) => {
+                            refused += 1;
+                            assert!(!error.to_string().chars().any(char::is_control), "{error}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(read > 100 && refused > read, "{read} read, {refused} refused");
+    }
+}

@@ -1,7 +1,8 @@
 // The server, as a page's worker asks it: again where it is busy, and a refusal is thrown with its word.
 
-const ATTEMPTS = 12; // how often a busy server is asked
-const PAUSE_MS = 500;
+// for how long a busy server is asked again, and after how long each time
+const BUSY_MS = 60_000;
+const PAUSE_MS = 1_000;
 
 export class Refusal extends Error {
   constructor(text, word) {
@@ -18,14 +19,12 @@ export class Server {
   }
 
   /// Asks; `known` statuses are answers, too.
-  async ask(path, options = {}, known = []) {
-    for (let attempt = 1; ; attempt++) {
+  ask(path, options = {}, known = []) {
+    return again(async () => {
       const response = await fetch(this.url + path, { cache: "no-store", ...options, headers: { ...this.as, ...options.headers } });
       if (response.ok || known.includes(response.status)) return response;
-      const word = response.headers.get("Tobari-Refusal") ?? String(response.status);
-      if (word !== "busy" || attempt === ATTEMPTS) throw new Refusal((await response.text()).trim().slice(0, 300), word);
-      await new Promise((done) => setTimeout(done, PAUSE_MS));
-    }
+      throw new Refusal((await response.text()).trim().slice(0, 300), response.headers.get("Tobari-Refusal") ?? String(response.status));
+    });
   }
 
   async bytes(path, options = {}) {
@@ -34,7 +33,7 @@ export class Server {
 
   /// Sends bytes and tells how many are gone: a request of the older kind, because the newer one cannot tell.
   upload(path, bytes, told) {
-    return new Promise((resolve, reject) => {
+    const once = (resolve, reject) => {
       const request = new XMLHttpRequest();
       request.open("POST", this.url + path);
       for (const [name, value] of Object.entries(this.as)) request.setRequestHeader(name, value);
@@ -45,7 +44,20 @@ export class Server {
       };
       request.onerror = () => reject(new Refusal("the connection broke off", "connection"));
       request.send(bytes);
-    });
+    };
+    return again(() => new Promise(once));
+  }
+}
+
+/// Does it, and again after a while where the server is busy.
+async function again(once) {
+  for (const began = performance.now(); ; ) {
+    try {
+      return await once();
+    } catch (error) {
+      if (error.word !== "busy" || performance.now() - began + PAUSE_MS > BUSY_MS) throw error;
+    }
+    await new Promise((done) => setTimeout(done, PAUSE_MS));
   }
 }
 

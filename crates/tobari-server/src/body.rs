@@ -9,7 +9,7 @@ use axum::{
 use futures_util::StreamExt;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 
 use crate::search::reply::Reply;
@@ -19,6 +19,12 @@ const DRAINED: usize = 1 << 28;
 const DRAINING: Duration = Duration::from_secs(10);
 /// How long a sender may say nothing in the midst of a body: whoever holds a place for it holds it from others.
 const SILENCE: Duration = Duration::from_secs(20);
+/// Bytes that have to come in a second, on the average since the body began, and for how long fewer may: a byte now and then keeps no place.
+const BYTES_PER_S: usize = 240;
+const GRACE: Duration = Duration::from_secs(5);
+/// How long a request waits for a place. Who waits longest has the next one, so those who hold all of them for short times shut nobody out; a client that
+/// only came again would find one by luck.
+const WAITING: Duration = Duration::from_secs(2);
 
 /// Reads on what a refused request still sends, and keeps nothing of it: a sender that is cut off before its end does not get to read why.
 pub(crate) async fn drain(body: Body) {
@@ -45,20 +51,25 @@ pub(crate) async fn or_drain<T>(found: Result<T, Reply>, body: Body) -> Result<(
     }
 }
 
-/// A place among those who are in the house; what comes without one is drained.
+/// A place among those who are in the house, in the order of coming; what finds none for a while is drained.
 pub(crate) async fn place(places: &Semaphore, body: Body) -> Result<(SemaphorePermit<'_>, Body), Reply> {
-    let busy = |_| {
+    let found = timeout(WAITING, places.acquire()).await;
+    let found = found.ok().and_then(Result::ok).ok_or_else(|| {
         let text = "expected room for another request, found none: send it again";
         Reply::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text)
-    };
-    or_drain(places.try_acquire().map_err(busy), body).await
+    });
+    or_drain(found, body).await
 }
 
 /// All of a body.
 pub(crate) async fn read(body: Body, most: usize, patience: Duration) -> Result<Bytes, Reply> {
-    let (mut parts, mut bytes) = (body.into_data_stream(), Vec::new());
+    let (mut parts, mut bytes, began) = (body.into_data_stream(), Vec::new(), Instant::now());
+    let due = |read: usize| {
+        let paid = Duration::from_secs((read / BYTES_PER_S) as u64);
+        (began + GRACE + paid).min(Instant::now() + SILENCE)
+    };
     let whole = async {
-        while let Ok(part) = timeout(SILENCE, parts.next()).await {
+        while let Ok(part) = timeout_at(due(bytes.len()), parts.next()).await {
             match part {
                 None => return Ok(Ok(())),
                 Some(Ok(part)) if part.len() <= most - bytes.len() => bytes.extend_from_slice(&part),
@@ -103,27 +114,60 @@ mod tests {
         for too_long in [parts(&["ab", "cd"], false), parts(&["abcd"], true)] {
             assert_eq!(word(too_long, 3).await, Err("size"));
         }
-        let began = tokio::time::Instant::now();
-        assert_eq!(word(parts(&["a"], true), 3).await, Err("time"));
-        assert_eq!(began.elapsed().as_secs(), SILENCE.as_secs());
-        // who says a little now and then is out of time all the same
-        let slow = stream::unfold((), |()| async {
-            tokio::time::sleep(SILENCE / 2).await;
-            Some((Ok::<_, Infallible>(Bytes::from_static(b"a")), ()))
-        });
-        assert_eq!(word(Body::from_stream(slow), 100).await, Err("time"));
-        assert_eq!(began.elapsed().as_secs(), SILENCE.as_secs() + 60);
+        let seconds = async |body: Body| {
+            let began = Instant::now();
+            assert_eq!(word(body, 1 << 20).await, Err("time"));
+            began.elapsed().as_secs()
+        };
+        let slow = |pause: Duration, first: usize, each: usize| {
+            Body::from_stream(stream::unfold(0, move |count| async move {
+                if count > 0 {
+                    tokio::time::sleep(pause).await;
+                }
+                let part = Bytes::from(vec![0; if count == 0 { first } else { each }]);
+                Some((Ok::<_, Infallible>(part), count + 1))
+            }))
+        };
+        // too little for its time
+        assert_eq!(seconds(parts(&["a"], true)).await, GRACE.as_secs());
+        assert_eq!(seconds(slow(GRACE / 50, 1, 1)).await, GRACE.as_secs());
+        assert_eq!(seconds(slow(GRACE, BYTES_PER_S, 1)).await, GRACE.as_secs() + 1);
+        // enough of it, and then nothing
+        assert_eq!(seconds(slow(Duration::MAX, 1 << 19, 1)).await, SILENCE.as_secs());
+        // enough at all times, and out of time all the same
+        assert_eq!(seconds(slow(Duration::from_secs(1), BYTES_PER_S, BYTES_PER_S)).await, 60);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_finds_no_place_is_told_when_its_body_is_over() {
         let places = Semaphore::new(1);
         let Ok((held, _)) = place(&places, Body::empty()).await else { panic!("there is a place") };
-        let began = tokio::time::Instant::now();
+        let began = Instant::now();
         let refused = place(&places, parts(&["a"], true)).await;
         assert!(refused.is_err_and(|reply| reply.word == "busy"));
-        assert_eq!(began.elapsed(), DRAINING);
+        assert_eq!(began.elapsed(), WAITING + DRAINING);
         drop(held);
         assert!(place(&places, Body::empty()).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_longest_has_the_next_place() {
+        let (places, began) = (Semaphore::new(1), Instant::now());
+        // each of eight comes a moment after the one before, and keeps its place for a part of the time that others wait
+        let visit = |number: u32| {
+            let places = &places;
+            async move {
+                tokio::time::sleep(Duration::from_millis(1) * number).await;
+                let held = place(places, Body::empty()).await;
+                let waited = began.elapsed();
+                tokio::time::sleep(WAITING / 4).await;
+                (held.is_ok(), waited)
+            }
+        };
+        let visits = futures_util::future::join_all((0..8).map(visit)).await;
+        for (number, (found, waited)) in (0..).zip(visits) {
+            assert_eq!(found, number <= 4, "{number}");
+            assert!(!found || waited == WAITING / 4 * number, "{number} {waited:?}");
+        }
     }
 }

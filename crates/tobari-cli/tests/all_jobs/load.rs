@@ -2,7 +2,6 @@
 
 use super::*;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
 use support::exact_samples;
 use support::rude::{Post, Rude, Target};
 use support::tap::{Heard, Tap};

@@ -13,11 +13,12 @@ use serde_json::Value;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use support::fleet::{Place as Fleet, ask, get, good};
 use support::tables::{Place as Tables, SITES, questions};
-use support::{Server, noise, record, rude, stderr};
+use support::{Server, noise, record, rude, stderr, tobari};
 use tempfile::{TempDir, tempdir};
 use tobari_apps::infer::Model;
 use tobari_apps::infer::digits::{STYLES, draw};
@@ -294,4 +295,42 @@ fn who_finds_no_place_is_told_so_and_comes_again() {
     let came = coming.wait_with_output().unwrap();
     assert!(came.status.success(), "{}", stderr(&came));
     assert_eq!(own.label(), plain_label(&image));
+}
+
+/// Senders that give a byte now and then keep no place, and those that come back at once stand behind who waits.
+#[test]
+fn slow_senders_shut_nobody_out() {
+    let house = House::open("info");
+    let (address, over) = (house.server.address(), AtomicBool::new(false));
+    let place = Fleet::new();
+    let name = place.fleet(SCHEMA, &DEVICES);
+    let head = format!("POST /sense/v1/fleets/{name} HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n");
+    let cut = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        // twice as many as there are places for such messages
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let mut stream = TcpStream::connect(&address).unwrap();
+                    let began = Instant::now();
+                    let mut sent = std::io::Write::write_all(&mut stream, head.as_bytes());
+                    while sent.is_ok() && !over.load(Ordering::Relaxed) && began.elapsed() < PATIENCE {
+                        thread::sleep(Duration::from_millis(50));
+                        sent = std::io::Write::write_all(&mut stream, b"a");
+                    }
+                    cut.fetch_add(usize::from(sent.is_err()), Ordering::Relaxed);
+                }
+            });
+        }
+        // they have all places now
+        thread::sleep(Duration::from_secs(1));
+        let began = Instant::now();
+        let came = tobari(&["sense", "keyholder", &place.path("holder"), "--server", &house.server.url, "--once"]);
+        let took = began.elapsed();
+        over.store(true, Ordering::Relaxed);
+        assert!(came.status.success(), "{}", stderr(&came));
+        assert!(took > Duration::from_secs(2), "they had all places: {took:?}");
+        assert!(took < PATIENCE / 2, "{took:?}");
+    });
+    assert!(cut.into_inner() > 0, "no slow sender was cut off");
 }

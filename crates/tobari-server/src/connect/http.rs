@@ -8,11 +8,12 @@ use axum::{
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use std::{sync::Arc, time::Duration};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
-/// How often a server that has no room is asked, and after how long each time.
-const ATTEMPTS: usize = 12;
-const PAUSE: Duration = Duration::from_millis(500);
+/// For how long a server that has no room is asked again, and after how long each time where it does not say; what it says is taken up to a limit.
+const BUSY: Duration = Duration::from_secs(60);
+const PAUSE: u64 = 1;
+const LONGEST_PAUSE: u64 = 30;
 
 /// Time for the connection and the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -106,14 +107,15 @@ impl HttpConnection {
     /// # Errors
     /// As [`Self::send`]. A server that has no room for long is a reply, too.
     pub async fn send_again_where_busy(&mut self, request: HttpRequest) -> Result<HttpReply, ConnectError> {
-        for _ in 1..ATTEMPTS {
+        let began = Instant::now();
+        loop {
             let reply = self.send(request.clone()).await?;
-            if reply.header("tobari-refusal") != Some("busy") {
+            let pause = reply.pause();
+            if reply.header("tobari-refusal") != Some("busy") || began.elapsed() + pause > BUSY {
                 return Ok(reply);
             }
-            tokio::time::sleep(PAUSE).await;
+            sleep(pause).await;
         }
-        self.send(request).await
     }
 
     /// The same as a DELETE, whose body is left out.
@@ -171,5 +173,11 @@ impl HttpReply {
     /// A header's value, if there is one that is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+
+    /// After how long a server that has no room wants to be asked again.
+    fn pause(&self) -> Duration {
+        let said = self.header("retry-after").and_then(|seconds| seconds.parse().ok());
+        Duration::from_secs(said.unwrap_or(PAUSE).clamp(PAUSE, LONGEST_PAUSE))
     }
 }

@@ -18,7 +18,8 @@
 //! is known to whoever made them, and answers under them help nobody else.
 //!
 //! **Who runs what.** Decoding and arithmetic run on the blocking pool, no more at once than there are cores. As many questions as the options say may be in the house, and four
-//! uploads of keys; others are sent away (503) before their body is read, which bounds memory.
+//! uploads of keys; others wait two seconds for a place, and are then
+//! sent away (503) before their body is read, which bounds memory.
 //!
 //! **What is kept.** Keys in memory, within a limit of bytes that is reserved before a body is decoded, and with a data folder on the disk, too ([`store`]), so that a new start knows them. Where the limit
 //! is reached, further keys are refused (507) until the operator gives more or removes files.

@@ -22,7 +22,8 @@
 //! one of the other mode (409, `mode`) to be asked otherwise.
 //!
 //! **Who runs what.** The desk admits under a lock, on the blocking pool; answers are computed there without the lock, no more at once than there are cores. As many
-//! queries as the options say may be in the house; others are sent away (503) before their body is read, which bounds memory.
+//! queries as the options say may be in the house; others wait two seconds for a place, and are then
+//! sent away (503) before their body is read, which bounds memory.
 //!
 //! **What is kept.** With a data folder, what each client has used is on the disk before an answer leaves ([`store`]). The audit log has one line a query,
 //! evaluation or registration, and never where or what.

@@ -34,7 +34,7 @@ use zeroize::Zeroizing;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Bytes of a reply at most.
 const MOST: usize = 1 << 28;
-/// How often one question is sent, with another key or after a pause.
+/// How often one question is sent, with another key or of a table that was replaced.
 const ATTEMPTS: usize = 12;
 
 /// What is told of a table.
@@ -219,7 +219,7 @@ impl Remote {
             let query = tokio::task::block_in_place(|| ready.query(&key, self.client, labels.as_ref()))?;
             let mut headers = self.headers.clone();
             headers.extend([("if-match", told.tag.clone()), ("tobari-key", key.hash.clone())]);
-            let reply = connection.send(post("/search/v1/queries", headers, query)).await?;
+            let reply = connection.send_again_where_busy(post("/search/v1/queries", headers, query)).await?;
             if reply.status == 200 {
                 return tokio::task::block_in_place(|| ready.read(&key, labels.as_ref(), &reply.body));
             }
@@ -241,7 +241,8 @@ impl Remote {
         let (request, blinding) = tokio::task::block_in_place(|| {
             Ok::<_, Failure>(prepared.evaluation(self.client, &mut randomness::generator()?)?)
         })?;
-        let reply = connection.send(post("/search/v1/evaluations", self.headers.clone(), request)).await?;
+        let reply =
+            connection.send_again_where_busy(post("/search/v1/evaluations", self.headers.clone(), request)).await?;
         if reply.status != 200 {
             return Ok(Err(reply));
         }
@@ -264,10 +265,6 @@ impl Remote {
             }
             // labels of an earlier key: the next round evaluates again
             (412, Some("labels")) => {}
-            (503, Some("busy")) => {
-                let wait = reply.header("retry-after").and_then(|seconds| seconds.parse().ok()).unwrap_or(1);
-                tokio::time::sleep(Duration::from_secs(wait.clamp(1, 30))).await;
-            }
             _ => return Err(refused(reply)),
         }
         Ok(())
@@ -414,7 +411,7 @@ async fn look(
     headers: &[(&'static str, String)],
     wanted: &Wanted,
 ) -> Result<(Option<[u8; CLIENT_BYTES]>, Told), Failure> {
-    let reply = good(connection.send(get("/search/v1", headers)).await?)?;
+    let reply = good(connection.send_again_where_busy(get("/search/v1", headers)).await?)?;
     let list: List = serde_json::from_slice(&reply.body)?;
     let listed = chosen(&list.tables, wanted.table.as_deref())?;
     let mode = match listed.mode.as_str() {
@@ -450,7 +447,7 @@ async fn told(
         Some(body) => body,
         None => {
             let path = format!("/search/v1/tables/{}", listed.name);
-            let reply = good(connection.send(get(&path, headers)).await?)?;
+            let reply = good(connection.send_again_where_busy(get(&path, headers)).await?)?;
             if !matches(&reply.body) {
                 return Err(malformed("other bytes than its tag is of: it changed just now"));
             }

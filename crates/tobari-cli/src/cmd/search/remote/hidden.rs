@@ -7,7 +7,6 @@ use crate::output::{Failure, say};
 use crate::randomness;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tobari_apps::search::client::Found;
 use tobari_apps::search::hidden::arrangement;
 use tobari_apps::search::hidden::client::Asker;
@@ -74,7 +73,7 @@ impl Remote {
             })?;
             let mut headers = self.headers.clone();
             headers.push(("tobari-key", key.hash.clone()));
-            let reply = connection.send(post("/search/v1/hidden/queries", headers, query)).await?;
+            let reply = connection.send_again_where_busy(post("/search/v1/hidden/queries", headers, query)).await?;
             match (reply.status, reply.header("tobari-refusal")) {
                 (200, _) => {
                     return tokio::task::block_in_place(|| {
@@ -87,10 +86,6 @@ impl Remote {
                 (404, Some("table")) => {
                     self.hidden.targets.lock().await.remove(&numbers.kind());
                     self.look_again(connection, &told, question).await?;
-                }
-                (503, Some("busy")) => {
-                    let wait = reply.header("retry-after").and_then(|seconds| seconds.parse().ok()).unwrap_or(1);
-                    tokio::time::sleep(Duration::from_secs(wait.clamp(1, 30))).await;
                 }
                 _ => return Err(refused(&reply)),
             }
@@ -113,7 +108,7 @@ impl Remote {
         }
         let table: String = told.catalogue.name.iter().map(|byte| format!("{byte:02x}")).collect();
         let path = format!("/search/v1/tables/{table}/hidden/{}", numbers.kind());
-        let reply = good(connection.send(get(&path, &self.headers)).await?)?;
+        let reply = good(connection.send_again_where_busy(get(&path, &self.headers)).await?)?;
         let layout = messages::decode_layout(&reply.body, parameters)?;
         let form = Form::new(parameters, &layout)?;
         if layout.permutation().last() != numbers.last() || form.expansion().depth() > arrangement::DEPTH {
@@ -152,13 +147,9 @@ impl Remote {
     async fn register_hidden(&self, connection: &mut HttpConnection, key: &Key, seen: u64) -> Result<(), Failure> {
         let mut registered = key.registered.lock().await;
         if *registered == seen {
-            let reply = connection.send(post("/search/v1/hidden/keys", self.headers.clone(), key.registration.clone()));
-            let reply = reply.await?;
-            // a server that is busy is asked again with the question
-            if reply.status != 503 {
-                good(reply)?;
-                *registered += 1;
-            }
+            let request = post("/search/v1/hidden/keys", self.headers.clone(), key.registration.clone());
+            good(connection.send_again_where_busy(request).await?)?;
+            *registered += 1;
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ function ask(what, details = {}, transfer = []) {
 const view = { link: null, about: null, card: null, speak: true, muted: false, hand: false, state: "", meter: 0 };
 /// Own packets that came too late, and until when no sentence says so again.
 const late = { count: 0, until: 0 };
-const people = new People($("people"), $("count"), $("words"), act);
+const people = new People($("people"), $("count"), $("now"), $("words"), act);
 const scope = new Scope($("held"), $("heard"), $("held-text"));
 
 worker.onmessage = ({ data }) => {
@@ -276,6 +276,12 @@ function heard_of(news) {
     granted: () => granted(news.speak),
     muted: () => say(news.muted ? "The host has muted you" : "You are no longer muted by the host"),
     admitted: () => say("The host has let you in"),
+    missing: () => {
+      people.misses(news.member, news.missing);
+      const you = people.members.some((one) => one.member === news.member && one.you);
+      const who = you ? "You are" : `${name()} is`;
+      say(news.missing ? `${who} missing from the sums: the server leaves ${you ? "you" : "them"} out, or nothing arrives there` : `${who} no longer missing from the sums`);
+    },
     late: () => {
       late.count += 1;
       $("fig-late").textContent = `${late.count} packet${late.count === 1 ? "" : "s"}`;

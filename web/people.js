@@ -19,13 +19,14 @@ function hue(name, member) {
 
 export class People {
   /// `act(action, member)` is called for a host's buttons.
-  constructor(list, count, words, act) {
-    [this.list, this.count, this.said, this.act] = [list, count, words, act];
+  constructor(list, count, now, words, act) {
+    [this.list, this.count, this.now, this.said, this.act] = [list, count, now, words, act];
     this.members = [];
     this.words = null; // of the room, where its members agree on keys
     this.talking = new Set();
     this.hands = new Set();
     this.muted = new Set();
+    this.missing = new Set(); // from the sums
     this.host = false;
     this.waiting = new Map();
     list.addEventListener("click", ({ target }) => {
@@ -47,7 +48,7 @@ export class People {
     const come = members.filter((one) => !before.has(one.member) && !one.you);
     const first = before.size === 0;
     [this.members, this.words] = [members, words];
-    for (const { member } of gone) [this.talking, this.hands, this.muted].forEach((set) => set.delete(member));
+    for (const { member } of gone) [this.talking, this.hands, this.muted, this.missing].forEach((set) => set.delete(member));
     for (const { member } of members) this.waiting.delete(member);
     this.render();
     return { come: first ? [] : come, gone };
@@ -60,10 +61,29 @@ export class People {
     item?.classList.toggle("talking", talking);
     const said = item?.querySelector(".speaking");
     if (said) said.textContent = talking ? "is speaking" : "";
+    this.speaking();
+  }
+
+  /// Who speaks, in a line of its own: of a thousand the list shows some.
+  speaking() {
+    const names = Array.from(this.talking).slice(0, 3).map((member) => this.name(member));
+    const more = this.talking.size - names.length;
+    this.now.textContent = names.length > 0 ? `Speaking: ${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}` : "Nobody is speaking";
+  }
+
+  /// A member is missing from the sums, or no longer. Many may be at once: they are drawn together.
+  misses(member, missing) {
+    if (missing) this.missing.add(member);
+    else this.missing.delete(member);
+    this.drawn ??= Promise.resolve().then(() => {
+      this.drawn = null;
+      this.render();
+    });
   }
 
   render() {
-    const order = [...this.members].sort((a, b) => Number(b.you) - Number(a.you) || Number(b.speaks) - Number(a.speaks) || a.member - b.member);
+    const lost = ({ speaks, member }) => speaks && this.missing.has(member);
+    const order = [...this.members].sort((a, b) => b.you - a.you || lost(b) - lost(a) || b.speaks - a.speaks || a.member - b.member);
     const shown = order.slice(0, MOST).map((one) => this.item(one));
     for (const [member, name] of this.waiting) shown.unshift(this.waiter(member, name));
     if (order.length > MOST) {
@@ -73,8 +93,9 @@ export class People {
       shown.push(more);
     }
     this.list.replaceChildren(...shown);
-    const speakers = this.members.filter((one) => one.speaks).length;
-    this.count.textContent = `${this.members.length} in the call, ${speakers} with a microphone`;
+    const [speakers, missing] = [({ speaks }) => speaks, lost].map((which) => this.members.filter(which).length);
+    this.count.textContent = `${this.members.length} in the call, ${speakers} with a microphone${missing > 0 ? `, ${missing} not in the sums` : ""}`;
+    this.speaking();
     this.said.hidden = this.words === null;
     this.said.querySelector("code").textContent = this.words ?? "";
   }
@@ -106,7 +127,7 @@ export class People {
 
   item({ member, name, speaks, you, words }) {
     const shown = name || `Guest ${member + 1}`;
-    const notes = [you && "you", !speaks && "listening", this.muted.has(member) && "muted by you", this.hands.has(member) && "✋ wants to speak"];
+    const notes = [you && "you", !speaks && "listening", speaks && this.missing.has(member) && "not in the sums: nobody hears", this.muted.has(member) && "muted by you", this.hands.has(member) && "✋ wants to speak"];
     const item = this.row(member, shown, notes.filter(Boolean).join(", "));
     if (words) {
       const key = document.createElement("span");
@@ -119,6 +140,7 @@ export class People {
     speaking.textContent = this.talking.has(member) ? "is speaking" : "";
     item.append(speaking);
     item.classList.toggle("talking", this.talking.has(member));
+    item.classList.toggle("missing", speaks && this.missing.has(member));
     if (this.host && !you) {
       const tools = document.createElement("span");
       tools.className = "tools";

@@ -66,9 +66,17 @@ fn the_muted_are_left_out_are_told_so_and_take_it_for_no_omission() {
     world.no_alarms();
     assert_eq!(world.person_of(0).last(), (vec![0], 0));
     assert!(world.person_of(guest).news.contains(&News::Muted { muted: true }));
+    // everybody sees that it is in no sum, and not why
+    let missed = |world: &World, missing: bool| {
+        let news = News::Missing { member: guest, missing };
+        [0, guest].map(|member| world.person_of(member).news.iter().filter(|told| **told == news).count())
+    };
+    assert_eq!((missed(&world, true), missed(&world, false)), ([1, 1], [0, 0]));
     host_says(&mut world, &ClientMessage::Mute { member: guest, muted: false });
     world.frames(10);
     assert_eq!(world.person_of(0).last(), (vec![0, guest], 500));
+    world.frames(100);
+    assert_eq!((missed(&world, true), missed(&world, false)), ([1, 1], [1, 1]));
 }
 
 #[test]

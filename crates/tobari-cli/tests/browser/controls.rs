@@ -64,9 +64,14 @@ fn a_key_mutes_and_so_does_the_host_and_a_key_raises_the_hand_of_who_only_listen
         ada.value("document.querySelector('[data-act=mute]').click()").await;
         bo.until("document.getElementById('mute').classList.contains('by-host')").await;
         assert!(!sounds(&mut bo, &mut ada).await.1, "whoever the host mutes is not heard");
+        // the lists of the sums say so to everybody
+        let missed = "document.querySelector('#people .missing')?.textContent.includes('not in the sums')";
+        ada.until(missed).await;
+        bo.until(missed).await;
         ada.value("document.querySelector('[data-act=unmute]').click()").await;
         bo.until("!document.getElementById('mute').classList.contains('by-host')").await;
         assert_eq!(sounds(&mut bo, &mut ada).await, (true, true));
+        ada.until("document.querySelector('#people .missing') === null").await;
 
         bo.reload().await;
         join(&mut bo, "Bo", true).await;

@@ -1,4 +1,4 @@
-//! The pages in browsers: calls with real WebAssembly and microphones that play recordings ([`agreed`], [`controls`], [`points`]), and the jobs ([`pages`], [`fleets`], all of one server in [`jobs`], without a mouse and for eyes and ears in [`access`]). `cargo xtask test --only browser` runs these.
+//! The pages in browsers: calls with real WebAssembly and microphones that play recordings ([`agreed`], [`controls`], [`crowd`], [`points`]), and the jobs ([`pages`], [`fleets`], all of one server in [`jobs`], without a mouse and for eyes and ears in [`access`]). `cargo xtask test --only browser` runs these.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures are printed")]
@@ -6,6 +6,7 @@
 mod access;
 mod agreed;
 mod controls;
+mod crowd;
 mod devtools;
 mod fleets;
 mod jobs;
@@ -25,7 +26,7 @@ use std::{
 use devtools::Browser;
 use relay::Line;
 use serde_json::{Value, json};
-use sound::{Heard, Track, heard, sums};
+use sound::{Track, heard, sums};
 use support::{Server, stderr, tobari};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -133,7 +134,11 @@ fn two_browsers_hear_each_other_soon_and_as_they_spoke() {
             assert!(found.stretches >= 15, "{who}: there was something to hear");
             assert!(found.part() > 0.8, "{who}: {found}");
             assert!(found.level.abs() < 1.0, "{who}: {found}");
-            measured(&found);
+            // the time of a microphone's and a loudspeaker's own buffers is not in it
+            let [_, median, _] =
+                figure("mouth_to_ear", &json!({ "mode": "mask", "path": "loopback" }), "ms", found.delays.clone());
+            // twice the aim, as others may have the cores meanwhile
+            assert!(median < 240.0, "{who}: {found}");
         }
         assert!(heard(&ada_said, &ada_heard).part() < 0.1, "nobody hears itself");
         is_the_clip(&ada_said, "alice.wav");
@@ -151,13 +156,27 @@ fn two_browsers_hear_each_other_soon_and_as_they_spoke() {
     });
 }
 
-/// One line of a benchmark. The time of a microphone's and a loudspeaker's own buffers is not in it.
-fn measured(found: &Heard) {
+/// One line of a benchmark: the least of some values, their median, and what 95 % are within.
+fn figure(what: &str, params: &Value, unit: &str, mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    let [min, median, p95] = [0, 50, 95].map(|part| values[(values.len() - 1) * part / 100]);
     let line = json!({
-        "job": "call", "what": "mouth_to_ear", "engine": "tobari", "params": { "mode": "mask", "path": "loopback" }, "backend": "chromium",
-        "unit": "ms", "median": found.delay[0], "min": found.least(), "p95": found.delay[1], "runs": found.found,
+        "job": "call", "what": what, "engine": "tobari", "params": params, "backend": "chromium",
+        "unit": unit, "median": median, "min": min, "p95": p95, "runs": values.len(),
     });
     println!("{line}");
+    [min, median, p95]
+}
+
+/// What a page's worker takes of a core, second by second.
+async fn busy(browser: &mut Browser, params: &Value) -> [f64; 3] {
+    let mut busy = Vec::new();
+    for _ in 0..10 {
+        sleep(Duration::from_secs(1)).await;
+        let told = browser.value("document.getElementById('figures').dataset.busy").await;
+        busy.push(told.as_str().unwrap().parse::<f64>().unwrap());
+    }
+    figure("page", params, "% of a core", busy)
 }
 
 /// What was said is the recording that the microphone heard, whatever its gate and gain made of it.

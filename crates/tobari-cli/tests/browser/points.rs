@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::time::sleep;
 
-use super::{alarms, enter, link, run, sees, support::Server, tap};
+use super::{alarms, busy, enter, link, run, sees, support::Server, tap};
 
 /// Whoever speaks sends 320 points every 20 ms and opens as many: 4.3 megabits a second up and down at most, and what it takes of a core is printed. There
 /// is one page, as two have no time for it on two shared cores; that pages of such a room hear each other is a test of the client's.
@@ -18,7 +19,7 @@ fn a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_tha
         sees(&mut ada, 1).await;
         sleep(Duration::from_secs(5)).await; // the buffers find their length
         let _ = tap(&mut ada).await;
-        sleep(Duration::from_secs(6)).await;
+        busy(&mut ada, &json!({ "mode": "elgamal-shared", "speakers": 1 })).await;
         let (said, heard, _) = tap(&mut ada).await;
         let figures = ada.value("({...document.getElementById('figures').dataset})").await;
         println!("figures of elgamal-shared: {figures}");

@@ -37,18 +37,25 @@ pub(crate) async fn start(server: SocketAddr, line: Line) -> SocketAddr {
     address
 }
 
-async fn carry(mut client: TcpStream, server: SocketAddr, line: Line) {
+/// A connection that asks for a WebSocket, and for which; any other is passed to the server to its end.
+pub(crate) async fn web_socket(mut client: TcpStream, server: SocketAddr) -> Option<(TcpStream, String)> {
     let mut head = [0; 2048];
     // the head of a request comes in one piece here
-    let Ok(length) = client.peek(&mut head).await else { return };
+    let length = client.peek(&mut head).await.ok()?;
     let asks = String::from_utf8_lossy(&head[..length]).into_owned();
-    let Ok(mut upstream) = TcpStream::connect(server).await else { return };
-    let _ = (client.set_nodelay(true), upstream.set_nodelay(true));
-    if !asks.to_lowercase().contains("upgrade: websocket") {
-        let _ = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
-        return;
+    let _ = client.set_nodelay(true);
+    if asks.to_lowercase().contains("upgrade: websocket") {
+        return Some((client, asks.split(' ').nth(1).unwrap_or("/").to_owned()));
     }
-    let path = asks.split(' ').nth(1).unwrap_or("/").to_owned();
+    let mut upstream = TcpStream::connect(server).await.ok()?;
+    let _ = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
+    None
+}
+
+async fn carry(client: TcpStream, server: SocketAddr, line: Line) {
+    let Some((client, path)) = web_socket(client, server).await else { return };
+    let Ok(upstream) = TcpStream::connect(server).await else { return };
+    let _ = upstream.set_nodelay(true);
     let Ok(client) = accept_async(client).await else { return };
     let Ok((server, _)) = client_async(format!("ws://{server}{path}"), upstream).await else { return };
     let ((to_client, from_client), (to_server, from_server)) = (client.split(), server.split());

@@ -82,7 +82,7 @@ pub(crate) struct Heard {
     /// From the moment that a sample was captured to the one that it was played, in milliseconds: median and 95th percentile.
     pub(crate) delay: [f64; 2],
     /// All delays, in order.
-    delays: Vec<f64>,
+    pub(crate) delays: Vec<f64>,
     /// By how many samples each stretch stands later among what was heard.
     offsets: Vec<i64>,
 }

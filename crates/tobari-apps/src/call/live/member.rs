@@ -29,6 +29,7 @@ use super::{
     messages::{ClientMessage, Join, ServerMessage, Token, VERSION, Welcome},
     news::{Alarm, News},
     notes::{self, Hello, NoteWriter, Say},
+    presence::Presence,
     roster::{self, Roster, RosterError},
 };
 use crate::call::PACKET_SAMPLES;
@@ -90,6 +91,7 @@ pub struct LiveMember {
     /// The last note of each session.
     noted: BTreeMap<SessionId, u32>,
     talking: BTreeSet<u16>,
+    presence: Presence,
     outgoing: VecDeque<Outgoing>,
     news: VecDeque<News>,
 }
@@ -138,6 +140,7 @@ impl LiveMember {
             history: History::default(),
             noted: BTreeMap::new(),
             talking: BTreeSet::new(),
+            presence: Presence::new(&link.settings),
             outgoing: VecDeque::new(),
             news: VecDeque::new(),
         };
@@ -442,7 +445,11 @@ impl LiveMember {
 
     /// A tick is over, and who the server says was in it.
     fn closed(&mut self, tick: u32, speakers: &MemberSet, late: &MemberSet) {
-        let epoch = self.hearing.epoch_at(tick).map(|epoch| epoch.number());
+        let epoch = self.hearing.epoch_at(tick).map(|epoch| {
+            let told = |member, missing| self.news.push_back(News::Missing { member, missing });
+            self.presence.passed(&epoch.roster, speakers, told);
+            epoch.number()
+        });
         self.hearing.pass(tick);
         self.cadence.opened(self.hearing.next());
         self.account(tick, speakers, late);

@@ -47,6 +47,7 @@ pub mod messages;
 mod modes;
 mod news;
 mod notes;
+mod presence;
 pub mod recording;
 mod roster;
 pub mod server;

@@ -56,6 +56,14 @@ pub enum News {
         /// Which.
         talking: bool,
     },
+    /// A speaker on the roster is missing from the sums, this member too: where sending is constant, nobody hears who is in none. Or it is
+    /// no longer, be it that it is there again, has begun anew, or only listens now.
+    Missing {
+        /// Who.
+        member: u16,
+        /// Which.
+        missing: bool,
+    },
     /// A packet of this member came too late.
     Late {
         /// Its tick, as far as is known.
@@ -89,6 +97,7 @@ impl News {
             News::Hand { member, raised } => json!({ "news": "hand", "member": member, "raised": raised }),
             News::Left { member } => json!({ "news": "left", "member": member }),
             News::Talking { member, talking } => json!({ "news": "talking", "member": member, "talking": talking }),
+            News::Missing { member, missing } => json!({ "news": "missing", "member": member, "missing": missing }),
             News::Late { tick } => json!({ "news": "late", "tick": tick }),
             News::Closing { seconds } => json!({ "news": "closing", "seconds": seconds }),
             News::Over { code, reason } => {

@@ -77,6 +77,15 @@ fn sentence(member: &LiveMember, news: &News) -> String {
         News::Hand { member, raised: true } => format!("{} wants to speak", named(*member)),
         News::Hand { member, raised: false } => format!("{} has put the hand down", named(*member)),
         News::Left { member } => format!("{} is gone", named(*member)),
+        News::Missing { member: own, missing } if *own == member.number() => {
+            let which =
+                if *missing { "missing from the sums: nobody hears you" } else { "no longer missing from the sums" };
+            format!("you are {which}")
+        }
+        News::Missing { member, missing: true } => {
+            format!("{} is missing from the sums: nobody hears who is not in them", named(*member))
+        }
+        News::Missing { member, missing: false } => format!("{} is no longer missing from the sums", named(*member)),
         News::Late { .. } => {
             "packets of yours come too late for the others: a slow line, or a server that says so".to_owned()
         }

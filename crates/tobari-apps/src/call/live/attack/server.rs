@@ -20,7 +20,7 @@ use super::{
         notes,
         roster::{self, RosterError},
     },
-    Agreed, Attack, Outcome, Played, ROOM, Stage, add, alone, broken, sum_of,
+    Agreed, Attack, Broken, Outcome, Played, ROOM, Stage, add, alone, broken, sum_of,
 };
 use crate::call::PACKET_SAMPLES;
 
@@ -52,7 +52,9 @@ pub(super) static ATTACKS: &[Attack] = &[
     Attack { agreed: Agreed::Same, ..in_all_modes("play an earlier call to somebody who comes later", earlier_call) },
     in_all_modes("leave a speaker out and say so", omit_openly),
     Attack {
-        limit: Some("a server that says so and a slow line look alike; the list of its sum names who is in it"),
+        limit: Some(
+            "a server that says so and a slow line look alike. Every client shows within 2 s that it is missing",
+        ),
         ..in_all_modes("leave a speaker out and say that it came late", omit_as_late)
     },
     in_all_modes("show one listener one voice alone, for one tick", single),
@@ -397,7 +399,17 @@ fn omit_openly(stage: &mut Stage) -> Played {
     if others.flat_map(|(_, person)| &person.noticed).count() > 0 {
         return Err(broken("somebody else has an alarm"));
     }
+    missed_by_all(stage)?;
     noticed(stage, "the one left out", |member| member == 0, |alarm| matches!(alarm, Alarm::Omitted { .. }))
+}
+
+/// Everybody is told that the first member is in no sum.
+fn missed_by_all(stage: &Stage) -> Result<(), Broken> {
+    let missing = News::Missing { member: 0, missing: true };
+    match stage.people.iter().find(|(_, person)| !person.news.contains(&missing)) {
+        Some((member, _)) => Err(broken(format!("member {member} is not told who is missing"))),
+        None => Ok(()),
+    }
 }
 
 fn omit_as_late(stage: &mut Stage) -> Played {
@@ -421,7 +433,9 @@ fn omit_as_late(stage: &mut Stage) -> Played {
     if stage.people.len() < 4 || told || late < 100 || stage.people.values().any(is_in) {
         return Err(broken(format!("{} members, alarms: {told}, {late} times late", stage.people.len())));
     }
-    Ok(Outcome::Succeeded { how: format!("it is in no sum, and is told {late} times that it was late") })
+    missed_by_all(stage)?;
+    let how = format!("it is in no sum, which everybody is shown, and is told {late} times that it was late");
+    Ok(Outcome::Succeeded { how })
 }
 
 /// Frames until so many windows have gone by that began after now.

@@ -1,0 +1,224 @@
+//! A room of a thousand people as one page has it: the room and everybody else are of this process, and the page alone comes by a connection. What the page
+//! takes of a core is its own then, and not that of a thousand clients beside it.
+
+use std::{
+    net::SocketAddr,
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::{Duration, Instant},
+};
+
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tobari_apps::call::{
+    PACKET_SAMPLES, TICK_MS,
+    live::{
+        LiveEvent, LiveLimits, LiveMember, LiveRoom, Outgoing, RoomLink,
+        messages::{ClientMessage, ServerMessage, Welcome},
+    },
+};
+use tobari_core::wire::RoomId;
+use tokio::{net::TcpListener, sync::mpsc::UnboundedSender, time::sleep};
+use tokio_tungstenite::{accept_async, tungstenite::Message};
+
+use super::{PHONE, alarms, busy, enter, link, picture, relay, run, sees, support::Server};
+
+/// Everybody but the page.
+const OTHERS: u64 = 1023;
+const TICK: Duration = Duration::from_millis(TICK_MS);
+
+/// Somebody who is not the page.
+struct Other {
+    member: LiveMember,
+    welcome: Welcome,
+    rng: ChaCha20Rng,
+}
+
+struct Crowd {
+    room: LiveRoom,
+    page: Welcome,
+    others: Vec<Other>,
+    /// The room's time: it stands still while a thousand people take up a list of a thousand.
+    now: Duration,
+    to_page: UnboundedSender<Message>,
+}
+
+impl Crowd {
+    /// The page comes first, and a thousand with it, so that one list names them all. None if the page goes away.
+    fn gather(link: &RoomLink, from_page: &Receiver<Message>, to_page: UnboundedSender<Message>) -> Option<Self> {
+        let text = from_page.recv().ok()?.into_text().unwrap();
+        let Ok(ClientMessage::Join(join)) = ClientMessage::parse(&text) else { panic!("a page joins first: {text}") };
+        let now = Duration::ZERO;
+        let mut room = LiveRoom::open(RoomId([9; 8]), &join, LiveLimits::default(), now).unwrap();
+        let page = room.join(&join, now).unwrap();
+        to_page.send(Message::text(ServerMessage::Welcome(page).to_text())).unwrap();
+        let come = |room: &mut LiveRoom, number: u64| {
+            let (welcome, mut rng) =
+                (room.join(&LiveMember::join(link, true), now).unwrap(), ChaCha20Rng::seed_from_u64(number));
+            let member = LiveMember::new(link, &format!("person {number}"), true, &welcome, &mut rng).unwrap();
+            Other { member, welcome, rng }
+        };
+        let others = (0..OTHERS).map(|number| come(&mut room, number)).collect();
+        let mut crowd = Self { room, page, others, now, to_page };
+        // the page says hello
+        crowd.take(from_page.recv().ok()?);
+        for other in &mut crowd.others {
+            while let Some(Outgoing::Binary(hello)) = other.member.poll_outgoing() {
+                crowd.room.note(other.welcome.member, &hello, now);
+            }
+        }
+        Some(crowd)
+    }
+
+    /// What the page says.
+    fn take(&mut self, message: Message) {
+        let number = self.page.member;
+        match message {
+            Message::Text(text) => {
+                let message = ClientMessage::parse(&text).unwrap();
+                self.room.message(number, &message, self.now);
+            }
+            Message::Binary(bytes) => match self.room.uplink(&self.page).decode(&bytes) {
+                Ok(packet) => self.room.packet(&packet),
+                Err(_) => self.room.note(number, &bytes, self.now),
+            },
+            _ => {}
+        }
+    }
+
+    /// What follows. The others pass over sums, of which they only learn that a tick is over.
+    fn follow(&mut self) {
+        let page = self.page.member;
+        while let Some(event) = self.room.poll(self.now) {
+            let (to_page, to_others) = match event {
+                LiveEvent::Closed { tick, sum, .. } => {
+                    let silent = ServerMessage::Silent { tick };
+                    let told = sum.map_or_else(|| Message::text(silent.to_text()), Message::binary);
+                    self.others.iter_mut().for_each(|other| other.member.message(&silent, &mut other.rng));
+                    (Some(told), None)
+                }
+                LiveEvent::Send { members, bytes } => {
+                    (members.contains(&page).then(|| Message::binary(bytes.clone())), Some((members, bytes)))
+                }
+                LiveEvent::Tell { member, message } => {
+                    ((member == page).then(|| Message::text(message.to_text())), None)
+                }
+                LiveEvent::Removed { member, fault } => panic!("{member} is put out: {fault}"),
+            };
+            if let Some((members, bytes)) = to_others {
+                let half = self.others.len() / 2;
+                let (one, two) = self.others.split_at_mut(half);
+                let learn = |others: &mut [Other]| {
+                    let others = others.iter_mut().filter(|other| members.binary_search(&other.welcome.member).is_ok());
+                    others.for_each(|other| drop(other.member.binary(&bytes)));
+                };
+                thread::scope(|scope| {
+                    scope.spawn(|| learn(one));
+                    learn(two);
+                });
+            }
+            // a page that is gone is noticed where it says nothing any more
+            to_page.and_then(|message| self.to_page.send(message).err());
+        }
+    }
+
+    /// 20 ms of everybody else.
+    fn frame(&mut self, count: i16) {
+        for other in &mut self.others {
+            // a few talk, and all send
+            let level = if other.welcome.member % 128 == 5 { 100 * (count % 40 - 20) } else { 0 };
+            if let Some(packet) = other.member.frame(&[level; PACKET_SAMPLES], level != 0, &mut other.rng) {
+                self.room.packet(&self.room.uplink(&other.welcome).decode(&packet).unwrap());
+            }
+            // what others miss who pass over sums is nobody's concern
+            while other.member.poll_news().is_some() {}
+        }
+    }
+
+    /// Until the page is gone. Answers how many ticks began late.
+    fn go_on(mut self, from_page: &Receiver<Message>) {
+        let mut due = Instant::now();
+        for count in 0.. {
+            self.now += TICK;
+            self.follow();
+            self.frame(count % 1000);
+            due += TICK;
+            loop {
+                match from_page.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                    Ok(message) => self.take(message),
+                    Err(mpsc::RecvTimeoutError::Timeout) => break,
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                }
+            }
+            // what was computed for long is not made up for: the room's time goes on from here
+            due = due.max(Instant::now());
+        }
+    }
+}
+
+/// Starts such a room behind an address that else leads to the server.
+async fn start(server: SocketAddr, link: RoomLink) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let link = link.clone();
+            tokio::spawn(async move {
+                let Some((client, _)) = relay::web_socket(client, server).await else { return };
+                let Ok(socket) = accept_async(client).await else { return };
+                let (mut to_page, mut from_page) = socket.split();
+                let (said, heard) = mpsc::channel();
+                let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+                thread::spawn(move || {
+                    if let Some(crowd) = Crowd::gather(&link, &heard, told) {
+                        crowd.go_on(&heard);
+                    }
+                });
+                let up = async {
+                    while let Some(Ok(message)) = from_page.next().await {
+                        if said.send(message).is_err() {
+                            return;
+                        }
+                    }
+                };
+                let down = async {
+                    while let Some(message) = tells.recv().await {
+                        if to_page.send(message).await.is_err() {
+                            return;
+                        }
+                    }
+                };
+                tokio::select! {
+                    () = up => {}
+                    () = down => {}
+                }
+            });
+        }
+    });
+    address
+}
+
+/// All 1,024 speak in mode `mask`: each sum is opened with the masks of a thousand people. What it takes of a core is printed; the aim is a tenth.
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn a_page_opens_the_sums_of_a_thousand_people_with_a_part_of_a_core() {
+    run(async {
+        let server = Server::start(&[]);
+        let (text, _) = link(&server, &["--speakers", "1024"]);
+        let address = start(server.address().parse().unwrap(), text.parse().unwrap()).await;
+        let mut ada = enter("alice.wav", &text.replace(&server.address(), &address.to_string()), "Ada").await;
+        sees(&mut ada, 1024).await;
+        sleep(Duration::from_secs(4)).await; // the buffers find their length
+        let [least, ..] = busy(&mut ada, &json!({ "mode": "mask", "speakers": 1024 })).await;
+        let sums = ada.value("parseInt(document.getElementById('fig-sums').textContent)").await;
+        let count = ada.value("document.getElementById('count').textContent").await;
+        picture(&mut ada, "call-thousand-phone", PHONE, false).await;
+        ada.until("/Speaking: .*person \\d+/.test(document.getElementById('now').textContent)").await;
+        assert!(sums.as_u64().is_some_and(|sums| sums > 40), "{sums} sums a second are opened");
+        assert_eq!(count, Value::from("1024 in the call, 1024 with a microphone"));
+        // twice the aim, as another may have the core meanwhile
+        assert!(least > 0.5 && least < 20.0, "{least}");
+        assert_eq!((alarms(&mut ada).await, &ada.complaints), (vec![], &vec![]));
+    });
+}

@@ -1,6 +1,7 @@
 //! The arguments of `tobari bench call`.
 
 use super::{Measuring, ModeName};
+use crate::cmd::call::arguments::KeysName;
 use clap::{Args, ValueEnum};
 use tobari_apps::call::live::LiveMode;
 use tobari_core::curve::Curve;
@@ -42,6 +43,9 @@ pub(crate) struct LiveLoad {
     /// How many of them speak; all but two without it, who listen.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4094), requires = "live", value_name = "M")]
     pub(crate) speakers: Option<u16>,
+    /// What keys come from. Where members agree on them (`mls`), each that comes is a commit that all others follow.
+    #[arg(long, value_enum, default_value_t = KeysName::Link, requires = "live", conflicts_with = "chaos")]
+    pub(crate) keys: KeysName,
     /// Seconds that are measured.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600), requires = "live", value_name = "S")]
     pub(crate) seconds: u32,
@@ -56,7 +60,7 @@ pub(crate) struct LiveLoad {
     /// computing and how many Mbit/s a member, as a table.
     #[arg(long, requires = "live", conflicts_with_all = ["chaos", "members", "speakers"])]
     pub(crate) capacity: bool,
-    /// Members of those rooms, separated by commas; without it 64,256,1024 in mode mask, 8,16,32 in elgamal-shared and 4,8,16 in elgamal.
+    /// Members of those rooms, separated by commas; without it 64,256,1024 in mode mask (16,64,256 where they agree on keys), 8,16,32 in elgamal-shared and 4,8,16 in elgamal.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(3..=4096), requires = "capacity", value_name = "N")]
     pub(crate) sizes: Vec<u16>,
     /// How many cores the server is kept on; the members have the others.
@@ -71,6 +75,7 @@ impl LiveLoad {
             return self.sizes.clone();
         }
         match mode {
+            LiveMode::Mask if self.keys == KeysName::Mls => vec![16, 64, 256],
             LiveMode::Mask => vec![64, 256, 1024],
             LiveMode::ElgamalShared => vec![8, 16, 32],
             LiveMode::Elgamal => vec![4, 8, 16],

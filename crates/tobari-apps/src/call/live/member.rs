@@ -48,6 +48,13 @@ pub enum Outgoing {
     Binary(Vec<u8>),
 }
 
+impl Outgoing {
+    /// Is it a note, which is for the other members' eyes? Else it is for the server or the group.
+    pub fn is_note(&self) -> bool {
+        matches!(self, Self::Binary(bytes) if bytes.get(1) == Some(&notes::KIND))
+    }
+}
+
 /// One tick that was heard.
 pub struct Heard {
     /// The tick.

@@ -48,11 +48,17 @@ struct Params {
     members: u16,
 }
 
+/// Can this build do what an option asks for?
+pub(super) fn check(option: &str) -> Result<(), Failure> {
+    if group::HAS_GROUPS {
+        return Ok(());
+    }
+    Err(Failure::Call(format!("{option}: expected a build with the feature `mls`, found one without")))
+}
+
 /// Measures and prints.
 pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
-    if !group::HAS_GROUPS {
-        return Err(Failure::Call("--mls: expected a build with the feature `mls`, found one without".to_owned()));
-    }
+    check("--mls")?;
     let mut figures: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
     let mut call = Call::of(arguments.group)?;
     for run in 0..RUNS {

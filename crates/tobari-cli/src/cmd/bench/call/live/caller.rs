@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tobari_apps::call::live::audio::Ear;
 use tobari_apps::call::live::messages::ServerMessage;
-use tobari_apps::call::live::{Alarm, LiveMember, News, Outgoing, RoomLink};
+use tobari_apps::call::live::{Alarm, LiveMember, News, RoomLink};
 use tobari_apps::call::{PACKET_SAMPLES, TICK_MS};
 use tobari_server::connect::{ClientTls, LiveInbound, LiveIncoming, LiveOutbound, connect_live};
 use tokio::sync::watch;
@@ -180,9 +180,8 @@ impl Caller {
 
     async fn say(&mut self) -> Result<(), Failure> {
         while let Some(out) = self.member.poll_outgoing() {
-            let is_note = matches!(out, Outgoing::Binary(_));
             // after its hello, who passes over sums has no history to tell
-            if !is_note || self.role == Role::Ear || !std::mem::replace(&mut self.said_hello, true) {
+            if !out.is_note() || self.role == Role::Ear || !std::mem::replace(&mut self.said_hello, true) {
                 self.outbound.say(out).await?;
             }
         }
@@ -247,7 +246,7 @@ mod tests {
     use super::*;
     use chacha20::rand_core::SeedableRng;
     use std::time::Duration;
-    use tobari_apps::call::live::{LiveEvent, LiveLimits, LiveMode, LiveRoom, Settings};
+    use tobari_apps::call::live::{LiveEvent, LiveLimits, LiveMode, LiveRoom, Outgoing, Settings};
     use tobari_core::wire::RoomId;
 
     /// In every mode, the tick that is read without a key is the sum's.

@@ -14,6 +14,7 @@
 use super::figures::Reading;
 use crate::args::CallBench;
 use crate::blind_server::BlindProcess;
+use crate::cmd::call::arguments::KeysName;
 use crate::output::{self, Failure};
 use crate::randomness;
 use chacha20::ChaCha20Rng;
@@ -112,7 +113,7 @@ pub(super) async fn run(arguments: &CallBench, mode: LiveMode, minutes: u32) -> 
     let server = super::server()?;
     let load = &arguments.load;
     let speakers = load.speakers.unwrap_or(load.members - 2).min(load.members - 1);
-    let link = Arc::new(super::link(&server, mode, speakers)?);
+    let link = Arc::new(super::link(&server, mode, KeysName::Link, speakers)?);
     let (counts, mut running) = (Arc::new(Counts::default()), JoinSet::new());
     let begun = Instant::now();
     let until = begun + Duration::from_secs(60 * u64::from(minutes));

@@ -4,6 +4,7 @@ use super::super::super::line::{self, summary};
 use super::super::super::table::Table;
 use super::Room;
 use crate::blind_server::BlindProcess;
+use crate::cmd::call::arguments::KeysName;
 use crate::output::Failure;
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ pub(super) type Line = line::Line<Params>;
 #[derive(Clone, Serialize)]
 pub(super) struct Params {
     pub(super) mode: String,
+    pub(super) keys: &'static str,
     pub(super) members: u16,
     pub(super) speakers: u16,
 }
@@ -80,7 +82,8 @@ async fn asked(url: &str, path: &str) -> Result<String, Failure> {
 
 /// What happened between two readings, and the words that were heard.
 pub(super) fn lines(room: &Room, cores: &Cores, before: &Reading, after: &Reading, mut words: Vec<f64>) -> Vec<Line> {
-    let &Room { mode, members, speakers, .. } = room;
+    let &Room { mode, keys, members, speakers, .. } = room;
+    let keys = if keys == KeysName::Mls { "mls" } else { "link" };
     let seconds = (after.at - before.at).as_secs_f64();
     let gained = |name: &str| after.counter(name) - before.counter(name);
     let packets = gained("packets_total");
@@ -102,7 +105,7 @@ pub(super) fn lines(room: &Room, cores: &Cores, before: &Reading, after: &Readin
         job: "call".to_owned(),
         what: what.to_owned(),
         engine: "tobari".to_owned(),
-        params: Params { mode: mode.to_string(), members, speakers },
+        params: Params { mode: mode.to_string(), keys, members, speakers },
         backend: RingKernels::best().name.to_owned(),
         threads: cores.server,
         unit: unit.to_owned(),
@@ -126,10 +129,11 @@ pub(super) fn lines(room: &Room, cores: &Cores, before: &Reading, after: &Readin
 
 /// For people, and for `live.csv`.
 pub(super) fn table(lines: &[Line]) -> Table {
-    let mut table = Table::new("Live rooms", &["mode", "members", "speakers", "what", "value", "unit", "runs"]);
+    let mut table = Table::new("Live rooms", &["mode", "keys", "members", "speakers", "what", "value", "unit", "runs"]);
     for line in lines {
         table.push(vec![
             line.params.mode.clone(),
+            line.params.keys.to_owned(),
             line.params.members.to_string(),
             line.params.speakers.to_string(),
             line.what.clone(),
@@ -155,10 +159,15 @@ pub(super) fn capacity(rooms: &[Vec<Line>]) -> Table {
         ("p95, ms", "live_mouth_to_ear_p95"),
     ];
     let heads: Vec<&str> =
-        ["mode", "members", "server cores"].into_iter().chain(COLUMNS.map(|column| column.0)).collect();
+        ["mode", "keys", "members", "server cores"].into_iter().chain(COLUMNS.map(|column| column.0)).collect();
     let mut table = Table::new("Capacity of one room", &heads);
     for (room, first) in rooms.iter().filter_map(|room| Some((room, room.first()?))) {
-        let mut row = vec![first.params.mode.clone(), first.params.members.to_string(), first.threads.to_string()];
+        let mut row = vec![
+            first.params.mode.clone(),
+            first.params.keys.to_owned(),
+            first.params.members.to_string(),
+            first.threads.to_string(),
+        ];
         row.extend(COLUMNS.map(|(_, what)| {
             room.iter().find(|line| line.what == what).map_or(String::new(), |line| format!("{:.3}", line.median))
         }));
@@ -185,7 +194,7 @@ mod tests {
     #[test]
     fn figures_are_differences_by_time_and_the_95th_of_100_words_is_the_95th() {
         let words = (1..=100).rev().map(f64::from).collect();
-        let room = Room { mode: LiveMode::Mask, members: 8, speakers: 4, seconds: 10 };
+        let room = Room { mode: LiveMode::Mask, keys: KeysName::Link, members: 8, speakers: 4, seconds: 10 };
         let lines = lines(&room, &Cores::pinned(3), &reading(1, 200, 0), &reading(11, 2196, 4), words);
         let value = |what: &str| lines.iter().find(|line| line.what == what).unwrap().median;
         assert!((value("live_packets") - 199.6).abs() < 0.1, "{}", value("live_packets"));
@@ -196,11 +205,11 @@ mod tests {
     }
     #[test]
     fn a_room_is_a_row_and_what_was_not_measured_an_empty_cell() {
-        let room = Room { mode: LiveMode::Mask, members: 8, speakers: 4, seconds: 10 };
+        let room = Room { mode: LiveMode::Mask, keys: KeysName::Link, members: 8, speakers: 4, seconds: 10 };
         let lines = lines(&room, &Cores::pinned(3), &reading(1, 200, 0), &reading(11, 2196, 4), Vec::new());
         let csv = capacity(&[Vec::new(), lines]).csv();
         let row = csv.lines().nth(1).unwrap();
-        assert!(csv.lines().count() == 2 && row.starts_with("mask,8,3,") && row.ends_with(",,"), "{csv}");
+        assert!(csv.lines().count() == 2 && row.starts_with("mask,link,8,3,") && row.ends_with(",,"), "{csv}");
         assert!(row.contains(",0.250,,"), "the server's quarter of a core, and nothing of the members': {row}");
     }
 }

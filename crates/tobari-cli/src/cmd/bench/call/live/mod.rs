@@ -16,6 +16,7 @@ mod figures;
 use super::show;
 use crate::args::CallBench;
 use crate::blind_server::BlindProcess;
+use crate::cmd::call::arguments::KeysName;
 use crate::output::{self, Failure};
 use crate::randomness;
 use caller::{Caller, Flock, Mouths, Role};
@@ -41,6 +42,9 @@ const COMING: Duration = Duration::from_secs(120);
 
 /// Measures, or soaks, and prints.
 pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
+    if arguments.load.keys == KeysName::Mls {
+        super::agreed::check("--keys mls")?;
+    }
     if arguments.load.capacity {
         return capacity::run(arguments);
     }
@@ -53,7 +57,7 @@ pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
         }
         let load = &arguments.load;
         let speakers = load.speakers.unwrap_or(load.members - 2).min(load.members - 1);
-        let room = Room { mode, members: load.members, speakers, seconds: load.seconds };
+        let room = Room { mode, keys: load.keys, members: load.members, speakers, seconds: load.seconds };
         let measured = runtime.block_on(measure(&room, &server()?, &Cores::shared()))?;
         for line in measured.iter().filter(|_| arguments.common.json) {
             output::json(line)?;
@@ -86,14 +90,15 @@ fn server_at(url: &str) -> Result<BlindProcess, Failure> {
     BlindProcess::start_at(url.trim_start_matches("http://"), PLACES)
 }
 
-fn link(server: &BlindProcess, mode: LiveMode, speakers: u16) -> Result<RoomLink, Failure> {
-    let settings = Settings { mode, speakers, ..Settings::default() };
+fn link(server: &BlindProcess, mode: LiveMode, keys: KeysName, speakers: u16) -> Result<RoomLink, Failure> {
+    let settings = Settings { mode, keys: keys.into(), speakers, ..Settings::default() };
     Ok(RoomLink::new(server.url(), "bench".parse()?, settings, &mut randomness::generator()?))
 }
 
 /// One room of one mode.
 struct Room {
     mode: LiveMode,
+    keys: KeysName,
     members: u16,
     speakers: u16,
     seconds: u32,
@@ -123,8 +128,8 @@ impl From<Trouble> for Failure {
 
 /// Fills a room of a server, and takes its figures.
 async fn measure(room: &Room, server: &BlindProcess, cores: &Cores) -> Result<Vec<figures::Line>, Trouble> {
-    let &Room { mode, members, speakers, seconds } = room;
-    let link = Arc::new(link(server, mode, speakers)?);
+    let &Room { mode, keys, members, speakers, seconds } = room;
+    let link = Arc::new(link(server, mode, keys, speakers)?);
     let (stop, stopped) = watch::channel(false);
     let (mouths, mut running, mut flock) = (Arc::new(Mouths::default()), JoinSet::new(), Vec::new());
     let begun = Instant::now();

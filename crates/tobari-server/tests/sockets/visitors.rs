@@ -1,15 +1,11 @@
 //! Fleets that end, over HTTP: who may have one, what it may take, and that nothing of it stays.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod support;
-
+use super::support::{self, Server, run};
 use serde_json::{Value, json};
 use std::{
     path::Path,
     time::{Duration, Instant},
 };
-use support::{Server, run};
 use tobari_host::sense::FrameStore;
 use tobari_server::{SenseOptions, token_hash};
 use tokio::{

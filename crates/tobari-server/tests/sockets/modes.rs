@@ -1,10 +1,6 @@
 //! Rooms of mode `elgamal-shared` over real sockets, beside rooms of mode `elgamal` on the same server.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod support;
-
-use support::{Caller, Server, keys, lockstep, run, shared_keys, shared_lockstep};
+use super::support::{self, Caller, Server, keys, lockstep, run, shared_keys, shared_lockstep};
 use tobari_apps::call::messages::{ClientMessage, Code, Join};
 use tobari_core::curve::{Curve, PointEncoding};
 use tobari_core::elgamal::{Ciphertexts, SharedCiphertexts, SharedDecryptor, SharedEncryptor};

@@ -1,12 +1,8 @@
 //! Live rooms over real sockets and the real clock.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod support;
-
 use std::time::{Duration, Instant};
 
-use support::{
+use super::support::{
     Server,
     live::{Caller, asked},
     rng, run,

@@ -1,12 +1,8 @@
 //! The pages as they are served: its files, its headers, its fingerprint, and a server that serves another.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod support;
-
 use std::{collections::HashMap, path::Path};
 
-use support::{Server, run};
+use super::support::{Server, run};
 use tobari_server::{Bundle, Fingerprint, ServerError, ServerOptions, bind};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -1,12 +1,8 @@
 //! Calls over real sockets, encrypted for real: what is heard is the plain sum, and a bad member harms only itself.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod support;
-
 use std::time::Duration;
 
-use support::{Caller, Keys, Server, keys, lockstep, parameters, run};
+use super::support::{self, Caller, Keys, Server, keys, lockstep, parameters, run};
 use tobari_apps::call::{
     PACKET_SAMPLES,
     messages::{ClientMessage, Code, Join, Pace},

@@ -1,9 +1,5 @@
 //! A live call through the proxies whose configurations are in `deploy`, where these programs can be found.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod support;
-
 use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
@@ -11,12 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rcgen::{CertificateParams, KeyPair};
-use support::{
-    Server,
+use super::support::{
+    self, Server,
     live::{Caller, asked},
     rng, run,
 };
+use rcgen::{CertificateParams, KeyPair};
 use tempfile::TempDir;
 use tobari_apps::call::live::{RoomLink, Settings};
 use tobari_host::testing::not_run;

@@ -1,13 +1,9 @@
 //! The edge: TLS, HTTP, and clients that are slow, rude or too many.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod support;
-
 use std::{net::SocketAddr, path::Path, time::Duration};
 
+use super::support::{self, Caller, Server, frame, keys, lockstep, raw_socket, read_until, room_name, run};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use support::{Caller, Server, frame, keys, lockstep, raw_socket, read_until, room_name, run};
 use tempfile::TempDir;
 use tobari_apps::call::messages::{ClientMessage, Join, Pace};
 use tobari_core::curve::Curve;

@@ -256,6 +256,7 @@ function heard_of(news) {
       const words = [...come.map((one) => `${people.name(one.member)} came`), ...gone.map((one) => `${one.name || "Somebody"} left`)];
       if (words.length > 0 && words.length < 6) say(words.join(", "));
     },
+    welcome: () => people.forget(),
     talking: () => people.talks(news.member, news.talking),
     waiting: () => {
       people.waiting.set(news.member, news.name);
@@ -280,7 +281,7 @@ function heard_of(news) {
       people.misses(news.member, news.missing);
       const you = people.members.some((one) => one.member === news.member && one.you);
       const who = you ? "You are" : `${name()} is`;
-      say(news.missing ? `${who} missing from the sums: the server leaves ${you ? "you" : "them"} out, or nothing arrives there` : `${who} no longer missing from the sums`);
+      say(news.missing ? `${who} missing from the sums: muted by the host, left out by the server, or on a line that carries nothing` : `${who} no longer missing from the sums`);
     },
     late: () => {
       late.count += 1;

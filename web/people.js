@@ -71,6 +71,12 @@ export class People {
     this.now.textContent = names.length > 0 ? `Speaking: ${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}` : "Nobody is speaking";
   }
 
+  /// Another connection has begun, which tells anew of who talks and who is missing.
+  forget() {
+    [this.talking, this.missing].forEach((set) => set.clear());
+    this.render();
+  }
+
   /// A member is missing from the sums, or no longer. Many may be at once: they are drawn together.
   misses(member, missing) {
     if (missing) this.missing.add(member);

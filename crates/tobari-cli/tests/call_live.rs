@@ -390,7 +390,7 @@ fn the_capacity_of_rooms_is_measured_with_the_server_on_a_core_of_its_own() {
         assert_eq!((&line["threads"], &line["labels"][1]), (&1.into(), &"pinned".into()));
     }
     let table = std::fs::read_to_string(folder.path().join("capacity.csv")).unwrap();
-    assert!(table.lines().count() == 3 && table.lines().nth(1).unwrap().starts_with("mask,3,1,"), "{table}");
+    assert!(table.lines().count() == 3 && table.lines().nth(1).unwrap().starts_with("mask,link,3,1,"), "{table}");
     let wrong = tobari(&["bench", "call", "--live", "--capacity", "--members", "4"]);
     assert_eq!(wrong.status.code(), Some(2), "sizes are given by --sizes");
 }

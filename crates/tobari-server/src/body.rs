@@ -22,7 +22,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// Bytes that have to come in a second, on the average since the body began, and for how long fewer may: a byte now and then keeps no place.
 const BYTES_PER_S: usize = 240;
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a request waits for a place. Who waits longest has the next one, so those who hold all of them for short times shut nobody out; a client that
+/// How long a request waits for a place. Who waits longest has the next one, so a few who hold all of them for short times shut nobody out; a client that
 /// only came again would find one by luck.
 const WAITING: Duration = Duration::from_secs(2);
 

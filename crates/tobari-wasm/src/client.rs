@@ -105,7 +105,7 @@ fn about(link: &RoomLink) -> Value {
     let settings = &link.settings;
     serde_json::json!({
         "address": address(link), "server": link.server, "room": link.room.as_str(), "mode": settings.mode.to_string(),
-        "keys": if settings.keys == Keys::Group { "mls" } else { "link" },
+        "keys": settings.keys.name(),
         "spurts": settings.sending == Sending::Spurts, "lobby": settings.lobby, "speakers": settings.speakers,
         "hosted": settings.host.is_some(), "host": link.host.is_some(),
     })

@@ -252,3 +252,22 @@ fn a_roster_holds_from_after_the_last_tick_that_somebody_has_sent() {
     world.no_alarms();
     assert_eq!(world.person_of(1).last(), (vec![0, 1, third], 40));
 }
+
+#[test]
+fn of_who_leaves_nobody_is_told_that_it_is_missing_nor_of_who_has_its_number_next() {
+    let mut world = hosted(false);
+    let guest = world.enter(true);
+    world.frames(100);
+    world.forget();
+    world.people.remove(&guest);
+    let now = world.now;
+    world.room.leave(guest, now);
+    world.frames(200);
+    assert_eq!(world.enter(true), guest, "the number is free again");
+    world.frames(200);
+    let missing = |news: &News| matches!(news, News::Missing { .. });
+    for member in [0, guest] {
+        assert!(!world.person_of(member).news.iter().any(missing), "{:?}", world.person_of(member).news);
+    }
+    world.no_alarms();
+}

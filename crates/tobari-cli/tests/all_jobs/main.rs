@@ -281,6 +281,8 @@ fn who_finds_no_place_is_told_so_and_comes_again() {
         let mut answer = [0; 12];
         std::io::Read::read_exact(&mut stream, &mut answer).unwrap();
         assert_eq!(answer, *b"HTTP/1.1 100");
+        // so much that nothing more is due for a while
+        std::io::Write::write_all(&mut stream, &keys[..20_000]).unwrap();
         stream
     };
     let held: Vec<TcpStream> = (0..4).map(begin).collect();
@@ -290,7 +292,8 @@ fn who_finds_no_place_is_told_so_and_comes_again() {
     assert_eq!(refused, Some(503), "after all of a long body");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
     let coming = command.args(own.run()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    thread::sleep(Duration::from_millis(1_500));
+    // longer than a request waits for a place before it is sent away
+    thread::sleep(Duration::from_secs(4));
     drop(held);
     let came = coming.wait_with_output().unwrap();
     assert!(came.status.success(), "{}", stderr(&came));

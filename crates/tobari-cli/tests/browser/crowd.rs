@@ -95,7 +95,7 @@ impl Crowd {
                 LiveEvent::Closed { tick, sum, .. } => {
                     let silent = ServerMessage::Silent { tick };
                     let told = sum.map_or_else(|| Message::text(silent.to_text()), Message::binary);
-                    self.others.iter_mut().for_each(|other| other.member.message(&silent, &mut other.rng));
+                    self.others.iter_mut().for_each(|other| other.member.pass_over(tick));
                     (Some(told), None)
                 }
                 LiveEvent::Send { members, bytes } => {
@@ -131,18 +131,16 @@ impl Crowd {
             if let Some(packet) = other.member.frame(&[level; PACKET_SAMPLES], level != 0, &mut other.rng) {
                 self.room.packet(&self.room.uplink(&other.welcome).decode(&packet).unwrap());
             }
-            // what others miss who pass over sums is nobody's concern
-            while other.member.poll_news().is_some() {}
         }
     }
 
-    /// Until the page is gone. Answers how many ticks began late.
+    /// Until the page is gone.
     fn go_on(mut self, from_page: &Receiver<Message>) {
         let mut due = Instant::now();
-        for count in 0.. {
+        for count in (0..1000).cycle() {
             self.now += TICK;
             self.follow();
-            self.frame(count % 1000);
+            self.frame(count);
             due += TICK;
             loop {
                 match from_page.recv_timeout(due.saturating_duration_since(Instant::now())) {

@@ -37,7 +37,7 @@ pub(crate) async fn start(server: SocketAddr, line: Line) -> SocketAddr {
     address
 }
 
-/// A connection that asks for a WebSocket, and for which; any other is passed to the server to its end.
+/// A connection that asks for a WebSocket, and the path that it asks for; any other is passed to the server to its end.
 pub(crate) async fn web_socket(mut client: TcpStream, server: SocketAddr) -> Option<(TcpStream, String)> {
     let mut head = [0; 2048];
     // the head of a request comes in one piece here

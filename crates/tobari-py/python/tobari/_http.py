@@ -11,7 +11,9 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from ._native import Error, Refused
 
-ATTEMPTS = 12
+#: For how many seconds a busy server is asked again; the pauses are as long as it says, from one second to so many.
+BUSY_S = 60.0
+LONGEST_PAUSE_S = 30
 #: Bytes of a reply at most.
 MOST = 1 << 28
 
@@ -25,6 +27,12 @@ class Reply(NamedTuple):
     def refusal(self) -> Optional[str]:
         """Why the server refused, in its word."""
         return self.headers.get("tobari-refusal")
+
+    @property
+    def pause(self) -> int:
+        """After how many seconds a busy server wants to be asked again."""
+        said = self.headers.get("retry-after", "")
+        return min(max(int(said), 1), LONGEST_PAUSE_S) if said.isdecimal() and len(said) < 9 else 1
 
     def good(self) -> "Reply":
         """This reply, if it is one of success.
@@ -88,12 +96,13 @@ class Connection:
         method: Optional[str] = None,
     ) -> Reply:
         """The reply to a GET, or to a POST where there is a body; asked again while the server is busy."""
-        for attempt in range(ATTEMPTS):
+        began = time.monotonic()
+        while True:
             reply = self._once(path, body, headers, method)
-            if reply.refusal != "busy":
-                break
-            time.sleep(min(0.5 * (attempt + 1), 5.0))
-        return reply
+            pause = reply.pause
+            if reply.refusal != "busy" or time.monotonic() - began + pause > BUSY_S:
+                return reply
+            time.sleep(pause)
 
     def _once(
         self, path: str, body: Optional[bytes], headers: Optional[Mapping[str, str]], method: Optional[str]

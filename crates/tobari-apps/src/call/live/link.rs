@@ -91,6 +91,16 @@ pub enum Keys {
     Group,
 }
 
+impl Keys {
+    /// The name, on the command line and in figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::Group => "mls",
+        }
+    }
+}
+
 /// How a room is set, for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {

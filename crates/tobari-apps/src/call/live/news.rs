@@ -57,7 +57,8 @@ pub enum News {
         talking: bool,
     },
     /// A speaker on the roster is missing from the sums, this member too: where sending is constant, nobody hears who is in none. Or it is
-    /// no longer, be it that it is there again, has begun anew, or only listens now.
+    /// no longer, be it that it is there again, has begun anew, or only listens now. Of who is gone from
+    /// the roster nothing is said.
     Missing {
         /// Who.
         member: u16,

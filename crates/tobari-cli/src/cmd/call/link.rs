@@ -34,7 +34,7 @@ pub(crate) fn link(arguments: &LinkArguments) -> Result<ExitCode, Failure> {
     if arguments.json {
         let mut line = json!({ "link": *members, "mode": settings.mode.to_string(), "speakers": settings.speakers });
         if settings.keys == Keys::Group {
-            line["keys"] = "mls".into();
+            line["keys"] = settings.keys.name().into();
         }
         if let Some(host) = &host {
             line["host_link"] = host.as_str().into();

@@ -53,7 +53,7 @@ pub(super) static ATTACKS: &[Attack] = &[
     in_all_modes("leave a speaker out and say so", omit_openly),
     Attack {
         limit: Some(
-            "a server that says so and a slow line look alike. Every client shows within 2 s that it is missing",
+            "a server that says so and a slow line look alike. Where sending is constant every client shows within 3 s that it is missing",
         ),
         ..in_all_modes("leave a speaker out and say that it came late", omit_as_late)
     },
@@ -394,16 +394,16 @@ fn earlier_call(stage: &mut Stage) -> Played {
 fn omit_openly(stage: &mut Stage) -> Played {
     stage.left_out = BTreeSet::from([0]);
     stage.cheated = Some(stage.now);
-    stage.frames(130);
+    stage.frames(150);
+    missed_by_all(stage)?;
     let others = stage.people.iter().filter(|(number, _)| **number != 0);
     if others.flat_map(|(_, person)| &person.noticed).count() > 0 {
         return Err(broken("somebody else has an alarm"));
     }
-    missed_by_all(stage)?;
     noticed(stage, "the one left out", |member| member == 0, |alarm| matches!(alarm, Alarm::Omitted { .. }))
 }
 
-/// Everybody is told that the first member is in no sum.
+/// Everybody was told by now that the first member is in no sum.
 fn missed_by_all(stage: &Stage) -> Result<(), Broken> {
     let missing = News::Missing { member: 0, missing: true };
     match stage.people.iter().find(|(_, person)| !person.news.contains(&missing)) {
@@ -422,7 +422,7 @@ fn omit_as_late(stage: &mut Stage) -> Played {
         }
         Err(_) => vec![bytes],
     });
-    stage.frames(130);
+    stage.frames(150);
     // packets for the next ticks had come before
     let is_in = |person: &super::Person| person.heard.iter().skip(5).any(|heard| heard.speakers.contains(0));
     let told = stage.people.values().any(|person| !person.noticed.is_empty());

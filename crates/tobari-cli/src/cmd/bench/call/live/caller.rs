@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tobari_apps::call::live::audio::Ear;
-use tobari_apps::call::live::messages::ServerMessage;
 use tobari_apps::call::live::{Alarm, LiveMember, News, RoomLink};
 use tobari_apps::call::{PACKET_SAMPLES, TICK_MS};
 use tobari_server::connect::{ClientTls, LiveInbound, LiveIncoming, LiveOutbound, connect_live};
@@ -162,7 +161,7 @@ impl Caller {
             LiveIncoming::Message(message) => self.member.message(&message, &mut self.rng),
             LiveIncoming::Binary(bytes) => match passed_over(&bytes).filter(|_| self.role != Role::Ear) {
                 // all that its clock needs to know is that the tick is over
-                Some(tick) => self.member.message(&ServerMessage::Silent { tick }, &mut self.rng),
+                Some(tick) => self.member.pass_over(tick),
                 None => {
                     if let Some(heard) = self.member.binary(&bytes) {
                         self.ear.push(heard.tick, heard.samples.to_vec());
@@ -273,9 +272,9 @@ mod tests {
                         LiveEvent::Closed { tick, sum: Some(sum), .. } => {
                             assert_eq!(passed_over(&sum), Some(tick), "{mode}");
                             found.push(tick);
-                            member.message(&ServerMessage::Silent { tick }, &mut rng);
+                            member.pass_over(tick);
                         }
-                        LiveEvent::Closed { tick, .. } => member.message(&ServerMessage::Silent { tick }, &mut rng),
+                        LiveEvent::Closed { tick, .. } => member.pass_over(tick),
                         LiveEvent::Send { bytes, .. } => {
                             rosters += 1;
                             assert_eq!(passed_over(&bytes), None);

@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
     let mut rooms = Vec::new();
     for mode in arguments.live_modes() {
         for members in load.sizes(mode) {
-            let room = Room { mode, keys: load.keys, members, speakers: members - 2, seconds: load.seconds };
+            let room = Room { mode, keys: load.keys.into(), members, speakers: members - 2, seconds: load.seconds };
             match split.measure(&room) {
                 Ok(lines) => rooms.push(lines),
                 Err(Trouble::Wrong(failure)) => return Err(failure),

@@ -14,7 +14,6 @@
 use super::figures::Reading;
 use crate::args::CallBench;
 use crate::blind_server::BlindProcess;
-use crate::cmd::call::arguments::KeysName;
 use crate::output::{self, Failure};
 use crate::randomness;
 use chacha20::ChaCha20Rng;
@@ -24,7 +23,7 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tobari_apps::call::live::{Alarm, Heard, LiveMember, LiveMode, News, RoomLink};
+use tobari_apps::call::live::{Alarm, Heard, Keys, LiveMember, LiveMode, News, RoomLink};
 use tobari_apps::call::{PACKET_SAMPLES, TICK_MS};
 use tobari_server::connect::{ClientTls, LiveIncoming, connect_live};
 use tokio::task::JoinSet;
@@ -113,7 +112,7 @@ pub(super) async fn run(arguments: &CallBench, mode: LiveMode, minutes: u32) -> 
     let server = super::server()?;
     let load = &arguments.load;
     let speakers = load.speakers.unwrap_or(load.members - 2).min(load.members - 1);
-    let link = Arc::new(super::link(&server, mode, KeysName::Link, speakers)?);
+    let link = Arc::new(super::link(&server, mode, Keys::Link, speakers)?);
     let (counts, mut running) = (Arc::new(Counts::default()), JoinSet::new());
     let begun = Instant::now();
     let until = begun + Duration::from_secs(60 * u64::from(minutes));

@@ -4,7 +4,6 @@ use super::super::super::line::{self, summary};
 use super::super::super::table::Table;
 use super::Room;
 use crate::blind_server::BlindProcess;
-use crate::cmd::call::arguments::KeysName;
 use crate::output::Failure;
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -83,7 +82,6 @@ async fn asked(url: &str, path: &str) -> Result<String, Failure> {
 /// What happened between two readings, and the words that were heard.
 pub(super) fn lines(room: &Room, cores: &Cores, before: &Reading, after: &Reading, mut words: Vec<f64>) -> Vec<Line> {
     let &Room { mode, keys, members, speakers, .. } = room;
-    let keys = if keys == KeysName::Mls { "mls" } else { "link" };
     let seconds = (after.at - before.at).as_secs_f64();
     let gained = |name: &str| after.counter(name) - before.counter(name);
     let packets = gained("packets_total");
@@ -105,7 +103,7 @@ pub(super) fn lines(room: &Room, cores: &Cores, before: &Reading, after: &Readin
         job: "call".to_owned(),
         what: what.to_owned(),
         engine: "tobari".to_owned(),
-        params: Params { mode: mode.to_string(), keys, members, speakers },
+        params: Params { mode: mode.to_string(), keys: keys.name(), members, speakers },
         backend: RingKernels::best().name.to_owned(),
         threads: cores.server,
         unit: unit.to_owned(),
@@ -179,7 +177,7 @@ pub(super) fn capacity(rooms: &[Vec<Line>]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tobari_apps::call::live::LiveMode;
+    use tobari_apps::call::live::{Keys, LiveMode};
 
     fn reading(seconds: u64, packets: u32, late: u32) -> Reading {
         let counters = format!(
@@ -194,7 +192,7 @@ mod tests {
     #[test]
     fn figures_are_differences_by_time_and_the_95th_of_100_words_is_the_95th() {
         let words = (1..=100).rev().map(f64::from).collect();
-        let room = Room { mode: LiveMode::Mask, keys: KeysName::Link, members: 8, speakers: 4, seconds: 10 };
+        let room = Room { mode: LiveMode::Mask, keys: Keys::Link, members: 8, speakers: 4, seconds: 10 };
         let lines = lines(&room, &Cores::pinned(3), &reading(1, 200, 0), &reading(11, 2196, 4), words);
         let value = |what: &str| lines.iter().find(|line| line.what == what).unwrap().median;
         assert!((value("live_packets") - 199.6).abs() < 0.1, "{}", value("live_packets"));
@@ -205,7 +203,7 @@ mod tests {
     }
     #[test]
     fn a_room_is_a_row_and_what_was_not_measured_an_empty_cell() {
-        let room = Room { mode: LiveMode::Mask, keys: KeysName::Link, members: 8, speakers: 4, seconds: 10 };
+        let room = Room { mode: LiveMode::Mask, keys: Keys::Link, members: 8, speakers: 4, seconds: 10 };
         let lines = lines(&room, &Cores::pinned(3), &reading(1, 200, 0), &reading(11, 2196, 4), Vec::new());
         let csv = capacity(&[Vec::new(), lines]).csv();
         let row = csv.lines().nth(1).unwrap();

@@ -24,7 +24,7 @@ use figures::{Cores, Reading};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tobari_apps::call::live::{LiveMode, RoomLink, Settings};
+use tobari_apps::call::live::{Keys, LiveMode, RoomLink, Settings};
 use tobari_host::files;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
         }
         let load = &arguments.load;
         let speakers = load.speakers.unwrap_or(load.members - 2).min(load.members - 1);
-        let room = Room { mode, keys: load.keys, members: load.members, speakers, seconds: load.seconds };
+        let room = Room { mode, keys: load.keys.into(), members: load.members, speakers, seconds: load.seconds };
         let measured = runtime.block_on(measure(&room, &server()?, &Cores::shared()))?;
         for line in measured.iter().filter(|_| arguments.common.json) {
             output::json(line)?;
@@ -90,15 +90,15 @@ fn server_at(url: &str) -> Result<BlindProcess, Failure> {
     BlindProcess::start_at(url.trim_start_matches("http://"), PLACES)
 }
 
-fn link(server: &BlindProcess, mode: LiveMode, keys: KeysName, speakers: u16) -> Result<RoomLink, Failure> {
-    let settings = Settings { mode, keys: keys.into(), speakers, ..Settings::default() };
+fn link(server: &BlindProcess, mode: LiveMode, keys: Keys, speakers: u16) -> Result<RoomLink, Failure> {
+    let settings = Settings { mode, keys, speakers, ..Settings::default() };
     Ok(RoomLink::new(server.url(), "bench".parse()?, settings, &mut randomness::generator()?))
 }
 
 /// One room of one mode.
 struct Room {
     mode: LiveMode,
-    keys: KeysName,
+    keys: Keys,
     members: u16,
     speakers: u16,
     seconds: u32,

@@ -69,9 +69,9 @@ impl Authority {
         self.folder.path().join("root.pem")
     }
 
-    /// The root of the certificates that it signs, in a file.
-    async fn root(&self) -> PathBuf {
-        let path = self.folder.path().join("signs.pem");
+    /// The root of the certificates that it signs, in a file of a folder that outlives it.
+    async fn root(&self, folder: &Path) -> PathBuf {
+        let path = folder.join("signs.pem");
         let trust = ClientTls::CaFile(self.trusted());
         let reply = until(|| get(&self.management, "/roots/0", &trust)).await;
         fs::write(&path, &reply.body).unwrap();
@@ -130,7 +130,7 @@ fn a_certificate_is_ordered_used_and_kept() {
                 options.tls = Tls::Acme(acme.clone());
             })
         };
-        let root = ClientTls::CaFile(authority.root().await);
+        let root = ClientTls::CaFile(authority.root(folder.path()).await);
         let url = format!("https://localhost:{port}");
         let server = begin().await;
         assert!(server.fingerprint.is_none(), "a certificate that will be renewed is nothing to pin");

@@ -1,7 +1,7 @@
 //! The Python package: built as a wheel, installed into an environment of its own, and tested there.
 //!
 //! All of it lies in a folder of the build folder. An environment is made once, and again when the interpreter or its requirements change; it has what stands there and nothing else. The wheel has the profile of tests:
-//! full speed, every assertion on.
+//! optimised, every assertion on.
 
 use crate::child::{pass, target_folder};
 use crate::tools::{bring, on_path};

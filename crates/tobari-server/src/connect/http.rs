@@ -181,3 +181,30 @@ impl HttpReply {
         Duration::from_secs(said.unwrap_or(PAUSE).clamp(PAUSE, LONGEST_PAUSE))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_server_is_asked_again_when_it_says_within_limits() {
+        let pause = |said: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = said.and_then(|said| said.parse().ok()) {
+                headers.insert(header::RETRY_AFTER, value);
+            }
+            HttpReply { status: 503, body: Bytes::new(), headers }.pause().as_secs()
+        };
+        let said = [
+            None,
+            Some("0"),
+            Some("7"),
+            Some("30"),
+            Some("86400"),
+            Some("-1"),
+            Some("soon"),
+            Some("99999999999999999999"),
+        ];
+        assert_eq!(said.map(pause), [1, 1, 7, 30, 30, 1, 1, 1]);
+    }
+}

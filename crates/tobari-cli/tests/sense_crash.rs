@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use support::Server;
 use support::fleet::{Place, get, good};
@@ -92,8 +92,8 @@ impl Material for Given {
         self.cohort.get(i).cloned()
     }
 
-    fn key(&mut self, input: Input) -> Option<EvaluationKeys> {
-        self.holder.key(&self.secret, input)
+    fn key(&mut self, input: Input) -> Option<Arc<EvaluationKeys>> {
+        self.holder.key(&self.secret, input).map(Arc::new)
     }
 }
 

@@ -9,7 +9,8 @@
 //! * huge pages where the system gives them on advice: a fault for each 2 MiB, and fewer misses of address translation;
 //! * **bytes that nobody uses are kept up to [`IDLE`], or up to as many as are used** as long as the process is no larger than it has been by more than [`IDLE`]: a fault costs more than what is
 //!   done in the page, and a stage of a job that drops its input makes as much again. Beyond, pages go back, the largest extents first. While a
-//!   plan runs (`run`) only the second bound holds: one step may use twice what stays between steps, and the next one will again.
+//!   plan runs (`run`) and for [`LINGER`] afterwards only the second bound holds: one step may use twice what stays between steps, and the next one will again, as will
+//!   the next question. Then the first holds with the next large object that is given back; a program that waits calls [`settle`] now and then.
 //!
 //! Where there is no such range, as under a limit on addresses, everything is left to the system's allocator.
 
@@ -18,8 +19,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// From this size on. Smaller than that the tables of the free extents themselves never are: they come from the system's allocator.
 pub const LARGE: usize = 128 << 10;
@@ -40,30 +42,66 @@ const ADDRESSES: usize = 4;
 /// They become readable in such steps: whoever looks through the process finds what it may have used, and not all of them.
 const STEP: usize = 64 << 20;
 
-/// How many are busy in this process.
-static BUSY: AtomicUsize = AtomicUsize::new(0);
+/// How long what a plan used stays for the next one.
+pub const LINGER: Duration = Duration::from_secs(10);
 
-/// While one of these is there, memory comes and goes by the gigabyte and is kept for what comes.
+/// Who is busy in this process.
+static BUSY: Pace = Pace::new();
+
+/// How many are busy, and until when memory is kept after them.
 #[derive(Debug)]
-pub(crate) struct Busy(());
+struct Pace {
+    busy: AtomicUsize,
+    /// Milliseconds since the first look at the clock.
+    until: AtomicU64,
+}
+
+impl Pace {
+    const fn new() -> Self {
+        Self { busy: AtomicUsize::new(0), until: AtomicU64::new(0) }
+    }
+
+    fn now() -> u64 {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed().as_millis() as u64
+    }
+
+    fn keeps(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) > 0 || Self::now() < self.until.load(Ordering::Relaxed)
+    }
+
+    fn begin(&self) {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn end(&self, linger: Duration) {
+        self.until.fetch_max(Self::now() + linger.as_millis() as u64, Ordering::Relaxed);
+        self.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// While one of these is there, memory comes and goes by the gigabyte and is kept for what comes: see the head of this room. [`run`](crate::run::run) has one.
+#[derive(Debug)]
+pub struct Busy(());
 
 impl Busy {
-    pub(crate) fn new() -> Self {
-        BUSY.fetch_add(1, Ordering::Relaxed);
+    /// From now on.
+    #[allow(clippy::new_without_default, reason = "it is counted, and not a value")]
+    pub fn new() -> Self {
+        BUSY.begin();
         Self(())
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        BUSY.fetch_sub(1, Ordering::Relaxed);
-        // whatever is given next makes the allocator look how much it keeps
-        touch();
+        BUSY.end(LINGER);
     }
 }
 
-/// Takes a large object and gives it back: after that the addresses are reserved, for which the system was asked about the machine.
-pub(crate) fn touch() {
+/// Takes a large object and gives it back. What is kept for nobody any more goes to the system then, and the addresses are reserved after it, for which the
+/// system is asked about the machine.
+pub fn settle() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }
 
@@ -87,7 +125,7 @@ struct State {
     idle: usize,
     used: usize,
     peak: usize,
-    busy: &'static AtomicUsize,
+    pace: &'static Pace,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -120,10 +158,10 @@ impl Default for Large {
 impl Large {
     /// Nothing reserved yet.
     pub const fn new() -> Self {
-        Self::while_busy(&BUSY)
+        Self::at(&BUSY)
     }
 
-    const fn while_busy(busy: &'static AtomicUsize) -> Self {
+    const fn at(pace: &'static Pace) -> Self {
         Self(Mutex::new(State {
             range: Range::Unknown,
             top: 0,
@@ -133,7 +171,7 @@ impl Large {
             idle: 0,
             used: 0,
             peak: 0,
-            busy,
+            pace,
         }))
     }
 
@@ -243,10 +281,13 @@ impl State {
 
     /// How much more is idle than may be kept, in whole [`STEP`]s.
     fn surplus(&self) -> Option<usize> {
-        let is_busy = self.busy.load(Ordering::Relaxed) > 0;
-        let than_used = if is_busy { 0 } else { self.idle.saturating_sub(self.used) };
+        let above = self.idle.saturating_sub(IDLE);
+        if above == 0 {
+            return None;
+        }
+        let than_used = if self.pace.keeps() { 0 } else { self.idle.saturating_sub(self.used) };
         let than_ever = (self.used + self.idle).saturating_sub(self.peak + IDLE);
-        let surplus = than_used.max(than_ever).min(self.idle.saturating_sub(IDLE));
+        let surplus = than_used.max(than_ever).min(above);
         (surplus > 0).then(|| surplus.next_multiple_of(STEP))
     }
 
@@ -397,8 +438,8 @@ mod tests {
 
     #[test]
     fn what_is_given_is_the_callers_alone_and_zero_if_so_asked() {
-        static OWN: AtomicUsize = AtomicUsize::new(0);
-        let large = Large::while_busy(&OWN);
+        static OWN: Pace = Pace::new();
+        let large = Large::at(&OWN);
         let mut held: Vec<(*mut u8, Layout, u8)> = Vec::new();
         let mut state = 7;
         for round in 0..3_000usize {
@@ -440,8 +481,8 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     fn as_much_is_kept_as_is_used_but_the_process_does_not_grow_for_it() {
-        static OWN: AtomicUsize = AtomicUsize::new(0);
-        let large = Large::while_busy(&OWN);
+        static OWN: Pace = Pace::new();
+        let large = Large::at(&OWN);
         let layout = Layout::from_size_align(4 << 20, 64).unwrap();
         // SAFETY: the layout is not empty
         let take = |count: usize| (0..count).map(|_| unsafe { large.alloc(layout) }).collect::<Vec<*mut u8>>();
@@ -463,8 +504,9 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     fn who_is_busy_keeps_what_there_was_and_pages_are_used_before_new_ones() {
-        static OWN: AtomicUsize = AtomicUsize::new(1);
-        let large = Large::while_busy(&OWN);
+        static OWN: Pace = Pace::new();
+        OWN.begin();
+        let large = Large::at(&OWN);
         let layout = |mib: usize| Layout::from_size_align(mib << 20, 64).unwrap();
         // SAFETY: the layout is not empty
         let take = |mib| unsafe { large.alloc(layout(mib)) };
@@ -474,8 +516,14 @@ mod tests {
         give(first, 192);
         give(second, 256);
         assert_eq!(large.usage(), Usage { used: 2 << 20, peak: 450 << 20, idle: 448 << 20 });
+        // for a moment it goes on as it was
+        let linger = Duration::from_millis(200);
+        let ended = Instant::now();
+        OWN.end(linger);
+        give(take(1), 1);
+        assert!(large.usage().idle == 448 << 20 || ended.elapsed() >= linger, "{:?}", large.usage());
         // one that is not busy any more gives back all but what is always kept, from the ends of the largest
-        OWN.store(0, Ordering::Relaxed);
+        std::thread::sleep(linger);
         give(take(1), 1);
         let idle = large.usage().idle;
         assert!(idle <= IDLE && idle + STEP > IDLE - HUGE, "{idle}");
@@ -490,8 +538,8 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     fn what_nobody_uses_goes_back() {
-        static OWN: AtomicUsize = AtomicUsize::new(0);
-        let large = Large::while_busy(&OWN);
+        static OWN: Pace = Pace::new();
+        let large = Large::at(&OWN);
         let layout = Layout::from_size_align(16 << 20, 64).unwrap();
         for _ in 0..3 {
             // SAFETY: the layout is not empty

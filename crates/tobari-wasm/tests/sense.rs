@@ -4,6 +4,7 @@
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tobari_apps::sense::{
     bundle::Bundle,
     cloud::{Cloud, CloudError, Frames, Material},
@@ -40,9 +41,9 @@ impl Material for Given {
         wire::decode_seeded_ciphertext(bytes, &self.setting.parameters).ok()
     }
 
-    fn key(&mut self, input: Input) -> Option<EvaluationKeys> {
+    fn key(&mut self, input: Input) -> Option<Arc<EvaluationKeys>> {
         let bytes = self.objects.get(self.bundle.keys.get(&key_name(input)?)?)?;
-        wire::decode_evaluation_keys(bytes, &self.setting.parameters).ok()
+        wire::decode_evaluation_keys(bytes, &self.setting.parameters).ok().map(Arc::new)
     }
 }
 

@@ -70,7 +70,7 @@ enum Inner {
     Several(Vec<Ciphertext>),
     Plaintext(PreparedPlaintext),
     Compact(Compact),
-    Key(EvaluationKeys),
+    Key(Arc<EvaluationKeys>),
 }
 
 impl BgvValue {
@@ -185,11 +185,12 @@ impl BgvEngine {
         Ok(BgvValue(Inner::Compact(Compact::new(&self.tables.parameters, level, &plaintext))))
     }
 
-    /// The only key of these.
+    /// The only key of these; whoever has them in memory need not copy them for each program.
     ///
     /// # Errors
     /// [`EngineError`] for none or several, or one of other parameters.
-    pub fn key(&self, keys: EvaluationKeys) -> Result<BgvValue, EngineError> {
+    pub fn key(&self, keys: impl Into<Arc<EvaluationKeys>>) -> Result<BgvValue, EngineError> {
+        let keys = keys.into();
         let ours = keys.only().is_some_and(|key| *key.parameters() == self.tables.parameters);
         let expected = EngineError::Parameters { expected: "one key of the engine's parameters" };
         ours.then_some(BgvValue(Inner::Key(keys))).ok_or(expected)

@@ -25,7 +25,7 @@ pub trait Material {
     /// The `i`-th polynomials of a cohort's secrets, encrypted; none where they did not come.
     fn secret(&mut self, cohort: usize, i: usize) -> Option<SeededCiphertext>;
     /// A key; none where it did not come.
-    fn key(&mut self, input: Input) -> Option<EvaluationKeys>;
+    fn key(&mut self, input: Input) -> Option<Arc<EvaluationKeys>>;
 }
 
 /// Frames of a window, by device number, in the order of their counters.

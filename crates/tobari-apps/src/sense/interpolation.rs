@@ -4,10 +4,14 @@
 //! polynomial of degree 1,791 at most, the only one that is `g(m)` at all seven points of each `m`. If `g(m) + g(255 - m)` is the same `2c` for all `m`, as for the reading itself, then `g - c` is odd
 //! there, and so is its polynomial: half of the powers are not needed.
 //!
-//! By Lagrange: with `Z(y) = Π (y - v)`, the quotient `Z/(y - v)` by synthetic division, and `Z'(v)` its value at `v`. Time `O(|V|²)`.
+//! By Lagrange: with `Z(y) = Π (y - v) = Σ z_i y^i`, the quotient `Z/(y - v)` has the coefficients `Σ_(i>k) z_i v^(i-k-1)`, and its value at `v` is `Z'(v)`. So with
+//! `S_t = Σ_v g(v)/Z'(v) v^t` the polynomial's coefficient `k` is `Σ_(i>k) z_i S_(i-k-1)`. Time `O(|V|²)`, and no step waits for the one before it.
 
 use super::bounds::{MOST_NOISE, Scheme};
 use tobari_core::ring::Modulus;
+
+/// Moduli have so many bits at most: a product for each of the points fits into a word, unreduced.
+const MOST_BITS: u32 = 26;
 
 /// Readings that there are.
 pub const BYTES: usize = 256;
@@ -34,7 +38,7 @@ pub struct Points {
 }
 
 impl Points {
-    /// None if the modulus is no prime of the ring's kind, or two points are the same.
+    /// None if the modulus is no prime of the ring's kind or has more than 26 bits, or two points are the same.
     ///
     /// ```
     /// use tobari_apps::sense::{Scheme, interpolation::Points};
@@ -44,7 +48,7 @@ impl Points {
     /// assert!(reading.coefficients.iter().step_by(2).all(|c| *c == 0));
     /// ```
     pub fn new(scheme: &Scheme) -> Option<Self> {
-        let q = Modulus::new(u64::try_from(scheme.modulus).ok()?)?;
+        let q = Modulus::new(u64::try_from(scheme.modulus).ok()?).filter(|q| q.bits() <= MOST_BITS)?;
         let centre = 255 * scheme.delta / 2;
         if 255 * scheme.delta % 2 != 0 || 255 * scheme.delta + 2 * MOST_NOISE >= scheme.modulus {
             return None;
@@ -57,18 +61,19 @@ impl Points {
             let mut next = vec![0; zeros.len() + 1];
             for (i, z) in zeros.iter().enumerate() {
                 next[i + 1] = q.add(next[i + 1], *z);
-                next[i] = q.sub(next[i], q.mul(*z, *point));
+                next[i] = q.sub(next[i], q.reduce(*z * *point));
             }
             zeros = next;
         }
-        let weights: Option<Vec<u64>> = points
-            .iter()
-            .map(|point| {
-                // Z'(v), by Horner's rule
-                let slope = quotient(&q, &zeros, *point).fold(0, |sum, c| q.add(q.mul(sum, *point), c));
-                q.inverse(slope)
-            })
-            .collect();
+        // Z'(v), by Horner's rule for all points at once
+        let mut slopes = vec![0; points.len()];
+        for (power, z) in zeros.iter().enumerate().skip(1).rev() {
+            let coefficient = q.reduce(power as u64 * *z);
+            for (slope, point) in slopes.iter_mut().zip(&points) {
+                *slope = q.reduce(*slope * *point + coefficient);
+            }
+        }
+        let weights: Option<Vec<u64>> = slopes.into_iter().map(|slope| q.inverse(slope)).collect();
         Some(Self { weights: weights?, q, points, zeros, centre })
     }
 
@@ -84,25 +89,22 @@ impl Points {
         // half the sum of the ends: what makes an odd function of one that can be odd
         let half = q.inverse(2).unwrap_or_else(|| unreachable!("odd moduli"));
         let constant = q.mul(q.add(residue(table[0]), residue(table[255])), half);
-        let mut sums = vec![0; self.points.len()];
         let seven = 2 * MOST_NOISE as usize + 1;
-        for (i, (point, weight)) in self.points.iter().zip(&self.weights).enumerate() {
-            let value = q.mul(q.sub(residue(table[i / seven]), constant), *weight);
-            for (sum, c) in sums.iter_mut().rev().zip(quotient(q, &self.zeros, *point)) {
-                *sum = q.add(*sum, q.mul(value, c));
-            }
-        }
-        let coefficients = sums.into_iter().map(|sum| q.centred(sum)).collect();
-        ByteFunction { coefficients, constant: q.centred(constant) }
+        let weighted = |(i, weight): (usize, &u64)| q.reduce(q.sub(residue(table[i / seven]), constant) * *weight);
+        let mut terms: Vec<u64> = self.weights.iter().enumerate().map(weighted).collect();
+        let sums: Vec<u64> = (0..self.points.len())
+            .map(|_| {
+                let sum = q.reduce(terms.iter().sum());
+                terms.iter_mut().zip(&self.points).for_each(|(term, point)| *term = q.reduce(*term * *point));
+                sum
+            })
+            .collect();
+        let coefficient = |k: usize| {
+            let products = self.zeros.iter().skip(k + 1).zip(&sums).map(|(z, sum)| *z * *sum);
+            q.centred(q.reduce(products.sum()))
+        };
+        ByteFunction { coefficients: (0..sums.len()).map(coefficient).collect(), constant: q.centred(constant) }
     }
-}
-
-/// `Z / (y - v)`, the highest coefficient first.
-fn quotient(q: &Modulus, zeros: &[u64], point: u64) -> impl Iterator<Item = u64> {
-    zeros.iter().skip(1).rev().scan(0, move |carry, z| {
-        *carry = q.add(*z, q.mul(*carry, point));
-        Some(*carry)
-    })
 }
 
 #[cfg(test)]

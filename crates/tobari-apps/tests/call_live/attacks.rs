@@ -58,7 +58,7 @@ fn in_the_modes_of_points_what_meets_their_arithmetic_ends_so_too() {
 #[cfg(feature = "mls")]
 fn where_the_members_agree_on_keys_what_meets_their_group_ends_as_the_table_says() {
     let played = attack::play_agreed([6; 32]);
-    all_end_as_documented(&played, 8);
+    all_end_as_documented(&played, 14);
     // removal is effective within a second: of who was put out, and of who has left
     let within = played.iter().filter_map(|performance| match (performance.attack.agreed, &performance.outcome) {
         (Agreed::Caught, Ok(Outcome::Caught { within, .. })) => Some(*within),
@@ -83,6 +83,7 @@ fn the_page_of_threats_has_every_attack_and_why_it_is_not_caught() {
             Agreed::NotPlayed => "",
             Agreed::Same => "the same",
             Agreed::Caught => "caught",
+            Agreed::Only => "there alone",
         };
         assert!(cells[5].starts_with(agreed) && cells[5].is_empty() == agreed.is_empty(), "{row}");
         assert!(attack.limit.is_none_or(|why| row.contains(why)), "docs/threats.md does not say why: {row}");

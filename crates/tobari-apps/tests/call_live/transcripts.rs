@@ -21,8 +21,11 @@ use tobari_core::wire::RoomId;
 
 const NUMBER: RoomId = RoomId(*b"recorded");
 /// The names of the transcripts, and what their rooms are.
-const BY_LINK: [(&str, LiveMode, Keys); 2] =
-    [("mask", LiveMode::Mask, Keys::Link), ("elgamal-shared", LiveMode::ElgamalShared, Keys::Link)];
+const BY_LINK: [(&str, LiveMode, Keys); 3] = [
+    ("mask", LiveMode::Mask, Keys::Link),
+    ("elgamal-shared", LiveMode::ElgamalShared, Keys::Link),
+    ("elgamal", LiveMode::Elgamal, Keys::Link),
+];
 /// What the server carries for members who agree on keys nobody can open again.
 const AGREED: (&str, LiveMode, Keys) = ("mask-agreed", LiveMode::Mask, Keys::Group);
 

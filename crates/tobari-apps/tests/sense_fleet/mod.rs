@@ -3,6 +3,7 @@
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tobari_apps::sense::client::{self, Cohort};
 use tobari_apps::sense::cloud::{Cloud, CloudError, Frames, Material};
 use tobari_apps::sense::desk::Desk;
@@ -39,7 +40,7 @@ pub(crate) struct Fleet<P: Profile> {
 /// What the key holder gave the server.
 pub(crate) struct Memory {
     pub(crate) cohorts: Vec<Vec<SeededCiphertext>>,
-    keys: BTreeMap<String, EvaluationKeys>,
+    keys: BTreeMap<String, Arc<EvaluationKeys>>,
 }
 
 impl Material for Memory {
@@ -47,7 +48,7 @@ impl Material for Memory {
         self.cohorts.get(cohort)?.get(i).cloned()
     }
 
-    fn key(&mut self, input: Input) -> Option<EvaluationKeys> {
+    fn key(&mut self, input: Input) -> Option<Arc<EvaluationKeys>> {
         self.keys.get(&key_name(input)?).cloned()
     }
 }
@@ -75,8 +76,8 @@ impl<P: Profile> Fleet<P> {
             cohorts.push(cohort.encrypt(&secret, &mut rng).unwrap());
         }
         let inputs = setting.keys().unwrap();
-        let keys =
-            inputs.iter().map(|input| (key_name(*input).unwrap(), client::key(&secret, *input, &mut rng).unwrap()));
+        let mut key = |input| client::key(&secret, input, &mut rng).map(Arc::new).unwrap();
+        let keys = inputs.iter().map(|input| (key_name(*input).unwrap(), key(*input)));
         let material = Memory { cohorts, keys: keys.collect() };
         let cloud = Cloud::new(setting.clone(), &mut rng).unwrap();
         Self { setting, schema, registry, secret, frames: Frames::new(), devices: sealers, material, cloud }

@@ -10,6 +10,7 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
 use tobari_apps::infer::guarded::Combination;
+use tobari_host::memory;
 use tobari_server::{
     BlindServer, EnclaveOptions, EnclaveTold, InferOptions, SearchOptions, SenseOptions, ServerOptions, Tls,
 };
@@ -30,9 +31,19 @@ pub(crate) fn run(arguments: &mut ServeArguments) -> Result<ExitCode, Failure> {
     runtime.block_on(async {
         let server = tobari_server::bind(options).await?;
         announce(&server, arguments, placed.as_ref())?;
+        tokio::spawn(give_memory_back());
         server.run(stop_signal(arguments.until_stdin_closes)).await;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// What the last job used goes back to the system when the next one does not come soon.
+async fn give_memory_back() {
+    let mut clock = tokio::time::interval(memory::LINGER);
+    loop {
+        clock.tick().await;
+        memory::settle();
+    }
 }
 
 /// What was asked for, as the server takes it; what `--infer-enclave auto` stands for is not looked for.

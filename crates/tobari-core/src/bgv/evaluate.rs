@@ -189,6 +189,21 @@ impl Evaluator {
         out
     }
 
+    /// The same message at this level: divided by so many primes, after which rows are dropped and nothing is divided. The noise stays as it is then, and so does the factor:
+    /// for a ciphertext whose noise is what a division would leave anyway.
+    ///
+    /// # Panics
+    /// If there are fewer levels.
+    pub(super) fn dropped(&self, mut ciphertext: Ciphertext, level: usize, divisions: usize) -> Ciphertext {
+        for _ in 0..divisions {
+            ciphertext = self.mod_switch(&ciphertext);
+        }
+        if ciphertext.level() > level {
+            ciphertext.inner.truncate(level);
+        }
+        ciphertext
+    }
+
     fn mod_switch(&self, ciphertext: &Ciphertext) -> Ciphertext {
         let (ring, level) = (self.parameters.ring(), ciphertext.level());
         let division =

@@ -15,6 +15,9 @@
 //! **Factors.** Powers that came about in different ways have different factors `κ`, and a sum needs one. Here no ciphertext is multiplied for that: what a sum has to have is told from the top down, and
 //! the weights, numbers modulo `t` anyway, absorb it.
 //!
+//! **Levels.** What has the noise that a division leaves anyway need not be divided: over a prime less it is itself, without a row (Brakerski, Gentry, Vaikuntanathan, ITCS 2012, have the division for the noise only). So
+//! powers lose rows, and so do most of the `N_i` and all `P_g` that are added to products, which have more noise than they. How many divisions are left is known beforehand from bounds ([`Descent`]), because factors depend on it.
+//!
 //! **Noise.** A weight has `log2 t - 1` bits, and so has what it makes of a power: primes that sums are divided by first should have a few bits more.
 
 use super::ciphertext::Ciphertext;
@@ -22,6 +25,9 @@ use super::evaluate::{EvaluateError, Evaluator};
 use super::keys::EvaluationKeys;
 use crate::ring::{Eval, Modulus, Poly, WeightMatrix};
 use crate::rlwe::{self, norms};
+
+/// What is above the noise of a division by no more bits than this is not divided for it.
+const SLACK: f64 = 1.0;
 
 /// Powers of `x`, and how polynomials are cut.
 struct Powers {
@@ -31,6 +37,16 @@ struct Powers {
     powers: Vec<(usize, Ciphertext)>,
     /// `Y^(2^i)` over one prime less each, then the same over fewer and fewer.
     giants: Vec<Vec<Ciphertext>>,
+    descent: Descent,
+}
+
+/// By how many primes things are divided on their way to where they are used.
+#[derive(Default)]
+struct Descent {
+    /// `N_i` for a product in `N_j`, by `j` and `i`.
+    nodes: Vec<Vec<usize>>,
+    /// `P_g` for the sum in `N_j`, by `j`.
+    own: Vec<usize>,
 }
 
 impl Powers {
@@ -101,9 +117,10 @@ impl Evaluator {
             return Err(EvaluateError::NotRelinearized);
         }
         let odd = polynomials.iter().all(|c| c.iter().step_by(2).all(|c| *c == 0));
-        let powers = self.shared_powers(x, baby_steps(length, polynomials.len(), odd), depth, odd, keys)?;
+        let mut powers = self.shared_powers(x, baby_steps(length, polynomials.len(), odd), depth, odd, keys)?;
         let groups = length.div_ceil(powers.baby);
         let top = groups.next_power_of_two().trailing_zeros() as usize;
+        powers.descent = self.descent(&powers, top);
         let mut factors = vec![1; groups];
         self.factors(&powers, (0, top), 1, &mut factors);
         let mut leaves = self.leaves(&powers, polynomials, &factors)?;
@@ -132,9 +149,7 @@ impl Evaluator {
                 next.push((below + exponent, self.mul_mod_switch(power, &highest, keys)?));
             }
             highest = self.mul_mod_switch(&highest, &highest, keys)?;
-            for (_, power) in &mut powers {
-                *power = self.mod_switch_to(power, level)?;
-            }
+            powers = powers.into_iter().map(|(exponent, power)| (exponent, self.settled(power, level))).collect();
             powers.extend(next);
             if !odd && 2 * exponent < baby {
                 powers.push((2 * exponent, highest.clone()));
@@ -149,11 +164,57 @@ impl Evaluator {
         let lowered = |giant: Ciphertext| {
             let mut all = vec![giant];
             while all[all.len() - 1].level() > last {
-                all.push(self.mod_switch_to(&all[all.len() - 1], all[all.len() - 1].level() - 1)?);
+                all.push(self.settled(all[all.len() - 1].clone(), all[all.len() - 1].level() - 1));
             }
-            Ok(all)
+            all
         };
-        Ok(Powers { baby, powers, giants: giants.into_iter().map(lowered).collect::<Result<_, EvaluateError>>()? })
+        let giants = giants.into_iter().map(lowered).collect();
+        Ok(Powers { baby, powers, giants, descent: Descent::default() })
+    }
+
+    /// What a division leaves of noise: a bound.
+    fn floor(&self) -> f64 {
+        norms::rounding(self.parameters(), 2)
+    }
+
+    /// Divisions on the way from a level down to another until the noise is at most this, and the noise then.
+    fn divisions(&self, mut norm: f64, from: usize, to: usize, most: f64) -> (usize, f64) {
+        let primes = self.parameters().ring().data_primes();
+        let mut level = from;
+        while level > to && norm > most {
+            level -= 1;
+            norm = norms::sum([norm - (primes[level].modulus().value() as f64).log2(), self.floor()]);
+        }
+        (from - level, norm)
+    }
+
+    /// The same message at a lower level, divided as long as that makes a difference.
+    fn settled(&self, ciphertext: Ciphertext, level: usize) -> Ciphertext {
+        let (divisions, _) = self.divisions(ciphertext.norm, ciphertext.level(), level, self.floor() + SLACK);
+        self.dropped(ciphertext, level, divisions)
+    }
+
+    fn descent(&self, powers: &Powers, top: usize) -> Descent {
+        let (primes, floor) = (self.parameters().ring().data_primes(), self.floor());
+        let width = (self.modulus().value() as f64).log2() - 1.0;
+        let leaf =
+            powers.powers.iter().fold(f64::NEG_INFINITY, |sum, (_, power)| norms::sum([sum, power.norm])) + width;
+        let mut bounds = vec![leaf];
+        let mut descent = Descent { nodes: vec![Vec::new()], own: vec![0] };
+        for j in 1..=top {
+            let at = powers.level() - j + 1;
+            let moved = |i: usize| self.divisions(bounds[i], powers.level() - i, at, floor + SLACK);
+            let nodes: Vec<(usize, f64)> = (0..j).map(moved).collect();
+            let product = |(i, (_, norm)): (usize, &(usize, f64))| norm + powers.giant(i, at).norm;
+            let products =
+                nodes.iter().enumerate().map(product).fold(f64::NEG_INFINITY, |sum, norm| norms::sum([sum, norm]));
+            let (own, norm) = self.divisions(leaf, powers.level(), at, products);
+            let sum = norms::sum([products, norm, norms::switch(self.parameters(), at)]);
+            bounds.push(norms::sum([sum - (primes[at - 1].modulus().value() as f64).log2(), floor]));
+            descent.nodes.push(nodes.into_iter().map(|node| node.0).collect());
+            descent.own.push(own);
+        }
+        descent
     }
 
     /// The factor that modulus switches make this one of.
@@ -175,10 +236,12 @@ impl Evaluator {
         // of the sum, before it is switched to the level of the node
         let at = level - j + 1;
         let sum = self.unswitched(factor, at, at - 1);
-        out[g] = self.unswitched(sum, level, at);
+        out[g] = self.unswitched(sum, level, level - powers.descent.own[j]);
         for i in 0..j {
             let node = t.mul(sum, unit(t, powers.giant(i, at).factor));
-            self.factors(powers, (g + (1 << i), i), self.unswitched(node, level - i, at), out);
+            let from = level - i;
+            let node = self.unswitched(node, from, from - powers.descent.nodes[j][i]);
+            self.factors(powers, (g + (1 << i), i), node, out);
         }
     }
 
@@ -271,7 +334,7 @@ impl Evaluator {
         let mut sum: Option<Ciphertext> = None;
         for i in 0..j {
             let Some(node) = self.node(powers, leaves, (g + (1 << i), i), keys)? else { continue };
-            let node = self.mod_switch_to(&node, at)?;
+            let node = self.dropped(node, at, powers.descent.nodes[j][i]);
             let product = self.mul_lazy(&node, powers.giant(i, at))?;
             match &mut sum {
                 Some(sum) => self.add_assign(sum, &product)?,
@@ -279,7 +342,7 @@ impl Evaluator {
             }
         }
         if let Some(own) = own {
-            let own = self.mod_switch_to(&own, at)?;
+            let own = self.dropped(own, at, powers.descent.own[j]);
             match &mut sum {
                 Some(sum) => self.add_assign(sum, &own)?,
                 None => return Ok(Some(self.mod_switch_to(&own, at - 1)?)),

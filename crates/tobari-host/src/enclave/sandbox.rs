@@ -242,7 +242,7 @@ fn filter(open: Open) -> State {
     let filter = SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, architecture);
     let Ok(program) = filter.and_then(TryInto::<BpfProgram>::try_into) else { return State::Refused(0) };
     // it asks how much memory the machine has, which nobody may from here on
-    crate::memory::touch();
+    crate::memory::settle();
     if seccompiler::apply_filter(&program).is_ok() { State::Applied } else { State::Refused(last_error()) }
 }
 

@@ -33,7 +33,7 @@ struct Given {
     macs: BTreeMap<DeviceNumber, [u8; 32]>,
     /// None of cohorts that others convert.
     cohorts: Vec<Option<Vec<SeededCiphertext>>>,
-    keys: BTreeMap<String, EvaluationKeys>,
+    keys: BTreeMap<String, Arc<EvaluationKeys>>,
 }
 
 /// A loan of it.
@@ -44,7 +44,7 @@ impl Material for Loan<'_> {
         self.0.cohorts.get(cohort)?.as_ref()?.get(i).cloned()
     }
 
-    fn key(&mut self, input: Input) -> Option<EvaluationKeys> {
+    fn key(&mut self, input: Input) -> Option<Arc<EvaluationKeys>> {
         self.0.keys.get(&key_name(input)?).cloned()
     }
 }
@@ -99,7 +99,7 @@ fn given(bundle: &Bundle, objects: &BTreeMap<String, Vec<u8>>, watch: &Watch) ->
     for (name, hash) in &bundle.keys {
         watch.wanted()?;
         let key = wire::decode_evaluation_keys(object(objects, hash)?, &setting.parameters).map_err(malformed)?;
-        keys.insert(name.clone(), key);
+        keys.insert(name.clone(), Arc::new(key));
     }
     let macs = bundle.keys_of_devices().into_iter().map(|(number, mac, _)| (number, mac)).collect();
     Ok(Given { setting, seats: bundle.seats(), macs, cohorts, keys })

@@ -401,9 +401,9 @@ impl Material for Objects<'_> {
         wire::decode_seeded_ciphertext(&bytes, &self.setting.parameters).ok()
     }
 
-    fn key(&mut self, input: Input) -> Option<EvaluationKeys> {
+    fn key(&mut self, input: Input) -> Option<Arc<EvaluationKeys>> {
         let bytes = self.read(self.bundle.keys.get(&key_name(input)?)?)?;
-        wire::decode_evaluation_keys(&bytes, &self.setting.parameters).ok()
+        wire::decode_evaluation_keys(&bytes, &self.setting.parameters).ok().map(Arc::new)
     }
 }
 

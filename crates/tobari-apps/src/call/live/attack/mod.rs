@@ -7,6 +7,7 @@
 //!
 //! `tobari demo --attack` prints this table, `docs/threats.md` holds it, and the tests of this crate play it.
 
+mod group;
 mod member;
 mod server;
 mod stage;
@@ -19,7 +20,7 @@ use chacha20::{
 };
 
 use super::{
-    Heard, LiveMember, LiveMode, RoomLink, Settings, group,
+    Heard, LiveMember, LiveMode, RoomLink, Settings,
     hearing::{Hearing, Opened},
     keys::SessionId,
     link::Keys,
@@ -59,6 +60,8 @@ pub enum Agreed {
     Same,
     /// It is caught, while it is not where the link is the key.
     Caught,
+    /// It meets the group itself, and is played there alone.
+    Only,
 }
 
 /// What came of an attack.
@@ -121,17 +124,18 @@ impl Performance {
 
 /// All attacks: those of the server first.
 pub fn all() -> impl Iterator<Item = &'static Attack> {
-    server::ATTACKS.iter().chain(member::ATTACKS)
+    server::ATTACKS.iter().chain(group::ATTACKS).chain(member::ATTACKS)
 }
 
 /// Plays all of them in mode `mask`, and those that meet other arithmetic there in the modes of points.
 pub fn play_all(mode: LiveMode, seed: [u8; 32]) -> Vec<Performance> {
-    play(all().filter(|attack| attack.in_points || mode == LiveMode::Mask), mode, Keys::Link, seed)
+    let is_played = |attack: &&Attack| attack.agreed != Agreed::Only && (attack.in_points || mode == LiveMode::Mask);
+    play(all().filter(is_played), mode, Keys::Link, seed)
 }
 
 /// Plays in mode `mask` those that meet the members' group in a room where they agree on keys; none in a build without groups.
 pub fn play_agreed(seed: [u8; 32]) -> Vec<Performance> {
-    let is_played = |attack: &&Attack| group::HAS_GROUPS && attack.agreed != Agreed::NotPlayed;
+    let is_played = |attack: &&Attack| super::group::HAS_GROUPS && attack.agreed != Agreed::NotPlayed;
     play(all().filter(is_played), LiveMode::Mask, Keys::Group, seed)
 }
 

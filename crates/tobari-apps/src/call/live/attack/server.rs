@@ -24,8 +24,8 @@ use super::{
 };
 use crate::call::PACKET_SAMPLES;
 
-const SERVER: &str = "the server";
-const EVERYBODY: &str = "every member";
+pub(super) const SERVER: &str = "the server";
+pub(super) const EVERYBODY: &str = "every member";
 /// Ticks between an old packet and the sum into which it is put.
 const AGE: u32 = 3;
 
@@ -109,7 +109,12 @@ fn tampered(
 }
 
 /// All of these were told so, and nobody has heard anything that was not said.
-fn noticed(stage: &Stage, by: &'static str, who: impl Fn(u16) -> bool, expected: impl Fn(&Alarm) -> bool) -> Played {
+pub(super) fn noticed(
+    stage: &Stage,
+    by: &'static str,
+    who: impl Fn(u16) -> bool,
+    expected: impl Fn(&Alarm) -> bool,
+) -> Played {
     let begun = stage.cheated.ok_or_else(|| broken("the server did nothing"))?;
     let (mut within, mut how) = (Duration::ZERO, String::new());
     for (number, person) in stage.people.iter().filter(|(number, _)| who(**number)) {

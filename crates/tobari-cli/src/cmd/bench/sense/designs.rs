@@ -7,6 +7,7 @@ use crate::randomness;
 use chacha20::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 use tobari_apps::sense::client;
 use tobari_apps::sense::cloud::{Cloud, Frames, Material};
@@ -24,7 +25,7 @@ use tobari_device::{
     Device, DeviceNumber, Envelope, GCM_FRAME, GcmDevice, InsecureVolatileCounter, MacKey, P1, Profile, READINGS, Root,
     U25,
 };
-use tobari_host::memory::resident;
+use tobari_host::memory::{Busy, resident};
 use tobari_host::process::cpu_seconds;
 
 /// A way to hide readings from a server that computes.
@@ -202,7 +203,7 @@ struct Converting<P: Profile> {
 
 struct Memory {
     secrets: Vec<SeededCiphertext>,
-    keys: Vec<(String, EvaluationKeys)>,
+    keys: Vec<(String, Arc<EvaluationKeys>)>,
 }
 
 impl Material for Memory {
@@ -210,9 +211,9 @@ impl Material for Memory {
         self.secrets.get(i).cloned()
     }
 
-    fn key(&mut self, input: Input) -> Option<EvaluationKeys> {
+    fn key(&mut self, input: Input) -> Option<Arc<EvaluationKeys>> {
         let name = key_name(input)?;
-        self.keys.iter().find(|known| known.0 == name).map(|known| known.1.clone())
+        self.keys.iter().find(|known| known.0 == name).map(|known| Arc::clone(&known.1))
     }
 }
 
@@ -237,7 +238,7 @@ fn converting<P: Profile>(profile: ProfileName) -> Result<Work, Failure> {
     let mut keys = Vec::new();
     for input in setting.keys()? {
         let key = client::key(&secret, input, &mut rng);
-        keys.extend(key_name(input).zip(key));
+        keys.extend(key_name(input).zip(key.map(Arc::new)));
     }
     let order = Order {
         profile,
@@ -256,6 +257,8 @@ fn converting<P: Profile>(profile: ProfileName) -> Result<Work, Failure> {
     let mut all = Converting { cloud, order, seats: registry.seats(), frames, material, rng };
     let run = move || -> Result<(), Failure> {
         let Converting { cloud, order, seats, frames, material, rng } = &mut all;
+        // as where a plan is run
+        let _busy = Busy::new();
         std::hint::black_box(cloud.answer(order, seats, frames, material, rng)?);
         Ok(())
     };

@@ -66,8 +66,10 @@ impl Pace {
         START.get_or_init(Instant::now).elapsed().as_millis() as u64
     }
 
+    /// Asks the clock only where somebody was busy: nobody is in an enclave, whose filter may have no call for the time.
     fn keeps(&self) -> bool {
-        self.busy.load(Ordering::Relaxed) > 0 || Self::now() < self.until.load(Ordering::Relaxed)
+        let until = self.until.load(Ordering::Relaxed);
+        self.busy.load(Ordering::Relaxed) > 0 || (until > 0 && Self::now() < until)
     }
 
     fn begin(&self) {
@@ -75,7 +77,7 @@ impl Pace {
     }
 
     fn end(&self, linger: Duration) {
-        self.until.fetch_max(Self::now() + linger.as_millis() as u64, Ordering::Relaxed);
+        self.until.fetch_max(1 + Self::now() + linger.as_millis() as u64, Ordering::Relaxed);
         self.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -389,6 +391,37 @@ unsafe impl GlobalAlloc for Large {
         }
     }
 
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        if layout.size() < LARGE && bytes < LARGE {
+            // SAFETY: the caller's promise, and it is none of ours
+            return unsafe { System.realloc(pointer, layout, bytes) };
+        }
+        if bytes >= LARGE && bytes <= layout.size() {
+            let mut state = self.lock();
+            if let Range::At(base, length) = state.range
+                && (base..base + length).contains(&(pointer as usize))
+            {
+                // what becomes smaller stays where it is
+                let [kept, had] = [bytes, layout.size()].map(|bytes| bytes.next_multiple_of(GRAIN));
+                if kept < had {
+                    state.give(base, pointer as usize - base + kept, had - kept);
+                }
+                return pointer;
+            }
+        }
+        // SAFETY: the caller's promise: not empty, and no longer than addresses go
+        let wanted = unsafe { Layout::from_size_align_unchecked(bytes, layout.align()) };
+        // SAFETY: the caller's promise
+        let other = unsafe { self.alloc(wanted) };
+        if !other.is_null() {
+            // SAFETY: both have as many bytes, and the new ones are nobody else's
+            unsafe { std::ptr::copy_nonoverlapping(pointer, other, layout.size().min(bytes)) };
+            // SAFETY: the caller's promise
+            unsafe { self.dealloc(pointer, layout) };
+        }
+        other
+    }
+
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         if layout.size() >= LARGE {
             let mut state = self.lock();
@@ -448,6 +481,21 @@ mod tests {
                 // SAFETY: it is ours until here
                 let bytes = unsafe { std::slice::from_raw_parts(pointer, layout.size()) };
                 assert!(bytes.iter().step_by(509).all(|byte| *byte == mark) && bytes.last() == Some(&mark));
+                if draw(&mut state, 2) == 0 {
+                    let size = 1 + draw(&mut state, 2 * layout.size());
+                    // SAFETY: allocated there with this layout, and the size is not zero
+                    let moved = unsafe { large.realloc(pointer, layout, size) };
+                    assert!(!moved.is_null() && (moved as usize).is_multiple_of(layout.align()));
+                    let in_range = cfg!(all(target_os = "linux", target_pointer_width = "64"));
+                    let stays = in_range && layout.size() >= size && size >= LARGE;
+                    assert!(!stays || moved == pointer, "{} bytes are moved to become {size}", layout.size());
+                    // SAFETY: as many bytes are ours
+                    let bytes = unsafe { std::slice::from_raw_parts_mut(moved, size) };
+                    assert!(bytes[..layout.size().min(size)].iter().step_by(509).all(|byte| *byte == mark));
+                    bytes.fill(mark);
+                    held.push((moved, Layout::from_size_align(size, layout.align()).unwrap(), mark));
+                    continue;
+                }
                 // SAFETY: allocated there with this layout
                 unsafe { large.dealloc(pointer, layout) };
                 continue;

@@ -338,12 +338,18 @@ fn a_server_is_killed(test: &str, leads: bool) -> Option<Vec<Duration>> {
     }))
 }
 
-/// Says how long it took. Less than three seconds is what is promised, and held where time is the test's own; between processes on a machine that
+/// Ticks of a measurement: with `TOBARI_CASCADE_TICKS=3000` figures are wanted, of a machine that has nothing else to do.
+fn ticks() -> usize {
+    std::env::var("TOBARI_CASCADE_TICKS").map_or(250, |ticks| ticks.parse().unwrap())
+}
+
+/// Says how long it took. Less than three seconds is what is promised, and held where time is the test's own or figures are wanted; between processes on a machine that
 /// others use too it is four.
 #[allow(clippy::print_stdout, reason = "it is said to whoever runs the test")]
 fn told(what: &str, gaps: &[Duration]) {
     println!("{what}: without all others for {gaps:.2?}");
-    assert!(gaps.iter().all(|gap| *gap < Duration::from_secs(4)), "{gaps:?}");
+    let most = Duration::from_secs(if ticks() < 3000 { 4 } else { 3 });
+    assert!(gaps.iter().all(|gap| *gap < most), "{gaps:?}");
 }
 
 #[test]
@@ -483,7 +489,7 @@ fn least(ages: &[(Duration, bool)]) -> [f64; 2] {
 #[allow(clippy::print_stdout, reason = "it is said to whoever runs the test")]
 fn a_cascade_of_three_adds_little_time() {
     let Some(broker) = Broker::start("a_cascade_of_three_adds_little_time") else { return };
-    let ticks = std::env::var("TOBARI_CASCADE_TICKS").map_or(250, |ticks| ticks.parse().unwrap());
+    let ticks = ticks();
     let measured = tokio::runtime::Runtime::new().unwrap().block_on(async {
         let alone = support::Server::start().await;
         let sites: Vec<Site> = (0..3).map(|_| Site::start(&broker.url())).collect();

@@ -39,10 +39,10 @@ pub(crate) fn run(arguments: &mut ServeArguments) -> Result<ExitCode, Failure> {
 
 /// What the last job used goes back to the system when the next one does not come soon.
 async fn give_memory_back() {
-    let mut clock = tokio::time::interval(memory::LINGER);
     loop {
-        clock.tick().await;
-        memory::settle();
+        tokio::time::sleep(memory::LINGER).await;
+        // it may take a while, and live rooms do not wait
+        let _ = tokio::task::spawn_blocking(memory::settle).await;
     }
 }
 

@@ -191,10 +191,8 @@ impl Evaluator {
 
     /// The same message at this level: divided by so many primes, after which rows are dropped and nothing is divided. The noise stays as it is then, and so does the factor:
     /// for a ciphertext whose noise is what a division would leave anyway.
-    ///
-    /// # Panics
-    /// If there are fewer levels.
     pub(super) fn dropped(&self, mut ciphertext: Ciphertext, level: usize, divisions: usize) -> Ciphertext {
+        debug_assert!(level + divisions <= ciphertext.level(), "no more divisions than levels");
         for _ in 0..divisions {
             ciphertext = self.mod_switch(&ciphertext);
         }

@@ -173,11 +173,12 @@ impl Buffer {
         Self { lines: pool.take(count / LANES), pool: Arc::clone(pool) }
     }
 
-    /// The first `count` words only.
+    /// The first `count` words only. The allocator of the `tobari` command takes the end back and leaves the rest where it is; others copy it. What is cut off is wiped no more: secrets
+    /// are wiped before.
     pub(crate) fn truncate(&mut self, count: usize) {
-        let mut shorter = Self::any(&self.pool, count);
-        shorter.copy_from_slice(&self[..count]);
-        *self = shorter;
+        assert!(count.is_multiple_of(LANES) && count <= self.len(), "whole lines of these");
+        self.lines.truncate(count / LANES);
+        self.lines.shrink_to_fit();
     }
 
     /// Makes it zero for good.

@@ -39,14 +39,9 @@ fn on_steps(stage: &mut Stage, mut change: impl FnMut(Step<'_>) -> Option<Vec<u8
 /// Somebody comes, so that there is a commit.
 fn somebody_comes(stage: &mut Stage) -> Played {
     let link = stage.link.for_members();
-    let late = stage.enter(&link, true).map_err(broken)?;
+    stage.enter(&link, true).map_err(broken)?;
     stage.frames(ROSTER);
-    refused(stage, late, RosterError::Keys)
-}
-
-/// Those who were there before were told so, and nobody heard what was not said.
-fn refused(stage: &Stage, except: u16, why: RosterError) -> Played {
-    noticed(stage, EVERYBODY, |member| member != except, |alarm| *alarm == Alarm::Roster(why))
+    noticed(stage, EVERYBODY, |_| true, |alarm| *alarm == Alarm::Roster(RosterError::Keys))
 }
 
 fn without_commit(stage: &mut Stage) -> Played {
@@ -107,7 +102,7 @@ fn with_gone(stage: &mut Stage, gone: &'static [u16]) {
 fn lists_who_left(stage: &mut Stage) -> Played {
     with_gone(stage, &[]);
     leaves(stage, 3);
-    refused(stage, 3, RosterError::Members)
+    noticed(stage, EVERYBODY, |_| true, |alarm| *alarm == Alarm::Roster(RosterError::Members))
 }
 
 fn lists_as_gone(stage: &mut Stage) -> Played {
@@ -115,13 +110,10 @@ fn lists_as_gone(stage: &mut Stage) -> Played {
     let link = stage.link.for_members();
     let late = stage.enter(&link, true).map_err(broken)?;
     stage.frames(ROSTER);
-    // whoever is said to be gone sees that it is on no roster, and who comes has no group that it knows better
-    noticed(
-        stage,
-        EVERYBODY,
-        |member| member != late && member != 2,
-        |alarm| *alarm == Alarm::Roster(RosterError::Members),
-    )
+    // whoever is said to be gone sees that it is on no roster; whoever comes is told of all who are there, and of nobody who is gone
+    noticed(stage, EVERYBODY, |member| member == 2, |alarm| *alarm == Alarm::Roster(RosterError::NotListed))?;
+    let others = |member: u16| ![late, 2].contains(&member);
+    noticed(stage, "every member who was there", others, |alarm| *alarm == Alarm::Roster(RosterError::Members))
 }
 
 /// Half of the room is left behind, under keys that the other half has no longer.

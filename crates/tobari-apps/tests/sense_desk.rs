@@ -115,6 +115,17 @@ fn ten_thousand_devices_are_answered_exactly_in_declared_parts() {
         let released = release(&mut fleet, &question(r#""part":254,"#), &sent);
         assert_eq!(released.groups[0].figures, plain(sent.iter().flatten().flatten()), "{constant:?}");
     }
+    // the same frames by tenant, of whom each has more devices than one sum may have
+    let sent = rows(SCHEMA, devices, |device| vec![1 + device % 2], Some(255), 5);
+    let registered = fleet.register(&question(r#""group-by":"tenant","part":254,"#)).unwrap();
+    let answer = fleet.answer(&registered).unwrap();
+    let released = fleet.desk(&registered).open(&registered.id(), WINDOW, &answer, &fleet.registry).unwrap();
+    assert_eq!(released.groups.len(), 3);
+    for (tenant, group) in released.groups.iter().enumerate() {
+        let theirs =
+            (0..devices).filter(|device| device % 3 == tenant).flat_map(|device| sent[device].iter().flatten());
+        assert_eq!(group.figures, plain(theirs), "{}", group.group);
+    }
 }
 
 #[test]
@@ -144,10 +155,12 @@ fn groups_stand_apart_and_frames_beyond_what_is_asked_are_left_out_and_counted()
     }
 }
 
-/// Of both channels, at random and at both ends, with weights as heavy as their noise allows.
+/// Of both channels, at random and at both ends, with weights as heavy as their noise allows; of more devices in declared parts.
 #[test]
 fn weighted_sums_equal_the_plain_ones() {
     for (devices, weights) in [
+        (255, (0..255).map(|device| if device % 3 == 0 { -1 } else { 1 }).collect::<Vec<i64>>()),
+        (10_000, (0..10_000).map(|device| if device % 5 == 0 { -1 } else { 1 }).collect()),
         (1, vec![-85]),
         (2, vec![42, -43]),
         (12, vec![1, -3, 1, 1, 1, 4, 0, 1, 1, 1, 1, 0]),
@@ -156,10 +169,16 @@ fn weighted_sums_equal_the_plain_ones() {
     ] {
         let mut fleet = Fleet::<U25>::new(toy(ProfileName::U25), SCHEMA, devices);
         let named: Vec<String> = weights.iter().enumerate().map(|(d, weight)| format!("\"d{d}\":{weight}")).collect();
-        let question = format!(
-            r#"{{"name":"w","window":{{"length":"1m"}},"least-devices":1,"weights":{{{}}},"statistic":[{{"kind":"weighted-sum","channel":"t"}},{{"kind":"weighted-sum","channel":"h"}}]}}"#,
-            named.join(",")
-        );
+        let question = |part: &str| {
+            let statistics = r#"[{"kind":"weighted-sum","channel":"t"},{"kind":"weighted-sum","channel":"h"}]"#;
+            let named = named.join(",");
+            format!(
+                r#"{{"name":"w","window":{{"length":"1m"}},"least-devices":1,{part}"weights":{{{named}}},"statistic":{statistics}}}"#
+            )
+        };
+        let is_refused = fleet.register(&question("")).is_err();
+        assert_eq!(is_refused, devices > 254, "{devices}");
+        let question = question(if is_refused { r#""part":254,"# } else { "" });
         for constant in [None, Some(0), Some(255)] {
             let sent = rows(SCHEMA, devices, |_| vec![2], constant, 7 + devices as u64);
             fleet.frames.clear();

@@ -247,32 +247,62 @@ fn what_is_computed_in_the_clear_is_what_is_computed_under_encryption() {
     assert!(refused.is_err() || refused.is_ok_and(|plan| plan.check(&Requirements::default()).is_err()));
 }
 
-/// At full scale in half of the places, in 32 batches: by the program in the clear, since what it computes is what is computed under encryption, at seconds a batch.
-#[test]
-fn sums_over_255_devices_equal_the_plain_ones_in_the_clear() {
-    let layout = Layout::new(&toy(), Arrangement::Strided).unwrap();
+/// What the plan gives in the clear, by output: what is computed under encryption, at seconds a batch.
+fn in_the_clear(world: &World<P1>, plan: &ExactPlan) -> Vec<[i64; READINGS]> {
+    let layout = plan.layout();
     let clear = ClearEngine { arithmetic: Arithmetic::Modulo(65_537), rows: 2, columns: layout.columns() };
-    let (mut source, devices) = (rng(11), 255);
-    let mut sent: Vec<[u8; READINGS]> = (0..devices).map(|_| random(&mut source)).collect();
-    sent.iter_mut().for_each(|sent| sent[..READINGS / 2].fill(255));
-    let mut world = World::<P1>::new(layout, devices);
-    world.send(|device| Some(sent[device]));
-    let asked = Question::total(&world.fleet, 1).ask(&world.fleet, |_, _| true);
-    let outputs = asked.measured(Measure::Reading).collect();
-    let plan = ExactPlan::new(world.scheme, layout, world.fleet.batches(1), outputs).unwrap();
     let transform = transform();
-    let inputs = Inputs::new(&plan, toy().data_primes() as u16 - 1, |input| {
+    let inputs = Inputs::new(plan, toy().data_primes() as u16 - 1, |input| {
         let slots = match input {
-            Input::Secret { cohort, i } => Some(clear_secrets(&world, cohort)[i].clone()),
-            other => exact_slots(&plan, &transform, &world.batches, other),
+            Input::Secret { cohort, i } => Some(clear_secrets(world, cohort)[i].clone()),
+            other => exact_slots(plan, &transform, &world.batches, other),
         };
         Ok::<_, PlanError>(Arc::new(slots.map_or(ClearValue::Key, |slots| clear.integers(&slots).unwrap())))
     });
-    let results = exact::program(&mut Direct::new(&clear), &plan, &inputs.unwrap()).unwrap();
-    let ClearValue::Integers(slots) = &*results[0] else { panic!("integers") };
-    let found = exact::of_block(&layout, slots, 0).map(|sum| sum.rem_euclid(65_537));
-    let expected: [i64; READINGS] = std::array::from_fn(|k| sent.iter().map(|sent| i64::from(sent[k])).sum());
-    assert_eq!((found, expected[0]), (expected, 255 * 255));
+    let results = exact::program(&mut Direct::new(&clear), plan, &inputs.unwrap()).unwrap();
+    let sums = results.iter().map(|result| {
+        let ClearValue::Integers(slots) = &**result else { panic!("integers") };
+        exact::of_block(layout, slots, 0).map(|sum| sum.rem_euclid(65_537))
+    });
+    sums.collect()
+}
+
+#[test]
+fn every_measure_of_1_2_254_and_255_devices_equals_the_plain_one_in_the_clear() {
+    let layout = Layout::new(&toy(), Arrangement::Strided).unwrap();
+    let (sum, all) = (
+        &[Measure::Reading][..],
+        &[
+            Measure::Reading,
+            Measure::Above(199),
+            Measure::Within(0, 63),
+            Measure::Within(64, 255),
+            Measure::SquareHigh,
+            Measure::SquareLow,
+        ][..],
+    );
+    let mut source = rng(11);
+    for (devices, measures) in [(1, all), (2, all), (254, sum), (255, all)] {
+        let mut sent: Vec<[u8; READINGS]> = (0..devices).map(|_| random(&mut source)).collect();
+        // a third of the places at the top, a third at the bottom
+        sent.iter_mut().for_each(|sent| {
+            sent[..READINGS / 3].fill(255);
+            sent[READINGS / 3..2 * READINGS / 3].fill(0);
+        });
+        let mut world = World::<P1>::new(layout, devices);
+        world.send(|device| Some(sent[device]));
+        let asked = Question::total(&world.fleet, 1).ask(&world.fleet, |_, _| true);
+        let outputs = measures.iter().flat_map(|measure| asked.measured(*measure)).collect();
+        let plan = ExactPlan::new(world.scheme, layout, world.fleet.batches(1), outputs).unwrap();
+        let mut found = in_the_clear(&world, &plan).into_iter();
+        for measure in measures {
+            let table = measure.table();
+            let expected: [i64; READINGS] =
+                std::array::from_fn(|k| sent.iter().map(|sent| table[usize::from(sent[k])]).sum());
+            assert_eq!(found.next(), Some(expected), "{measure:?} of {devices}");
+        }
+        assert_eq!(found.next(), None);
+    }
 }
 
 /// The named set, and so many devices of it: at full scale in half of the places, and in the others anything.

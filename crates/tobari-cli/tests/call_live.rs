@@ -394,3 +394,29 @@ fn the_capacity_of_rooms_is_measured_with_the_server_on_a_core_of_its_own() {
     let wrong = tobari(&["bench", "call", "--live", "--capacity", "--members", "4"]);
     assert_eq!(wrong.status.code(), Some(2), "sizes are given by --sizes");
 }
+
+/// Times by rule, of which a busy machine makes longer ones: who comes behind another waits for the commit of the next second, and keys hold fifteen ticks
+/// after they are said.
+#[test]
+#[cfg(feature = "mls")]
+fn who_comes_into_a_room_of_agreed_keys_and_is_put_out_is_timed_over_sockets() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let shown = tobari(&["bench", "call", "--live", "--mls", "--group", "6", "--json", "-o", out]);
+    assert!(shown.status.success(), "{}", stderr(&shown));
+    let lines = String::from_utf8(shown.stdout).unwrap();
+    let figure = |what: &str| -> serde_json::Value {
+        let mut lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines.find(|line| line["what"] == what).unwrap_or_else(|| panic!("no {what}: {lines:?}"))
+    };
+    let [join, behind, removal, told] =
+        ["live_join", "live_join_behind", "live_removal", "live_removal_told"].map(figure);
+    assert_eq!((&join["runs"], &removal["runs"], &join["params"]["members"]), (&5.into(), &10.into(), &6.into()));
+    let ms = |line: &serde_json::Value, value: &str| line[value].as_f64().unwrap();
+    assert!(ms(&removal, "min") >= 200.0 && ms(&told, "min") >= 0.0, "{removal} {told}");
+    assert!(ms(&join, "min") >= 200.0 && ms(&behind, "median") > ms(&join, "median"), "{join} {behind}");
+    let table = std::fs::read_to_string(folder.path().join("mls-live.csv")).unwrap();
+    assert_eq!(table.lines().count(), 5, "{table}");
+    let wrong = tobari(&["bench", "call", "--live", "--mls", "--members", "4"]);
+    assert_eq!(wrong.status.code(), Some(2), "how many there are is said by --group");
+}

@@ -285,47 +285,59 @@ fn frames_are_refused_for_their_own_reason_and_devices_come_and_go() {
     assert!(get(&server.address(), "/sense/v1/metrics").contains("tobari_sense_frames_stored 6\n"));
 }
 
+/// Three send at once, one, two and five frames a request, so that what several of them sent is committed together.
 #[test]
 fn no_acknowledged_frame_is_lost_when_the_server_is_killed() {
+    const AT_ONCE: [usize; 3] = [1, 2, 5];
     let place = Place::new();
-    let fleet = place.fleet(SCHEMA, &["a", "b"]);
+    let fleet = place.fleet(SCHEMA, &["a", "b", "c", "d", "e", "f"]);
     let rows: Vec<[f64; 2]> = (0..4 * 60).map(|i| [f64::from(i % 50), f64::from(i % 90)]).collect();
     place.write("readings.csv", &csv(&rows));
     let data = place.path("server");
-    for (round, device) in ["a", "b"].into_iter().enumerate() {
+    for (round, devices) in [["a", "b", "c"], ["d", "e", "f"]].into_iter().enumerate() {
         let server = Server::start(&["--sense", &data]);
         good(&["sense", "keyholder", &place.path("holder"), "--server", &server.url, "--once"]);
-        place.seal(device, "readings.csv", &["-o", &place.path("frames")]);
-        let frames = std::fs::read(place.path("frames")).unwrap();
-        assert_eq!(frames.len(), 60 * 840);
+        let frames = devices.map(|device| {
+            place.seal(device, "readings.csv", &["-o", &place.path("frames")]);
+            std::fs::read(place.path("frames")).unwrap()
+        });
         let (address, (told, acknowledged)) = (server.address(), mpsc::channel());
-        let sender = {
-            let (frames, fleet) = (frames.clone(), fleet.clone());
-            std::thread::spawn(move || {
-                for frame in frames.chunks(840) {
-                    if sent(&address, &fleet, frame).is_none_or(|counts| counts["taken"] != 1) {
-                        return;
-                    }
-                    told.send(()).unwrap();
-                }
-            })
-        };
-        // killed in the midst of it, at another moment each time
-        let count = 9 + 14 * round;
-        (0..count).for_each(|_| acknowledged.recv().unwrap());
-        server.stop();
-        sender.join().unwrap();
-        let count = count + acknowledged.try_iter().count();
+        let taken = std::thread::scope(|scope| {
+            let senders = std::array::from_fn::<_, 3, _>(|sender| {
+                let (frames, told, at_once) = (&frames[sender], told.clone(), AT_ONCE[sender]);
+                let (address, fleet) = (&address, &fleet);
+                assert_eq!(frames.len(), 60 * 840);
+                scope.spawn(move || {
+                    let requests = frames.chunks(at_once * 840);
+                    let taken = requests.take_while(|request| {
+                        let taken = sent(address, fleet, request).is_some_and(|counts| counts["taken"] == at_once);
+                        if taken {
+                            told.send(sender).unwrap();
+                        }
+                        taken
+                    });
+                    taken.count() * at_once
+                })
+            });
+            // killed in the midst of it, at another moment each time
+            let mut heard = [0; 3];
+            while heard.iter().sum::<usize>() < 9 + 14 * round || heard.contains(&0) {
+                heard[acknowledged.recv().unwrap()] += 1;
+            }
+            server.stop();
+            senders.map(|sender| sender.join().unwrap())
+        });
+        assert!(taken.iter().sum::<usize>() < 180, "{taken:?}");
         let server = Server::start(&["--sense", &data]);
-        let counts = sent(&server.address(), &fleet, &frames[..count * 840]).unwrap();
-        assert_eq!(counts["duplicate"], count, "each of those that were acknowledged is there: {counts}");
-        let rest = sent(&server.address(), &fleet, &frames).unwrap();
-        assert_eq!(rest["taken"].as_u64().unwrap() + rest["duplicate"].as_u64().unwrap(), 60, "{rest}");
+        for (frames, taken) in frames.iter().zip(taken) {
+            let counts = sent(&server.address(), &fleet, &frames[..taken * 840]).unwrap();
+            assert_eq!(counts["duplicate"], taken, "each of those that were acknowledged is there: {counts}");
+            let rest = sent(&server.address(), &fleet, frames).unwrap();
+            assert_eq!(rest["taken"].as_u64().unwrap() + rest["duplicate"].as_u64().unwrap(), 60, "{rest}");
+        }
         let metrics = get(&server.address(), "/sense/v1/metrics");
-        assert!(
-            metrics.contains(&format!("tobari_sense_frames_stored {}\n", 60 * (round + 1))),
-            "none twice: {metrics}"
-        );
+        let stored = format!("tobari_sense_frames_stored {}\n", 180 * (round + 1));
+        assert!(metrics.contains(&stored), "none twice: {metrics}");
     }
 }
 

@@ -22,8 +22,9 @@ pub(crate) struct CallBench {
     /// word takes from mouth to ear on this machine.
     #[arg(long)]
     pub(crate) live: bool,
-    /// Keys that members agree on instead: what it costs to come into a call of `--group` members, and to be taken out.
-    #[arg(long, conflicts_with_all = ["live", "paper"])]
+    /// Keys that members agree on instead: what it costs to come into a call of `--group` members, and to be taken out. With `--live` how long that
+    /// takes over sockets.
+    #[arg(long, conflicts_with_all = ["paper", "members", "speakers", "keys", "seconds", "chaos", "capacity"])]
     pub(crate) mls: bool,
     /// Members of the call of `--mls`, who comes included.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(3..=4096), requires = "mls", value_name = "N")]

@@ -9,6 +9,8 @@
 //! when it holds.
 //!
 //! **What is not real.** All but three members are there by their key packages alone: they are in the tree, and follow nothing.
+//!
+//! With `--live` the same happens over sockets, waits and all ([`super::live`]).
 
 use super::super::line::{self, summary};
 use super::super::table::Table;
@@ -38,12 +40,13 @@ const OTHER: u16 = 1;
 /// Until joins are committed together at most, and from when a roster is said to when it holds.
 const WAIT_MS: f64 = 1_000.0;
 const LEAD_MS: f64 = 15.0 * TICK_MS as f64;
+const NO_NETWORK: &[&str] = &["no-network"];
 
-type Line = line::Line<Params>;
+pub(super) type Line = line::Line<Params>;
 
 /// What a figure is of.
 #[derive(Clone, Serialize)]
-struct Params {
+pub(super) struct Params {
     mode: String,
     members: u16,
 }
@@ -68,21 +71,29 @@ pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
         }
     }
     output::status("");
-    let lines: Vec<Line> =
-        figures.into_iter().map(|((what, unit), values)| line(arguments.group, what, unit, values)).collect();
+    let lines: Vec<Line> = figures
+        .into_iter()
+        .map(|((what, unit), values)| line(arguments.group, what, unit, values, NO_NETWORK))
+        .collect();
+    give(arguments, &lines, "mls.csv")
+}
+
+/// Prints lines, and writes their table where a folder is asked for.
+pub(super) fn give(arguments: &CallBench, lines: &[Line], file: &str) -> Result<ExitCode, Failure> {
     for line in lines.iter().filter(|_| arguments.common.json) {
         output::json(line)?;
     }
-    let table = table(&lines);
+    let table = table(lines);
     show(&table, arguments.common.json);
     if let Some(folder) = &arguments.common.output {
         std::fs::create_dir_all(folder)?;
-        files::write_atomically(&folder.join("mls.csv"), table.csv().as_bytes())?;
+        files::write_atomically(&folder.join(file), table.csv().as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(members: u16, what: &str, unit: &str, values: Vec<f64>) -> Line {
+/// Values of a room of so many members.
+pub(super) fn line(members: u16, what: &str, unit: &str, values: Vec<f64>, labels: &[&str]) -> Line {
     let runs = values.len();
     let (median, min, max) = summary(values);
     Line {
@@ -97,7 +108,7 @@ fn line(members: u16, what: &str, unit: &str, values: Vec<f64>) -> Line {
         min,
         max,
         runs,
-        labels: vec!["no-network".to_owned()],
+        labels: labels.iter().map(|&label| label.to_owned()).collect(),
     }
 }
 

@@ -21,11 +21,11 @@ use tobari_host::files;
 /// Measures and prints.
 pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
     choose_backend(arguments.common.backend.backend())?;
-    if arguments.mls {
-        return agreed::run(arguments);
-    }
     if arguments.live {
         return live::run(arguments);
+    }
+    if arguments.mls {
+        return agreed::run(arguments);
     }
     let curves = if arguments.measures_curves() { arguments.measured_curves() } else { Vec::new() };
     let (mut lines, mut probes) = (Vec::new(), Vec::new());

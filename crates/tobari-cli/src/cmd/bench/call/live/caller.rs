@@ -1,7 +1,7 @@
 //! One member of the load: it sends what a member sends, and the ears among them open what comes.
 //!
 //! Whoever neither says nor hears a word has no task and no clock of its own: members of a [`Flock`] are looked after in turn, one after another, as a
-//! thousand of them would else fill a core with being woken.
+//! thousand of them would else fill a core with being woken. One that is watched tells what it opens, and says what it is asked to.
 
 use crate::output::Failure;
 use crate::randomness;
@@ -10,9 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tobari_apps::call::live::audio::Ear;
+use tobari_apps::call::live::messages::ClientMessage;
 use tobari_apps::call::live::{Alarm, LiveMember, News, RoomLink};
 use tobari_apps::call::{PACKET_SAMPLES, TICK_MS};
+use tobari_core::wire::MemberSet;
 use tobari_server::connect::{ClientTls, LiveInbound, LiveIncoming, LiveOutbound, connect_live};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
@@ -21,7 +24,8 @@ const WORD: i16 = 12_000;
 const WORD_EVERY: u32 = 25;
 /// What is louder is a word that is heard.
 const HEARD: i16 = 6_000;
-/// Where a sum on the wire has its tick, after version, kind, layout, room and epoch.
+/// Where a sum on the wire has its epoch and its tick, after version, kind, layout and room.
+const EPOCH_AT: std::ops::Range<usize> = 12..16;
 const TICK_AT: std::ops::Range<usize> = 16..20;
 /// A sum's kinds, by mode.
 const SUMS: [u8; 3] = [0x09, 0x0b, 0x1a];
@@ -37,6 +41,37 @@ pub(super) enum Role {
     Ear,
     /// Is there, and passes over sums.
     Deaf,
+    /// Sends silence, and opens sums.
+    Guest,
+    /// Has offered itself to the group, and follows nothing of what comes.
+    Leaf,
+}
+
+impl Role {
+    fn speaks(self) -> bool {
+        matches!(self, Self::Mouth | Self::Silent | Self::Guest)
+    }
+
+    fn listens(self) -> bool {
+        matches!(self, Self::Ear | Self::Guest)
+    }
+}
+
+/// What a member that is watched tells.
+pub(super) struct Told {
+    pub(super) who: u16,
+    pub(super) at: Instant,
+    pub(super) what: Happened,
+}
+
+/// See [`Told`].
+pub(super) enum Happened {
+    /// It has a roster of so many.
+    Roster(usize),
+    /// It has opened a sum of this epoch, with packets of these.
+    Opened(u32, MemberSet),
+    /// The server has put it out.
+    PutOut,
 }
 
 /// What members tell the measurement.
@@ -93,32 +128,59 @@ pub(super) struct Caller {
     has_sent: bool,
     was_loud: bool,
     said_hello: bool,
+    watcher: Option<UnboundedSender<Told>>,
 }
 
 impl Caller {
     pub(super) async fn enter(link: Arc<RoomLink>, role: Role, told: Arc<Mouths>) -> Result<Self, Failure> {
         let mut rng = randomness::generator()?;
-        let speaks = matches!(role, Role::Mouth | Role::Silent);
+        let speaks = role.speaks();
         let join = LiveMember::join(&link, speaks);
         let (welcome, outbound, inbound) = connect_live(&link.server, &link.room, &join, &ClientTls::System).await?;
         let member = LiveMember::new(&link, "load", speaks, &welcome, &mut rng)
             .ok_or_else(|| Failure::Work("a link whose settings are impossible".to_owned()))?;
         let (ear, frames) = (Ear::default(), 0);
-        let (has_sent, was_loud, said_hello) = (false, false, false);
+        let (has_sent, was_loud, said_hello, watcher) = (false, false, false, None);
         let mut caller =
-            Self { member, outbound, inbound, rng, role, told, ear, frames, has_sent, was_loud, said_hello };
+            Self { member, outbound, inbound, rng, role, told, ear, frames, has_sent, was_loud, said_hello, watcher };
         caller.say().await?;
         Ok(caller)
     }
 
+    /// The same, and tells what happens to it.
+    pub(super) fn watched(mut self, watcher: UnboundedSender<Told>) -> Self {
+        self.watcher = Some(watcher);
+        self
+    }
+
+    /// The number that the server gave it.
+    pub(super) fn number(&self) -> u16 {
+        self.member.number()
+    }
+
     /// Until told to stop.
-    pub(super) async fn run(mut self, mut stopped: watch::Receiver<bool>) -> Result<(), Failure> {
+    pub(super) async fn run(self, stopped: watch::Receiver<bool>) -> Result<(), Failure> {
+        let (_, nothing) = mpsc::unbounded_channel();
+        self.obey(stopped, nothing).await
+    }
+
+    /// Until told to stop, or put out while it is watched; what it is asked to say it says.
+    pub(super) async fn obey(
+        mut self,
+        mut stopped: watch::Receiver<bool>,
+        mut orders: UnboundedReceiver<ClientMessage>,
+    ) -> Result<(), Failure> {
         let mut clock = clock(TICK_MS);
         loop {
             tokio::select! {
                 _ = stopped.changed() => break,
+                Some(order) = orders.recv() => self.member.say(&order),
                 at = clock.tick() => self.frame(at.into_std()).await?,
-                came = self.inbound.receive() => self.come(came?),
+                came = self.inbound.receive() => {
+                    if self.come(came?) && self.watcher.is_some() {
+                        return Ok(());
+                    }
+                }
             }
             self.say().await?;
         }
@@ -140,7 +202,7 @@ impl Caller {
                 self.told.speaking.fetch_add(1, Relaxed);
             }
         }
-        if self.role == Role::Ear {
+        if self.role.listens() {
             self.listen(at);
         }
         Ok(())
@@ -156,31 +218,56 @@ impl Caller {
         self.was_loud = first.is_some();
     }
 
-    fn come(&mut self, came: LiveIncoming) {
+    /// Takes what came. Is it over for this member?
+    fn come(&mut self, came: LiveIncoming) -> bool {
         match came {
+            _ if self.role == Role::Leaf => return false,
             LiveIncoming::Message(message) => self.member.message(&message, &mut self.rng),
-            LiveIncoming::Binary(bytes) => match passed_over(&bytes).filter(|_| self.role != Role::Ear) {
+            LiveIncoming::Binary(bytes) => match passed_over(&bytes).filter(|_| !self.role.listens()) {
                 // all that its clock needs to know is that the tick is over
                 Some(tick) => self.member.pass_over(tick),
                 None => {
                     if let Some(heard) = self.member.binary(&bytes) {
                         self.ear.push(heard.tick, heard.samples.to_vec());
+                        if let Some(epoch) = number_at(&bytes, EPOCH_AT) {
+                            self.tell(|| Happened::Opened(epoch, heard.speakers));
+                        }
                     }
                 }
             },
         }
+        let mut is_over = false;
         while let Some(news) = self.member.poll_news() {
-            // who passes over sums does not know its own packets in them, and tells others nothing that they could compare
-            if matches!(news, News::Alarm(Alarm::Sum(_) | Alarm::Roster(_) | Alarm::Unexpected)) {
-                self.told.alarms.fetch_add(1, Relaxed);
+            match news {
+                // who passes over sums does not know its own packets in them, and tells others nothing that they could compare
+                News::Alarm(Alarm::Sum(_) | Alarm::Roster(_) | Alarm::Unexpected) => {
+                    self.told.alarms.fetch_add(1, Relaxed);
+                }
+                News::Roster { .. } => {
+                    let members = self.member.roster().map_or(0, |roster| roster.len());
+                    self.tell(|| Happened::Roster(members));
+                }
+                News::Over { .. } => {
+                    is_over = true;
+                    self.tell(|| Happened::PutOut);
+                }
+                _ => {}
             }
+        }
+        is_over
+    }
+
+    fn tell(&self, what: impl FnOnce() -> Happened) {
+        if let Some(watcher) = &self.watcher {
+            // who no longer listens has its figures
+            let _ = watcher.send(Told { who: self.number(), at: Instant::now(), what: what() });
         }
     }
 
     async fn say(&mut self) -> Result<(), Failure> {
         while let Some(out) = self.member.poll_outgoing() {
             // after its hello, who passes over sums has no history to tell
-            if !out.is_note() || self.role == Role::Ear || !std::mem::replace(&mut self.said_hello, true) {
+            if !out.is_note() || self.role.listens() || !std::mem::replace(&mut self.said_hello, true) {
                 self.outbound.say(out).await?;
             }
         }
@@ -221,6 +308,9 @@ impl Flock {
                 while let Some(came) = caller.inbound.receive_now()? {
                     caller.come(came);
                 }
+                if caller.role == Role::Leaf {
+                    continue;
+                }
                 if number % TURNS as usize == turn {
                     caller.frame(at).await?;
                 }
@@ -237,7 +327,11 @@ impl Flock {
 /// The tick of a sum; none of anything else.
 fn passed_over(bytes: &[u8]) -> Option<u32> {
     bytes.get(1).filter(|kind| SUMS.contains(kind))?;
-    bytes.get(TICK_AT)?.try_into().ok().map(u32::from_be_bytes)
+    number_at(bytes, TICK_AT)
+}
+
+fn number_at(bytes: &[u8], place: std::ops::Range<usize>) -> Option<u32> {
+    bytes.get(place)?.try_into().ok().map(u32::from_be_bytes)
 }
 
 #[cfg(test)]

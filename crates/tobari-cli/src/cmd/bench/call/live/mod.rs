@@ -6,12 +6,13 @@
 //!
 //! **What is not real.** Members and server share this machine: the network is loopback, and the generator takes its part of the cores. Only
 //! listeners open sums; speakers pass over them, because all members of a large room do not fit on one machine.
-//! With `--capacity` server and members have cores of their own ([`capacity`]).
+//! With `--capacity` server and members have cores of their own ([`capacity`]); with `--mls` somebody comes and is put out instead ([`group`]).
 
 mod caller;
 mod capacity;
 mod chaos;
 mod figures;
+mod group;
 
 use super::show;
 use crate::args::CallBench;
@@ -44,6 +45,9 @@ const COMING: Duration = Duration::from_secs(120);
 pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
     if arguments.load.keys == KeysName::Mls {
         super::agreed::check("--keys mls")?;
+    }
+    if arguments.mls {
+        return group::run(arguments);
     }
     if arguments.load.capacity {
         return capacity::run(arguments);

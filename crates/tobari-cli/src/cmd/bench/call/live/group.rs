@@ -1,0 +1,233 @@
+//! `tobari bench call --live --mls`: somebody comes into a large call whose members agree on keys, and is put out, over sockets.
+//!
+//! **What is measured.** Two come, five times, the second right behind the first, so that it misses the first's commit and waits for the next one (the room asks
+//! for one a second at most); then the host puts out one after the other. In milliseconds: `live_join` of the first and `live_join_behind` of the second, from when it
+//! begins to connect until it has opened a sum with another's voice in it **and** another has opened one with its own; `live_removal`, from
+//! when the host is told to put somebody out until another member opens the first sum under keys that who was put out has not; and
+//! `live_removal_told`, until who is put out is told. Offer, commit, welcome, the way over the sockets and all waits by rule are in it.
+//!
+//! **What is not real.** Three members and who comes follow the group. The others are on the roster and in the tree by their key packages, have connections and
+//! read what comes, and follow nothing and send nothing: a device follows a commit in some milliseconds, and a thousand of them would do it one after another
+//! on the cores of this machine, which the server has a part of. The network is loopback.
+
+use super::super::agreed::{self, Line};
+use super::caller::{Caller, Flock, Happened, Mouths, Role, Told};
+use super::{AT_ONCE, COMING, runtime, server};
+use crate::args::CallBench;
+use crate::blind_server::BlindProcess;
+use crate::output::{self, Failure};
+use crate::randomness;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tobari_apps::call::live::messages::ClientMessage;
+use tobari_apps::call::live::{Keys, RoomLink, Settings};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch;
+use tokio::task::{JoinSet, coop::unconstrained};
+use tokio::time::{sleep, timeout};
+
+/// How often two come.
+const RUNS: usize = 5;
+/// So long after a commit who comes no longer waits for the next.
+const QUIET: Duration = Duration::from_millis(1500);
+/// How long one of them may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LABELS: &[&str] = &["loopback", "shared-machine"];
+
+/// Measures and prints.
+pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
+    agreed::check("--mls")?;
+    let members = arguments.group;
+    let server = server()?;
+    let figures = runtime()?.block_on(measure(members, &server))?;
+    let lines: Vec<Line> =
+        figures.into_iter().map(|(what, values)| agreed::line(members, what, "ms", values, LABELS)).collect();
+    agreed::give(arguments, &lines, "mls-live.csv")
+}
+
+/// Who is in the room, and what they tell.
+struct Stage {
+    guests: Arc<RoomLink>,
+    mouths: Arc<Mouths>,
+    running: JoinSet<Result<(), Failure>>,
+    stop: watch::Sender<bool>,
+    host: UnboundedSender<ClientMessage>,
+    /// Who tells what is heard in the room.
+    listener: u16,
+    watcher: UnboundedSender<Told>,
+    told: UnboundedReceiver<Told>,
+    /// The epoch of the last sum that the listener opened.
+    epoch: u32,
+}
+
+async fn measure(members: u16, server: &BlindProcess) -> Result<BTreeMap<&'static str, Vec<f64>>, Failure> {
+    let mut stage = Stage::fill(members, server).await?;
+    let mut figures: BTreeMap<_, Vec<f64>> = BTreeMap::new();
+    for run in 0..RUNS {
+        output::status(&format!("run {} of {RUNS}", run + 1));
+        sleep(QUIET).await;
+        let (first, second) = (stage.enter().await?, stage.enter().await?);
+        let [of_first, of_second] = stage.until_heard([&first, &second]).await?;
+        figures.entry("live_join").or_default().push(of_first);
+        figures.entry("live_join_behind").or_default().push(of_second);
+        for guest in [&first, &second] {
+            let (keys, said) = stage.put_out(guest.number).await?;
+            figures.entry("live_removal").or_default().push(keys);
+            figures.entry("live_removal_told").or_default().push(said);
+        }
+    }
+    output::status("");
+    stage.end().await?;
+    Ok(figures)
+}
+
+/// Who has come last.
+struct Guest {
+    number: u16,
+    begun: Instant,
+}
+
+fn ms(since: Instant, until: Instant) -> f64 {
+    until.saturating_duration_since(since).as_secs_f64() * 1e3
+}
+
+impl Stage {
+    /// A room with all of so many members but two.
+    async fn fill(members: u16, server: &BlindProcess) -> Result<Self, Failure> {
+        let settings =
+            Settings { keys: Keys::Group, speakers: members, host: Some(Default::default()), ..Settings::default() };
+        let link = RoomLink::new(server.url(), "bench".parse()?, settings, &mut randomness::generator()?);
+        let guests = Arc::new(link.for_members());
+        let (mouths, mut running) = (Arc::new(Mouths::default()), JoinSet::new());
+        let ((stop, stopped), (host, orders), (watcher, told)) =
+            (watch::channel(false), mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        // who is the host is asked for commits, whoever else is there
+        let speaker = Caller::enter(Arc::new(link), Role::Mouth, Arc::clone(&mouths)).await?;
+        running.spawn(speaker.obey(stopped.clone(), orders));
+        let ear = Caller::enter(Arc::clone(&guests), Role::Ear, Arc::clone(&mouths)).await?.watched(watcher.clone());
+        let listener = ear.number();
+        running.spawn(ear.run(stopped));
+        let mut stage = Self { guests, mouths, running, stop, host, listener, watcher, told, epoch: 0 };
+        let present = members.saturating_sub(2).max(2);
+        stage.seat(present - 2).await?;
+        let begun = Instant::now();
+        let mut listed = 0;
+        while listed < usize::from(present) {
+            let told = timeout(COMING.saturating_sub(begun.elapsed()), stage.next()).await;
+            let told =
+                told.map_err(|_| Failure::Work(format!("expected {present} on the roster, found {listed}")))??;
+            if let Happened::Roster(members) = told.what {
+                listed = members;
+            }
+        }
+        Ok(stage)
+    }
+
+    /// So many more, who are there and follow nothing.
+    async fn seat(&mut self, count: u16) -> Result<(), Failure> {
+        let mut flock = Vec::new();
+        for number in 1..=count {
+            flock.push(Caller::enter(Arc::clone(&self.guests), Role::Leaf, Arc::clone(&self.mouths)).await?);
+            if flock.len() == Flock::MOST || number == count {
+                let flock = Flock::new(std::mem::take(&mut flock));
+                self.running.spawn(unconstrained(flock.run(self.stop.subscribe())));
+            }
+            if usize::from(number) % AT_ONCE == 0 {
+                output::status(&format!("{number} members of {count}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What somebody tells next; an error if a member failed instead.
+    async fn next(&mut self) -> Result<Told, Failure> {
+        loop {
+            let told = tokio::select! {
+                told = self.told.recv() => told.ok_or_else(|| Failure::Work("nobody tells anything".to_owned()))?,
+                // who was put out has ended well
+                Some(ended) = self.running.join_next() => {
+                    ended.map_err(|error| Failure::Work(error.to_string()))??;
+                    continue;
+                }
+            };
+            if let Happened::Opened(epoch, _) = &told.what
+                && told.who == self.listener
+            {
+                self.epoch = *epoch;
+            }
+            return Ok(told);
+        }
+    }
+
+    async fn next_within(&mut self, begun: Instant, what: &str) -> Result<Told, Failure> {
+        let left = PATIENCE.saturating_sub(begun.elapsed());
+        let late = |_| Failure::Work(format!("expected within {} s {what}, found nothing", PATIENCE.as_secs()));
+        timeout(left, self.next()).await.map_err(late)?
+    }
+
+    async fn enter(&mut self) -> Result<Guest, Failure> {
+        let begun = Instant::now();
+        let guest = Caller::enter(Arc::clone(&self.guests), Role::Guest, Arc::clone(&self.mouths)).await?;
+        let number = guest.number();
+        self.running.spawn(guest.watched(self.watcher.clone()).run(self.stop.subscribe()));
+        Ok(Guest { number, begun })
+    }
+
+    /// Until each of them hears and is heard, how long that took.
+    async fn until_heard<const N: usize>(&mut self, guests: [&Guest; N]) -> Result<[f64; N], Failure> {
+        let begun = Instant::now();
+        let (mut hears, mut heard) = ([None; N], [None; N]);
+        while hears.iter().chain(&heard).any(Option::is_none) {
+            let told = self.next_within(begun, "who comes to hear and to be heard").await?;
+            let Happened::Opened(_, speakers) = told.what else { continue };
+            for (number, guest) in guests.iter().enumerate() {
+                if told.who == guest.number && speakers.iter().any(|speaker| speaker != guest.number) {
+                    hears[number].get_or_insert(told.at);
+                }
+                if told.who == self.listener && speakers.contains(guest.number) {
+                    heard[number].get_or_insert(told.at);
+                }
+            }
+        }
+        Ok(std::array::from_fn(|number| {
+            let guest = guests[number];
+            hears[number].max(heard[number]).map_or(f64::NAN, |both| ms(guest.begun, both))
+        }))
+    }
+
+    /// Until there are keys without it, and until it is told.
+    async fn put_out(&mut self, member: u16) -> Result<(f64, f64), Failure> {
+        let (begun, epoch) = (Instant::now(), self.epoch);
+        let gone = |_| Failure::Work("the host is gone".to_owned());
+        self.host.send(ClientMessage::Eject { member }).map_err(gone)?;
+        let (mut keys, mut said) = (None, None);
+        loop {
+            if let Some(both) = keys.zip(said) {
+                return Ok(both);
+            }
+            let told = self.next_within(begun, "keys without who was put out").await?;
+            match told.what {
+                Happened::Opened(opened, _) if told.who == self.listener && opened > epoch => {
+                    keys.get_or_insert(ms(begun, told.at));
+                }
+                Happened::PutOut if told.who == member => {
+                    said.get_or_insert(ms(begun, told.at));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    async fn end(mut self) -> Result<(), Failure> {
+        self.stop.send_replace(true);
+        while let Some(ended) = self.running.join_next().await {
+            ended.map_err(|error| Failure::Work(error.to_string()))??;
+        }
+        match self.mouths.alarms() {
+            0 => Ok(()),
+            alarms => Err(Failure::Work(format!("{alarms} alarms: something that was not so"))),
+        }
+    }
+}

@@ -48,8 +48,9 @@ export class Client extends Module {
   }
 
   /// What is to be sent, or null: a string or bytes, and whether it is a packet of sound, which a full line may go without.
-  poll() {
-    const out = this.output(this.exports.tobari_poll());
+  /** What is to be sent next; sound is kept back if the line is full. */
+  poll(full) {
+    const out = this.output(this.exports.tobari_poll(full ? 1 : 0));
     if (!out) return null;
     const body = out.subarray(1);
     return { message: out[0] === 0 ? decoder.decode(body) : body, sound: out[0] === 1 };

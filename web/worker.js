@@ -12,7 +12,8 @@ const WINDOW = 300; // wakings in which less was never needed, until less waits
 const ALIVE_MS = 250; // without a sound card's messages for so long, the clock of the worker drives the call
 const STALL_MS = 1500; // without a tick for so long the connection is lost, whatever the system says of it
 const ANSWER_MS = 10_000; // and without an answer to the join
-const FULL_BYTES = 64_000; // what waits in a line that takes nothing
+const FULL_BYTES = 64_000; // what waits in a line that takes nothing: so much, or half a second of packets
+const FULL_PACKETS = 25;
 
 const random = (bytes) => crypto.getRandomValues(bytes);
 const load = async (file) => Client.make(await WebAssembly.compileStreaming(fetch(new URL(file, import.meta.url))), random);
@@ -51,6 +52,7 @@ class Call {
     this.posted = 0;
     this.hearing = false;
     this.bytes = { up: 0, down: 0, packets: 0, sums: 0, busy: 0 };
+    this.packet = 0; // bytes of the last packet
     this.since = performance.now();
     this.shown = 0;
     this.sum = null;
@@ -128,12 +130,15 @@ class Call {
   /// What there is to send, and what happened.
   flush() {
     if (this.socket?.readyState !== WebSocket.OPEN) return;
-    for (let next = this.client.poll(); next !== null; next = this.client.poll()) {
+    // a line that takes nothing gets no more sound, which would be late; what is said to the group has to come whole
+    const poll = () => this.client.poll(this.socket.bufferedAmount > Math.max(FULL_BYTES, FULL_PACKETS * this.packet));
+    for (let next = poll(); next !== null; next = poll()) {
       const { message, sound } = next;
-      // a line that takes nothing gets no more sound, which would be late; what is said to the group has to come whole
-      if (sound && this.socket.bufferedAmount > FULL_BYTES) continue;
       this.bytes.up += message.length;
-      this.bytes.packets += sound ? 1 : 0;
+      if (sound) {
+        this.bytes.packets += 1;
+        this.packet = message.length;
+      }
       this.socket.send(message);
     }
   }

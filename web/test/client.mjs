@@ -35,17 +35,17 @@ assert.equal(about.address, "wss://h:7610/call/v2/r");
 assert.ok(about.host && about.lobby && about.mode === "mask" && about.keys === "link" && !JSON.stringify(about).includes(link.split("#")[1]));
 assert.match(client.describe("https://h/call/r").error, /expected the room's secret/);
 
-assert.equal(client.poll(), null, "nothing is said before a join");
+assert.equal(client.poll(false), null, "nothing is said before a join");
 assert.equal(client.join({ link, name: "Ada", speak: true, rate: 48000 }).room, "r");
-const joining = client.poll();
+const joining = client.poll(false);
 assert.ok(JSON.parse(joining.message).type === "join" && !joining.sound);
 client.capture(new Float32Array(4096).fill(0.1));
-assert.equal(client.poll(), null, "no packet before the welcome");
+assert.equal(client.poll(false), null, "no packet before the welcome");
 assert.equal(client.play().length, 960 - 96, "the first 20 ms, less what the filter looks ahead");
 assert.equal(client.play().length, 960);
 client.text('{"type":"welcome","room":"0707070707070707","member":3,"tick":5,"window":32,"waiting":false}');
 assert.deepEqual(client.news(), { news: "welcome", member: 3, waiting: false });
-const { message: hello, sound } = client.poll();
+const { message: hello, sound } = client.poll(false);
 assert.equal(sound, false, "a line that is full keeps it");
 assert.ok(hello instanceof Uint8Array && hello.length === 142 && !Buffer.from(hello).includes("Ada"), "the name is sealed");
 client.text("?");
@@ -66,11 +66,11 @@ assert.equal(client.describe(agreed).keys, "mls");
 assert.match(client.join({ link: agreed, name: "Ada", speak: true, rate: 48000 }).error, /expected the client that has MLS/);
 const grouped = await Client.make(agreeing, (bytes) => crypto.getRandomValues(bytes));
 assert.equal(grouped.join({ link: agreed, name: "Ada", speak: true, rate: 48000 }).keys, "mls");
-assert.equal(JSON.parse(grouped.poll().message).type, "join");
+assert.equal(JSON.parse(grouped.poll(false).message).type, "join");
 grouped.text('{"type":"welcome","room":"0707070707070707","member":0,"tick":5,"window":32,"waiting":false}');
-const [greeting, offer] = [grouped.poll(), grouped.poll()];
+const [greeting, offer] = [grouped.poll(false), grouped.poll(false)];
 assert.deepEqual([greeting, offer].map(({ message, sound }) => [message[1], sound]), [[hello[1], false], [0x20, false]], "a hello and an offer of a key");
-assert.equal(grouped.poll(), null);
+assert.equal(grouped.poll(false), null);
 grouped.leave();
 
 // a fleet: keys, frames, and nothing of it left when it is forgotten

@@ -97,7 +97,7 @@ fn most(name: &str) -> usize {
 }
 
 #[test]
-fn a_frame_is_sealed_in_less_than_eight_kib_of_stack() {
+fn frames_are_sealed_in_eight_kib_of_stack_and_aes_in_twelve_where_it_does_64_blocks_at_once() {
     let (idle, step) = deepest("nothing");
     assert!(step >= STEP && idle * step > STACK / 2, "{idle} steps of {step} bytes");
     for name in ["P1", "U25", "GCM"] {

@@ -148,7 +148,7 @@ pub enum StartError {
 pub enum Thing {
     /// A text message.
     Text(String),
-    /// A packet of sound: of no use later, so a line that is full may go without it.
+    /// A packet of sound: of no use later, so a line that is full goes without it.
     Packet(Vec<u8>),
     /// Another binary message, which must not be left out.
     Binary(Vec<u8>),
@@ -282,13 +282,18 @@ impl Client {
         self.up.process(samples.as_ref(), out);
     }
 
-    /// What is to be sent next.
-    pub fn poll(&mut self) -> Option<Thing> {
+    /// What is to be sent next. Where the line is full, packets of sound are kept back, which would be late.
+    pub fn poll(&mut self, is_full: bool) -> Option<Thing> {
         if let Some(first) = self.first.take() {
             return Some(Thing::Text(first));
         }
-        if let Some(packet) = self.packets.pop_front() {
-            return Some(Thing::Packet(packet));
+        while let Some(packet) = self.packets.pop_front() {
+            if !is_full {
+                return Some(Thing::Packet(packet));
+            }
+            if let Some(member) = &mut self.member {
+                member.keep_back(&packet);
+            }
         }
         Some(match self.member.as_mut()?.poll_outgoing()? {
             Outgoing::Text(text) => Thing::Text(text),

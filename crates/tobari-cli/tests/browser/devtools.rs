@@ -82,6 +82,19 @@ impl Browser {
         browser
     }
 
+    /// Seconds that the processors have worked for what draws pages and runs their code, and for the whole browser.
+    pub(crate) async fn cpu_seconds(&mut self) -> [f64; 2] {
+        // a question to the browser and not to its page
+        let session = std::mem::take(&mut self.session);
+        let told = self.call("SystemInfo.getProcessInfo", json!({})).await;
+        self.session = session;
+        let seconds = |which: &dyn Fn(&Value) -> bool| -> f64 {
+            let processes = told["processInfo"].as_array().unwrap().iter();
+            processes.filter(|process| which(process)).map(|process| process["cpuTime"].as_f64().unwrap()).sum()
+        };
+        [seconds(&|process| process["type"] == "renderer"), seconds(&|_| true)]
+    }
+
     /// Calls a method of the protocol, which must succeed.
     pub(crate) async fn call(&mut self, method: &str, params: Value) -> Value {
         let answer = self.answer(method, params).await;

@@ -1,14 +1,22 @@
 //! A room of points (mode `elgamal-shared`), as a page has it.
 
-use std::time::Duration;
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::{alarms, busy, enter, link, run, sees, support::Server, tap};
+use super::{
+    alarms, busy, clip, enter, link, run, sees,
+    sound::{find, loud},
+    support::Server,
+    tap,
+};
 
 /// Whoever speaks sends 320 points every 20 ms and opens as many: 4.3 megabits a second up and down at most, and what it takes of a core is printed. There
-/// is one page, as two have no time for it on two shared cores; that pages of such a room hear each other is a test of the client's.
+/// is one page, as two have no time for it on two shared cores.
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_that_it_may_take() {
@@ -29,6 +37,45 @@ fn a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_tha
         for way in ["up", "down"] {
             let bits: f64 = figures[way].as_str().unwrap().parse().unwrap();
             assert!((3_000_000.0..=4_300_000.0).contains(&bits), "{way}: {bits} bits a second");
+        }
+        assert_eq!((alarms(&mut ada).await, &ada.complaints), (vec![], &vec![]));
+    });
+}
+
+/// A page and a command line, which takes less of the cores than a second page would.
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn a_page_and_a_command_line_hear_each_other_in_a_room_of_points() {
+    run(async {
+        let server = Server::start(&[]);
+        let (link, _) = link(&server, &["--mode", "elgamal-shared"]);
+        let mut ada = enter("alice.wav", &link, "Ada").await;
+        sees(&mut ada, 1).await;
+        let folder = tempfile::tempdir().unwrap();
+        let (spoken, there) = (clip("bob.wav"), folder.path().join("heard.wav"));
+        let words = ["call", "join", &link, "--in", spoken.to_str().unwrap(), "--out", there.to_str().unwrap()];
+        let mut bo = Command::new(env!("CARGO_BIN_EXE_tobari"))
+            .args(words)
+            .args(["--seconds", "14"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        sees(&mut ada, 2).await;
+        let _ = tap(&mut ada).await;
+        sleep(Duration::from_secs(10)).await;
+        let (said, ear, _) = tap(&mut ada).await;
+        assert!(tokio::task::spawn_blocking(move || bo.wait()).await.unwrap().unwrap().success());
+        let track = |path: &std::path::Path| -> Vec<f64> {
+            tobari_host::wav::read_speech(path).unwrap().iter().map(|sample| f64::from(*sample)).collect()
+        };
+        for (who, voice, ear) in
+            [("Ada hears Bo", &track(&spoken), &ear.samples), ("Bo hears Ada", &said.samples, &track(&there))]
+        {
+            let stretches: Vec<&[f64]> = voice.chunks_exact(3200).filter(|stretch| loud(stretch)).take(12).collect();
+            let found = stretches.iter().filter(|stretch| find(stretch, ear).1 > 0.9).count();
+            println!("{who}: {found} of {} stretches", stretches.len());
+            assert!(stretches.len() >= 6 && 2 * found > stretches.len(), "{who}: {found} of {}", stretches.len());
         }
         assert_eq!((alarms(&mut ada).await, &ada.complaints), (vec![], &vec![]));
     });

@@ -41,6 +41,11 @@ pub(crate) fn energy(samples: &[f64]) -> f64 {
     samples.iter().map(|sample| sample * sample).sum()
 }
 
+/// Is there a voice in a stretch?
+pub(crate) fn loud(stretch: &[f64]) -> bool {
+    energy(stretch) / stretch.len() as f64 > 300.0 * 300.0
+}
+
 /// How alike two stretches of one length are, from -1 to 1; zero if one is silent.
 pub(crate) fn likeness(a: &[f64], b: &[f64]) -> f64 {
     let product: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
@@ -95,10 +100,9 @@ pub(crate) fn heard(said: &Track, heard: &Track) -> Heard {
     let last = heard.times.last().map_or(0.0, |time| time.1);
     for start in (0..said.samples.len().saturating_sub(STRETCH)).step_by(STRETCH) {
         let stretch = &said.samples[start..start + STRETCH];
-        let loud = energy(stretch) / STRETCH as f64 > 300.0 * 300.0;
         // a frame was captured when it was whole: its first sample 20 ms before
         let captured = said.time(start) - 20.0;
-        if !loud || captured < first || captured + 900.0 > last {
+        if !loud(stretch) || captured < first || captured + 900.0 > last {
             continue;
         }
         stretches += 1;
@@ -159,7 +163,6 @@ pub(crate) fn sums(one: (&Track, &Heard), other: (&Track, &Heard), heard: &Track
             track.samples.get(from..from + STRETCH).map(<[f64]>::to_vec)
         };
         let (Some(one), Some(other)) = (voice(one), voice(other)) else { continue };
-        let loud = |voice: &[f64]| energy(voice) / STRETCH as f64 > 300.0 * 300.0;
         if !loud(&one) || !loud(&other) {
             continue;
         }

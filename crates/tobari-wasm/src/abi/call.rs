@@ -133,11 +133,11 @@ pub extern "C" fn tobari_play() -> i32 {
     })
 }
 
-/// What is to be sent next.
+/// What is to be sent next; packets of sound are kept back if `full` is not 0.
 #[unsafe(no_mangle)]
-pub extern "C" fn tobari_poll() -> i32 {
+pub extern "C" fn tobari_poll(full: u32) -> i32 {
     with(|state| {
-        let Some(thing) = client(None, Client::poll) else { return -1 };
+        let Some(thing) = client(None, |client| client.poll(full != 0)) else { return -1 };
         let (kind, bytes) = match &thing {
             Thing::Text(text) => (0, text.as_bytes()),
             Thing::Packet(bytes) => (1, bytes.as_slice()),

@@ -283,6 +283,15 @@ impl LiveMember {
         self.sent.iter().find(|sent| sent.tick == tick).map(|sent| sent.packet.as_slice())
     }
 
+    /// A packet of [`LiveMember::frame`] was not sent, as the line took nothing: that no sum has it is nobody's fault but the line's, and is told as late. Its
+    /// tick gets no other.
+    pub fn keep_back(&mut self, packet: &[u8]) {
+        let Some(place) = self.sent.iter().rposition(|sent| sent.packet == packet) else { return };
+        if let Some(Sent { tick, .. }) = self.sent.remove(place) {
+            self.news.push_back(News::Late { tick });
+        }
+    }
+
     /// Takes a control message.
     pub fn message(&mut self, message: &ServerMessage, rng: &mut (impl CryptoRng + ?Sized)) {
         let news = match message {

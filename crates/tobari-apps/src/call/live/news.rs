@@ -65,7 +65,7 @@ pub enum News {
         /// Which.
         missing: bool,
     },
-    /// A packet of this member came too late.
+    /// A packet of this member came too late, or was kept back ([`LiveMember::keep_back`]).
     Late {
         /// Its tick, as far as is known.
         tick: u32,

@@ -11,7 +11,9 @@ use tokio::time::sleep;
 use super::{
     alarms, clip,
     devtools::Browser,
-    enter, join, link, page, run, sees,
+    enter, join, link, page,
+    relay::{self, Line},
+    run, sees,
     sound::{Track, energy},
     support::Server,
     tap,
@@ -34,6 +36,46 @@ async fn sounds(sends: &mut Browser, hears: &mut Browser) -> (bool, bool) {
     let ((said, ..), (_, heard, _)) = (tap(sends).await, tap(hears).await);
     assert!(said.seconds() > 3.0, "as much is sent as ever");
     (loud(&said), loud(&heard))
+}
+
+/// Messages of each size in so many seconds, as they are seen on the way, the most frequent first.
+async fn on_the_way(seen: &relay::Seen, seconds: u64) -> Vec<(usize, usize)> {
+    seen.lock().unwrap().clear();
+    sleep(Duration::from_secs(seconds)).await;
+    let mut counts = std::collections::BTreeMap::new();
+    seen.lock().unwrap().iter().for_each(|(_, bytes)| *counts.entry(*bytes).or_insert(0) += 1);
+    let mut counts: Vec<(usize, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
+}
+
+/// Who speaks and pauses sends what a muted page sends: fifty packets of one size a second.
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn somebody_on_the_way_does_not_see_who_speaks() {
+    run(async {
+        let server = Server::start(&[]);
+        let (link, _) = link(&server, &[]);
+        let (address, seen) = relay::watched(server.address().parse().unwrap(), Line::GOOD).await;
+        let mut ada = enter("alice.wav", &link.replace(&server.address(), &address.to_string()), "Ada").await;
+        let mut bo = enter("bob.wav", &link, "Bo").await;
+        sees(&mut ada, 2).await;
+        assert_eq!(sounds(&mut ada, &mut bo).await, (true, true));
+        let speaking = on_the_way(&seen, 8).await;
+        press(&mut ada, "m").await;
+        ada.until("document.getElementById('mute').getAttribute('aria-pressed') === 'true'").await;
+        assert_eq!(sounds(&mut ada, &mut bo).await, (false, false));
+        let muted = on_the_way(&seen, 8).await;
+        println!("bytes and messages: speaking {speaking:?}, muted {muted:?}");
+        let ((size, spoken), (same, silent)) = (speaking[0], muted[0]);
+        assert_eq!(size, same, "packets are of one size");
+        // clocks of sound cards are not those of the machine, and a page that was late catches up
+        assert!((380..=420).contains(&spoken) && (380..=420).contains(&silent), "{spoken} and {silent}");
+        // what else there is: notes of what was heard, as many
+        let others = |counts: &[(usize, usize)]| counts[1..].iter().map(|(_, count)| count).sum::<usize>();
+        assert!(others(&speaking) <= 8 && others(&muted) <= 8, "{speaking:?} {muted:?}");
+        assert_eq!((alarms(&mut ada).await, &ada.complaints), (vec![], &vec![]));
+    });
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     net::SocketAddr,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -25,16 +26,30 @@ pub(crate) struct Line {
     pub(crate) overtaking: bool,
 }
 
+impl Line {
+    /// One that is as good as none.
+    pub(crate) const GOOD: Self = Self { lost: 0, jitter: Duration::ZERO, overtaking: false };
+}
+
+/// What somebody on the way sees: when a message goes up, and its bytes.
+pub(crate) type Seen = Arc<Mutex<Vec<(Instant, usize)>>>;
+
 /// Starts a relay; answers its address.
 pub(crate) async fn start(server: SocketAddr, line: Line) -> SocketAddr {
+    watched(server, line).await.0
+}
+
+/// The same, and what goes up through it.
+pub(crate) async fn watched(server: SocketAddr, line: Line) -> (SocketAddr, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+    let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
+    let log = Arc::clone(&seen);
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
-            tokio::spawn(carry(client, server, line));
+            tokio::spawn(carry(client, server, line, Arc::clone(&log)));
         }
     });
-    address
+    (address, seen)
 }
 
 /// A connection that asks for a WebSocket, and the path that it asks for; any other is passed to the server to its end.
@@ -52,13 +67,18 @@ pub(crate) async fn web_socket(mut client: TcpStream, server: SocketAddr) -> Opt
     None
 }
 
-async fn carry(client: TcpStream, server: SocketAddr, line: Line) {
+async fn carry(client: TcpStream, server: SocketAddr, line: Line, seen: Seen) {
     let Some((client, path)) = web_socket(client, server).await else { return };
     let Ok(upstream) = TcpStream::connect(server).await else { return };
     let _ = upstream.set_nodelay(true);
     let Ok(client) = accept_async(client).await else { return };
     let Ok((server, _)) = client_async(format!("ws://{server}{path}"), upstream).await else { return };
     let ((to_client, from_client), (to_server, from_server)) = (client.split(), server.split());
+    let from_client = from_client.inspect(|came| {
+        if let Ok(message) = came {
+            seen.lock().unwrap().push((Instant::now(), message.len()));
+        }
+    });
     let up = pass(from_client, to_server, line, 3);
     let down = pass(from_server, to_client, Line { overtaking: false, ..line }, 5);
     tokio::select! {

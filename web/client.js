@@ -47,8 +47,7 @@ export class Client extends Module {
     return out && new Float32Array(out.buffer);
   }
 
-  /// What is to be sent, or null: a string or bytes, and whether it is a packet of sound, which a full line may go without.
-  /** What is to be sent next; sound is kept back if the line is full. */
+  /// What is to be sent, or null: a string or bytes, and whether it is a packet of sound. Those are kept back where the line is full.
   poll(full) {
     const out = this.output(this.exports.tobari_poll(full ? 1 : 0));
     if (!out) return null;

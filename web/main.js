@@ -347,12 +347,6 @@ function rates({ up, down, packets, sums, busy }) {
   Object.assign($("figures").dataset, { up: Math.round(up), down: Math.round(down), busy: busy.toFixed(2) });
 }
 
-function paint() {
-  if (!$("room").hidden && !document.hidden) scope.draw();
-  setTimeout(() => requestAnimationFrame(paint), 50);
-}
-paint();
-
 // ---- controls
 
 function controls() {

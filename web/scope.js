@@ -1,6 +1,7 @@
-// Two pictures side by side: what the server holds, and what you hear.
+// Two pictures side by side: what the server holds, and what you hear. They cost nothing where nobody sees them.
 
 const HISTORY = 16_000; // samples: one second
+const READ_MS = 500; // how long bytes stand there as text
 
 /// Fits a canvas to its place and clears it; answers its context and size in its own pixels.
 function prepare(canvas) {
@@ -22,6 +23,7 @@ function draw(canvas, samples, scale, ink) {
   const { context, width, height } = prepare(canvas);
   context.fillStyle = color(canvas, ink);
   const middle = height / 2;
+  context.beginPath();
   for (let x = 0; x < width; x++) {
     const from = Math.floor((x * samples.length) / width);
     const to = Math.max(from + 1, Math.floor(((x + 1) * samples.length) / width));
@@ -31,8 +33,9 @@ function draw(canvas, samples, scale, ink) {
       high = Math.max(high, samples[i]);
     }
     const top = middle - (high * middle) / scale;
-    context.fillRect(x, top, 1, Math.max(1, ((high - low) * middle) / scale));
+    context.rect(x, top, 1, Math.max(1, ((high - low) * middle) / scale));
   }
+  context.fill();
 }
 
 export class Scope {
@@ -40,23 +43,38 @@ export class Scope {
     [this.held, this.heard, this.text] = [held, heard, text];
     this.samples = new Int16Array(HISTORY);
     this.sum = null;
+    this.written = 0;
+    this.seen = new Set(); // pictures that are on the screen
+    this.asked = false;
+    const watch = new IntersectionObserver((entries) => {
+      for (const { target, isIntersecting } of entries) this.seen[isIntersecting ? "add" : "delete"](target);
+    });
+    [held, heard].forEach((canvas) => watch.observe(canvas));
   }
 
-  /// New samples at the end, and the last sum if there was one.
+  /// New samples at the end, and the last sum if there was one. The pictures follow with the screen's next one; a page that is not shown has none.
   push(heard, sum) {
     const fresh = heard.subarray(-HISTORY);
     this.samples.copyWithin(0, fresh.length);
     this.samples.set(fresh, HISTORY - fresh.length);
     if (sum) this.sum = sum;
+    if (this.asked) return;
+    this.asked = true;
+    requestAnimationFrame((now) => {
+      this.asked = false;
+      this.draw(now);
+    });
   }
 
-  draw() {
-    draw(this.heard, this.samples, 16_384, "--voice");
-    if (!this.sum) return;
+  draw(now) {
+    if (this.seen.has(this.heard)) draw(this.heard, this.samples, 16_384, "--voice");
+    if (!this.sum || !this.seen.has(this.held)) return;
     // the sum as it came, two bytes a sample: what a wave looks like to somebody without the key
     const words = new Int16Array(this.sum.length >> 1);
     for (let i = 0; i < words.length; i++) words[i] = (this.sum[2 * i] << 8) | this.sum[2 * i + 1];
     draw(this.held, words, 36_000, "--noise");
+    if (now - this.written < READ_MS) return;
+    this.written = now;
     const shown = Array.from(this.sum.subarray(0, 96), (byte) => byte.toString(16).padStart(2, "0"));
     this.text.textContent = `${shown.join(" ")} …`;
   }

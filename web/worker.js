@@ -12,7 +12,7 @@ const WINDOW = 300; // wakings in which less was never needed, until less waits
 const ALIVE_MS = 250; // without a sound card's messages for so long, the clock of the worker drives the call
 const STALL_MS = 1500; // without a tick for so long the connection is lost, whatever the system says of it
 const ANSWER_MS = 10_000; // and without an answer to the join
-const FULL_BYTES = 64_000; // what waits in a line that takes nothing: so much, or half a second of packets
+const FULL_BYTES = 64_000; // what may wait in a line that takes nothing: so much, and half a second of packets if that is more
 const FULL_PACKETS = 25;
 
 const random = (bytes) => crypto.getRandomValues(bytes);

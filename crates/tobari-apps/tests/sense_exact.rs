@@ -268,7 +268,7 @@ fn in_the_clear(world: &World<P1>, plan: &ExactPlan) -> Vec<[i64; READINGS]> {
 }
 
 #[test]
-fn every_measure_of_1_2_254_and_255_devices_equals_the_plain_one_in_the_clear() {
+fn every_measure_of_1_2_and_255_devices_and_the_sum_of_254_equal_the_plain_ones_in_the_clear() {
     let layout = Layout::new(&toy(), Arrangement::Strided).unwrap();
     let (sum, all) = (
         &[Measure::Reading][..],

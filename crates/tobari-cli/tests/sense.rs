@@ -313,12 +313,15 @@ fn no_acknowledged_frame_is_lost_when_the_server_is_killed() {
                         let taken = sent(address, fleet, request).is_some_and(|counts| counts["taken"] == at_once);
                         if taken {
                             told.send(sender).unwrap();
+                            // time for whoever kills the server
+                            std::thread::sleep(Duration::from_millis(3));
                         }
                         taken
                     });
                     taken.count() * at_once
                 })
             });
+            drop(told);
             // killed in the midst of it, at another moment each time
             let mut heard = [0; 3];
             while heard.iter().sum::<usize>() < 9 + 14 * round || heard.contains(&0) {

@@ -24,10 +24,10 @@ pub(crate) struct CallBench {
     pub(crate) live: bool,
     /// Keys that members agree on instead: what it costs to come into a call of `--group` members, and to be taken out. With `--live` how long that
     /// takes over sockets.
-    #[arg(long, conflicts_with_all = ["paper", "members", "speakers", "keys", "seconds", "chaos", "capacity"])]
+    #[arg(long, conflicts_with_all = ["paper", "curves", "modes", "members", "speakers", "keys", "seconds", "chaos", "restart_every", "capacity", "sizes", "server_cores"])]
     pub(crate) mls: bool,
     /// Members of the call of `--mls`, who comes included.
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(3..=4096), requires = "mls", value_name = "N")]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(4..=4096), requires = "mls", value_name = "N")]
     pub(crate) group: u16,
     #[command(flatten)]
     pub(crate) load: LiveLoad,

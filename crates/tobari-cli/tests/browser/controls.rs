@@ -1,6 +1,7 @@
 //! What a person does on the page of a call, and what the page does by itself where nothing comes.
 
 use std::{
+    collections::BTreeMap,
     process::Command,
     time::{Duration, Instant},
 };
@@ -38,15 +39,17 @@ async fn sounds(sends: &mut Browser, hears: &mut Browser) -> (bool, bool) {
     (loud(&said), loud(&heard))
 }
 
-/// Messages of each size in so many seconds, as they are seen on the way, the most frequent first.
-async fn on_the_way(seen: &relay::Seen, seconds: u64) -> Vec<(usize, usize)> {
+/// What is seen on the way in eight seconds: the most frequent size of a message, how many of that size come a second, and how many there are of other sizes.
+async fn on_the_way(seen: &relay::Seen) -> (usize, f64, usize) {
     seen.lock().unwrap().clear();
-    sleep(Duration::from_secs(seconds)).await;
-    let mut counts = std::collections::BTreeMap::new();
-    seen.lock().unwrap().iter().for_each(|(_, bytes)| *counts.entry(*bytes).or_insert(0) += 1);
-    let mut counts: Vec<(usize, usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    counts
+    sleep(Duration::from_secs(8)).await;
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    let mut counts = BTreeMap::new();
+    seen.iter().for_each(|(_, bytes)| *counts.entry(*bytes).or_insert(0) += 1);
+    let (size, count) = counts.iter().map(|(size, count)| (*size, *count)).max_by_key(|(_, count)| *count).unwrap();
+    let mut times = seen.iter().filter(|(_, bytes)| *bytes == size).map(|(at, _)| *at);
+    let (first, last) = (times.next().unwrap(), times.next_back().unwrap());
+    (size, (count - 1) as f64 / (last - first).as_secs_f64(), seen.len() - count)
 }
 
 /// Who speaks and pauses sends what a muted page sends: fifty packets of one size a second.
@@ -61,19 +64,19 @@ fn somebody_on_the_way_does_not_see_who_speaks() {
         let mut bo = enter("bob.wav", &link, "Bo").await;
         sees(&mut ada, 2).await;
         assert_eq!(sounds(&mut ada, &mut bo).await, (true, true));
-        let speaking = on_the_way(&seen, 8).await;
+        let (size, spoken, notes) = on_the_way(&seen).await;
         press(&mut ada, "m").await;
         ada.until("document.getElementById('mute').getAttribute('aria-pressed') === 'true'").await;
         assert_eq!(sounds(&mut ada, &mut bo).await, (false, false));
-        let muted = on_the_way(&seen, 8).await;
-        println!("bytes and messages: speaking {speaking:?}, muted {muted:?}");
-        let ((size, spoken), (same, silent)) = (speaking[0], muted[0]);
+        let (same, silent, others) = on_the_way(&seen).await;
+        println!(
+            "packets of {size} bytes: {spoken:.1} a second while it speaks, {silent:.1} while it is muted; {notes} and {others} notes"
+        );
         assert_eq!(size, same, "packets are of one size");
-        // clocks of sound cards are not those of the machine, and a page that was late catches up
-        assert!((380..=420).contains(&spoken) && (380..=420).contains(&silent), "{spoken} and {silent}");
-        // what else there is: notes of what was heard, as many
-        let others = |counts: &[(usize, usize)]| counts[1..].iter().map(|(_, count)| count).sum::<usize>();
-        assert!(others(&speaking) <= 8 && others(&muted) <= 8, "{speaking:?} {muted:?}");
+        // a page that comes late drops some
+        assert!(spoken > 40.0 && (silent / spoken - 1.0).abs() < 0.1, "{spoken} and {silent}");
+        // what else there is: notes of what was heard
+        assert!(notes <= 8 && others <= 8, "{notes} and {others}");
         assert_eq!((alarms(&mut ada).await, &ada.complaints), (vec![], &vec![]));
     });
 }

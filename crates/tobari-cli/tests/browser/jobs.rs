@@ -79,6 +79,8 @@ async fn calls(browser: &mut Browser) -> Vec<String> {
         return Array.from({ length: height }, (_, y) => row(y)).filter(Boolean).length / height;
     }; 0";
     browser.value(ink).await;
+    // what nobody sees is not drawn
+    browser.value("document.getElementById('held').scrollIntoView()").await;
     browser.until("ink('heard') > 0.1 && ink('held') > 0.8").await;
     bo.value("document.getElementById('mute').click()").await;
     browser.until("ink('heard') < 0.1 && ink('held') > 0.8").await;

@@ -87,7 +87,7 @@ pub struct LiveMember {
     /// Does it send, as far as the server allows?
     speaks: bool,
     muted_by_host: bool,
-    /// Packets of ticks up to this one may have met a server that was not to add them.
+    /// Packets of ticks up to this one may have met a server that was not to add them, or a line that took nothing.
     excused: Option<u32>,
     cadence: Cadence,
     last_sent: Option<u32>,
@@ -283,11 +283,13 @@ impl LiveMember {
         self.sent.iter().find(|sent| sent.tick == tick).map(|sent| sent.packet.as_slice())
     }
 
-    /// A packet of [`LiveMember::frame`] was not sent, as the line took nothing: that no sum has it is nobody's fault but the line's, and is told as late. Its
-    /// tick gets no other.
+    /// A packet of [`LiveMember::frame`] was not sent, as the line took nothing: that no sum has it is nobody's fault but the line's, and is told as late; nor
+    /// is it the server's that those before it are not there yet. Its tick gets no other.
     pub fn keep_back(&mut self, packet: &[u8]) {
         let Some(place) = self.sent.iter().rposition(|sent| sent.packet == packet) else { return };
         if let Some(Sent { tick, .. }) = self.sent.remove(place) {
+            self.absent.clear();
+            self.excused = self.excused.max(Some(tick));
             self.news.push_back(News::Late { tick });
         }
     }

@@ -40,7 +40,6 @@ const OTHER: u16 = 1;
 /// Until joins are committed together at most, and from when a roster is said to when it holds.
 const WAIT_MS: f64 = 1_000.0;
 const LEAD_MS: f64 = 15.0 * TICK_MS as f64;
-const NO_NETWORK: &[&str] = &["no-network"];
 
 pub(super) type Line = line::Line<Params>;
 
@@ -71,10 +70,8 @@ pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
         }
     }
     output::status("");
-    let lines: Vec<Line> = figures
-        .into_iter()
-        .map(|((what, unit), values)| line(arguments.group, what, unit, values, NO_NETWORK))
-        .collect();
+    let lines: Vec<Line> =
+        figures.into_iter().map(|((what, unit), values)| line(arguments.group, what, unit, values)).collect();
     give(arguments, &lines, "mls.csv")
 }
 
@@ -92,8 +89,8 @@ pub(super) fn give(arguments: &CallBench, lines: &[Line], file: &str) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Values of a room of so many members.
-pub(super) fn line(members: u16, what: &str, unit: &str, values: Vec<f64>, labels: &[&str]) -> Line {
+/// Values of a room of so many members, all in one thread.
+pub(super) fn line(members: u16, what: &str, unit: &str, values: Vec<f64>) -> Line {
     let runs = values.len();
     let (median, min, max) = summary(values);
     Line {
@@ -108,7 +105,7 @@ pub(super) fn line(members: u16, what: &str, unit: &str, values: Vec<f64>, label
         min,
         max,
         runs,
-        labels: labels.iter().map(|&label| label.to_owned()).collect(),
+        labels: vec!["no-network".to_owned()],
     }
 }
 

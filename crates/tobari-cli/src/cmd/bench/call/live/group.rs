@@ -6,7 +6,7 @@
 //! when the host is told to put somebody out until another member opens the first sum under keys that who was put out has not; and
 //! `live_removal_told`, until who is put out is told. Offer, commit, welcome, the way over the sockets and all waits by rule are in it.
 //!
-//! **What is not real.** Three members and who comes follow the group. The others are on the roster and in the tree by their key packages, have connections and
+//! **What is not real.** The host, one listener and who comes follow the group. The others are on the roster and in the tree by their key packages, have connections and
 //! read what comes, and follow nothing and send nothing: a device follows a commit in some milliseconds, and a thousand of them would do it one after another
 //! on the cores of this machine, which the server has a part of. The network is loopback.
 
@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tobari_apps::call::live::messages::ClientMessage;
 use tobari_apps::call::live::{Keys, RoomLink, Settings};
+use tobari_host::threads;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, coop::unconstrained};
@@ -34,7 +35,6 @@ const RUNS: usize = 5;
 const QUIET: Duration = Duration::from_millis(1500);
 /// How long one of them may take.
 const PATIENCE: Duration = Duration::from_secs(20);
-const LABELS: &[&str] = &["loopback", "shared-machine"];
 
 /// Measures and prints.
 pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
@@ -42,8 +42,12 @@ pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
     let members = arguments.group;
     let server = server()?;
     let figures = runtime()?.block_on(measure(members, &server))?;
-    let lines: Vec<Line> =
-        figures.into_iter().map(|(what, values)| agreed::line(members, what, "ms", values, LABELS)).collect();
+    let lines = figures.into_iter().map(|(what, values)| Line {
+        threads: threads::available() as u32,
+        labels: ["loopback", "shared-machine"].map(str::to_owned).to_vec(),
+        ..agreed::line(members, what, "ms", values)
+    });
+    let lines: Vec<Line> = lines.collect();
     agreed::give(arguments, &lines, "mls-live.csv")
 }
 
@@ -69,7 +73,10 @@ async fn measure(members: u16, server: &BlindProcess) -> Result<BTreeMap<&'stati
         output::status(&format!("run {} of {RUNS}", run + 1));
         sleep(QUIET).await;
         let (first, second) = (stage.enter().await?, stage.enter().await?);
-        let [of_first, of_second] = stage.until_heard([&first, &second]).await?;
+        let [(of_first, epoch), (of_second, next)] = stage.until_heard([&first, &second]).await?;
+        if epoch == next {
+            return Err(Failure::Work("expected a commit for each who comes, found one for both".to_owned()));
+        }
         figures.entry("live_join").or_default().push(of_first);
         figures.entry("live_join_behind").or_default().push(of_second);
         for guest in [&first, &second] {
@@ -110,7 +117,8 @@ impl Stage {
         let listener = ear.number();
         running.spawn(ear.run(stopped));
         let mut stage = Self { guests, mouths, running, stop, host, listener, watcher, told, epoch: 0 };
-        let present = members.saturating_sub(2).max(2);
+        // who comes later apart
+        let present = members - 2;
         stage.seat(present - 2).await?;
         let begun = Instant::now();
         let mut listed = 0;
@@ -175,26 +183,27 @@ impl Stage {
         Ok(Guest { number, begun })
     }
 
-    /// Until each of them hears and is heard, how long that took.
-    async fn until_heard<const N: usize>(&mut self, guests: [&Guest; N]) -> Result<[f64; N], Failure> {
+    /// Until each of them hears and is heard, how long that took, and in which epoch it was heard first.
+    async fn until_heard<const N: usize>(&mut self, guests: [&Guest; N]) -> Result<[(f64, u32); N], Failure> {
         let begun = Instant::now();
         let (mut hears, mut heard) = ([None; N], [None; N]);
-        while hears.iter().chain(&heard).any(Option::is_none) {
+        while hears.iter().any(Option::is_none) || heard.iter().any(Option::is_none) {
             let told = self.next_within(begun, "who comes to hear and to be heard").await?;
-            let Happened::Opened(_, speakers) = told.what else { continue };
+            let Happened::Opened(epoch, speakers) = told.what else { continue };
             for (number, guest) in guests.iter().enumerate() {
                 if told.who == guest.number && speakers.iter().any(|speaker| speaker != guest.number) {
                     hears[number].get_or_insert(told.at);
                 }
                 if told.who == self.listener && speakers.contains(guest.number) {
-                    heard[number].get_or_insert(told.at);
+                    heard[number].get_or_insert((told.at, epoch));
                 }
             }
         }
-        Ok(std::array::from_fn(|number| {
-            let guest = guests[number];
-            hears[number].max(heard[number]).map_or(f64::NAN, |both| ms(guest.begun, both))
-        }))
+        let of = |number: usize| {
+            let (hears, (heard, epoch)) = hears[number].zip(heard[number])?;
+            Some((ms(guests[number].begun, hears.max(heard)), epoch))
+        };
+        Ok(std::array::from_fn(|number| of(number).unwrap_or((f64::NAN, 0))))
     }
 
     /// Until there are keys without it, and until it is told.

@@ -244,7 +244,7 @@ impl Caller {
                     self.told.alarms.fetch_add(1, Relaxed);
                 }
                 News::Roster { .. } => {
-                    let members = self.member.roster().map_or(0, |roster| roster.len());
+                    let members = self.member.roster().map_or(0, std::collections::BTreeMap::len);
                     self.tell(|| Happened::Roster(members));
                 }
                 News::Over { .. } => {

@@ -268,21 +268,18 @@ fn in_the_clear(world: &World<P1>, plan: &ExactPlan) -> Vec<[i64; READINGS]> {
 }
 
 #[test]
-fn every_measure_of_1_2_and_255_devices_and_the_sum_of_254_equal_the_plain_ones_in_the_clear() {
+fn every_measure_of_1_2_254_and_255_devices_equals_the_plain_one_in_the_clear() {
     let layout = Layout::new(&toy(), Arrangement::Strided).unwrap();
-    let (sum, all) = (
-        &[Measure::Reading][..],
-        &[
-            Measure::Reading,
-            Measure::Above(199),
-            Measure::Within(0, 63),
-            Measure::Within(64, 255),
-            Measure::SquareHigh,
-            Measure::SquareLow,
-        ][..],
-    );
+    let measures = [
+        Measure::Reading,
+        Measure::Above(199),
+        Measure::Within(0, 63),
+        Measure::Within(64, 255),
+        Measure::SquareHigh,
+        Measure::SquareLow,
+    ];
     let mut source = rng(11);
-    for (devices, measures) in [(1, all), (2, all), (254, sum), (255, all)] {
+    for devices in [1, 2, 254, 255] {
         let mut sent: Vec<[u8; READINGS]> = (0..devices).map(|_| random(&mut source)).collect();
         // a third of the places at the top, a third at the bottom
         sent.iter_mut().for_each(|sent| {

@@ -614,7 +614,21 @@ fn the_front_pages_example_of_sensors_runs_as_it_stands() {
     let example = page.lines().skip_while(|line| !line.starts_with("**Sensors summed**"));
     let example = example.skip_while(|line| !line.starts_with("    ")).take_while(|line| line.starts_with("    "));
     let lines: Vec<&str> = example.map(str::trim).collect();
-    let [serve, hold, send] = lines[..] else { panic!("three lines, found {lines:?}") };
+    let [serve, hold, send, shown] = lines[..] else { panic!("four lines, found {lines:?}") };
+    // what the second terminal shows after a minute, which is not waited for here, is what these readings come to
+    let readings: Vec<f64> = send.split([' ', ';']).filter_map(|word| word.split_once(':')?.1.parse().ok()).collect();
+    let count = |least: f64, most: f64| readings.iter().filter(|reading| (least..most).contains(reading)).count();
+    let [mean, below_0, below_20, above_30] = [
+        readings.iter().sum::<f64>() / 5.0,
+        count(-40.0, 0.0) as f64,
+        count(0.0, 20.0) as f64,
+        count(30.5, 90.0) as f64,
+    ];
+    let expected = format!(
+        "# a minute later, in the second: mean {mean}; below 0: {below_0}, below 20: {below_20}, above: {}; above 30: {above_30}: ALARM",
+        count(20.0, 90.0)
+    );
+    assert_eq!((readings.len(), shown), (5, &*expected));
     assert!(serve.starts_with("tobari serve --sense ") && hold.contains(" && tobari sense keyholder holder "));
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(root.join("docs").canonicalize().unwrap(), folder.path().join("docs")).unwrap();

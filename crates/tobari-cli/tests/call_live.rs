@@ -411,7 +411,9 @@ fn who_comes_into_a_room_of_agreed_keys_and_is_put_out_is_timed_over_sockets() {
     };
     let [join, behind, removal, told] =
         ["live_join", "live_join_behind", "live_removal", "live_removal_told"].map(figure);
-    assert_eq!((&join["runs"], &removal["runs"], &join["params"]["members"]), (&5.into(), &10.into(), &6.into()));
+    let runs = join["runs"].as_u64().unwrap();
+    assert!(runs >= 5 && behind["runs"] == 5 && removal["runs"] == 2 * runs, "{join} {behind} {removal}");
+    assert_eq!(join["params"]["members"], 6);
     let ms = |line: &serde_json::Value, value: &str| line[value].as_f64().unwrap();
     assert!(ms(&removal, "min") >= 200.0 && ms(&told, "median") < ms(&removal, "median"), "{removal} {told}");
     assert!(ms(&join, "min") >= 200.0 && ms(&behind, "median") > ms(&join, "median"), "{join} {behind}");

@@ -1,6 +1,6 @@
 //! `tobari bench call --live --mls`: somebody comes into a large call whose members agree on keys, and is put out, over sockets.
 //!
-//! **What is measured.** Two come, five times, the second right behind the first, so that it misses the first's commit and waits for the next one (the room asks
+//! **What is measured.** Two come, five times or more, the second right behind the first, so that it misses the first's commit and waits for the next one (the room asks
 //! for one a second at most); then the host puts out one after the other. In milliseconds: `live_join` of the first and `live_join_behind` of the second, from when it
 //! begins to connect until it has opened a sum with another's voice in it **and** another has opened one with its own; `live_removal`, from
 //! when the host is told to put somebody out until another member opens the first sum under keys that who was put out has not; and
@@ -29,8 +29,9 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, coop::unconstrained};
 use tokio::time::{sleep, timeout};
 
-/// How often two come.
+/// How often two come of whom the second misses the first's commit, and how often that is tried.
 const RUNS: usize = 5;
+const MOST_RUNS: usize = 15;
 /// So long after a commit who comes no longer waits for the next.
 const QUIET: Duration = Duration::from_millis(1500);
 /// How long one of them may take.
@@ -69,16 +70,24 @@ struct Stage {
 async fn measure(members: u16, server: &BlindProcess) -> Result<BTreeMap<&'static str, Vec<f64>>, Failure> {
     let mut stage = Stage::fill(members, server).await?;
     let mut figures: BTreeMap<_, Vec<f64>> = BTreeMap::new();
-    for run in 0..RUNS {
-        output::status(&format!("run {} of {RUNS}", run + 1));
+    let (mut runs, mut behind) = (0, 0);
+    while behind < RUNS {
+        if runs == MOST_RUNS {
+            return Err(Failure::Work(format!(
+                "expected {RUNS} who come behind another's commit, found {behind} of {runs}"
+            )));
+        }
+        runs += 1;
+        output::status(&format!("run {runs}"));
         sleep(QUIET).await;
         let (first, second) = (stage.enter().await?, stage.enter().await?);
         let [(of_first, epoch), (of_second, next)] = stage.until_heard([&first, &second]).await?;
-        if epoch == next {
-            return Err(Failure::Work("expected a commit for each who comes, found one for both".to_owned()));
-        }
         figures.entry("live_join").or_default().push(of_first);
-        figures.entry("live_join_behind").or_default().push(of_second);
+        // where a commit before them had both wait for one, the second waited for less than another second
+        if epoch != next {
+            behind += 1;
+            figures.entry("live_join_behind").or_default().push(of_second);
+        }
         for guest in [&first, &second] {
             let (keys, said) = stage.put_out(guest.number).await?;
             figures.entry("live_removal").or_default().push(keys);

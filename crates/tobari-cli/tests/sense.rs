@@ -13,6 +13,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::Server;
 use support::fleet::{Place, ask, bad, get, good};
+use tobari_host::sense::FrameStore;
 use tobari_host::testing::not_run;
 
 const WINDOW_MS: u64 = 4_000;
@@ -342,6 +343,34 @@ fn no_acknowledged_frame_is_lost_when_the_server_is_killed() {
         let stored = format!("tobari_sense_frames_stored {}\n", 180 * (round + 1));
         assert!(metrics.contains(&stored), "none twice: {metrics}");
     }
+}
+
+/// The store is given a frame that came three days ago, before others do, as nobody can wait for one.
+#[test]
+fn frames_are_kept_for_so_many_days_and_no_longer() {
+    let place = Place::new();
+    let fleet = place.fleet(SCHEMA, &["a"]);
+    place.write("readings.csv", &csv(&readings(4)));
+    let data = place.path("server");
+    let server = Server::start(&["--sense", &data]);
+    good(&["sense", "keyholder", &place.path("holder"), "--server", &server.url, "--once"]);
+    server.stop();
+    let past = SystemTime::now() - Duration::from_secs(3 * 86_400);
+    let past = past.duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
+    let frames = FrameStore::open(&Path::new(&data).join(fleet).join("frames.redb")).unwrap();
+    frames.append(past, 840, &[0; 840], &[]).unwrap();
+    drop(frames);
+    let server = Server::start(&["--sense", &data]);
+    place.seal("a", "readings.csv", &["--server", &server.url]);
+    let fresh = stored(&server) - 1;
+    assert!(fresh > 0, "without a limit nothing is removed");
+    server.stop();
+    for (days, left) in [("4", fresh + 1), ("2", fresh)] {
+        let server = Server::start(&["--sense", &data, "--sense-days", days]);
+        wait_for(&server, left);
+        server.stop();
+    }
+    assert_eq!(stored(&Server::start(&["--sense", &data])), fresh, "what was removed is gone");
 }
 
 #[test]

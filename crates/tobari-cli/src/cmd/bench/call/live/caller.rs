@@ -6,6 +6,7 @@
 use crate::output::Failure;
 use crate::randomness;
 use chacha20::ChaCha20Rng;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -244,7 +245,7 @@ impl Caller {
                     self.told.alarms.fetch_add(1, Relaxed);
                 }
                 News::Roster { .. } => {
-                    let members = self.member.roster().map_or(0, std::collections::BTreeMap::len);
+                    let members = self.member.roster().map_or(0, BTreeMap::len);
                     self.tell(|| Happened::Roster(members));
                 }
                 News::Over { .. } => {

@@ -193,9 +193,9 @@ impl Stage {
     }
 
     /// Until each of them hears and is heard, how long that took, and in which epoch it was heard first.
-    async fn until_heard<const N: usize>(&mut self, guests: [&Guest; N]) -> Result<[(f64, u32); N], Failure> {
+    async fn until_heard(&mut self, guests: [&Guest; 2]) -> Result<[(f64, u32); 2], Failure> {
         let begun = Instant::now();
-        let (mut hears, mut heard) = ([None; N], [None; N]);
+        let (mut hears, mut heard) = ([None; 2], [None; 2]);
         while hears.iter().any(Option::is_none) || heard.iter().any(Option::is_none) {
             let told = self.next_within(begun, "who comes to hear and to be heard").await?;
             let Happened::Opened(epoch, speakers) = told.what else { continue };

@@ -42,6 +42,30 @@ const ADDRESSES: usize = 4;
 /// They become readable in such steps: whoever looks through the process finds what it may have used, and not all of them.
 const STEP: usize = 64 << 20;
 
+/// How much of a heap's end the system's allocator keeps when it is free, for a program that asks for as much again at once: [`keep_small`].
+pub const KEPT_SMALL: usize = 16 << 20;
+
+/// Small objects whose memory is given back are kept up to `bytes` of each heap, where the system's allocator is glibc's. By itself it gives back what is free at the end of a heap
+/// from 128 KiB on, and each page that is asked for again is a page fault: what many thousands of short messages take and leave in a moment.
+pub fn keep_small(bytes: usize) {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+        // SAFETY: takes two numbers, and a lock of the allocator's own
+        let _ = unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, bytes) };
+    }
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    let _ = bytes;
+}
+
+/// One heap for the small objects of all threads that are started from now on, where the system's allocator is glibc's: to compare programs of one thread with programs of
+/// three on one core, of which otherwise each has memory that is new at other times.
+pub fn one_heap() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: takes two numbers, and a lock of the allocator's own
+    let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+}
+
 /// How long what a plan used stays for the next one.
 pub const LINGER: Duration = Duration::from_secs(10);
 

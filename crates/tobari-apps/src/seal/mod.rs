@@ -38,7 +38,7 @@ mod record;
 mod sealing;
 mod stanza;
 
-pub use chunk::{BareCbc, Chunk, ForModule, Gcm, Operation, PortableGcm, Room, Suite, process, process_in_lanes};
+pub use chunk::{BareCbc, Chunk, ForModule, Gcm, Operation, PortableGcm, Rooms, Suite, process, process_in_lanes};
 pub use fuzz::{fuzz_seal_manifest, fuzz_seal_records, fuzz_seal_stream};
 pub use header::{FIXED_BYTES, Head, Layout, head_bytes};
 pub use keys::{KeyFile, SetKey};

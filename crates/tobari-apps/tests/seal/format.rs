@@ -177,16 +177,31 @@ fn what_a_module_computes_is_completed_and_a_lie_is_seen() {
         let mut sealing = Sealing::begin(&fixture.set, &fixture.stanzas, layout, &meta, &mut fixture.rng).unwrap().0;
         let chunk = sealing.chunk(content(1000), true, &mut fixture.rng).unwrap();
         let sealed = process(&[&chunk], &PortableGcm).remove(0).unwrap();
-        let room = chunk.room().unwrap();
-        let mut answered = room.buffer.clone();
-        answered[room.answer.clone()].copy_from_slice(&sealed[room.answer.clone()]);
-        assert_eq!(chunk.from_module(answered.clone()).unwrap(), sealed);
-        for at in [room.answer.start, 500, room.answer.end - 1] {
-            let mut lie = answered.clone();
-            lie[at] ^= 1;
-            assert!(!chunk.check(&chunk.from_module(lie).unwrap(), &PortableGcm), "{at}");
+        // two of the same, of which a lie is told about the second
+        let both = [&chunk, &chunk];
+        let before = if chunk.for_module().unwrap().operation == Operation::CbcEncrypt { 16 } else { 0 };
+        let answered = |lie: Option<usize>| {
+            let mut rooms = Rooms::new(&both).unwrap();
+            assert_eq!((rooms.count(), rooms.all_answers().is_some()), (2, before == 0));
+            let bytes = rooms.answers().map(|answer| {
+                answer.copy_from_slice(&sealed[before..before + answer.len()]);
+                answer.len()
+            });
+            let bytes = bytes.max().unwrap();
+            if let Some(at) = lie {
+                rooms.answers().nth(1).unwrap()[at % bytes] ^= 1;
+            }
+            rooms
+        };
+        assert_eq!(answered(None).complete(&both).unwrap(), [&sealed[..], &sealed]);
+        for at in [0, 500, usize::MAX / 2] {
+            let told = answered(Some(at)).complete(&both).unwrap();
+            assert!(chunk.check(&told[0], &PortableGcm) && !chunk.check(&told[1], &PortableGcm), "{at}");
         }
-        assert!(chunk.from_module(answered[1..].to_vec()).is_err());
+        assert!(answered(None).complete(&[&chunk]).is_err(), "for one of the two");
+        let mut other = Sealing::begin(&fixture.set, &fixture.stanzas, layout, &meta, &mut fixture.rng).unwrap().0;
+        let other = other.chunk(content(1100), true, &mut fixture.rng).unwrap();
+        assert!(answered(None).complete(&[&chunk, &other]).is_err(), "for a longer one");
     }
 }
 
@@ -202,14 +217,17 @@ fn bare_cbc_comes_back_with_every_length_of_key_and_a_wrong_answer_is_seen() {
         let ciphertext = process(&[&chunk], &PortableGcm).remove(0).unwrap();
         assert_eq!(process_in_lanes(&[&chunk], &PortableGcm, Some(1)).remove(0).unwrap(), ciphertext);
         assert!(chunk.check(&ciphertext, &PortableGcm) && !chunk.check(&ciphertext[..992], &PortableGcm));
-        let back = bare.decrypt(iv, ciphertext.clone());
+        let back = bare.decrypt(iv, ciphertext.to_vec());
         let text = process(&[&back], &PortableGcm).remove(0).unwrap();
         assert!(text == content(1000) && back.check(&text, &PortableGcm));
         // As a module would answer: the padding is still there.
-        assert_eq!(back.room().unwrap().answer, 0..1008);
-        let padded = [&text[..], &[8; 8]].concat();
-        assert_eq!(back.from_module(padded).unwrap(), text);
-        assert!(back.from_module([&text[..], &[9; 8]].concat()).is_err());
+        let answered = |padding: u8| {
+            let mut rooms = Rooms::new(&[&back]).unwrap();
+            rooms.all_answers().unwrap().copy_from_slice(&[&text[..], &[padding; 8]].concat());
+            rooms.complete(&[&back])
+        };
+        assert_eq!(answered(8).unwrap(), [&text[..]]);
+        assert!(answered(9).is_err());
     }
     assert!(BareCbc::new(&[0; 20]).is_err());
 }

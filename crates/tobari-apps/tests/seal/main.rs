@@ -40,7 +40,7 @@ impl Fixture {
             let chunk = sealing.chunk(text.to_vec(), at + 1 == count, &mut self.rng).unwrap();
             let sealed = process(&[&chunk], &PortableGcm).remove(0).unwrap();
             sealing.sealed(&sealed).unwrap();
-            parts.push(sealed);
+            parts.push(sealed.to_vec());
         }
         let (end, identity) = sealing.finish(&mut self.rng).unwrap();
         parts.push(end);

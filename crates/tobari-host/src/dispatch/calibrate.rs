@@ -1,14 +1,15 @@
 //! What everything costs on this machine, measured before the first item.
 
-use super::worker::{NAP, Watch, hand_over, is_for, judged, pipelined};
-use super::{Module, ModuleError, Options, RingGcm};
+use super::worker::{NAP, Watch, hand_over, is_for, judged, pipelined, publish, take};
+use super::{Module, ModuleError, Next, Options, RingGcm, Shared, Wait};
+use bytes::Bytes;
 use rand_core::{TryCryptoRng, TryRng};
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 use tobari_apps::seal::{
     Chunk, Kind, Layout, Meta, SealError, Sealing, SetKey, Stanza, Stanzas, Suite, process_in_lanes,
 };
-use tobari_plan::dispatch::{Cost, Model};
+use tobari_plan::dispatch::{Cost, Dispatcher, Limits, Model, Policy, Report, Unit};
 
 /// Lengths that are measured; in between costs are straight lines.
 const LENGTHS: [usize; 6] = [16, 256, 1024, 4096, 16_384, 65_536];
@@ -22,6 +23,10 @@ const AT_FIRST: f64 = 1.5;
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How often all lengths are measured, one after the other: what disturbs one of these passes the others set right.
 const PASSES: usize = 4;
+/// What is around a batch is measured with so many batches of so many items of so many bytes: whatever they are.
+const AROUND_BATCHES: u32 = 4;
+const AROUND_ITEMS: u32 = 64;
+const AROUND_BYTES: usize = 256;
 /// All measurements together take about as long.
 const TIME: Duration = Duration::from_millis(40);
 
@@ -64,16 +69,16 @@ const KEPT_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
 struct Kept {
-    results: Vec<Vec<u8>>,
+    results: Vec<Bytes>,
     bytes: usize,
 }
 
 impl Kept {
-    fn keep(&mut self, results: Vec<Vec<u8>>) {
+    fn keep(&mut self, results: Vec<Bytes>) {
         if self.bytes > KEPT_BYTES {
             *self = Self::default();
         }
-        self.bytes += results.iter().map(Vec::len).sum::<usize>();
+        self.bytes += results.iter().map(Bytes::len).sum::<usize>();
         self.results.extend(results);
     }
 }
@@ -193,11 +198,40 @@ fn measured(options: &mut Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> Mo
         fit(of(|point| (point.module_many, point.module[0].doing, point.module[1].doing))),
         fit(of(|point| (point.module_many, AT_FIRST * point.module[0].handing, AT_FIRST * point.module[1].handing))),
     ];
+    // What is around a batch, either has to bear.
+    let around = around(options, chunk);
+    let [cpu, handing] = [cpu, handing]
+        .map(|cost| Cost { items: cost.items.iter().map(|(bytes, ns)| (*bytes, ns + around)).collect(), ..cost });
     let takes = options.core.is_none() && options.modules.first().is_some_and(|module| module.cores() > 0);
     let cores = options.core.map_or_else(crate::threads::available, |_| 1);
     let device_takes = f64::from(u8::from(takes));
     let available = available(points.iter().map(|(_, point)| point.spent));
     Model { cpu, device, handing, cores: cores as f64, device_takes, available }
+}
+
+/// Nanoseconds of the CPU for each item of a batch whoever does it: to take it, to publish its result, and to let the chunk go.
+fn around(options: &Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> f64 {
+    let (limits, units) = (Limits { cpu_items: AROUND_ITEMS, ..options.limits }, [Unit::Cpu]);
+    let free = Model::cpu_only(Cost::linear(0.0, 0.0, 0.0));
+    let dispatcher = Dispatcher::new(Policy::Cpu, &units, limits, free);
+    let shared = Shared::new(options, dispatcher, vec![Default::default()]);
+    let (mut items, mut least) = (Vec::new(), f64::INFINITY);
+    for _ in 0..2 * PASSES {
+        let (mut spent, mut done) = (0, 0);
+        for _ in 0..AROUND_BATCHES * AROUND_ITEMS {
+            let submitted = chunk(AROUND_BYTES).map(|chunk| shared.lock().submit(0, chunk));
+            done += usize::from(matches!(submitted, Some(Ok(()))));
+        }
+        while let (Next::Batch(batch, chunks), mut meter) = take(&shared, 0, Wait::Never, &mut items) {
+            spent += meter.lap();
+            let results = process_in_lanes(&chunks.iter().map(AsRef::as_ref).collect::<Vec<_>>(), &RingGcm, None);
+            meter.lap();
+            spent += publish(&shared, 0, (batch, &items, chunks), results, Report::default(), &mut meter);
+        }
+        shared.lock().finished.clear();
+        least = least.min(spent as f64 / f64::max(done as f64, 1.0));
+    }
+    least
 }
 
 /// Of wall and CPU times of a thread that only computed, the part in which it did: the rest somebody else had its core.
@@ -260,18 +294,20 @@ impl Point {
         pipelined(module)?.begin(&self.chunks.chunks[before..].iter().take(count).collect::<Vec<_>>())?;
         tries(|| {
             let watch = Watch::start();
-            pipelined(module)?.begin(&self.chunks.take(count))?;
+            let woken = pipelined(module)?.begin(&self.chunks.take(count))?;
             let ((_, begun), waiting) = (watch.stop(), Instant::now());
             // one that stalls is found out at the end, which does not wait for ever
             while !pipelined(module)?.is_done(NAP) && waiting.elapsed() < PATIENCE {}
             let waited = waiting.elapsed().as_nanos() as f64;
             let watch = Watch::start();
-            let (answers, mut results) = (pipelined(module)?.end()?, Vec::with_capacity(count));
-            for (chunk, room) in self.chunks.chunks[before..].iter().zip(answers.rooms) {
-                results.push(judged(chunk, room, check)?);
-            }
+            let answers = pipelined(module)?.end()?;
+            let results =
+                judged(&self.chunks.chunks[before..].iter().take(count).collect::<Vec<_>>(), answers.rooms, check)?;
             let (_, fetched) = watch.stop();
-            self.module[at].lower(answers.device_ns.map_or(waited, |ns| ns as f64), (begun + fetched) as f64);
+            self.module[at].lower(
+                answers.device_ns.map_or(waited, |ns| ns as f64),
+                (begun + fetched) as f64 - woken.as_nanos() as f64,
+            );
             self.kept.keep(results);
             before = self.chunks.next - count;
             Ok(())

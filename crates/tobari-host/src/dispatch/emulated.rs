@@ -18,22 +18,22 @@
 use super::gcm::RingGcm;
 use super::module::{Answers, Module, ModuleError, Pipelined};
 use super::reach::{self, Stretch};
-use super::request::{Job, Text, decode, encode, encode_parts, split, wipe_keys};
+use super::request::{Job, MOST_ABOUT_BYTES, Request, Text, decode, wipe_keys};
 use crate::enclave::memory::Shared;
 use crate::enclave::process::{Fate, spawn};
 use crate::enclave::protocol::{HOST_PROCESS, TO_HOST, TO_INSIDE};
 use crate::enclave::ring::{Broken, Lane, Patience, Receiver, Sender};
 use crate::enclave::sandbox;
+use bytes::Bytes;
 use rustix::process::{Signal, pidfd_send_signal};
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tobari_apps::seal::{Chunk, Gcm, Operation};
+use tobari_apps::seal::{Chunk, Gcm, Operation, Rooms};
 use tobari_core::simd::aes::{AesKey, CbcMessage, encrypt_cbc_in_lanes};
 use zeroize::Zeroize;
 
@@ -44,10 +44,20 @@ pub const MODULE_VERB: &str = "module-emulated";
 const RING_BYTES: usize = 1 << 20;
 /// No message is longer.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
-/// Bytes of a chunk in a message beside its text, at most.
-const ABOUT_BYTES: usize = 4 + 32 + 16 + 64 + 24;
+/// Chunks of each operation that it is tested with when it is started, and their bytes.
+const TEST_CHUNKS: usize = 64;
+const TEST_BYTES: usize = 256;
+/// How long it may take to be there.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a batch for which the process has memory from the start.
+const BATCH_BYTES: usize = 512 << 10;
 const SEAL: u64 = 1;
 const SEALED: u64 = 2;
+/// So many bytes between two texts are read with them: devices read whole lines of memory, and the system takes as long for a stretch of its own as for a kilobyte.
+const READ_GAP: u64 = 64;
+/// How often a module that has a core to itself looks for a batch before it sleeps: for some milliseconds. No device sleeps between two batches, and to wake a process on
+/// another core costs whoever rings 10 µs.
+const AWAKE_LOOKS: u32 = 200_000;
 /// Counters of the control page that carry its settings.
 const ENGINE: usize = 2;
 const RATE: usize = 3;
@@ -110,8 +120,10 @@ impl Killer {
 
 /// A batch that the process has.
 struct Pending {
-    rooms: Vec<Vec<u8>>,
-    answers: Vec<Range<usize>>,
+    rooms: Rooms,
+    /// Of all answers.
+    answer_bytes: usize,
+    /// Of the request, at most.
     bytes: usize,
 }
 
@@ -126,17 +138,18 @@ pub struct Emulated {
     timeout: Duration,
     direct: bool,
     shared: Arc<Shared>,
-    buffer: Vec<u8>,
+    request: Request,
+    answers: Vec<u8>,
     /// Fetched in this order. With direct access the process writes into these rooms, so they stay until it has answered or ended.
     pending: VecDeque<Pending>,
     dead: Option<ModuleError>,
 }
 
 impl Emulated {
-    /// Starts the process: this executable under [`MODULE_VERB`], whose `main` must call [`run_module`].
+    /// Starts the process: this executable under [`MODULE_VERB`], whose `main` must call [`run_module`]. It is there when this returns, and has answered right what the CPU knows.
     ///
     /// # Errors
-    /// [`ModuleError::Start`].
+    /// [`ModuleError`].
     pub fn start(options: &EmulatedOptions) -> Result<Self, ModuleError> {
         let start = |error: std::io::Error| ModuleError::Start(error.to_string());
         let (shared, file) = Shared::create(RING_BYTES).map_err(start)?;
@@ -165,20 +178,24 @@ impl Emulated {
         if !options.driver_looks {
             receiver.looks = 0;
         }
-        Ok(Self {
+        let mut module = Self {
             sender: Sender::new(shared.clone(), Lane(TO_INSIDE)),
             receiver,
             fate,
             keeper: Some(keeper),
             handle,
             process,
-            timeout: options.timeout,
+            timeout: options.timeout.max(START_TIMEOUT),
             direct: options.direct,
             shared,
-            buffer: Vec::new(),
+            request: Request::default(),
+            answers: Vec::new(),
             pending: VecDeque::new(),
             dead: None,
-        })
+        };
+        module.test()?;
+        module.timeout = options.timeout;
+        Ok(module)
     }
 
     /// The number of its process.
@@ -215,31 +232,37 @@ impl Emulated {
         error
     }
 
-    fn send(&mut self, count: usize) -> Result<(), Broken> {
-        let fate = self.fate.clone();
-        let patience = Patience::Until(Instant::now() + self.timeout, &fate.ended);
-        let sent = self.sender.send([SEAL, count as u64, u64::from(self.direct)], &self.buffer, patience);
-        wipe_keys(&mut self.buffer, self.direct);
+    /// Sends the request; `text` answers the texts that it is of, by number.
+    fn send<'a>(&mut self, text: impl Fn(usize) -> &'a [u8]) -> Result<(), Broken> {
+        let patience = Patience::Until(Instant::now() + self.timeout, &self.fate.ended);
+        let words = [SEAL, self.request.count() as u64, u64::from(self.direct)];
+        let sent = self.sender.send_parts(words, self.request.all_bytes(), self.request.parts(|at| text(at)), patience);
+        self.request.wipe();
         sent
     }
 
     fn receive(&mut self, pending: &mut Pending) -> Result<u64, Broken> {
         let fate = self.fate.clone();
         let patience = Patience::Until(Instant::now() + self.timeout, &fate.ended);
-        let words = self.receiver.receive(&mut self.buffer, patience)?;
+        let expected = if self.direct { 0 } else { pending.answer_bytes };
+        let (words, found) = match pending.rooms.all_answers().filter(|_| !self.direct) {
+            // Straight to where they stay.
+            Some(all) => (self.receiver.receive(all, patience)?, all.len()),
+            None => (self.receiver.receive(&mut self.answers, patience)?, self.answers.len()),
+        };
         let [SEALED, count, device_ns] = words else { return Err(Broken::Malformed) };
-        if count != pending.rooms.len() as u64 {
+        if count != pending.rooms.count() as u64 || found != expected {
             return Err(Broken::Malformed);
         }
-        let mut rest = self.buffer.as_slice();
-        if !self.direct {
-            for (room, answer) in pending.rooms.iter_mut().zip(&pending.answers) {
+        if !self.direct && pending.rooms.all_answers().is_none() {
+            let mut rest = self.answers.as_slice();
+            for answer in pending.rooms.answers() {
                 let (mine, after) = rest.split_at_checked(answer.len()).ok_or(Broken::Malformed)?;
-                room.get_mut(answer.clone()).ok_or(Broken::Malformed)?.copy_from_slice(mine);
+                answer.copy_from_slice(mine);
                 rest = after;
             }
         }
-        if rest.is_empty() { Ok(device_ns) } else { Err(Broken::Malformed) }
+        Ok(device_ns)
     }
 
     /// What the process answers to GCM with any nonce and associated data, which no chunk has: for known answers. Of each, key, nonce and associated data, and text.
@@ -247,41 +270,63 @@ impl Emulated {
     /// # Errors
     /// As [`Module::seal`].
     #[doc(hidden)]
-    pub fn known_answers(&mut self, records: &[([&[u8]; 3], &[u8])]) -> Result<Vec<Vec<u8>>, ModuleError> {
-        self.buffer.clear();
-        let (mut rooms, mut answers) = (Vec::new(), Vec::new());
-        for (shorts, text) in records {
-            let mut room = vec![0; Operation::Gcm.answer_bytes(text.len())];
-            let to = room.as_mut_ptr().expose_provenance() as u64;
-            let encoded = encode_parts(Operation::Gcm, *shorts, text, self.direct.then_some(to), &mut self.buffer);
-            encoded.ok_or(ModuleError::Malformed)?;
-            answers.push(0..room.len());
-            rooms.push(room);
+    pub fn known_answers(&mut self, records: &[([&[u8]; 3], &[u8])]) -> Result<Vec<Bytes>, ModuleError> {
+        self.answer(Operation::Gcm, records)
+    }
+
+    fn answer(&mut self, operation: Operation, records: &[([&[u8]; 3], &[u8])]) -> Result<Vec<Bytes>, ModuleError> {
+        let about = |shorts: &[&[u8]; 3]| MOST_ABOUT_BYTES + shorts[2].len();
+        self.request.begin(records.iter().map(|(shorts, text)| about(shorts) + text.len()).sum());
+        let mut rooms = Rooms::for_answers(records.iter().map(|(_, text)| operation.answer_bytes(text.len())));
+        for ((shorts, text), answer) in records.iter().zip(rooms.answers()) {
+            let to = answer.as_mut_ptr().expose_provenance() as u64;
+            let added = self.request.add_parts(operation, *shorts, text, self.direct.then_some(to));
+            added.ok_or(ModuleError::Malformed)?;
         }
-        self.pending.push_back(Pending { rooms, answers, bytes: self.buffer.len() });
-        self.send(records.len()).map_err(|broken| self.fail(broken))?;
-        Ok(self.end()?.rooms)
+        let answer_bytes = rooms.answers().map(|answer| answer.len()).sum();
+        self.pending.push_back(Pending { rooms, answer_bytes, bytes: self.request.all_bytes() });
+        self.send(|at| records[at].1).map_err(|broken| self.fail(broken))?;
+        Ok(self.end()?.rooms.into_answers())
+    }
+
+    /// The process is asked what the CPU knows, each of its operations, as devices test themselves before they say that they are there. It is started then, and has touched what
+    /// it needs: what follows is not measured with that.
+    fn test(&mut self) -> Result<(), ModuleError> {
+        let (key, nonce, plaintext) = ([0x5a; 32], [0xa5; 16], (0..TEST_BYTES).map(|at| at as u8).collect::<Vec<_>>());
+        let aes = AesKey::new(&key).map_err(|_| ModuleError::Malformed)?;
+        let mut chained = vec![0; Operation::CbcEncrypt.answer_bytes(TEST_BYTES)];
+        let mut message =
+            [CbcMessage::new(&aes, &nonce, &plaintext, &mut chained).map_err(|_| ModuleError::Malformed)?];
+        encrypt_cbc_in_lanes(&mut message, |_| 1);
+        let mut counted = plaintext.clone();
+        let tag = RingGcm.seal(&key, &[0xa5; 12], &[1; 32], &mut counted);
+        counted.extend_from_slice(&tag);
+        let mut asks = |operation, nonce: &[u8], data: &[u8], text: &[u8], expected: &[u8]| {
+            let found = self.answer(operation, &[([&key, nonce, data], text); TEST_CHUNKS])?;
+            let right = found.iter().all(|answer| answer.starts_with(expected));
+            if right { Ok(()) } else { Err(ModuleError::Wrong) }
+        };
+        asks(Operation::CbcEncrypt, &nonce, &[], &plaintext, &chained)?;
+        asks(Operation::CbcDecrypt, &nonce, &[], &chained, &plaintext)?;
+        asks(Operation::Gcm, &nonce[..12], &[1; 32], &plaintext, &counted)
     }
 
     /// The request, and room for its answers.
     fn prepare(&mut self, chunks: &[&Chunk]) -> Option<Pending> {
-        self.buffer.clear();
-        // At once: a buffer that grows leaves its keys where it was.
-        self.buffer.reserve(message_bytes(chunks));
-        let (mut rooms, mut answers) = (Vec::with_capacity(chunks.len()), Vec::with_capacity(chunks.len()));
-        for chunk in chunks {
-            let mut room = chunk.room()?;
-            let to = room.buffer.get_mut(room.answer.clone())?.as_mut_ptr().expose_provenance() as u64;
-            encode(chunk, self.direct.then_some(to), &mut self.buffer)?;
-            rooms.push(room.buffer);
-            answers.push(room.answer);
+        let bytes = message_bytes(chunks);
+        self.request.begin(bytes);
+        let (mut rooms, mut answer_bytes) = (Rooms::new(chunks)?, 0);
+        for (chunk, answer) in chunks.iter().zip(rooms.answers()) {
+            let to = answer.as_mut_ptr().expose_provenance() as u64;
+            self.request.add(&chunk.for_module()?, self.direct.then_some(to))?;
+            answer_bytes += answer.len();
         }
-        Some(Pending { rooms, answers, bytes: message_bytes(chunks) })
+        Some(Pending { rooms, answer_bytes, bytes })
     }
 }
 
 fn message_bytes(chunks: &[&Chunk]) -> usize {
-    chunks.iter().map(|chunk| chunk.bytes() + ABOUT_BYTES).sum()
+    chunks.iter().map(|chunk| chunk.bytes() + MOST_ABOUT_BYTES).sum()
 }
 
 impl Pipelined for Emulated {
@@ -291,18 +336,19 @@ impl Pipelined for Emulated {
         pending + message_bytes(chunks) <= RING_BYTES - RING_BYTES / 8
     }
 
-    fn begin(&mut self, chunks: &[&Chunk]) -> Result<(), ModuleError> {
+    fn begin(&mut self, chunks: &[&Chunk]) -> Result<Duration, ModuleError> {
         if let Some(error) = &self.dead {
             return Err(error.clone());
         }
         let pending = self.prepare(chunks).ok_or(ModuleError::Malformed)?;
         self.pending.push_back(pending);
-        self.send(chunks.len()).map_err(|broken| self.fail(broken))
+        let before = self.sender.woken;
+        self.send(|at| chunks[at].input()).map_err(|broken| self.fail(broken))?;
+        Ok(self.sender.woken.saturating_sub(before))
     }
 
     fn is_done(&self, within: Duration) -> bool {
-        let bytes = |pending: &Pending| pending.answers.iter().map(Range::len).sum();
-        let answer = if self.direct { 0 } else { self.pending.front().map_or(0, bytes) };
+        let answer = if self.direct { 0 } else { self.pending.front().map_or(0, |pending| pending.answer_bytes) };
         let ended = self.dead.is_some() || self.fate.ended.load(SeqCst) || self.receiver.has_message(answer);
         let wait = || self.receiver.wait(Patience::Until(Instant::now() + within, &self.fate.ended));
         // Whoever is gone is done: the end says so.
@@ -342,7 +388,7 @@ impl Module for Emulated {
         chunk.bytes() < MAX_MESSAGE_BYTES / 16
     }
 
-    fn seal(&mut self, chunks: &[&Chunk]) -> Result<Vec<Vec<u8>>, ModuleError> {
+    fn seal(&mut self, chunks: &[&Chunk]) -> Result<Rooms, ModuleError> {
         self.begin(chunks)?;
         Ok(self.end()?.rooms)
     }
@@ -355,7 +401,7 @@ impl Module for Emulated {
 impl Drop for Emulated {
     fn drop(&mut self) {
         self.kill();
-        self.buffer.zeroize(); // the last batch
+        self.answers.zeroize(); // the last batch
     }
 }
 
@@ -386,10 +432,14 @@ fn serve() -> Option<()> {
     let (rate, delay) = (setting(RATE), Duration::from_nanos(setting(DELAY)));
     let mut receiver = Receiver::new(shared.clone(), Lane(TO_INSIDE), MAX_MESSAGE_BYTES);
     receiver.wipes = true;
+    if setting(CORE) > 0 {
+        receiver.looks = AWAKE_LOOKS;
+    }
     let mut sender = Sender::new(shared, Lane(TO_HOST));
     // The driver has other work: it is not woken for every piece of an answer.
     sender.wakes_early = false;
-    let (mut request, mut copying) = (Vec::new(), 0.0);
+    let (mut request, mut copying) = (touched(BATCH_BYTES), 0.0);
+    (engine.texts, engine.answers) = (touched(BATCH_BYTES), touched(BATCH_BYTES));
     loop {
         receiver.wait(Patience::Endless).ok()?;
         let began = Instant::now();
@@ -411,6 +461,13 @@ fn serve() -> Option<()> {
     }
 }
 
+/// An empty buffer of which the system has found every page.
+fn touched(bytes: usize) -> Vec<u8> {
+    let mut buffer = vec![1; bytes];
+    buffer.clear();
+    buffer
+}
+
 /// What the process computes with.
 #[derive(Default)]
 struct Engine {
@@ -426,7 +483,8 @@ impl Engine {
     /// Does all chunks of a request; answers how many bytes of text they had.
     fn work(&mut self, mut request: &[u8], count: u64) -> Option<usize> {
         let direct = self.host.is_some();
-        let jobs: Vec<Job<'_>> = (0..count).map(|_| decode(&mut request, direct)).collect::<Option<_>>()?;
+        let mut last = None;
+        let jobs: Vec<Job<'_>> = (0..count).map(|_| decode(&mut request, direct, &mut last)).collect::<Option<_>>()?;
         let bytes: usize = jobs.iter().map(|job| job.text_bytes).sum();
         if !request.is_empty() || bytes > MAX_MESSAGE_BYTES {
             return None;
@@ -438,16 +496,17 @@ impl Engine {
             compute(&jobs, &texts, self.lanes, &mut self.answers)?;
             return Some(bytes);
         };
-        let (mut from, mut to): (Vec<Stretch>, Vec<Stretch>) = (Vec::new(), Vec::new());
+        let (mut from, mut to, mut places) = (Vec::<Stretch>::new(), Vec::new(), Vec::new());
+        let mut fetched = 0;
         for job in &jobs {
             let Text::There(text, answer) = job.text else { return None };
-            from.push((text, job.text_bytes));
-            to.push((answer, job.operation.answer_bytes(job.text_bytes)));
+            fetched += reach::go_on(&mut from, (text, job.text_bytes), READ_GAP)?;
+            places.push(fetched - job.text_bytes..fetched);
+            reach::go_on(&mut to, (answer, job.operation.answer_bytes(job.text_bytes)), 0)?;
         }
-        self.texts.resize(bytes, 0);
+        self.texts.resize(fetched, 0);
         reach::fetch(host, &from, &mut self.texts).ok()?;
-        let mut rest = self.texts.as_slice();
-        let texts = jobs.iter().map(|job| split(&mut rest, job.text_bytes)).collect::<Option<Vec<_>>>()?;
+        let texts = places.into_iter().map(|place| self.texts.get(place)).collect::<Option<Vec<_>>>()?;
         compute(&jobs, &texts, self.lanes, &mut self.answers)?;
         reach::deliver(host, &self.answers, &to).ok()?;
         Some(bytes)
@@ -507,12 +566,12 @@ mod tests {
     }
 
     fn request(records: &[Vec<Vec<u8>>]) -> Vec<u8> {
-        let mut out = Vec::new();
+        let mut out = Request::default();
         for record in records {
-            let shorts = [&record[0][..], &record[1], &record[2]];
-            encode_parts(Operation::Gcm, shorts, &record[3], None, &mut out).unwrap();
+            out.add_parts(Operation::Gcm, [&record[0][..], &record[1], &record[2]], &record[3], None).unwrap();
         }
-        out
+        let padded = |part: &[u8]| [part, &[0; 8][..part.len().wrapping_neg() % 8]].concat();
+        out.parts(|at| &records[at][3]).flat_map(padded).collect()
     }
 
     #[test]

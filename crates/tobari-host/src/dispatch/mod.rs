@@ -43,6 +43,7 @@ pub use openssl::{Openssl, OpensslCbc, OpensslGcm, OpensslGcmContext};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub use request::fuzz_requests;
 
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -108,8 +109,10 @@ pub struct EngineReport {
     pub lost: Option<String>,
 }
 
+/// What became of a chunk. Its bytes are part of a buffer that all of one batch share, which is there as long as one of them is.
+pub type Made = Result<Bytes, SealError>;
 /// A result: the number that was submitted with the chunk, and the bytes.
-pub type Finished = (u64, Result<Vec<u8>, SealError>);
+pub type Finished = (u64, Made);
 
 /// Threads and modules at work. Dropped, it waits for what they are doing.
 pub struct Pool {
@@ -162,8 +165,6 @@ enum Wait {
     Never,
     /// Until anything happens.
     Once,
-    /// Until there is a batch.
-    Always,
 }
 
 /// Who gets more than this part of the cores' time has them for itself.
@@ -215,7 +216,7 @@ fn drives_modules(policy: Policy, crowded: bool, available: f64) -> bool {
 }
 
 /// What a result holds: its bytes, and something for itself.
-fn held_bytes(result: &Result<Vec<u8>, SealError>) -> u64 {
+fn held_bytes(result: &Made) -> u64 {
     result.as_ref().map_or(0, |bytes| bytes.len() as u64) + RESULT_BYTES
 }
 
@@ -239,30 +240,9 @@ impl Pool {
             std::iter::repeat_n(Unit::Cpu, cpus).chain(options.modules.iter().map(|_| Unit::Module)).collect();
         let cpu = ("cpu".to_owned(), String::new());
         let modules = options.modules.iter().map(|module| (module.name().to_owned(), module.label().to_owned()));
-        let names = std::iter::repeat_n(cpu, cpus).chain(modules).collect();
-        let state = State {
-            dispatcher: Dispatcher::new(options.policy, &units, options.limits, model),
-            items: Vec::new(),
-            finished: VecDeque::new(),
-            finished_bytes: 0,
-            wanted_bytes: None,
-            asleep: 0,
-            limits: options.limits,
-            stopped: false,
-            lost: vec![None; units.len()],
-            names,
-        };
-        let shared = Arc::new(Shared {
-            state: Mutex::new(state),
-            work: Condvar::new(),
-            done: Condvar::new(),
-            began: Instant::now(),
-            spins: options.policy == Policy::Polling,
-            check: options.check,
-            lanes: options.lanes,
-            core: options.core,
-            module_batches: options.limits.module_batches.max(1) as usize,
-        });
+        let names = std::iter::repeat_n(cpu, cpus).chain(modules).collect::<Vec<_>>();
+        let dispatcher = Dispatcher::new(options.policy, &units, options.limits, model);
+        let shared = Arc::new(Shared::new(&options, dispatcher, names));
         let mut pool = Self { shared, threads: Vec::new() };
         let mut modules: Vec<(usize, Box<dyn Module>)> = (cpus..).zip(options.modules).collect();
         let ahead = modules.iter_mut().all(|(_, module)| module.pipelined().is_some());
@@ -309,7 +289,9 @@ impl Pool {
 
     /// Nothing more comes.
     pub fn close(&self) {
-        self.shared.lock().dispatcher.close();
+        if self.shared.lock().dispatcher.close() {
+            return; // everybody knows
+        }
         self.shared.work.notify_all();
         self.shared.done.notify_all();
     }
@@ -378,6 +360,33 @@ impl Drop for Pool {
 }
 
 impl Shared {
+    /// Of workers with these names and labels, by number.
+    fn new(options: &Options, dispatcher: Dispatcher, names: Vec<(String, String)>) -> Self {
+        let state = State {
+            dispatcher,
+            items: Vec::new(),
+            finished: VecDeque::new(),
+            finished_bytes: 0,
+            wanted_bytes: None,
+            asleep: 0,
+            limits: options.limits,
+            stopped: false,
+            lost: vec![None; names.len()],
+            names,
+        };
+        Self {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            done: Condvar::new(),
+            began: Instant::now(),
+            spins: options.policy == Policy::Polling,
+            check: options.check,
+            lanes: options.lanes,
+            core: options.core,
+            module_batches: options.limits.module_batches.max(1) as usize,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -402,6 +411,9 @@ impl Shared {
             if state.stopped || state.lost[worker].is_some() {
                 return Next::End;
             }
+            if waited && wait == Wait::Once {
+                return Next::Nothing;
+            }
             let now = self.now();
             if state.dispatcher.tick(now) {
                 self.work.notify_all();
@@ -411,7 +423,7 @@ impl Shared {
                     let chunk = |handle: &Handle| state.items.get(handle.slot())?.as_ref().map(|item| item.1.clone());
                     return Next::Batch(batch, items.iter().filter_map(chunk).collect());
                 }
-                _ if wait == Wait::Never || waited && wait == Wait::Once => return Next::Nothing,
+                _ if wait == Wait::Never => return Next::Nothing,
                 // The pool may be used again until it is dropped: only that ends a worker.
                 Take::End => Duration::from_millis(50),
                 Take::Wait { until_ns } => until_ns.map_or(Duration::from_millis(50), |at| {
@@ -439,14 +451,7 @@ impl Shared {
     }
 
     /// Publishes the results of a batch, in the order of its items.
-    fn publish(
-        &self,
-        worker: usize,
-        batch: Batch,
-        items: &[Handle],
-        results: Vec<Result<Vec<u8>, SealError>>,
-        report: Report,
-    ) {
+    fn publish(&self, worker: usize, batch: Batch, items: &[Handle], results: Vec<Made>, report: Report) {
         let (mut published, now) = (Vec::new(), self.now());
         let mut state = self.lock();
         state.dispatcher.finish(worker, batch, report, now, &mut published);

@@ -1,7 +1,7 @@
 //! What a module is. A new one is a file beside `emulated`: an implementation of [`Module`], and its line in [`super`].
 
 use std::time::Duration;
-use tobari_apps::seal::Chunk;
+use tobari_apps::seal::{Chunk, Rooms};
 
 /// Why a module is of no use any more. What it had is done elsewhere.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -42,11 +42,11 @@ pub trait Module: Send {
     /// Whether it does chunks like this one.
     fn takes(&self, chunk: &Chunk) -> bool;
 
-    /// Does chunks: of each the buffer of [`Chunk::room`] with the answer in its place, which [`Chunk::from_module`] completes; in their order.
+    /// Does chunks: fills their answers in rooms that it makes for them, which [`Rooms::complete`] then completes.
     ///
     /// # Errors
     /// [`ModuleError`]; it is not asked again then.
-    fn seal(&mut self, chunks: &[&Chunk]) -> Result<Vec<Vec<u8>>, ModuleError>;
+    fn seal(&mut self, chunks: &[&Chunk]) -> Result<Rooms, ModuleError>;
 
     /// The module, if it can have a batch while it does another.
     fn pipelined(&mut self) -> Option<&mut dyn Pipelined> {
@@ -59,11 +59,12 @@ pub trait Pipelined {
     /// Whether these can be handed over before the results of all others were fetched.
     fn fits(&self, chunks: &[&Chunk]) -> bool;
 
-    /// Hands chunks over, and does not wait for them. They stay as they are, and where they are, until [`Pipelined::end`] has answered.
+    /// Hands chunks over, and does not wait for them. They stay as they are, and where they are, until [`Pipelined::end`] has answered. Answers how long it took to wake a module
+    /// that slept.
     ///
     /// # Errors
     /// As [`Module::seal`].
-    fn begin(&mut self, chunks: &[&Chunk]) -> Result<(), ModuleError>;
+    fn begin(&mut self, chunks: &[&Chunk]) -> Result<Duration, ModuleError>;
 
     /// Whether [`Pipelined::end`] would not have to wait, now or after at most so long.
     fn is_done(&self, within: Duration) -> bool;
@@ -78,7 +79,7 @@ pub trait Pipelined {
 /// What a module has done.
 pub struct Answers {
     /// As [`Module::seal`] has them.
-    pub rooms: Vec<Vec<u8>>,
+    pub rooms: Rooms,
     /// How long it worked on them by its own clock, in nanoseconds, if it has one.
     pub device_ns: Option<u64>,
 }

@@ -4,7 +4,7 @@
 use super::module::{Module, ModuleError};
 use openssl::cipher::{Cipher, CipherRef};
 use openssl::cipher_ctx::CipherCtx;
-use tobari_apps::seal::{Chunk, Gcm, Operation};
+use tobari_apps::seal::{Chunk, Gcm, Operation, Rooms};
 
 const TAG_BYTES: usize = 16;
 
@@ -41,11 +41,11 @@ impl Module for Openssl {
         true
     }
 
-    fn seal(&mut self, chunks: &[&Chunk]) -> Result<Vec<Vec<u8>>, ModuleError> {
+    fn seal(&mut self, chunks: &[&Chunk]) -> Result<Rooms, ModuleError> {
         let context = self.context.as_mut().ok_or(ModuleError::Malformed)?;
-        let room = |chunk: &&Chunk| {
-            let (parts, mut room) = (chunk.for_module()?, chunk.room()?);
-            let answer = room.buffer.get_mut(room.answer)?;
+        let mut rooms = Rooms::new(chunks).ok_or(ModuleError::Malformed)?;
+        let mut fill = |chunk: &&Chunk, answer: &mut [u8]| {
+            let parts = chunk.for_module()?;
             match parts.operation {
                 Operation::Gcm => {
                     let (text, tag) = answer.split_at_mut_checked(parts.text.len())?;
@@ -56,9 +56,10 @@ impl Module for Openssl {
                 Operation::CbcEncrypt => cbc(context, parts.key, parts.nonce(), true, parts.text, answer)?,
                 Operation::CbcDecrypt => cbc(context, parts.key, parts.nonce(), false, parts.text, answer)?,
             }
-            Some(room.buffer)
+            Some(())
         };
-        chunks.iter().map(room).collect::<Option<_>>().ok_or(ModuleError::Malformed)
+        let done = chunks.iter().zip(rooms.answers()).try_for_each(|(chunk, answer)| fill(chunk, answer));
+        done.map(|()| rooms).ok_or(ModuleError::Malformed)
     }
 }
 

@@ -11,6 +11,20 @@ pub(super) fn let_in(process: u32) {
     let _ = unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(process), 0, 0, 0) };
 }
 
+/// Adds a stretch to those that are to be moved, or to the last of them if there are at most `gap` bytes between the two; answers how many bytes more that is.
+pub(super) fn go_on(stretches: &mut Vec<Stretch>, (at, bytes): Stretch, gap: u64) -> Option<usize> {
+    if let Some((first, all)) = stretches.last_mut() {
+        let between = at.checked_sub(first.checked_add(*all as u64)?).filter(|between| *between <= gap);
+        if let Some(between) = between {
+            let more = (between as usize).checked_add(bytes)?;
+            *all = all.checked_add(more)?;
+            return Some(more);
+        }
+    }
+    stretches.push((at, bytes));
+    Some(bytes)
+}
+
 fn vectors(stretches: &[Stretch]) -> Vec<libc::iovec> {
     let vector = |(at, bytes): &Stretch| libc::iovec { iov_base: *at as *mut libc::c_void, iov_len: *bytes };
     stretches.iter().map(vector).collect()
@@ -84,6 +98,12 @@ mod tests {
         let there = [(c.as_mut_ptr().expose_provenance() as u64, 2), (d.as_mut_ptr().expose_provenance() as u64, 700)];
         deliver(ours, &into[4999..5003].repeat(176)[..702], &there).unwrap();
         assert_eq!((c, d[..3].to_vec()), (vec![1, 2], vec![2, 2, 1]));
+        let (whole, mut near) = (place(&a), Vec::new());
+        let add = |at: u64, bytes: usize, near: &mut Vec<Stretch>| go_on(near, (whole.0 + at, bytes), 64).unwrap();
+        assert_eq!([add(0, 10, &mut near), add(20, 5, &mut near), add(25, 1, &mut near)], [10, 15, 1]);
+        assert_eq!([add(91, 2, &mut near), add(0, 3, &mut near)], [2, 3], "too far, and back");
+        assert_eq!(near, [(whole.0, 26), (whole.0 + 91, 2), (whole.0, 3)]);
+        assert_eq!(go_on(&mut vec![(u64::MAX - 1, 2)], (0, 1), 0), None);
         assert!(fetch(ours, &[(8, 4)], &mut [0; 4]).is_err());
         assert!(deliver(ours, &[0; 4], &[(8, 4)]).is_err());
     }

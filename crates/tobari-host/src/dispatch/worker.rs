@@ -1,19 +1,19 @@
 //! The threads: one for each CPU worker, and one for each module, its driver.
 
 use super::module::Pipelined;
-use super::{Module, ModuleError, Next, RingGcm, Shared, Wait};
+use super::{Made, Module, ModuleError, Next, RingGcm, Shared, Wait};
 use crate::threads::stay_on;
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tobari_apps::seal::{Chunk, SealError, process_in_lanes};
+use tobari_apps::seal::{Chunk, Rooms, process_in_lanes};
 use tobari_plan::dispatch::{Batch, Handle, Report};
 
-/// Nanoseconds that this thread has computed.
-pub(super) fn thread_cpu_ns(since: Instant) -> u64 {
+/// Nanoseconds that this thread has computed, from some moment on.
+fn thread_cpu_ns() -> u64 {
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
     {
-        let _ = since;
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
     }
@@ -23,7 +23,8 @@ pub(super) fn thread_cpu_ns(since: Instant) -> u64 {
     )))]
     {
         // No such clock that is the same everywhere: as if nobody else wanted the core.
-        u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        static ORIGIN: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+        u64::try_from(ORIGIN.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
@@ -34,18 +35,17 @@ fn nanoseconds(since: Instant, until: Instant) -> u64 {
 /// A stretch of work, as the clocks see it.
 pub(super) struct Watch {
     wall: Instant,
-    cpu: u64,
+    meter: Meter,
 }
 
 impl Watch {
     pub(super) fn start() -> Self {
-        let wall = Instant::now();
-        Self { wall, cpu: thread_cpu_ns(wall) }
+        Self { wall: Instant::now(), meter: Meter::start() }
     }
 
     /// Wall and CPU time, in nanoseconds.
-    pub(super) fn stop(&self) -> (u64, u64) {
-        let cpu = thread_cpu_ns(self.wall).saturating_sub(self.cpu);
+    pub(super) fn stop(mut self) -> (u64, u64) {
+        let cpu = self.meter.lap();
         (nanoseconds(self.wall, Instant::now()), cpu)
     }
 }
@@ -54,31 +54,57 @@ fn borrowed(chunks: &[Arc<Chunk>]) -> Vec<&Chunk> {
     chunks.iter().map(AsRef::as_ref).collect()
 }
 
-/// Publishes a batch that took what the report says, and `told` nanoseconds of the CPU in which the one before was published: that is part of what a batch costs, and this
-/// one's is not over yet. Answers it.
-fn publish(
+/// CPU time of this thread, lap by lap.
+pub(super) struct Meter(u64);
+
+impl Meter {
+    fn start() -> Self {
+        Self(thread_cpu_ns())
+    }
+
+    /// Nanoseconds since the last lap.
+    pub(super) fn lap(&mut self) -> u64 {
+        let before = std::mem::replace(&mut self.0, thread_cpu_ns());
+        self.0.saturating_sub(before)
+    }
+}
+
+/// A batch costs the CPU more than what is done with it: it is taken, its results are published, and its chunks are let go. How long that was is part of what the *next* batch is
+/// said to have cost, as this one's was not over when it was reported.
+pub(super) fn publish(
     shared: &Shared,
     worker: usize,
-    (batch, items): (Batch, &[Handle]),
-    results: Vec<Result<Vec<u8>, SealError>>,
-    mut report: Report,
-    told: u64,
+    (batch, items, chunks): (Batch, &[Handle], Vec<Arc<Chunk>>),
+    results: Vec<Made>,
+    report: Report,
+    meter: &mut Meter,
 ) -> u64 {
-    (report.cpu_ns, report.wanted_ns) = (report.cpu_ns + told, report.wanted_ns + told);
-    let watch = Watch::start();
     shared.publish(worker, batch, items, results, report);
-    watch.stop().1
+    drop(chunks);
+    meter.lap()
+}
+
+/// A batch for this worker, and the CPU time from when it was asked for.
+pub(super) fn take(shared: &Shared, worker: usize, wait: Wait, items: &mut Vec<Handle>) -> (Next, Meter) {
+    let meter = Meter::start();
+    (shared.next_batch(worker, wait, items), meter)
 }
 
 pub(super) fn cpu(shared: &Shared, worker: usize) {
     shared.core.into_iter().for_each(stay_on);
     let (mut items, mut told) = (Vec::new(), 0);
-    while let Next::Batch(batch, chunks) = shared.next_batch(worker, Wait::Always, &mut items) {
-        let watch = Watch::start();
-        let results = process_in_lanes(&borrowed(&chunks), &RingGcm, shared.lanes);
-        let (wall_ns, cpu_ns) = watch.stop();
-        let report = Report { wall_ns, cpu_ns, wanted_ns: wall_ns };
-        told = publish(shared, worker, (batch, &items), results, report, told);
+    loop {
+        match take(shared, worker, Wait::Once, &mut items) {
+            (Next::Batch(batch, chunks), mut meter) => {
+                let (around, began) = (told + meter.lap(), Instant::now());
+                let results = process_in_lanes(&borrowed(&chunks), &RingGcm, shared.lanes);
+                let (cpu_ns, wall_ns) = (meter.lap(), nanoseconds(began, Instant::now()));
+                let report = Report { wall_ns, cpu_ns: cpu_ns + around, wanted_ns: wall_ns + around };
+                told = publish(shared, worker, (batch, &items, chunks), results, report, &mut meter);
+            }
+            (Next::Nothing, _) => {}
+            (Next::End, _) => return,
+        }
     }
 }
 
@@ -90,8 +116,8 @@ struct Held {
     /// Chunks that it does not take, by their places.
     left: Vec<usize>,
     handed_at: Instant,
-    /// Wall and CPU time of handing over.
-    spent: (u64, u64),
+    /// CPU time in which it was taken and handed over.
+    spent_ns: u64,
 }
 
 pub(super) fn module(shared: &Shared, worker: usize, mut module: Box<dyn Module>) {
@@ -108,15 +134,20 @@ pub(super) fn module(shared: &Shared, worker: usize, mut module: Box<dyn Module>
 /// One batch after another, and nothing while the module works.
 fn one_by_one(shared: &Shared, worker: usize, module: &mut dyn Module) -> Result<(), ModuleError> {
     let (mut items, mut told) = (Vec::new(), 0);
-    while let Next::Batch(batch, chunks) = shared.next_batch(worker, Wait::Always, &mut items) {
-        let watch = Watch::start();
+    loop {
+        let (batch, chunks, mut meter) = match take(shared, worker, Wait::Once, &mut items) {
+            (Next::Batch(batch, chunks), meter) => (batch, chunks, meter),
+            (Next::Nothing, _) => continue,
+            (Next::End, _) => return Ok(()),
+        };
+        let (around, began) = (told + meter.lap(), Instant::now());
         let results = hand_over(module, &borrowed(&chunks), shared.check)?;
-        let (wall_ns, cpu_ns) = watch.stop();
+        let (cpu_ns, wall_ns) = (meter.lap(), nanoseconds(began, Instant::now()));
         // What the driver did not compute, it waited.
-        let report = Report { wall_ns: wall_ns.saturating_sub(cpu_ns), cpu_ns, wanted_ns: cpu_ns };
-        told = publish(shared, worker, (batch, &items), results, report, told);
+        let spent = cpu_ns + around;
+        let report = Report { wall_ns: wall_ns.saturating_sub(cpu_ns), cpu_ns: spent, wanted_ns: spent };
+        told = publish(shared, worker, (batch, &items, chunks), results, report, &mut meter);
     }
-    Ok(())
 }
 
 /// A module that is handed the next batch while it works on one.
@@ -127,18 +158,21 @@ struct Driver {
     free_at: Instant,
     /// Nanoseconds in which the last batch was published.
     told: u64,
+    /// Nanoseconds in which the module did the last batch, and that it took the CPU.
+    batch_ns: u64,
+    served_ns: u64,
 }
 
 impl Driver {
     fn new(worker: usize, module: Box<dyn Module>) -> Self {
-        Self { worker, module, held: VecDeque::new(), free_at: Instant::now(), told: 0 }
+        Self { worker, module, held: VecDeque::new(), free_at: Instant::now(), told: 0, batch_ns: 0, served_ns: 0 }
     }
 
     /// On a thread of its own, to the end.
     fn run(&mut self, shared: &Shared) -> Result<(), ModuleError> {
         loop {
             if self.held.len() < shared.module_batches {
-                let wait = if self.held.is_empty() { Wait::Always } else { Wait::Never };
+                let wait = if self.held.is_empty() { Wait::Once } else { Wait::Never };
                 match self.hand_over(shared, wait)? {
                     Handed::Some => continue,
                     Handed::End if self.held.is_empty() => return Ok(()),
@@ -152,23 +186,31 @@ impl Driver {
     /// Hands over what there is room and work for.
     fn hand_over(&mut self, shared: &Shared, wait: Wait) -> Result<Handed, ModuleError> {
         let mut items = Vec::new();
-        let (batch, chunks) = match shared.next_batch(self.worker, wait, &mut items) {
-            Next::Batch(batch, chunks) => (batch, chunks),
-            Next::Nothing => return Ok(Handed::Nothing),
-            Next::End => return Ok(Handed::End),
+        let (batch, chunks, mut meter) = match take(shared, self.worker, wait, &mut items) {
+            (Next::Batch(batch, chunks), meter) => (batch, chunks, meter),
+            (Next::Nothing, _) => return Ok(Handed::Nothing),
+            (Next::End, _) => return Ok(Handed::End),
         };
         let fits = pipelined(self.module.as_mut())?.fits(&borrowed(&chunks));
-        while !fits && !self.held.is_empty() {
-            self.take_back(shared)?;
+        let mut spent_ns = 0;
+        if !fits {
+            spent_ns = meter.lap();
+            while !self.held.is_empty() {
+                self.take_back(shared)?;
+            }
+            meter.lap();
         }
-        self.held.push_back(begin(self.module.as_mut(), batch, items, chunks)?);
+        let (mut held, woken_ns) = begin(self.module.as_mut(), batch, items, chunks)?;
+        // The next batch need not wake the module: that is no part of what a batch costs.
+        held.spent_ns = (spent_ns + meter.lap()).saturating_sub(woken_ns);
+        self.held.push_back(held);
         Ok(Handed::Some)
     }
 
     /// Waits for the batch that was handed over first, if there is one.
     fn take_back(&mut self, shared: &Shared) -> Result<(), ModuleError> {
         if let Some(first) = self.held.pop_front() {
-            self.publish_answers(shared, &first)?;
+            self.publish_answers(shared, first)?;
         }
         Ok(())
     }
@@ -176,41 +218,34 @@ impl Driver {
     /// Whatever can be done without waiting; answers whether that was anything.
     fn serve(&mut self, shared: &Shared) -> Result<bool, ModuleError> {
         let mut some = false;
-        while !self.held.is_empty() && pipelined(self.module.as_mut())?.is_done(Duration::ZERO) {
-            self.take_back(shared)?;
+        loop {
+            let done = !self.held.is_empty() && pipelined(self.module.as_mut())?.is_done(Duration::ZERO);
+            if done {
+                self.take_back(shared)?;
+            }
+            let room = self.held.len() < shared.module_batches;
+            if !(done || room && matches!(self.hand_over(shared, Wait::Never)?, Handed::Some)) {
+                return Ok(some);
+            }
             some = true;
         }
-        while self.held.len() < shared.module_batches && matches!(self.hand_over(shared, Wait::Never)?, Handed::Some) {
-            some = true;
-        }
-        Ok(some)
     }
 
     /// Takes the answers to a batch, and publishes them.
-    fn publish_answers(&mut self, shared: &Shared, held: &Held) -> Result<(), ModuleError> {
-        let waiting = thread_cpu_ns(held.handed_at);
-        let (mut rooms, mut device_ns) = (Vec::new().into_iter(), None);
+    fn publish_answers(&mut self, shared: &Shared, held: Held) -> Result<(), ModuleError> {
+        let mut meter = Meter::start();
+        let (mut rooms, mut device_ns) = (None, None);
         if held.left.len() < held.chunks.len() {
             let answers = pipelined(self.module.as_mut())?.end()?;
-            (rooms, device_ns) = (answers.rooms.into_iter(), answers.device_ns);
+            (rooms, device_ns) = (Some(answers.rooms), answers.device_ns);
         }
-        let (there, fetched_ns) = (Instant::now(), thread_cpu_ns(held.handed_at).saturating_sub(waiting));
-        let watch = Watch::start();
-        let mut results = Vec::with_capacity(held.chunks.len());
-        for (at, chunk) in held.chunks.iter().enumerate() {
-            results.push(if held.left.contains(&at) {
-                process_in_lanes(&[chunk], &RingGcm, None).pop().ok_or(ModuleError::Malformed)?
-            } else {
-                Ok(judged(chunk, rooms.next().ok_or(ModuleError::Malformed)?, shared.check)?)
-            });
-        }
-        let ((wall, cpu), (handed_wall, handed_cpu)) = (watch.stop(), held.spent);
-        let report = Report {
-            wall_ns: device_ns.unwrap_or_else(|| nanoseconds(held.handed_at.max(self.free_at), there)),
-            cpu_ns: handed_cpu + fetched_ns + cpu,
-            wanted_ns: handed_wall + fetched_ns + wall,
-        };
-        self.told = publish(shared, self.worker, (held.batch, &held.items), results, report, self.told);
+        let there = Instant::now();
+        let results = together(&borrowed(&held.chunks), &held.left, rooms, shared.check)?;
+        self.batch_ns = device_ns.unwrap_or_else(|| nanoseconds(held.handed_at.max(self.free_at), there));
+        self.served_ns = held.spent_ns + meter.lap() + self.told;
+        let report = Report { wall_ns: self.batch_ns, cpu_ns: self.served_ns, wanted_ns: self.served_ns };
+        let batch = (held.batch, held.items.as_slice(), held.chunks);
+        self.told = publish(shared, self.worker, batch, results, report, &mut meter);
         self.free_at = there;
         Ok(())
     }
@@ -222,11 +257,13 @@ enum Handed {
     End,
 }
 
-/// Bytes that a CPU worker does before it looks after the modules again.
+/// Bytes that a CPU worker does at most before it looks after modules that have something again.
 const SLICE_BYTES: usize = 64 << 10;
 /// A slice is full groups of so many messages, which are done side by side.
 const SLICE_ITEMS: usize = 16;
 
+/// How long it looks for what a module has done before it sleeps: to be woken takes longer.
+const LOOK: Duration = Duration::from_micros(20);
 /// How long it waits for a module before it looks for other work.
 pub(super) const NAP: Duration = Duration::from_millis(1);
 
@@ -235,20 +272,30 @@ pub(super) const NAP: Duration = Duration::from_millis(1);
 pub(super) fn cpu_and_modules(shared: &Shared, worker: usize, modules: Vec<(usize, Box<dyn Module>)>) {
     shared.core.into_iter().for_each(stay_on);
     let mut drivers: Vec<Driver> = modules.into_iter().map(|(worker, module)| Driver::new(worker, module)).collect();
-    let (mut items, mut told) = (Vec::new(), 0);
-    loop {
+    let (mut items, mut told, mut byte_ns) = (Vec::new(), 0, 0.0);
+    'rounds: loop {
         let served = serve_all(shared, &mut drivers);
         // While modules are at work there may be something to fetch soon.
         let wait =
             if served || drivers.iter().any(|driver| !driver.held.is_empty()) { Wait::Never } else { Wait::Once };
-        match shared.next_batch(worker, wait, &mut items) {
-            Next::Batch(batch, chunks) => {
-                let (results, report) = sliced(shared, &chunks, &mut drivers);
-                told = publish(shared, worker, (batch, &items), results, report, told);
+        match take(shared, worker, wait, &mut items) {
+            (Next::Batch(batch, chunks), mut meter) => {
+                let around = told + meter.lap();
+                let (results, mut report) = sliced(shared, &chunks, &mut drivers, &mut byte_ns);
+                (report.cpu_ns, report.wanted_ns) = (report.cpu_ns + around, report.wanted_ns + around);
+                meter.lap();
+                told = publish(shared, worker, (batch, &items, chunks), results, report, &mut meter);
             }
-            Next::End => return,
-            Next::Nothing => {
+            (Next::End, _) => return,
+            (Next::Nothing, _) => {
                 if let (false, Some(driver)) = (served, drivers.iter_mut().find(|driver| !driver.held.is_empty())) {
+                    let until = Instant::now() + LOOK;
+                    while Instant::now() < until {
+                        if pipelined(driver.module.as_mut()).map_or(true, |module| module.is_done(Duration::ZERO)) {
+                            continue 'rounds;
+                        }
+                        std::hint::spin_loop();
+                    }
                     // What comes of it the next round sees; a module that stalls must not hold up what is to be done in its place.
                     let _ = pipelined(driver.module.as_mut()).map(|module| module.is_done(NAP));
                 }
@@ -277,90 +324,114 @@ fn lose_if_failed(shared: &Shared, drivers: &mut Vec<Driver>, at: usize, done: R
     }
 }
 
-/// A batch in slices; of the time between them nothing counts.
-fn sliced(
-    shared: &Shared,
-    chunks: &[Arc<Chunk>],
-    drivers: &mut Vec<Driver>,
-) -> (Vec<Result<Vec<u8>, SealError>>, Report) {
-    let (mut results, mut rest) = (Vec::with_capacity(chunks.len()), chunks);
+/// A batch, in slices where modules have something; of the time between them nothing counts. `byte_ns` is what a byte took last.
+fn sliced(shared: &Shared, chunks: &[Arc<Chunk>], drivers: &mut Vec<Driver>, byte_ns: &mut f64) -> (Vec<Made>, Report) {
+    let (mut results, mut rest) = (Vec::new(), chunks);
     let (mut wall_ns, mut cpu_ns) = (0, 0);
-    while !rest.is_empty() {
-        let (mut count, mut bytes) = (0, 0);
+    loop {
         let group = if shared.lanes == Some(1) { 1 } else { SLICE_ITEMS };
-        while count < rest.len() && (count == 0 || count % group > 0 || bytes < SLICE_BYTES) {
+        let most = slice_bytes(drivers, *byte_ns);
+        let (mut count, mut bytes) = (0, 0);
+        while count < rest.len() && (count == 0 || count % group > 0 || bytes < most) {
             bytes += rest[count].bytes();
             count += 1;
         }
         let (some, after) = rest.split_at(count);
         let watch = Watch::start();
-        results.extend(process_in_lanes(&borrowed(some), &RingGcm, shared.lanes));
+        let done = process_in_lanes(&borrowed(some), &RingGcm, shared.lanes);
         let (wall, cpu) = watch.stop();
+        *byte_ns = cpu as f64 / bytes.max(1) as f64;
         (wall_ns, cpu_ns, rest) = (wall_ns + wall, cpu_ns + cpu, after);
+        if results.is_empty() {
+            results = done;
+        } else {
+            results.extend(done);
+        }
+        if rest.is_empty() {
+            return (results, Report { wall_ns, cpu_ns, wanted_ns: wall_ns });
+        }
         serve_all(shared, drivers);
     }
-    (results, Report { wall_ns, cpu_ns, wanted_ns: wall_ns })
+}
+
+/// How many bytes at so many nanoseconds each a CPU worker does before it looks after the modules again: what there is time for while one of them does a batch and is handed the next,
+/// so that it always has another; all where none has anything.
+fn slice_bytes(drivers: &[Driver], byte_ns: f64) -> usize {
+    let busy = drivers.iter().filter(|driver| !driver.held.is_empty());
+    let Some(first) = busy.min_by_key(|driver| driver.batch_ns) else { return usize::MAX };
+    if first.batch_ns == 0 || byte_ns <= 0.0 {
+        return SLICE_BYTES;
+    }
+    SLICE_BYTES.min((first.batch_ns.saturating_sub(first.served_ns) as f64 / byte_ns) as usize)
 }
 
 pub(super) fn pipelined(module: &mut dyn Module) -> Result<&mut dyn Pipelined, ModuleError> {
     module.pipelined().ok_or(ModuleError::Malformed)
 }
 
+/// Hands chunks over; answers what the module has now, and nanoseconds in which it was woken.
 fn begin(
     module: &mut dyn Module,
     batch: Batch,
     items: Vec<Handle>,
     chunks: Vec<Arc<Chunk>>,
-) -> Result<Held, ModuleError> {
-    let watch = Watch::start();
-    let left: Vec<usize> = (0..chunks.len()).filter(|at| !is_for(module, &chunks[*at])).collect();
-    let taken: Vec<&Chunk> = chunks.iter().map(AsRef::as_ref).filter(|chunk| is_for(module, chunk)).collect();
-    if !taken.is_empty() {
-        pipelined(module)?.begin(&taken)?;
+) -> Result<(Held, u64), ModuleError> {
+    let all = borrowed(&chunks);
+    let (left, mut woken) = (left_by(module, &all), Duration::ZERO);
+    if left.len() < all.len() {
+        woken = pipelined(module)?.begin(&taken(&all, &left))?;
     }
-    drop(taken);
-    let spent = watch.stop();
-    Ok(Held { batch, items, chunks, left, handed_at: Instant::now(), spent })
+    drop(all);
+    let woken_ns = u64::try_from(woken.as_nanos()).unwrap_or(u64::MAX);
+    Ok((Held { batch, items, chunks, left, handed_at: Instant::now(), spent_ns: 0 }, woken_ns))
 }
 
 pub(super) fn is_for(module: &dyn Module, chunk: &Chunk) -> bool {
     chunk.is_for_modules() && module.takes(chunk)
 }
 
-/// A module's answer, completed and believed, or not.
-pub(super) fn judged(chunk: &Chunk, room: Vec<u8>, check: bool) -> Result<Vec<u8>, ModuleError> {
-    let result = chunk.from_module(room).map_err(|_| ModuleError::Wrong)?;
-    if check && !chunk.check(&result, &RingGcm) {
+/// A module's answers, completed and believed, or not.
+pub(super) fn judged(chunks: &[&Chunk], rooms: Rooms, check: bool) -> Result<Vec<Bytes>, ModuleError> {
+    let results = rooms.complete(chunks).map_err(|_| ModuleError::Wrong)?;
+    if check && !chunks.iter().zip(&results).all(|(chunk, result)| chunk.check(result, &RingGcm)) {
         return Err(ModuleError::Wrong);
     }
-    Ok(result)
+    Ok(results)
 }
 
-/// Chunks with their places in a batch.
-type Numbered<'a> = Vec<(usize, &'a Chunk)>;
+/// Places of chunks that the module does not take.
+fn left_by(module: &dyn Module, chunks: &[&Chunk]) -> Vec<usize> {
+    (0..chunks.len()).filter(|at| !is_for(module, chunks[*at])).collect()
+}
+
+/// Those of the chunks that are not at these places.
+fn taken<'a>(chunks: &[&'a Chunk], left: &[usize]) -> Vec<&'a Chunk> {
+    if left.is_empty() {
+        return chunks.to_vec();
+    }
+    chunks.iter().enumerate().filter(|(at, _)| left.binary_search(at).is_err()).map(|(_, chunk)| *chunk).collect()
+}
+
+/// What became of all chunks: of those that a module took from its rooms, and of those that it left by the CPU, now.
+fn together(chunks: &[&Chunk], left: &[usize], rooms: Option<Rooms>, check: bool) -> Result<Vec<Made>, ModuleError> {
+    let answered = rooms.map_or(Ok(Vec::new()), |rooms| judged(&taken(chunks, left), rooms, check))?;
+    let rest: Vec<&Chunk> = left.iter().filter_map(|at| chunks.get(*at).copied()).collect();
+    let mut done = if rest.is_empty() { Vec::new() } else { process_in_lanes(&rest, &RingGcm, None) }.into_iter();
+    if left.is_empty() && answered.len() == chunks.len() {
+        return Ok(answered.into_iter().map(Ok).collect());
+    }
+    let mut answered = answered.into_iter();
+    let next = |at: usize| match left.binary_search(&at) {
+        Ok(_) => done.next(),
+        Err(_) => answered.next().map(Ok),
+    };
+    (0..chunks.len()).map(next).collect::<Option<_>>().ok_or(ModuleError::Malformed)
+}
 
 /// Lets the module do what it takes, checks, and does the rest here.
-pub(super) fn hand_over(
-    module: &mut dyn Module,
-    chunks: &[&Chunk],
-    check: bool,
-) -> Result<Vec<Result<Vec<u8>, SealError>>, ModuleError> {
-    let (taken, left): (Numbered<'_>, Numbered<'_>) =
-        chunks.iter().copied().enumerate().partition(|(_, chunk)| is_for(module, chunk));
-    let mut results: Vec<Option<Result<Vec<u8>, SealError>>> = chunks.iter().map(|_| None).collect();
-    if !taken.is_empty() {
-        let handed: Vec<&Chunk> = taken.iter().map(|(_, chunk)| *chunk).collect();
-        let rooms = module.seal(&handed)?;
-        if rooms.len() != handed.len() {
-            return Err(ModuleError::Malformed);
-        }
-        for ((at, chunk), room) in taken.iter().zip(rooms) {
-            results[*at] = Some(Ok(judged(chunk, room, check)?));
-        }
-    }
-    let rest: Vec<&Chunk> = left.iter().map(|(_, chunk)| *chunk).collect();
-    for ((at, _), result) in left.iter().zip(process_in_lanes(&rest, &RingGcm, None)) {
-        results[*at] = Some(result);
-    }
-    results.into_iter().collect::<Option<_>>().ok_or(ModuleError::Malformed)
+pub(super) fn hand_over(module: &mut dyn Module, chunks: &[&Chunk], check: bool) -> Result<Vec<Made>, ModuleError> {
+    let left = left_by(module, chunks);
+    let handed = taken(chunks, &left);
+    let rooms = if handed.is_empty() { None } else { Some(module.seal(&handed)?) };
+    together(chunks, &left, rooms, check)
 }

@@ -83,13 +83,16 @@ fn ring(bell: &AtomicU32) {
     let _ = futex::wake(bell, futex::Flags::empty(), u32::MAX >> 1);
 }
 
-/// Rings if the other side said that it sleeps. What it waits for was published before.
-fn ring_if_asleep([bell, asleep]: [&AtomicU32; 2]) {
+/// Rings if the other side said that it sleeps. What it waits for was published before. Answers how long that took.
+fn ring_if_asleep([bell, asleep]: [&AtomicU32; 2]) -> Duration {
     fence(SeqCst);
-    if asleep.load(Relaxed) != 0 {
-        asleep.store(0, Relaxed);
-        ring(bell);
+    if asleep.load(Relaxed) == 0 {
+        return Duration::ZERO;
     }
+    let began = Instant::now();
+    asleep.store(0, Relaxed);
+    ring(bell);
+    began.elapsed()
 }
 
 /// Looks so many times, then sleeps, until `ready`.
@@ -141,19 +144,34 @@ pub(crate) struct Sender {
     head: u64,
     /// Whether a sleeping reader is woken for the first piece already, to read while the rest is written; or for the last one, and when the ring is full.
     pub(crate) wakes_early: bool,
+    /// How long all took that woke the reader.
+    pub(crate) woken: Duration,
 }
 
 impl Sender {
     pub(crate) fn new(shared: Arc<Shared>, lane: Lane) -> Self {
-        Self { shared, lane, head: 0, wakes_early: true }
+        Self { shared, lane, head: 0, wakes_early: true, woken: Duration::ZERO }
     }
 
     /// Writes one message: three words and bytes.
     pub(crate) fn send(&mut self, words: [u64; 3], bytes: &[u8], patience: Patience<'_>) -> Result<(), Broken> {
-        self.put(&head::write(words, bytes.len()), patience)?;
-        self.put(bytes, patience)?;
+        self.send_parts(words, bytes.len(), std::iter::once(bytes), patience)
+    }
+
+    /// The same of parts that lie apart: each begins with a word, so all but the last one should be filled up to one. `bytes` is of all, filled up.
+    pub(crate) fn send_parts<'a>(
+        &mut self,
+        words: [u64; 3],
+        bytes: usize,
+        parts: impl Iterator<Item = &'a [u8]>,
+        patience: Patience<'_>,
+    ) -> Result<(), Broken> {
+        self.put(&head::write(words, bytes), patience)?;
+        for part in parts {
+            self.put(part, patience)?;
+        }
         if !self.wakes_early {
-            ring_if_asleep(self.lane.data(&self.shared));
+            self.woken += ring_if_asleep(self.lane.data(&self.shared));
         }
         Ok(())
     }
@@ -164,7 +182,7 @@ impl Sender {
             let (capacity, tail) = (ring.len() as u64, self.lane.tail(&self.shared));
             let used = || self.head.wrapping_sub(tail.load(Acquire));
             if !self.wakes_early && used() == capacity {
-                ring_if_asleep(self.lane.data(&self.shared));
+                self.woken += ring_if_asleep(self.lane.data(&self.shared));
             }
             wait(self.lane.space(&self.shared), LOOKS, patience, || used() != capacity)?;
             let free = capacity.checked_sub(used()).ok_or(Broken::Malformed)?;
@@ -179,7 +197,7 @@ impl Sender {
             self.head += count as u64;
             self.lane.head(&self.shared).store(self.head, Release);
             if self.wakes_early {
-                ring_if_asleep(self.lane.data(&self.shared));
+                self.woken += ring_if_asleep(self.lane.data(&self.shared));
             }
         }
         Ok(())

@@ -5,11 +5,12 @@
 
 use super::FileProblem;
 use super::ending::{Ending, Endings};
-use crate::dispatch::Pool;
+use crate::dispatch::{Made, Pool};
+use bytes::Bytes;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use tobari_apps::seal::{Chunk, SealError};
+use tobari_apps::seal::Chunk;
 
 /// Files that are open at once, at most.
 const MAX_OPEN: usize = 128;
@@ -28,7 +29,7 @@ pub(super) trait Job {
     fn path(&self) -> PathBuf;
 
     /// The next chunk, in order.
-    fn take(&mut self, bytes: Vec<u8>) -> Result<(), FileProblem>;
+    fn take(&mut self, bytes: &[u8]) -> Result<(), FileProblem>;
 
     /// All were taken.
     fn end(self, rng: &mut dyn CryptoRng) -> Result<Ending<Self::Output>, FileProblem>;
@@ -38,7 +39,7 @@ struct Running<J> {
     job: J,
     next: u32,
     /// What came before its turn, failures too: of a damaged stream all that precedes the damage is written.
-    held: BTreeMap<u32, Result<Vec<u8>, SealError>>,
+    held: BTreeMap<u32, Made>,
     /// How many chunks there are, when that is known.
     count: Option<u32>,
 }
@@ -139,7 +140,7 @@ impl<'a, J: Job> Flow<'a, J> {
     /// The file is given up: its temporary file goes away, and what is still on its way is dropped when it comes.
     pub(super) fn give_up(&mut self, file: u32) {
         if let Some(running) = self.running.remove(&file) {
-            self.held_bytes -= running.held.values().flatten().map(Vec::len).sum::<usize>();
+            self.held_bytes -= running.held.values().flatten().map(Bytes::len).sum::<usize>();
         }
     }
 
@@ -175,7 +176,7 @@ impl<'a, J: Job> Flow<'a, J> {
     fn deliver(&mut self, (ticket, result): crate::dispatch::Finished, rng: &mut dyn CryptoRng) {
         let (file, number) = ((ticket >> 32) as u32, ticket as u32);
         let Some(running) = self.running.get_mut(&file) else { return };
-        self.held_bytes += result.as_ref().map_or(0, Vec::len);
+        self.held_bytes += result.as_ref().map_or(0, Bytes::len);
         running.held.insert(number, result);
         let mut taken = Ok(());
         while let (Ok(()), Some(result)) = (&taken, running.held.remove(&running.next)) {
@@ -183,7 +184,7 @@ impl<'a, J: Job> Flow<'a, J> {
             taken = match result {
                 Ok(bytes) => {
                     self.held_bytes -= bytes.len();
-                    running.job.take(bytes)
+                    running.job.take(&bytes)
                 }
                 Err(source) => Err(FileProblem::Seal { name: running.job.path().display().to_string(), source }),
             };

@@ -3,6 +3,7 @@
 use super::source::{Content, read_full};
 use super::{FileProblem, Keys};
 use crate::dispatch::RingGcm;
+use bytes::Bytes;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -76,7 +77,7 @@ impl Input {
     pub(super) fn each(
         mut self,
         place: &Path,
-        mut take: impl FnMut(Vec<u8>) -> Result<(), FileProblem>,
+        mut take: impl FnMut(Bytes) -> Result<(), FileProblem>,
     ) -> Result<Identity, FileProblem> {
         let mut content = 0;
         while let Some((chunk, _)) = self.next(place)? {

@@ -121,13 +121,13 @@ impl Job for Output<'_> {
         self.place.clone()
     }
 
-    fn take(&mut self, bytes: Vec<u8>) -> Result<(), FileProblem> {
+    fn take(&mut self, bytes: &[u8]) -> Result<(), FileProblem> {
         self.content += bytes.len() as u64;
         let place = match &self.sink {
             Sink::File { target, .. } => target.clone(),
             _ => self.place.clone(),
         };
-        self.write(&bytes).map_err(FileProblem::system(&place))
+        self.write(bytes).map_err(FileProblem::system(&place))
     }
 
     fn end(self, _: &mut dyn CryptoRng) -> Result<Ending<Self::Output>, FileProblem> {

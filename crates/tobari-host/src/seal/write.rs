@@ -104,9 +104,9 @@ impl Job for Output {
         self.source.clone()
     }
 
-    fn take(&mut self, bytes: Vec<u8>) -> Result<(), FileProblem> {
-        self.sealing.sealed(&bytes).map_err(FileProblem::seal(&self.source))?;
-        self.file.write(&bytes)
+    fn take(&mut self, bytes: &[u8]) -> Result<(), FileProblem> {
+        self.sealing.sealed(bytes).map_err(FileProblem::seal(&self.source))?;
+        self.file.write(bytes)
     }
 
     fn end(self, rng: &mut dyn CryptoRng) -> Result<Ending<Entry>, FileProblem> {
@@ -289,7 +289,7 @@ impl<'a> Writer<'a> {
         output.file.durable = true;
         let chunk = output.sealing.chunk(Vec::new(), true, self.rng).map_err(FileProblem::seal(target))?;
         for sealed in process(&[&chunk], &PortableGcm) {
-            output.take(sealed.map_err(FileProblem::seal(target))?)?;
+            output.take(&sealed.map_err(FileProblem::seal(target))?)?;
         }
         output.end(self.rng)?.now()?;
         sync_name(target)
@@ -508,7 +508,7 @@ impl Manifest {
         let place = self.output.file.target.clone();
         let chunk = self.output.sealing.chunk(text, last, writer.rng).map_err(FileProblem::seal(&place))?;
         for sealed in process(&[&chunk], &PortableGcm) {
-            self.output.take(sealed.map_err(FileProblem::seal(&place))?)?;
+            self.output.take(&sealed.map_err(FileProblem::seal(&place))?)?;
         }
         Ok(())
     }

@@ -5,22 +5,24 @@ use super::known::{
     modules_give_nists_answers_of_gcm, the_loops_of_cbc_give_nists_answers,
 };
 use crate::harness;
+use bytes::Bytes;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use tobari_apps::seal::{
-    Chunk, Gcm, Kind, Layout, Meta, PortableGcm, Sealing, SetKey, Stanza, Stanzas, Suite, process,
+    Chunk, Gcm, Kind, Layout, Meta, PortableGcm, Rooms, Sealing, SetKey, Stanza, Stanzas, Suite, process,
 };
 use tobari_host::dispatch::{
-    Emulated, EmulatedEngine, EmulatedOptions, MODULE_VERB, Module, ModuleError, Options, Pool, RingGcm, run_module,
+    Emulated, EmulatedEngine, EmulatedOptions, Finished, MODULE_VERB, Module, ModuleError, Options, Pool, RingGcm,
+    run_module,
 };
 use tobari_host::testing::not_run;
 use tobari_plan::dispatch::{Cost, Limits, Model, Policy};
 
 /// Chunks of these lengths, and what each must become. The two are of two states with one seed, so they are the same.
-fn chunks(suite: Suite, lengths: &[usize]) -> (Vec<Chunk>, Vec<Vec<u8>>) {
+fn chunks(suite: Suite, lengths: &[usize]) -> (Vec<Chunk>, Vec<Bytes>) {
     let chunk = |at: usize, bytes: usize| {
         let mut rng = ChaCha20Rng::from_seed([at as u8; 32]);
         let set = SetKey::from_bytes(&[3; 32]).unwrap();
@@ -36,9 +38,9 @@ fn chunks(suite: Suite, lengths: &[usize]) -> (Vec<Chunk>, Vec<Vec<u8>>) {
 }
 
 /// Puts all chunks through a pool; `at` is called before each is submitted. Answers what came out.
-fn run(pool: &Pool, chunks: Vec<Chunk>, mut at: impl FnMut(usize)) -> Vec<Vec<u8>> {
-    let mut results: Vec<Option<Vec<u8>>> = chunks.iter().map(|_| None).collect();
-    let mut keep = |(number, result): (u64, Result<Vec<u8>, _>)| {
+fn run(pool: &Pool, chunks: Vec<Chunk>, mut at: impl FnMut(usize)) -> Vec<Bytes> {
+    let mut results: Vec<Option<Bytes>> = chunks.iter().map(|_| None).collect();
+    let mut keep = |(number, result): Finished| {
         let place = &mut results[number as usize];
         assert!(place.is_none(), "{number} came twice");
         *place = Some(result.unwrap());
@@ -156,10 +158,11 @@ impl Module for Liar {
         true
     }
 
-    fn seal(&mut self, chunks: &[&Chunk]) -> Result<Vec<Vec<u8>>, ModuleError> {
-        let answer = |chunk: &&Chunk| {
-            let (parts, mut room) = (chunk.for_module().unwrap(), chunk.room().unwrap().buffer);
-            let (text, end) = room.split_at_mut(parts.text.len());
+    fn seal(&mut self, chunks: &[&Chunk]) -> Result<Rooms, ModuleError> {
+        let mut rooms = Rooms::new(chunks).unwrap();
+        for (chunk, answer) in chunks.iter().zip(rooms.answers()) {
+            let parts = chunk.for_module().unwrap();
+            let (text, end) = answer.split_at_mut(parts.text.len());
             text.copy_from_slice(parts.text);
             let (key, nonce) = (parts.key.try_into().unwrap(), parts.nonce().try_into().unwrap());
             end.copy_from_slice(&RingGcm.seal(key, nonce, parts.data, text));
@@ -167,9 +170,8 @@ impl Module for Liar {
             if self.answers % 1000 == 777 {
                 text[0] ^= 1;
             }
-            room
-        };
-        Ok(chunks.iter().map(answer).collect())
+        }
+        Ok(rooms)
     }
 }
 
@@ -197,7 +199,8 @@ fn four_thousand_files_of_16_kib_need_8_mib_in_flight() {
 fn no_key_of_a_batch_is_left_in_the_memory_that_is_shared_with_a_module() {
     let (chunks, _) = chunks(Suite::Gcm, &[1000; 20]);
     let mut module = Emulated::start(&EmulatedOptions::default()).unwrap();
-    let done = module.seal(&chunks.iter().collect::<Vec<_>>()).unwrap();
+    let all: Vec<&Chunk> = chunks.iter().collect();
+    let done = module.seal(&all).unwrap().complete(&all).unwrap();
     let (maps, memory) = (fs::read_to_string("/proc/self/maps").unwrap(), File::open("/proc/self/mem").unwrap());
     let mut searched = 0;
     for line in maps.lines().filter(|line| line.contains("memfd:tobari-enclave")) {
@@ -216,9 +219,9 @@ fn no_key_of_a_batch_is_left_in_the_memory_that_is_shared_with_a_module() {
 fn a_module_that_reaches_the_hosts_memory_gives_the_same_bytes() {
     let direct = EmulatedOptions { direct: true, driver_looks: false, ..EmulatedOptions::default() };
     let (one, expected) = chunks(Suite::Gcm, &[100]);
-    let mut module = Emulated::start(&direct).unwrap();
-    match module.seal(&[&one[0]]) {
-        Ok(rooms) => assert_eq!(one[0].from_module(rooms[0].clone()).unwrap(), expected[0]),
+    let started = Emulated::start(&direct);
+    match started {
+        Ok(mut module) => assert_eq!(module.seal(&[&one[0]]).unwrap().complete(&[&one[0]]).unwrap(), expected),
         Err(error) => {
             let name = "a_module_that_reaches_the_hosts_memory_gives_the_same_bytes";
             return not_run(name, &format!("this system lets no process reach another's memory: {error}"));

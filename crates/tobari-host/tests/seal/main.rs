@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tempfile::{TempDir, tempdir};
-use tobari_apps::seal::{Chunk, Gcm, KeyFile, Kind, Layout, Meta, PassphraseCost, Suite};
+use tobari_apps::seal::{Chunk, Gcm, KeyFile, Kind, Layout, Meta, PassphraseCost, Rooms, Suite};
 use tobari_host::dispatch::{Module, ModuleError, Options, Pool, RingGcm};
 use tobari_host::seal::{FileProblem, Keys, MANIFEST, Opened, Reader, SET, Sealed, Target, Writer};
 use tobari_plan::dispatch::{Cost, Limits, Model, Policy};
@@ -381,21 +381,20 @@ impl Module for Recorder {
         true
     }
 
-    fn seal(&mut self, chunks: &[&Chunk]) -> Result<Vec<Vec<u8>>, ModuleError> {
+    fn seal(&mut self, chunks: &[&Chunk]) -> Result<Rooms, ModuleError> {
         while self.batches == 0 && !self.died.load(SeqCst) {
             std::thread::sleep(Duration::from_millis(1));
         }
         let mut seen = self.seen.lock().unwrap();
-        let mut rooms = Vec::new();
-        for chunk in chunks {
-            let (parts, mut room) = (chunk.for_module().unwrap(), chunk.room().unwrap().buffer);
+        let mut rooms = Rooms::new(chunks).unwrap();
+        for (chunk, room) in chunks.iter().zip(rooms.answers()) {
+            let parts = chunk.for_module().unwrap();
             let texts = seen.entry((parts.key.to_vec(), parts.nonce().to_vec())).or_default();
             texts.push(parts.text.to_vec());
             let (text, end) = room.split_at_mut(parts.text.len());
             text.copy_from_slice(parts.text);
             let (key, nonce) = (parts.key.try_into().unwrap(), parts.nonce().try_into().unwrap());
             end.copy_from_slice(&RingGcm.seal(key, nonce, parts.data, text));
-            rooms.push(room);
         }
         self.batches = self.batches.saturating_sub(1);
         if self.batches > 0 || self.died.swap(true, SeqCst) {

@@ -141,7 +141,7 @@ pub enum Take {
 pub struct Batch(u64);
 
 /// How a batch went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// From its start to its end. For a module: from when it had been handed over, or the module was done with the batch before, to when the results were there.
     pub wall_ns: u64,
@@ -319,9 +319,9 @@ impl Dispatcher {
         Ok(handle)
     }
 
-    /// Nothing more will be submitted.
-    pub fn close(&mut self) {
-        self.closed = true;
+    /// Nothing more will be submitted. Whether that was known already.
+    pub fn close(&mut self) -> bool {
+        std::mem::replace(&mut self.closed, true)
     }
 
     /// Where an item waits.

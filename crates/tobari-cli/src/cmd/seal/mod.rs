@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use tobari_apps::seal::{Kind, Layout, Meta, Suite};
 use tobari_host::dispatch::{Emulated, EmulatedOptions, Options, Pool};
+use tobari_host::memory;
 use tobari_host::seal::{FileProblem, Missing, Opened, Reader, Sealed, Target, Writer};
 
 /// Problems that are told one by one to people.
@@ -35,6 +36,8 @@ fn is_folder(path: &Path) -> Result<bool, Failure> {
 }
 
 fn pool(arguments: &EngineArguments, suite: Suite) -> Result<Pool, Failure> {
+    // Chunks come and go by the thousand.
+    memory::keep_small(memory::KEPT_SMALL);
     let mut options = Options { policy: arguments.policy, suite, ..Options::new() };
     if let Some(threads) = arguments.threads {
         options.cpu_workers = threads.into();

@@ -41,7 +41,6 @@ mod tests;
 mod vaes512;
 
 use super::{Backend, chosen};
-use zeroize::{Zeroize, Zeroizing};
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 16;
@@ -281,22 +280,4 @@ pub fn encrypt_cbc_in_lanes(mut messages: &mut [CbcMessage<'_>], lanes: impl Fn(
         (kernels.encrypt)(run, lanes(kernels).clamp(1, 32));
         messages = rest;
     }
-}
-
-/// The plaintext of a padded message, for whoever has checked a MAC over the ciphertext.
-///
-/// # Errors
-/// [`AesError::Blocks`] or [`AesError::Padding`].
-pub fn decrypt_padded(
-    key: &AesKey,
-    iv: &[u8; BLOCK_BYTES],
-    ciphertext: &[u8],
-    plaintext: &mut Vec<u8>,
-) -> Result<(), AesError> {
-    let mut whole = Zeroizing::new(vec![0; ciphertext.len()]);
-    key.decrypt_cbc(iv, ciphertext, &mut whole)?;
-    let stripped = strip_padding(&whole)?.len();
-    plaintext.zeroize();
-    plaintext.extend_from_slice(&whole[..stripped]);
-    Ok(())
 }

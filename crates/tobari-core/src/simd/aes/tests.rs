@@ -46,9 +46,9 @@ fn every_backend_gives_the_known_answers_of_sp_800_38a() {
             let mut back = vec![0; 64];
             key.decrypt_cbc(&iv, &ciphertext, &mut back).unwrap();
             assert_eq!(back, plaintext, "{}", kernels.name);
-            let mut whole = Vec::new();
-            decrypt_padded(&key, &iv, &found, &mut whole).unwrap();
-            assert_eq!(whole, plaintext, "{}", kernels.name);
+            let mut whole = vec![0; found.len()];
+            key.decrypt_cbc(&iv, &found, &mut whole).unwrap();
+            assert_eq!(strip_padding(&whole), Ok(&plaintext[..]), "{}", kernels.name);
         }
     }
 }
@@ -157,10 +157,10 @@ fn every_backend_decrypts_what_was_encrypted_at_every_length() {
     for kernels in AesKernels::available() {
         for (at, length) in lengths.iter().enumerate() {
             let ciphertext = reference(&batch.keys[at], &batch.ivs[at], &batch.plaintexts[at]);
-            let mut plaintext = vec![1, 2, 3];
+            let mut plaintext = vec![0; ciphertext.len()];
             let key = kernels.key(&batch.keys[at]).unwrap();
-            decrypt_padded(&key, &batch.ivs[at], &ciphertext, &mut plaintext).unwrap();
-            assert_eq!(plaintext, batch.plaintexts[at], "{} {length}", kernels.name);
+            key.decrypt_cbc(&batch.ivs[at], &ciphertext, &mut plaintext).unwrap();
+            assert_eq!(strip_padding(&plaintext), Ok(&batch.plaintexts[at][..]), "{} {length}", kernels.name);
         }
     }
 }

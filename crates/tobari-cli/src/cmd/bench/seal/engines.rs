@@ -171,8 +171,8 @@ impl Bed {
             return Ok(self.key.encrypt(vec![7; bytes], &mut rng));
         }
         let iv = plain.for_module().and_then(|parts| parts.nonce().try_into().ok()).unwrap_or_default();
-        let ciphertext = process(&[&plain], &RingGcm).pop().unwrap_or(Ok(Vec::new()))?;
-        Ok(self.key.decrypt(iv, ciphertext))
+        let ciphertext = process(&[&plain], &RingGcm).pop().unwrap_or_else(|| Ok(Default::default()))?;
+        Ok(self.key.decrypt(iv, ciphertext.into()))
     }
 
     /// Messages of these lengths, each in memory of its own.

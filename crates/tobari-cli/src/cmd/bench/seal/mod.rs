@@ -14,6 +14,7 @@ use crate::output::{self, Failure};
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tobari_host::memory;
 use tobari_plan::dispatch::Policy;
 
 /// `tobari bench seal`
@@ -60,5 +61,8 @@ pub(super) fn run(arguments: &SealBench) -> Result<ExitCode, Failure> {
         output::say("NOT RUN: expected two cores, one of them for the emulated module, found one");
         return Ok(ExitCode::SUCCESS);
     }
+    // All policies have the same memory: they start different numbers of threads.
+    memory::one_heap();
+    memory::keep_small(memory::KEPT_SMALL);
     grid::run(arguments)
 }

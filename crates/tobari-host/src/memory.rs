@@ -46,7 +46,8 @@ const STEP: usize = 64 << 20;
 pub const KEPT_SMALL: usize = 16 << 20;
 
 /// Small objects whose memory is given back are kept up to `bytes` of each heap, where the system's allocator is glibc's. By itself it gives back what is free at the end of a heap
-/// from 128 KiB on, and each page that is asked for again is a page fault: what many thousands of short messages take and leave in a moment.
+/// from 128 KiB on, and each page that is asked for again is a page fault: what many thousands of short messages take and leave in a moment. For programs that have [`Large`]: what has 128 KiB or more
+/// glibc maps anew each time from then on.
 pub fn keep_small(bytes: usize) {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {

@@ -57,6 +57,7 @@ const PURE_DEPENDENCIES: &[(&str, &[&str])] = &[
         &[
             "aes-gcm",
             "argon2",
+            "bytes",
             "chacha20",
             "curve25519-dalek",
             "hkdf",

@@ -17,14 +17,14 @@ const LENGTHS: [usize; 6] = [16, 256, 1024, 4096, 16_384, 65_536];
 const MANY: usize = 16;
 /// Chunks of one length, at most.
 const MOST_CHUNKS: usize = 256;
-/// How much dearer handing over is believed to be than it was here at its best: it begins in memory that is new, with a module that sleeps.
+/// How much dearer handing over is believed to be than it was here at its best: it begins in memory that is new.
 const AT_FIRST: f64 = 1.5;
 /// How long a module is looked after at most while a batch is measured.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How often all lengths are measured, one after the other: what disturbs one of these passes the others set right.
 const PASSES: usize = 4;
 /// What is around a batch is measured with so many batches of so many items of so many bytes: whatever they are.
-const AROUND_BATCHES: u32 = 4;
+const AROUND_BATCHES: u32 = 2;
 const AROUND_ITEMS: u32 = 64;
 const AROUND_BYTES: usize = 256;
 /// All measurements together take about as long.
@@ -216,7 +216,7 @@ fn around(options: &Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> f64 {
     let dispatcher = Dispatcher::new(Policy::Cpu, &units, limits, free);
     let shared = Shared::new(options, dispatcher, vec![Default::default()]);
     let (mut items, mut least) = (Vec::new(), f64::INFINITY);
-    for _ in 0..2 * PASSES {
+    for _ in 0..PASSES {
         let (mut spent, mut done) = (0, 0);
         for _ in 0..AROUND_BATCHES * AROUND_ITEMS {
             let submitted = chunk(AROUND_BYTES).map(|chunk| shared.lock().submit(0, chunk));
@@ -228,10 +228,12 @@ fn around(options: &Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> f64 {
             meter.lap();
             spent += publish(&shared, 0, (batch, &items, chunks), results, Report::default(), &mut meter);
         }
-        shared.lock().finished.clear();
-        least = least.min(spent as f64 / f64::max(done as f64, 1.0));
+        while shared.lock().take().is_some() {}
+        if done > 0 {
+            least = least.min(spent as f64 / done as f64);
+        }
     }
-    least
+    if least.is_finite() { least } else { 0.0 }
 }
 
 /// Of wall and CPU times of a thread that only computed, the part in which it did: the rest somebody else had its core.
@@ -306,7 +308,7 @@ impl Point {
             let (_, fetched) = watch.stop();
             self.module[at].lower(
                 answers.device_ns.map_or(waited, |ns| ns as f64),
-                (begun + fetched) as f64 - woken.as_nanos() as f64,
+                (begun.saturating_sub(woken) + fetched) as f64,
             );
             self.kept.keep(results);
             before = self.chunks.next - count;

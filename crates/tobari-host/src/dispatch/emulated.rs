@@ -1,8 +1,8 @@
 //! A module that is none: this executable again, in a process of its own on another core, which computes what is handed to it over a ring in shared memory.
 //!
-//! It has what makes a real one cost: a doorbell (a futex), a process that has to be woken, copies there and back. Its engine is a CPU core, so its absolute speed says
-//! nothing about hardware, and every report that it is part of carries the label `emulated-module`. A rate that it may not exceed makes it slower than it is. It can have two
-//! batches, one that waits while it does the other.
+//! It has what makes a real one cost: a doorbell (a futex), a process that has to be woken if it sleeps, copies there and back. When it is started it answers what the CPU
+//! knows, as devices test themselves. Its engine is a CPU core, so its absolute speed says nothing about hardware, and every report that it is part of carries the label
+//! `emulated-module`. A rate that it may not exceed makes it slower than it is. It can have two batches, one that waits while it does the other.
 //!
 //! With [`EmulatedOptions::direct`] there are no copies by the host: the process reads texts from the host's memory and writes answers there itself, as a device with direct memory
 //! access does. It can then do whatever a debugger could, so that is for measurements, and off.
@@ -12,13 +12,14 @@
 //!
 //! | message | words | bytes |
 //! |---|---|---|
-//! | to the module | 1, number of chunks, 0 | the chunks, as `request` has them |
+//! | to the module | 1, number of chunks, 1 with direct access | the chunks, as `request` has them |
 //! | back | 2, number of chunks, nanoseconds that it worked | the answers one after another, or nothing where they were written |
 
 use super::gcm::RingGcm;
 use super::module::{Answers, Module, ModuleError, Pipelined};
 use super::reach::{self, Stretch};
 use super::request::{Job, MOST_ABOUT_BYTES, Request, Text, decode, wipe_keys};
+use super::worker::thread_cpu_ns;
 use crate::enclave::memory::Shared;
 use crate::enclave::process::{Fate, spawn};
 use crate::enclave::protocol::{HOST_PROCESS, TO_HOST, TO_INSIDE};
@@ -55,8 +56,7 @@ const SEAL: u64 = 1;
 const SEALED: u64 = 2;
 /// So many bytes between two texts are read with them: devices read whole lines of memory, and the system takes as long for a stretch of its own as for a kilobyte.
 const READ_GAP: u64 = 64;
-/// How often a module that has a core to itself looks for a batch before it sleeps: for some milliseconds. No device sleeps between two batches, and to wake a process on
-/// another core costs whoever rings 10 µs.
+/// How often a module that stays awake looks for a batch before it sleeps: for some milliseconds. To wake a process on another core costs whoever rings 10 µs.
 const AWAKE_LOOKS: u32 = 200_000;
 /// Counters of the control page that carry its settings.
 const ENGINE: usize = 2;
@@ -64,6 +64,7 @@ const RATE: usize = 3;
 const DELAY: usize = 4;
 const CORE: usize = 5;
 const DIRECT: usize = 6;
+const AWAKE: usize = 7;
 
 /// How the process computes CBC; GCM is always `ring`'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +82,7 @@ pub struct EmulatedOptions {
     pub engine: EmulatedEngine,
     /// Bytes in a second that it does not exceed; 0 for as fast as it can.
     pub bytes_per_second: u64,
-    /// What is added to each batch.
+    /// What is added to each batch; the three of the test at the start have to be done within ten seconds, with it.
     pub delay: Duration,
     /// The core that it runs on, if not any.
     pub core: Option<usize>,
@@ -91,6 +92,8 @@ pub struct EmulatedOptions {
     pub direct: bool,
     /// Whether its driver looks for an answer for some microseconds before it sleeps: not where a CPU worker wants that core.
     pub driver_looks: bool,
+    /// Whether it looks for the next batch for some milliseconds before it sleeps, as a device does, which never sleeps: where nobody else wants its core.
+    pub awake: bool,
 }
 
 impl Default for EmulatedOptions {
@@ -103,6 +106,7 @@ impl Default for EmulatedOptions {
             timeout: Duration::from_secs(2),
             direct: false,
             driver_looks: true,
+            awake: false,
         }
     }
 }
@@ -137,6 +141,7 @@ pub struct Emulated {
     process: u32,
     timeout: Duration,
     direct: bool,
+    awake: bool,
     shared: Arc<Shared>,
     request: Request,
     answers: Vec<u8>,
@@ -164,6 +169,7 @@ impl Emulated {
             (DELAY, delay),
             (CORE, core),
             (DIRECT, u64::from(options.direct)),
+            (AWAKE, u64::from(options.awake)),
             (HOST_PROCESS, u64::from(std::process::id())),
         ];
         for (place, value) in settings {
@@ -178,8 +184,10 @@ impl Emulated {
         if !options.driver_looks {
             receiver.looks = 0;
         }
+        let mut sender = Sender::new(shared.clone(), Lane(TO_INSIDE));
+        sender.clock = Some(thread_cpu_ns);
         let mut module = Self {
-            sender: Sender::new(shared.clone(), Lane(TO_INSIDE)),
+            sender,
             receiver,
             fate,
             keeper: Some(keeper),
@@ -187,6 +195,7 @@ impl Emulated {
             process,
             timeout: options.timeout.max(START_TIMEOUT),
             direct: options.direct,
+            awake: options.awake,
             shared,
             request: Request::default(),
             answers: Vec::new(),
@@ -336,7 +345,7 @@ impl Pipelined for Emulated {
         pending + message_bytes(chunks) <= RING_BYTES - RING_BYTES / 8
     }
 
-    fn begin(&mut self, chunks: &[&Chunk]) -> Result<Duration, ModuleError> {
+    fn begin(&mut self, chunks: &[&Chunk]) -> Result<u64, ModuleError> {
         if let Some(error) = &self.dead {
             return Err(error.clone());
         }
@@ -344,7 +353,7 @@ impl Pipelined for Emulated {
         self.pending.push_back(pending);
         let before = self.sender.woken;
         self.send(|at| chunks[at].input()).map_err(|broken| self.fail(broken))?;
-        Ok(self.sender.woken.saturating_sub(before))
+        Ok(if self.awake { self.sender.woken - before } else { 0 })
     }
 
     fn is_done(&self, within: Duration) -> bool {
@@ -385,7 +394,9 @@ impl Module for Emulated {
     }
 
     fn takes(&self, chunk: &Chunk) -> bool {
-        chunk.bytes() < MAX_MESSAGE_BYTES / 16
+        // Neither the request nor the answer may be longer than the ring: whether an answer is there could not be seen.
+        let ring = RING_BYTES - RING_BYTES / 8 - 2 * MOST_ABOUT_BYTES;
+        chunk.bytes() < if self.direct { MAX_MESSAGE_BYTES / 16 } else { ring }
     }
 
     fn seal(&mut self, chunks: &[&Chunk]) -> Result<Rooms, ModuleError> {
@@ -432,7 +443,7 @@ fn serve() -> Option<()> {
     let (rate, delay) = (setting(RATE), Duration::from_nanos(setting(DELAY)));
     let mut receiver = Receiver::new(shared.clone(), Lane(TO_INSIDE), MAX_MESSAGE_BYTES);
     receiver.wipes = true;
-    if setting(CORE) > 0 {
+    if setting(AWAKE) == 1 {
         receiver.looks = AWAKE_LOOKS;
     }
     let mut sender = Sender::new(shared, Lane(TO_HOST));
@@ -588,6 +599,44 @@ mod tests {
             wipe_keys(&mut request, false);
             assert!(!some.iter().any(|record| has(&request, &record[0])));
         }
+    }
+
+    #[test]
+    fn long_texts_stay_where_they_are_until_they_are_sent_and_chunks_of_one_file_have_one_key_in_a_request() {
+        let (keys, texts) =
+            ([[1; 32], [2; 32]], [vec![3; 5000], vec![4; 5], vec![5; 4096], vec![6; 4095], vec![7; 77]]);
+        let (mut asked, mut engine) = (Request::default(), Engine::default());
+        asked.begin(20_000);
+        for (at, text) in texts.iter().enumerate() {
+            asked.add_parts(Operation::CbcEncrypt, [&keys[at / 3], &[at as u8; 16], &[]], text, None).unwrap();
+        }
+        let parts: Vec<&[u8]> = asked.parts(|at| &texts[at]).collect();
+        assert!(parts.iter().any(|part| std::ptr::eq(part.as_ptr(), texts[0].as_ptr())), "not copied");
+        let padded = |part: &&[u8]| [*part, &[0; 8][..part.len().wrapping_neg() % 8]].concat();
+        let mut request: Vec<u8> = parts.iter().flat_map(padded).collect();
+        assert_eq!((asked.count(), asked.all_bytes()), (5, request.len()));
+        let keys_in =
+            |request: &[u8]| request.windows(32).filter(|window| keys.contains((*window).try_into().unwrap())).count();
+        assert_eq!(keys_in(&request), 2);
+        assert_eq!(engine.work(&request, 5), Some(5000 + 5 + 4096 + 4095 + 77));
+        let mut answers = engine.answers.as_slice();
+        for (at, text) in texts.iter().enumerate() {
+            let mut expected = vec![0; Operation::CbcEncrypt.answer_bytes(text.len())];
+            let (key, iv) = (AesKey::new(&keys[at / 3]).unwrap(), [at as u8; 16]);
+            encrypt_cbc_in_lanes(&mut [CbcMessage::new(&key, &iv, text, &mut expected).unwrap()], |_| 1);
+            assert!(answers.split_off(..expected.len()).unwrap() == expected, "{at}");
+        }
+        assert!(answers.is_empty() && engine.work(&request, 6).is_none());
+        wipe_keys(&mut request, false);
+        asked.wipe();
+        assert_eq!((keys_in(&request), keys_in(&asked.parts(|_| &[]).flatten().copied().collect::<Vec<_>>())), (0, 0));
+    }
+
+    #[test]
+    fn a_process_that_is_no_module_is_none() {
+        // this executable again, whose `main` is that of the tests
+        let started = Emulated::start(&EmulatedOptions::default());
+        assert!(matches!(started, Err(ModuleError::Gone(_) | ModuleError::Start(_))), "{:?}", started.err());
     }
 
     #[test]

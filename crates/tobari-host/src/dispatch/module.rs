@@ -59,12 +59,12 @@ pub trait Pipelined {
     /// Whether these can be handed over before the results of all others were fetched.
     fn fits(&self, chunks: &[&Chunk]) -> bool;
 
-    /// Hands chunks over, and does not wait for them. They stay as they are, and where they are, until [`Pipelined::end`] has answered. Answers how long it took to wake a module
-    /// that slept.
+    /// Hands chunks over, and does not wait for them. They stay as they are, and where they are, until [`Pipelined::end`] has answered. Answers how many nanoseconds of the CPU
+    /// went into waking a module that slept, if it will not sleep before the next batch: that is no part of what a batch costs.
     ///
     /// # Errors
     /// As [`Module::seal`].
-    fn begin(&mut self, chunks: &[&Chunk]) -> Result<Duration, ModuleError>;
+    fn begin(&mut self, chunks: &[&Chunk]) -> Result<u64, ModuleError>;
 
     /// Whether [`Pipelined::end`] would not have to wait, now or after at most so long.
     fn is_done(&self, within: Duration) -> bool;

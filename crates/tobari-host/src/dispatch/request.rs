@@ -24,8 +24,8 @@ const ABOUT_BYTES: usize = 24;
 const LONG_BYTES: usize = 4096;
 /// Where it says how long its key is.
 const KEY_AT: usize = 2;
-/// Bytes of a chunk beside its text, at most: with the longest key, and associated data of a chunk.
-pub(super) const MOST_ABOUT_BYTES: usize = ABOUT_BYTES + 16 + 32 + 64 + 16;
+/// Bytes of a chunk beside its text, at most: with the longest key, associated data of a chunk, and what fills both and the text up.
+pub(super) const MOST_ABOUT_BYTES: usize = ABOUT_BYTES + 16 + 32 + 32 + 16;
 
 /// A request, as it is put together. Its keys are overwritten before it is used for another, and at the end.
 #[derive(Default)]
@@ -94,7 +94,6 @@ impl Request {
     ) -> Option<()> {
         let these = Some([key, data].map(|field| (field.as_ptr().addr(), field.len())));
         let again = self.last == these;
-        self.last = these;
         let mut about = [0; ABOUT_BYTES + 16];
         about[0] = operation as u8;
         about[1] = u8::try_from(nonce.len()).ok()?;
@@ -125,7 +124,7 @@ impl Request {
         } else if answer_at.is_none() {
             self.long.push((self.bytes.len(), self.count, text.len()));
         }
-        self.count += 1;
+        (self.last, self.count) = (these, self.count + 1);
         Some(())
     }
 

@@ -11,7 +11,7 @@ use tobari_apps::seal::{Chunk, Rooms, process_in_lanes};
 use tobari_plan::dispatch::{Batch, Handle, Report};
 
 /// Nanoseconds that this thread has computed, from some moment on.
-fn thread_cpu_ns() -> u64 {
+pub(super) fn thread_cpu_ns() -> u64 {
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
     {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -116,8 +116,9 @@ struct Held {
     /// Chunks that it does not take, by their places.
     left: Vec<usize>,
     handed_at: Instant,
-    /// CPU time in which it was taken and handed over.
+    /// CPU time in which it was taken and handed over, and how long that took.
     spent_ns: u64,
+    wanted_ns: u64,
 }
 
 pub(super) fn module(shared: &Shared, worker: usize, mut module: Box<dyn Module>) {
@@ -192,17 +193,18 @@ impl Driver {
             (Next::End, _) => return Ok(Handed::End),
         };
         let fits = pipelined(self.module.as_mut())?.fits(&borrowed(&chunks));
-        let mut spent_ns = 0;
+        let taken_ns = meter.lap();
         if !fits {
-            spent_ns = meter.lap();
             while !self.held.is_empty() {
                 self.take_back(shared)?;
             }
             meter.lap();
         }
         let (mut held, woken_ns) = begin(self.module.as_mut(), batch, items, chunks)?;
-        // The next batch need not wake the module: that is no part of what a batch costs.
-        held.spent_ns = (spent_ns + meter.lap()).saturating_sub(woken_ns);
+        let begun_ns = nanoseconds(held.handed_at, Instant::now()).saturating_sub(woken_ns);
+        held.spent_ns = taken_ns + meter.lap().saturating_sub(woken_ns);
+        held.wanted_ns = taken_ns + begun_ns;
+        held.handed_at = Instant::now();
         self.held.push_back(held);
         Ok(Handed::Some)
     }
@@ -219,7 +221,10 @@ impl Driver {
     fn serve(&mut self, shared: &Shared) -> Result<bool, ModuleError> {
         let mut some = false;
         loop {
-            let done = !self.held.is_empty() && pipelined(self.module.as_mut())?.is_done(Duration::ZERO);
+            let first = self.held.front();
+            // One of which the module took nothing is done when its turn comes.
+            let left = first.is_some_and(|first| first.left.len() == first.chunks.len());
+            let done = left || first.is_some() && pipelined(self.module.as_mut())?.is_done(Duration::ZERO);
             if done {
                 self.take_back(shared)?;
             }
@@ -239,11 +244,12 @@ impl Driver {
             let answers = pipelined(self.module.as_mut())?.end()?;
             (rooms, device_ns) = (Some(answers.rooms), answers.device_ns);
         }
-        let there = Instant::now();
+        let (there, fetched_ns) = (Instant::now(), meter.lap());
         let results = together(&borrowed(&held.chunks), &held.left, rooms, shared.check)?;
         self.batch_ns = device_ns.unwrap_or_else(|| nanoseconds(held.handed_at.max(self.free_at), there));
-        self.served_ns = held.spent_ns + meter.lap() + self.told;
-        let report = Report { wall_ns: self.batch_ns, cpu_ns: self.served_ns, wanted_ns: self.served_ns };
+        self.served_ns = held.spent_ns + fetched_ns + meter.lap() + self.told;
+        let wanted_ns = held.wanted_ns + fetched_ns + nanoseconds(there, Instant::now()) + self.told;
+        let report = Report { wall_ns: self.batch_ns, cpu_ns: self.served_ns, wanted_ns };
         let batch = (held.batch, held.items.as_slice(), held.chunks);
         self.told = publish(shared, self.worker, batch, results, report, &mut meter);
         self.free_at = there;
@@ -358,11 +364,16 @@ fn sliced(shared: &Shared, chunks: &[Arc<Chunk>], drivers: &mut Vec<Driver>, byt
 /// so that it always has another; all where none has anything.
 fn slice_bytes(drivers: &[Driver], byte_ns: f64) -> usize {
     let busy = drivers.iter().filter(|driver| !driver.held.is_empty());
-    let Some(first) = busy.min_by_key(|driver| driver.batch_ns) else { return usize::MAX };
-    if first.batch_ns == 0 || byte_ns <= 0.0 {
+    slice_of(busy.map(|driver| (driver.batch_ns, driver.served_ns)).min(), byte_ns)
+}
+
+/// The same of the module that is through first: nanoseconds of its last batch, 0 if there was none, and of the CPU for it.
+fn slice_of(first: Option<(u64, u64)>, byte_ns: f64) -> usize {
+    let Some((batch_ns, served_ns)) = first else { return usize::MAX };
+    if batch_ns == 0 || byte_ns <= 0.0 {
         return SLICE_BYTES;
     }
-    SLICE_BYTES.min((first.batch_ns.saturating_sub(first.served_ns) as f64 / byte_ns) as usize)
+    SLICE_BYTES.min((batch_ns.saturating_sub(served_ns) as f64 / byte_ns) as usize)
 }
 
 pub(super) fn pipelined(module: &mut dyn Module) -> Result<&mut dyn Pipelined, ModuleError> {
@@ -376,14 +387,13 @@ fn begin(
     items: Vec<Handle>,
     chunks: Vec<Arc<Chunk>>,
 ) -> Result<(Held, u64), ModuleError> {
-    let all = borrowed(&chunks);
-    let (left, mut woken) = (left_by(module, &all), Duration::ZERO);
+    let (handed_at, all) = (Instant::now(), borrowed(&chunks));
+    let (left, mut woken_ns) = (left_by(module, &all), 0);
     if left.len() < all.len() {
-        woken = pipelined(module)?.begin(&taken(&all, &left))?;
+        woken_ns = pipelined(module)?.begin(&taken(&all, &left))?;
     }
     drop(all);
-    let woken_ns = u64::try_from(woken.as_nanos()).unwrap_or(u64::MAX);
-    Ok((Held { batch, items, chunks, left, handed_at: Instant::now(), spent_ns: 0 }, woken_ns))
+    Ok((Held { batch, items, chunks, left, handed_at, spent_ns: 0, wanted_ns: 0 }, woken_ns))
 }
 
 pub(super) fn is_for(module: &dyn Module, chunk: &Chunk) -> bool {
@@ -434,4 +444,19 @@ pub(super) fn hand_over(module: &mut dyn Module, chunks: &[&Chunk], check: bool)
     let handed = taken(chunks, &left);
     let rooms = if handed.is_empty() { None } else { Some(module.seal(&handed)?) };
     together(chunks, &left, rooms, check)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_is_what_there_is_time_for_while_a_module_works() {
+        let busy = |batch_ns, served_ns| Some((batch_ns, served_ns));
+        assert_eq!(slice_of(None, 0.1), usize::MAX, "no module has anything");
+        assert_eq!([slice_of(busy(0, 0), 0.1), slice_of(busy(9000, 10), 0.0)], [SLICE_BYTES; 2], "nothing is known");
+        assert_eq!(slice_of(busy(30_000, 10_000), 2.0), 10_000);
+        assert_eq!(slice_of(busy(10_000, 30_000), 2.0), 0, "one group, as there is no time");
+        assert_eq!(slice_of(busy(1 << 40, 0), 0.1), SLICE_BYTES);
+    }
 }

@@ -83,16 +83,30 @@ fn ring(bell: &AtomicU32) {
     let _ = futex::wake(bell, futex::Flags::empty(), u32::MAX >> 1);
 }
 
-/// Rings if the other side said that it sleeps. What it waits for was published before. Answers how long that took.
-fn ring_if_asleep([bell, asleep]: [&AtomicU32; 2]) -> Duration {
+/// Whether the other side said that it sleeps. What it waits for was published before.
+fn is_asleep([_, asleep]: [&AtomicU32; 2]) -> bool {
     fence(SeqCst);
-    if asleep.load(Relaxed) == 0 {
-        return Duration::ZERO;
+    asleep.load(Relaxed) != 0
+}
+
+/// Rings if the other side said that it sleeps.
+fn ring_if_asleep([bell, asleep]: [&AtomicU32; 2]) {
+    if is_asleep([bell, asleep]) {
+        asleep.store(0, Relaxed);
+        ring(bell);
     }
-    let began = Instant::now();
-    asleep.store(0, Relaxed);
-    ring(bell);
-    began.elapsed()
+}
+
+/// The same, measured if there is a clock: only then is it asked.
+fn wake(bells: [&AtomicU32; 2], clock: Option<fn() -> u64>, woken: &mut u64) {
+    match clock.filter(|_| is_asleep(bells)) {
+        None => ring_if_asleep(bells),
+        Some(clock) => {
+            let before = clock();
+            ring_if_asleep(bells);
+            *woken += clock().saturating_sub(before);
+        }
+    }
 }
 
 /// Looks so many times, then sleeps, until `ready`.
@@ -144,13 +158,15 @@ pub(crate) struct Sender {
     head: u64,
     /// Whether a sleeping reader is woken for the first piece already, to read while the rest is written; or for the last one, and when the ring is full.
     pub(crate) wakes_early: bool,
-    /// How long all took that woke the reader.
-    pub(crate) woken: Duration,
+    /// What tells the time, to measure how long it takes to wake the reader: not inside, where there may be no call for the time.
+    pub(crate) clock: Option<fn() -> u64>,
+    /// How long that took, all together, by the clock.
+    pub(crate) woken: u64,
 }
 
 impl Sender {
     pub(crate) fn new(shared: Arc<Shared>, lane: Lane) -> Self {
-        Self { shared, lane, head: 0, wakes_early: true, woken: Duration::ZERO }
+        Self { shared, lane, head: 0, wakes_early: true, clock: None, woken: 0 }
     }
 
     /// Writes one message: three words and bytes.
@@ -171,7 +187,7 @@ impl Sender {
             self.put(part, patience)?;
         }
         if !self.wakes_early {
-            self.woken += ring_if_asleep(self.lane.data(&self.shared));
+            wake(self.lane.data(&self.shared), self.clock, &mut self.woken);
         }
         Ok(())
     }
@@ -182,7 +198,7 @@ impl Sender {
             let (capacity, tail) = (ring.len() as u64, self.lane.tail(&self.shared));
             let used = || self.head.wrapping_sub(tail.load(Acquire));
             if !self.wakes_early && used() == capacity {
-                self.woken += ring_if_asleep(self.lane.data(&self.shared));
+                wake(self.lane.data(&self.shared), self.clock, &mut self.woken);
             }
             wait(self.lane.space(&self.shared), LOOKS, patience, || used() != capacity)?;
             let free = capacity.checked_sub(used()).ok_or(Broken::Malformed)?;
@@ -197,7 +213,7 @@ impl Sender {
             self.head += count as u64;
             self.lane.head(&self.shared).store(self.head, Release);
             if self.wakes_early {
-                self.woken += ring_if_asleep(self.lane.data(&self.shared));
+                wake(self.lane.data(&self.shared), self.clock, &mut self.woken);
             }
         }
         Ok(())

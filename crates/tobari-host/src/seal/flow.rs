@@ -19,6 +19,8 @@ const TOGETHER: usize = 32;
 const TOGETHER_BYTES: usize = 256 << 10;
 /// Bytes of results that wait for an earlier one of their file, at most, but for what is on its way.
 const MAX_HELD: usize = 8 << 20;
+/// A result from this length on has a quarter of a batch's buffer or more.
+const SHORT: usize = 64 << 10;
 
 /// What becomes of the chunks of one file.
 pub(super) trait Job {
@@ -177,6 +179,11 @@ impl<'a, J: Job> Flow<'a, J> {
         let (file, number) = ((ticket >> 32) as u32, ticket as u32);
         let Some(running) = self.running.get_mut(&file) else { return };
         self.held_bytes += result.as_ref().map_or(0, Bytes::len);
+        // What waits for its turn keeps the buffer of its whole batch: too much for a short one.
+        let result = result.map(|bytes| match number != running.next && bytes.len() < SHORT {
+            true => Bytes::copy_from_slice(&bytes),
+            false => bytes,
+        });
         running.held.insert(number, result);
         let mut taken = Ok(());
         while let (Ok(()), Some(result)) = (&taken, running.held.remove(&running.next)) {

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use tobari_apps::seal::{
-    Chunk, Gcm, Kind, Layout, Meta, PortableGcm, Rooms, Sealing, SetKey, Stanza, Stanzas, Suite, process,
+    Chunk, Gcm, Head, Kind, Layout, Meta, Opening, PortableGcm, Rooms, Sealing, SetKey, Stanza, Stanzas, Suite, process,
 };
 use tobari_host::dispatch::{
     Emulated, EmulatedEngine, EmulatedOptions, Finished, MODULE_VERB, Module, ModuleError, Options, Pool, RingGcm,
@@ -238,6 +238,32 @@ fn a_module_that_reaches_the_hosts_memory_gives_the_same_bytes() {
     }
 }
 
+fn what_a_module_takes_nothing_of_is_not_waited_for() {
+    let (mut rng, set) = (ChaCha20Rng::from_seed([5; 32]), SetKey::from_bytes(&[3; 32]).unwrap());
+    let stanzas = Stanzas::new(vec![Stanza::for_age(vec![1]).unwrap()]).unwrap();
+    let (layout, meta) = (Layout::with_chunks(Suite::Gcm, 12).unwrap(), Meta::new(Kind::Stream, b"", 0));
+    let (mut sealing, head) = Sealing::begin(&set, &stanzas, layout, &meta, &mut rng).unwrap();
+    let texts: Vec<Vec<u8>> = (0..200).map(|at| vec![at as u8; 4096]).collect();
+    let mut seal = |(at, text): (usize, &Vec<u8>)| {
+        let chunk = sealing.chunk(text.clone(), at == 199, &mut rng).unwrap();
+        process(&[&chunk], &PortableGcm).remove(0).unwrap().to_vec()
+    };
+    let (sealed, head): (Vec<Vec<u8>>, _) =
+        (texts.iter().enumerate().map(&mut seal).collect(), Head::decode(&head).unwrap());
+    for policy in [Policy::Module, Policy::Queue, Policy::Best] {
+        let mut opening = Opening::with_key(&head, &set).unwrap();
+        let to_open = sealed.iter().enumerate().map(|(at, chunk)| opening.chunk(chunk.clone(), at == 199).unwrap());
+        let limits = Limits { patience_ns: 10_000_000_000, ..Limits::default() };
+        let module: Vec<Box<dyn Module>> = vec![Box::new(Emulated::start(&EmulatedOptions::default()).unwrap())];
+        let model = Some(worthwhile());
+        let pool = Pool::start(Options { core: Some(0), limits, model, ..options(policy, module) }).unwrap();
+        let began = Instant::now();
+        assert!(run(&pool, to_open.collect(), |_| ()) == texts, "{}", policy.name());
+        assert!(began.elapsed() < Duration::from_secs(8), "{}: waited for what was never handed over", policy.name());
+        assert_eq!(pool.report().iter().map(|engine| engine.done.items).sum::<u64>(), 200);
+    }
+}
+
 fn a_module_may_be_slower_than_its_core_and_is_when_told_so() {
     let (chunks, _) = chunks(Suite::CbcHmac, &vec![65_536; 64]);
     let chunks: Vec<&Chunk> = chunks.iter().collect();
@@ -288,6 +314,7 @@ tests![
     modules_give_nists_answers_of_gcm,
     every_engine_of_gcm_gives_nists_answers_and_refuses_what_it_must,
     a_module_that_reaches_the_hosts_memory_gives_the_same_bytes,
+    what_a_module_takes_nothing_of_is_not_waited_for,
 ];
 
 pub(crate) fn main() -> ExitCode {

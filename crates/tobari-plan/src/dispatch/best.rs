@@ -21,10 +21,10 @@ const PROBE_NS: u64 = 250_000_000;
 /// Nor does it need that long to find out where the model is in doubt: a module of which nothing of a length was measured yet, and that would lose less than this
 /// part, is handed this part of what waits, once. At worst that costs half a hundredth of the whole, and what a batch costs whatever is in it: no more than a tenth of another.
 const DOUBT: f64 = 1.5;
-/// A CPU worker that has not done such items yet, when modules have, begins with so many: what memory costs that is new was measured of one kind alone by then.
-const FIRST_OF_CPU: u32 = 32;
 const FIRST_PART: usize = 100;
 const FIRST_BATCH: f64 = 1000.0;
+/// A CPU worker that has not done such items yet, when modules have, begins with so many: what memory costs while it is new is known of one kind alone by then.
+const FIRST_OF_CPU: u32 = 32;
 /// What is left of a bad opinion of a module that does nothing after sixteen items of the CPU; half as much is lost after each try in vain.
 const REMEMBERED: f64 = 0.9;
 
@@ -353,8 +353,8 @@ impl Dispatcher {
         // What is added only fills a group, whose other lanes would do nothing.
         let part = self.guided(share / cpus, self.least_for_cpu(bytes)).next_multiple_of(self.lanes());
         let mut count = part.min(full);
-        let unknown = |module: &super::Worker| module.drift.was_measured(bytes);
-        if !self.workers[worker].drift.was_measured(bytes) && self.useful(Unit::Module).any(unknown) {
+        let known = |worker: &super::Worker| worker.drift.was_measured(bytes);
+        if !known(&self.workers[worker]) && self.useful(Unit::Module).any(known) {
             count = count.min(FIRST_OF_CPU.max(self.lanes()));
         }
         if self.closed && modules && rates.modules > 0.0 {

@@ -147,6 +147,7 @@ impl Bed {
             core: Some(MODULE_CORE),
             direct: self.setup.direct,
             driver_looks: false,
+            awake: true,
             ..EmulatedOptions::default()
         })?)
     }

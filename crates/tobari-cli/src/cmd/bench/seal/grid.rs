@@ -145,6 +145,9 @@ fn parts(quick: bool) -> Vec<Part> {
 
 pub(super) fn run(arguments: &SealBench) -> Result<ExitCode, Failure> {
     let mut parts = if arguments.paper { parts(arguments.quick) } else { short(arguments.quick) };
+    if let Some(text) = &arguments.setup {
+        parts.retain(|part| part.setup.to_string().contains(text));
+    }
     let chosen = &arguments.policies;
     if !chosen.is_empty() {
         parts.iter_mut().for_each(|part| part.policies.retain(|policy| chosen.contains(policy)));

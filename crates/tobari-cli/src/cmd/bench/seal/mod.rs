@@ -32,6 +32,9 @@ pub(crate) struct SealBench {
     /// Only these policies, separated by commas; all without it.
     #[arg(long = "policy", value_parser = policy(), value_delimiter = ',', value_name = "NAME")]
     pub(crate) policies: Vec<Policy>,
+    /// Only setups whose description has this text, as "0.5 of its core wanted".
+    #[arg(long, requires = "paper", value_name = "TEXT")]
+    pub(crate) setup: Option<String>,
     /// Few sizes, AES-128 alone, one of each other thing: to see that it works.
     #[arg(long)]
     pub(crate) quick: bool,

@@ -38,7 +38,7 @@ use std::sync::Arc;
 /// assert_eq!(opening.meta().path, b"notes.txt");
 /// let Next::Chunk { bytes, last } = opening.next(rest.len(), true)? else { panic!("expected a chunk") };
 /// let chunk = opening.chunk(rest[..bytes].to_vec(), last)?;
-/// assert_eq!(process(&[&chunk], &PortableGcm).remove(0)?, b"hello");
+/// assert_eq!(process(&[&chunk], &PortableGcm).remove(0)?, &b"hello"[..]);
 /// opening.finish(&rest[bytes..], 5)?;
 /// # Ok(())
 /// # }

@@ -1,8 +1,8 @@
 //! Chunks sealed and opened by all engines of this machine: CPU threads, and modules beside them.
 //!
 //! [`Pool`] is the machine's half of [`tobari_plan::dispatch`]: it has the threads, the clocks and the buffers. Items go in ([`Pool::submit`]), results come out
-//! ([`Pool::wait`]), in no order, each once, and never more than the limit is here; whoever keeps a result keeps its batch's buffer ([`Made`]). A chunk owns its bytes, so that one which a module took and did not bring
-//! back is done again from the same buffer, and with the same result.
+//! ([`Pool::wait`]), in no order, each once, and never more than the limit is here; whoever keeps a result keeps its batch's buffer ([`Made`]). A chunk owns its bytes, so that one which a
+//! module took and did not bring back is done again from the same buffer, and with the same result.
 //!
 //! **A module is trusted with plaintext, not with being right.** Every answer is opened again and compared before it is published, unless [`Options::check`] says otherwise; a module that
 //! answers wrong once gets nothing more. What that costs is a part of what handing over costs, and decides with it whether the module is of use.

@@ -3,6 +3,10 @@
 //! Items are pulled one at a time from one shared index, so that uneven items do not leave a thread idle; the result
 //! does not depend on which thread took which item.
 
+#[allow(unsafe_code, reason = "two system calls that no safe interface has")]
+mod slices;
+
+pub use slices::ShortSlices;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

@@ -43,6 +43,7 @@ pub use openssl::{Openssl, OpensslCbc, OpensslGcm, OpensslGcmContext};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub use request::fuzz_requests;
 
+use crate::threads::ShortSlices;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -133,6 +134,8 @@ struct Shared {
     core: Option<usize>,
     /// Batches that a module may have.
     module_batches: usize,
+    /// Others want the cores, and there are modules, which must not wait for a thread: whoever waits here asks to be run soon.
+    beside_others: bool,
 }
 
 struct State {
@@ -169,6 +172,9 @@ enum Wait {
 
 /// Who gets more than this part of the cores' time has them for itself.
 const ALONE: f64 = 0.8;
+
+/// So many times as many batches a module has where others want the cores: whoever hands over is away for milliseconds then, in which two short ones are done long since.
+const BATCHES_BESIDE_OTHERS: u32 = 4;
 
 /// What a result holds beside the bytes of its chunk, at most: IV, padding and MAC, and something for itself.
 const BESIDE_BYTES: u64 = 16 + 16 + 32 + RESULT_BYTES;
@@ -210,9 +216,14 @@ impl State {
 }
 
 /// Whether the first CPU worker is the driver of modules, too. Where there is no core for drivers it is; other policies are the paper's, with a thread for each. Where somebody
-/// else wants the cores a driver has a thread: the system gives shares to threads, and one that works and drives gets one.
+/// else wants the cores a driver has a thread: it sleeps mostly, so it has something left of its share when there is something to do, and is run at once ([`ShortSlices`]).
 fn drives_modules(policy: Policy, crowded: bool, available: f64) -> bool {
-    policy == Policy::Best && crowded && available > ALONE
+    policy == Policy::Best && crowded && !is_beside_others(policy, available)
+}
+
+/// Whether others want the cores, and something is done about it: other policies are the paper's.
+fn is_beside_others(policy: Policy, available: f64) -> bool {
+    policy == Policy::Best && available <= ALONE
 }
 
 /// What a result holds: its bytes, and something for itself.
@@ -234,6 +245,10 @@ impl Pool {
         }
         let model = options.model.take().unwrap_or_else(|| calibrate_sealing(&mut options));
         let available = model.available;
+        let beside_others = !options.modules.is_empty() && is_beside_others(options.policy, available);
+        if beside_others && options.limits.module_batches > 1 {
+            options.limits.module_batches = options.limits.module_batches.saturating_mul(BATCHES_BESIDE_OTHERS);
+        }
         let threads: usize = cpus + options.modules.iter().map(|module| 1 + module.cores()).sum::<usize>();
         let crowded = options.core.is_some() || threads > crate::threads::available();
         let units: Vec<Unit> =
@@ -242,7 +257,7 @@ impl Pool {
         let modules = options.modules.iter().map(|module| (module.name().to_owned(), module.label().to_owned()));
         let names = std::iter::repeat_n(cpu, cpus).chain(modules).collect::<Vec<_>>();
         let dispatcher = Dispatcher::new(options.policy, &units, options.limits, model);
-        let shared = Arc::new(Shared::new(&options, dispatcher, names));
+        let shared = Arc::new(Shared { beside_others, ..Shared::new(&options, dispatcher, names) });
         let mut pool = Self { shared, threads: Vec::new() };
         let mut modules: Vec<(usize, Box<dyn Module>)> = (cpus..).zip(options.modules).collect();
         let ahead = modules.iter_mut().all(|(_, module)| module.pipelined().is_some());
@@ -311,7 +326,7 @@ impl Pool {
     }
 
     fn wait_until(&self, bytes: u64) -> MutexGuard<'_, State> {
-        let mut state = self.shared.lock();
+        let (mut state, mut slices) = (self.shared.lock(), None);
         loop {
             let there = state.finished_bytes >= bytes && !state.finished.is_empty();
             if there || state.dispatcher.open_items() == 0 {
@@ -319,6 +334,7 @@ impl Pool {
                 return state;
             }
             state.wanted_bytes = Some(bytes);
+            slices = slices.or_else(|| self.shared.short_slices());
             let waited = self.shared.done.wait_timeout(state, Duration::from_millis(50));
             state = waited.map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state);
         }
@@ -384,11 +400,17 @@ impl Shared {
             lanes: options.lanes,
             core: options.core,
             module_batches: options.limits.module_batches.max(1) as usize,
+            beside_others: false,
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For a thread that often waits, where others want the cores.
+    fn short_slices(&self) -> Option<ShortSlices> {
+        self.beside_others.then(ShortSlices::ask)
     }
 
     fn now(&self) -> u64 {
@@ -465,12 +487,17 @@ impl Shared {
                 state.finished.push_back((number, result));
             }
         }
-        let wanted = state.wanted_bytes.is_some_and(|bytes| state.finished_bytes >= bytes);
-        if wanted || state.wanted_bytes.is_some() && state.dispatcher.open_items() == 0 {
+        let last = state.dispatcher.open_items() == 0;
+        let told = state.wanted_bytes.is_some_and(|bytes| last || state.finished_bytes >= bytes);
+        if told {
             state.wanted_bytes = None;
             self.done.notify_all();
         }
         self.wake(state);
+        if told && last {
+            // Whoever waited goes first: all that is left to do here is to let go of memory.
+            std::thread::yield_now();
+        }
     }
 
     /// The worker is of no use any more.
@@ -486,6 +513,12 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_best_does_something_about_others_who_want_the_cores() {
+        assert!(is_beside_others(Policy::Best, 0.5) && is_beside_others(Policy::Best, ALONE));
+        assert!(!is_beside_others(Policy::Best, 1.0) && !is_beside_others(Policy::Queue, 0.5));
+    }
 
     #[test]
     fn a_driver_has_a_thread_under_other_policies_where_there_are_cores_and_where_others_want_them() {

@@ -92,6 +92,7 @@ pub(super) fn take(shared: &Shared, worker: usize, wait: Wait, items: &mut Vec<H
 
 pub(super) fn cpu(shared: &Shared, worker: usize) {
     shared.core.into_iter().for_each(stay_on);
+    let _slices = shared.short_slices();
     let (mut items, mut told) = (Vec::new(), 0);
     loop {
         match take(shared, worker, Wait::Once, &mut items) {
@@ -123,6 +124,7 @@ struct Held {
 
 pub(super) fn module(shared: &Shared, worker: usize, mut module: Box<dyn Module>) {
     shared.core.into_iter().for_each(stay_on);
+    let _slices = shared.short_slices();
     let done = match module.pipelined().is_some() && shared.module_batches > 1 {
         true => Driver::new(worker, module).run(shared),
         false => one_by_one(shared, worker, module.as_mut()),
@@ -192,12 +194,11 @@ impl Driver {
             (Next::Nothing, _) => return Ok(Handed::Nothing),
             (Next::End, _) => return Ok(Handed::End),
         };
-        let fits = pipelined(self.module.as_mut())?.fits(&borrowed(&chunks));
+        let mut fits = pipelined(self.module.as_mut())?.fits(&borrowed(&chunks));
         let taken_ns = meter.lap();
-        if !fits {
-            while !self.held.is_empty() {
-                self.take_back(shared)?;
-            }
+        while !fits && !self.held.is_empty() {
+            self.take_back(shared)?;
+            fits = pipelined(self.module.as_mut())?.fits(&borrowed(&chunks));
             meter.lap();
         }
         let (mut held, woken_ns) = begin(self.module.as_mut(), batch, items, chunks)?;

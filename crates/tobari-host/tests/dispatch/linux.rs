@@ -10,13 +10,15 @@ use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tobari_apps::seal::{
     Chunk, Gcm, Head, Kind, Layout, Meta, Opening, PortableGcm, Rooms, Sealing, SetKey, Stanza, Stanzas, Suite, process,
 };
 use tobari_host::dispatch::{
-    Emulated, EmulatedEngine, EmulatedOptions, Finished, MODULE_VERB, Module, ModuleError, Options, Pool, RingGcm,
-    run_module,
+    Answers, Emulated, EmulatedEngine, EmulatedOptions, Finished, MODULE_VERB, Module, ModuleError, Options, Pipelined,
+    Pool, RingGcm, run_module,
 };
 use tobari_host::testing::not_run;
 use tobari_plan::dispatch::{Cost, Limits, Model, Policy};
@@ -264,6 +266,76 @@ fn what_a_module_takes_nothing_of_is_not_waited_for() {
     }
 }
 
+/// A module that counts how many batches it has at once.
+struct Counted {
+    module: Emulated,
+    has: usize,
+    most: Arc<AtomicUsize>,
+}
+
+impl Module for Counted {
+    fn name(&self) -> &'static str {
+        "counted"
+    }
+
+    fn label(&self) -> &'static str {
+        "emulated-module"
+    }
+
+    fn takes(&self, chunk: &Chunk) -> bool {
+        self.module.takes(chunk)
+    }
+
+    fn seal(&mut self, chunks: &[&Chunk]) -> Result<Rooms, ModuleError> {
+        self.module.seal(chunks)
+    }
+
+    fn pipelined(&mut self) -> Option<&mut dyn Pipelined> {
+        Some(self)
+    }
+}
+
+impl Pipelined for Counted {
+    fn fits(&self, chunks: &[&Chunk]) -> bool {
+        self.module.fits(chunks)
+    }
+
+    fn begin(&mut self, chunks: &[&Chunk]) -> Result<u64, ModuleError> {
+        assert!(self.module.fits(chunks), "more than there is room for");
+        self.has += 1;
+        self.most.fetch_max(self.has, Relaxed);
+        self.module.begin(chunks)
+    }
+
+    fn is_done(&self, within: Duration) -> bool {
+        self.module.is_done(within)
+    }
+
+    fn end(&mut self) -> Result<Answers, ModuleError> {
+        self.has -= 1;
+        self.module.end()
+    }
+}
+
+fn where_others_want_the_cores_a_module_has_more_batches_and_all_is_right() {
+    for (available, bytes, least, most) in
+        [(1.0, 1000, 1, 2), (0.5, 1000, 3, 8), (1.0, 16_384, 1, 2), (0.5, 16_384, 3, 8)]
+    {
+        let (chunks, expected) = chunks(Suite::CbcHmac, &vec![bytes; 2000]);
+        let slow = EmulatedOptions { bytes_per_second: 100_000_000, ..EmulatedOptions::default() };
+        let found = Arc::new(AtomicUsize::new(0));
+        let module = Counted { module: Emulated::start(&slow).unwrap(), has: 0, most: found.clone() };
+        let limits = Limits { patience_ns: 10_000_000_000, ..Limits::default() };
+        let model = Some(Model { available, ..worthwhile() });
+        let modules: Vec<Box<dyn Module>> = vec![Box::new(module)];
+        let pool = Pool::start(Options { core: Some(0), limits, model, ..options(Policy::Best, modules) }).unwrap();
+        assert!(run(&pool, chunks, |_| ()) == expected, "{available} {bytes}");
+        let found = found.load(Relaxed);
+        assert!((least..=most).contains(&found), "{found} batches of {bytes} B at once, {available} of the core");
+        assert_eq!(pool.report().iter().map(|engine| engine.done.items).sum::<u64>(), 2000);
+    }
+}
+
 fn a_module_may_be_slower_than_its_core_and_is_when_told_so() {
     let (chunks, _) = chunks(Suite::CbcHmac, &vec![65_536; 64]);
     let chunks: Vec<&Chunk> = chunks.iter().collect();
@@ -315,6 +387,7 @@ tests![
     every_engine_of_gcm_gives_nists_answers_and_refuses_what_it_must,
     a_module_that_reaches_the_hosts_memory_gives_the_same_bytes,
     what_a_module_takes_nothing_of_is_not_waited_for,
+    where_others_want_the_cores_a_module_has_more_batches_and_all_is_right,
 ];
 
 pub(crate) fn main() -> ExitCode {

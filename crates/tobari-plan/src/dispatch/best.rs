@@ -25,8 +25,10 @@ const FIRST_PART: usize = 100;
 const FIRST_BATCH: f64 = 1000.0;
 /// A CPU worker that has not done such items yet, when modules have, begins with so many: what memory costs while it is new is known of one kind alone by then.
 const FIRST_OF_CPU: u32 = 32;
-/// What is left of a bad opinion of a module that does nothing after sixteen items of the CPU; half as much is lost after each try in vain.
+/// What is left of a bad opinion of a module that does nothing after the CPU has worked for so long; half as much is lost after each try in vain. A try may cost tens of
+/// microseconds, so what a thousand short items take must not be enough for several.
 const REMEMBERED: f64 = 0.9;
+const REMEMBERED_NS: f64 = 160_000.0;
 
 /// Who may take items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -298,7 +300,7 @@ impl Dispatcher {
     /// The CPU has done a batch. What is believed of modules that do nothing gets old: their first batches may have been slow because memory was new, or the
     /// machine was busy. So they are tried again, the more rarely the more often that was in vain.
     pub(super) fn forget_modules(&mut self, bytes: u32, count: usize) {
-        let lost = 1.0 - REMEMBERED.powf(count as f64 / 16.0);
+        let lost = 1.0 - REMEMBERED.powf(count as f64 * self.model.cpu.item(bytes) / REMEMBERED_NS);
         let idle = |worker: &&mut super::Worker| worker.unit == Unit::Module && worker.held.is_empty() && !worker.dead;
         for module in self.workers.iter_mut().filter(idle) {
             let weight = lost / f64::from(1u32 << module.doubts[class(bytes)].min(16));

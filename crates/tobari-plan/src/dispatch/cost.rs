@@ -74,6 +74,27 @@ pub(super) fn class(bytes: u32) -> usize {
     (4 * exponent + (bytes.max(4) >> (exponent - 2) & 3)) as usize
 }
 
+/// The class of the last length: most items are as long as the one before, and where that is guessed nothing waits for the length of this one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LastClass {
+    bytes: u32,
+    class: usize,
+}
+
+impl LastClass {
+    pub(super) fn new() -> Self {
+        Self { bytes: 0, class: class(0) }
+    }
+
+    /// [`class`].
+    pub(super) fn of(&mut self, bytes: u32) -> usize {
+        if bytes != self.bytes {
+            *self = Self { bytes, class: class(bytes) };
+        }
+        self.class
+    }
+}
+
 /// How fast what is measured pulls what is believed of the class that was measured. At first faster: the model counts
 /// as one measurement, and so does each that follows, until one among so many has the lasting weight.
 const OWN_WEIGHT: f64 = 0.25;
@@ -127,9 +148,10 @@ mod tests {
 
     #[test]
     fn classes_rise_with_the_length() {
-        let mut last = 0;
+        let (mut last, mut of_last) = (0, LastClass::new());
         for bytes in (0..5000).chain((5000..u32::MAX - 1_000_000).step_by(999_983)) {
             let class = class(bytes);
+            assert_eq!([of_last.of(bytes), of_last.of(bytes)], [class; 2], "{bytes}");
             assert!((last..CLASSES).contains(&class), "{bytes}");
             last = class;
         }

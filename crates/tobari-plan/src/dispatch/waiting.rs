@@ -1,7 +1,7 @@
 //! Items that wait: by length, in order of arrival, or dealt out to workers.
 
 use super::Handle;
-use super::cost::{CLASSES, class};
+use super::cost::{CLASSES, LastClass, class};
 use super::slots::{Slot, Slots};
 use std::collections::VecDeque;
 
@@ -37,6 +37,7 @@ pub(super) struct Waiting {
     in_order: VecDeque<Handle>,
     dealt: Vec<VecDeque<Handle>>,
     counts: [u32; CLASSES],
+    pushed: LastClass,
     /// A bit for each class that has items.
     taken: u128,
     count: usize,
@@ -49,6 +50,7 @@ impl Waiting {
             in_order: VecDeque::new(),
             dealt: vec![VecDeque::new(); workers],
             counts: [0; CLASSES],
+            pushed: LastClass::new(),
             taken: 0,
             count: 0,
         }
@@ -76,13 +78,17 @@ impl Waiting {
 
     /// Adds an item that is marked as waiting.
     pub(super) fn push(&mut self, place: Place, handle: Handle, bytes: u32) {
-        match place {
-            Place::ByLength => self.by_length[class(bytes)].push_back(handle),
-            Place::InOrder => self.in_order.push_back(handle),
-            Place::Dealt(worker) => self.dealt[worker].push_back(handle),
+        let class = self.pushed.of(bytes);
+        let queue = match place {
+            Place::ByLength => &mut self.by_length[class],
+            Place::InOrder => &mut self.in_order,
+            Place::Dealt(worker) => &mut self.dealt[worker],
+        };
+        queue.push_back(handle);
+        self.counts[class] += 1;
+        if self.counts[class] == 1 {
+            self.taken |= 1 << class;
         }
-        self.counts[class(bytes)] += 1;
-        self.taken |= 1 << class(bytes);
         self.count += 1;
     }
 
@@ -131,7 +137,7 @@ impl Waiting {
         mut begin: impl FnMut(&mut Slot),
         items: &mut Vec<Handle>,
     ) {
-        let (mut left, mut bytes, mut taken) = (most.items, 0, [0; CLASSES]);
+        let (mut left, mut bytes, mut taken, mut last) = (most.items, 0, [0; CLASSES], LastClass::new());
         while let Some(queue) = self.queue(place, end) {
             let before = left;
             while let Some(handle) = queue.front().copied().filter(|_| left > 0) {
@@ -143,7 +149,7 @@ impl Waiting {
                     }
                     slot.waiting = false;
                     begin(slot);
-                    taken[class(slot.bytes)] += 1;
+                    taken[last.of(slot.bytes)] += 1;
                     left -= 1;
                     items.push(handle);
                 }

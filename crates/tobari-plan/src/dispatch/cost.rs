@@ -101,6 +101,9 @@ const OWN_WEIGHT: f64 = 0.25;
 /// How fast it pulls what is believed of all other classes, as part of that.
 const OTHERS_PART: f64 = 0.2;
 
+/// The first measurement of a class says at most that it is so many times as slow as was believed: it is of a batch that met memory and caches which were cold.
+const FIRST_AT_MOST: f64 = 1.5;
+
 /// How much slower than the model something is, by class.
 #[derive(Clone, Debug)]
 pub(super) struct Drift {
@@ -132,7 +135,8 @@ impl Drift {
     /// A batch whose items were mostly of this length took `ratio` of what is believed now.
     pub(super) fn measured(&mut self, bytes: u32, ratio: f64) {
         // One wild measurement, as when the machine slept, must not be believed whole.
-        let (ratio, own) = (ratio.clamp(0.05, 20.0), class(bytes));
+        let own = class(bytes);
+        let ratio = ratio.clamp(0.05, if self.seen[own] == 0 { FIRST_AT_MOST } else { 20.0 });
         let own_weight = OWN_WEIGHT.max(1.0 / (2.0 + f64::from(self.seen[own])));
         self.seen[own] = self.seen[own].saturating_add(1);
         for (at, factor) in self.factors.iter_mut().enumerate() {
@@ -172,7 +176,7 @@ mod tests {
             let believed = drift.factor(1000);
             drift.measured(1000, 3.0 / believed);
         }
-        assert!((drift.factor(1000) - 3.0).abs() < 0.01);
+        assert!((drift.factor(1000) - 3.0).abs() < 0.01, "{}", drift.factor(1000));
         assert!((1.2..2.0).contains(&drift.factor(64)), "others follow slowly: {}", drift.factor(64));
     }
 }

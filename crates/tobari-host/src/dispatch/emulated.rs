@@ -2,7 +2,7 @@
 //!
 //! It has what makes a real one cost: a doorbell (a futex), a process that has to be woken if it sleeps, copies there and back. When it is started it answers what the CPU
 //! knows, as devices test themselves. Its engine is a CPU core, so its absolute speed says nothing about hardware, and every report that it is part of carries the label
-//! `emulated-module`. A rate that it may not exceed makes it slower than it is. It can have two batches, one that waits while it does the other.
+//! `emulated-module`. A rate that it may not exceed makes it slower than it is. It can have several batches, which wait while it does one.
 //!
 //! With [`EmulatedOptions::direct`] there are no copies by the host: the process reads texts from the host's memory and writes answers there itself, as a device with direct memory
 //! access does. It can then do whatever a debugger could, so that is for measurements, and off.
@@ -41,7 +41,7 @@ use zeroize::Zeroize;
 /// The hidden verb by which this executable knows that it is to be a module.
 pub const MODULE_VERB: &str = "module-emulated";
 
-/// Bytes of each ring: two batches, usually.
+/// Bytes of each ring: three full batches, and many of short chunks.
 const RING_BYTES: usize = 1 << 20;
 /// No message is longer.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;

@@ -9,10 +9,11 @@ use std::marker::PhantomData;
 /// The shortest that there are.
 const SHORTEST_NS: u64 = 100_000;
 
-/// The calling thread has short slices, until this is dropped. Where the system does not let it, nothing has changed.
+/// The calling thread has short slices, until this is dropped: then as long ones as before. Where the system does not let it, nothing has changed.
 #[derive(Debug)]
 pub struct ShortSlices {
-    before: Option<Attributes>,
+    /// Nanoseconds of a slice.
+    before: Option<u64>,
     /// Of this thread.
     here: PhantomData<*const ()>,
 }
@@ -22,15 +23,16 @@ impl ShortSlices {
     pub fn ask() -> Self {
         let before = Attributes::get().filter(|found| [NORMAL, BATCH].contains(&found.policy));
         let asked = before.filter(|before| Attributes { runtime_ns: SHORTEST_NS, ..*before }.set());
-        Self { before: asked, here: PhantomData }
+        Self { before: asked.map(|before| before.runtime_ns), here: PhantomData }
     }
 }
 
 impl Drop for ShortSlices {
     fn drop(&mut self) {
-        if let Some(before) = self.before {
+        // All else may have been changed by somebody since.
+        if let (Some(before), Some(now)) = (self.before, Attributes::get()) {
             // Nobody is worse off with short slices.
-            let _ = before.set();
+            let _ = Attributes { runtime_ns: before, ..now }.set();
         }
     }
 }

@@ -271,6 +271,8 @@ struct Counted {
     module: Emulated,
     has: usize,
     most: Arc<AtomicUsize>,
+    /// How often it was handed more than there is room for.
+    too_much: Arc<AtomicUsize>,
 }
 
 impl Module for Counted {
@@ -301,7 +303,7 @@ impl Pipelined for Counted {
     }
 
     fn begin(&mut self, chunks: &[&Chunk]) -> Result<u64, ModuleError> {
-        assert!(self.module.fits(chunks), "more than there is room for");
+        self.too_much.fetch_add(usize::from(!self.module.fits(chunks)), Relaxed);
         self.has += 1;
         self.most.fetch_max(self.has, Relaxed);
         self.module.begin(chunks)
@@ -323,14 +325,17 @@ fn where_others_want_the_cores_a_module_has_more_batches_and_all_is_right() {
     {
         let (chunks, expected) = chunks(Suite::CbcHmac, &vec![bytes; 2000]);
         let slow = EmulatedOptions { bytes_per_second: 100_000_000, ..EmulatedOptions::default() };
-        let found = Arc::new(AtomicUsize::new(0));
-        let module = Counted { module: Emulated::start(&slow).unwrap(), has: 0, most: found.clone() };
+        let (found, too_much) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let emulated = Emulated::start(&slow).unwrap();
+        let module = Counted { module: emulated, has: 0, most: found.clone(), too_much: too_much.clone() };
         let limits = Limits { patience_ns: 10_000_000_000, ..Limits::default() };
         let model = Some(Model { available, ..worthwhile() });
         let modules: Vec<Box<dyn Module>> = vec![Box::new(module)];
         let pool = Pool::start(Options { core: Some(0), limits, model, ..options(Policy::Best, modules) }).unwrap();
         assert!(run(&pool, chunks, |_| ()) == expected, "{available} {bytes}");
         let found = found.load(Relaxed);
+        assert_eq!(too_much.load(Relaxed), 0, "more than there is room for");
+        assert!(pool.report().iter().all(|engine| engine.lost.is_none() && engine.done.stalls == 0));
         assert!((least..=most).contains(&found), "{found} batches of {bytes} B at once, {available} of the core");
         assert_eq!(pool.report().iter().map(|engine| engine.done.items).sum::<u64>(), 2000);
     }

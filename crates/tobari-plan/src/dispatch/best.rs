@@ -413,11 +413,11 @@ impl Dispatcher {
             return;
         }
         let unit = self.workers[worker].unit;
-        let slowest = self.workers.iter().enumerate().filter(|(at, other)| *at != worker && !other.dead);
-        let Some(held) = slowest.filter_map(|(_, other)| other.held.back()).max_by_key(|held| held.expected_end_ns)
-        else {
-            return;
-        };
+        let others = self.workers.iter().enumerate().filter(|(at, other)| *at != worker && !other.dead);
+        // The last of which something was not taken again yet.
+        let open = |held: &&super::Held| held.items.iter().any(|handle| self.is_alone(*handle));
+        let batches = others.flat_map(|(_, other)| &other.held).filter(open);
+        let Some(held) = batches.max_by_key(|held| held.expected_end_ns) else { return };
         let open: Vec<Handle> = held.items.iter().copied().filter(|handle| self.is_alone(*handle)).collect();
         let (rates, count) = (self.rates(held.typical), open.len() as f64);
         let cpus = self.useful(Unit::Cpu).count().max(1) as f64;

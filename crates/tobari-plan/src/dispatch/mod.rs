@@ -47,6 +47,9 @@ use waiting::{End, Most, Place, Waiting};
 /// Workers at most.
 pub const MAX_WORKERS: usize = 64;
 
+/// A worker that is so much behind with its first batch stands: more than one of the scheduler's turns is no error of the model's.
+const STANDS_NS: u64 = 1_000_000;
+
 /// What a worker is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -223,9 +226,11 @@ impl Worker {
         self.held.iter().any(|held| held.late)
     }
 
-    /// When it is through with what it has, as far as is known.
+    /// When it is through with what it has, as far as is known: one that stands will stand for as long again.
     fn free_at(&self, now: u64) -> u64 {
-        self.held.iter().map(|held| held.expected_end_ns).max().unwrap_or(now).max(now)
+        let late = self.held.front().map_or(0, |first| now.saturating_sub(first.expected_end_ns));
+        let ends = self.held.iter().map(|held| held.expected_end_ns).max().unwrap_or(now).max(now);
+        ends.saturating_add(if late > STANDS_NS { late } else { 0 })
     }
 }
 

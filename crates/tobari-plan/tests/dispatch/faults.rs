@@ -39,10 +39,10 @@ proptest! {
         load in 0.0..0.9_f64,
         faults in prop::collection::vec(fault(), 0..3),
         sizes in prop::collection::vec(prop_oneof![0..64_u32, 0..20_000_u32, Just(65_536)], 1..300),
-        (cpu_items, module_items) in (1..70_u32, 1..70_u32),
+        (cpu_items, module_items, module_batches) in (1..70_u32, 1..70_u32, 1..9_u32),
         in_flight_bytes in 1..2_000_000_u64,
     ) {
-        let limits = Limits { in_flight_bytes, cpu_items, module_items, ..Limits::default() };
+        let limits = Limits { in_flight_bytes, cpu_items, module_items, module_batches, ..Limits::default() };
         let world = World { cpus, modules, truth, told, load, faults, limits };
         for policy in Policy::ALL {
             let outcome = run(&world, policy, &sizes);
@@ -70,10 +70,13 @@ fn after_a_module_died_or_stalled_best_is_about_as_fast_as_the_cpu_alone() {
     let sizes = vec![16_384; 4000];
     let alone = run(&world(Vec::new()), Policy::Cpu, &sizes).ns;
     for fault in [Fault::Dies(2e6), Fault::Stalls(2e6), Fault::Slows(2e6, 40.0)] {
-        let outcome = run(&world(vec![fault]), Policy::Best, &sizes);
-        assert!(outcome.published.iter().all(|count| *count == 1));
-        assert!(outcome.by_module > 0, "{fault:?}");
-        assert!(outcome.ns < 1.03 * alone, "{fault:?}: {} of {alone}", outcome.ns);
+        for module_batches in [2, 8] {
+            let limits = Limits { module_batches, ..Limits::default() };
+            let outcome = run(&World { limits, ..world(vec![fault]) }, Policy::Best, &sizes);
+            assert!(outcome.published.iter().all(|count| *count == 1));
+            assert!(outcome.by_module > 0, "{fault:?}");
+            assert!(outcome.ns < 1.03 * alone, "{fault:?}, {module_batches} batches: {} of {alone}", outcome.ns);
+        }
     }
 }
 
@@ -83,6 +86,20 @@ fn a_module_that_sleeps_is_used_again_when_it_wakes() {
     let asleep = run(&world(vec![Fault::Stalls(5e6)]), Policy::Best, &sizes);
     let woken = run(&world(vec![Fault::Sleeps(5e6, 40e6)]), Policy::Best, &sizes);
     assert!(woken.stalls > 0 && woken.ns < 0.8 * asleep.ns, "{} {}", woken.ns, asleep.ns);
+}
+
+#[test]
+fn a_module_that_stalls_at_the_end_is_not_waited_for() {
+    // Long before it is late: the CPU takes what waits, and all that the module has, batch by batch.
+    let sizes = vec![16_384; 400];
+    let alone = run(&world(Vec::new()), Policy::Cpu, &sizes).ns;
+    for (module_batches, module_items, at) in [(1, 8, 1e6), (2, 8, 1e6), (2, 64, 1e6), (8, 8, 5e5), (8, 64, 1e6)] {
+        let limits = Limits { module_batches, module_items, patience_ns: 1_000_000_000, ..Limits::default() };
+        let outcome = run(&World { limits, ..world(vec![Fault::Stalls(at)]) }, Policy::Best, &sizes);
+        assert!(outcome.published.iter().all(|count| *count == 1) && outcome.stalls == 0);
+        let what = format!("{module_batches} batches of {module_items}");
+        assert!(outcome.by_module > 0 && outcome.ns < alone, "{what}: {} of {alone}", outcome.ns);
+    }
 }
 
 #[test]

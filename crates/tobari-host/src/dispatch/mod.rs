@@ -60,7 +60,7 @@ pub struct Options {
     pub cpu_workers: usize,
     /// Modules.
     pub modules: Vec<Box<dyn Module>>,
-    /// Memory and batches.
+    /// Memory and batches. Under [`Policy::Best`] a module has four times as many batches at once where others want the cores.
     pub limits: Limits,
     /// Whether every answer of a module is opened and compared. Off only to measure.
     pub check: bool,

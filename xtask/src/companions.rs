@@ -1,4 +1,4 @@
-//! Servers that some tests talk to: brokers and proxies of the distribution's packages.
+//! Programs that some tests need: brokers and proxies that they talk to, and a tracer of system calls, of the distribution's packages.
 //!
 //! A package that has a server starts it when it is installed, which nobody asked for who runs tests. So these are not installed: what a
 //! package and its libraries contain is unpacked in the target folder, and started from there by the tests. Where that cannot be done the
@@ -11,8 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Programs, and the packages of Debian that bring them.
-const COMPANIONS: [(&str, &str); 4] =
-    [("caddy", "caddy"), ("mosquitto", "mosquitto"), ("nats-server", "nats-server"), ("nginx", "nginx")];
+const COMPANIONS: [(&str, &str); 5] = [
+    ("caddy", "caddy"),
+    ("mosquitto", "mosquitto"),
+    ("nats-server", "nats-server"),
+    ("nginx", "nginx"),
+    ("strace", "strace"),
+];
 const PLACES: [&str; 3] = ["usr/sbin", "usr/bin", "sbin"];
 
 /// The `PATH` with which tests find what can be had.

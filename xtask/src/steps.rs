@@ -56,6 +56,9 @@ static STEPS: &[Step] = &[
     Step { name: "advisories", tool: None, run: advisories },
 ];
 
+/// A part of the tests under a name of its own, only run where `--only` asks for it: all steps together run its tests anyway.
+static PARTS: &[Step] = &[Step { name: "faults", tool: None, run: faults }];
+
 /// What is left out of the product unless one asks for it, and can be tested anywhere, with OpenSSL's module where its headers are: all is built once, with it.
 fn with_features() -> [&'static str; 2] {
     const ANYWHERE: &str =
@@ -75,7 +78,7 @@ fn has_openssl() -> bool {
 
 /// The names `--only` takes.
 pub(crate) fn names() -> Vec<&'static str> {
-    STEPS.iter().map(|step| step.name).collect()
+    STEPS.iter().chain(PARTS).map(|step| step.name).collect()
 }
 
 /// Runs the steps (those in `only`, or all if it is empty), stops at the first failure, and prints the summary.
@@ -87,7 +90,8 @@ pub(crate) fn run(root: &Path, without: &[String], only: &[String]) -> bool {
     println!("TOBARI_DATA is {data}");
     println!("a test that cannot run appends `name: reason` to the file named by {NOT_RUN_LOG}");
     let mut rows: Vec<Row> = Vec::new();
-    for step in STEPS.iter().filter(|step| only.is_empty() || only.iter().any(|name| name == step.name)) {
+    let parts = PARTS.iter().filter(|_| !only.is_empty());
+    for step in STEPS.iter().chain(parts).filter(|step| only.is_empty() || only.iter().any(|name| name == step.name)) {
         let stopped = rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)));
         rows.push(if stopped {
             Row { name: step.name, outcome: Outcome::NotReached, elapsed: Duration::ZERO }
@@ -172,6 +176,14 @@ impl Run {
         outcome(self.count(command.args(workspace).args(with_features())))
     }
 
+    /// The tests whose names have this in them, of all programs of tests.
+    fn tests_named(&mut self, part: &str) -> Outcome {
+        let mut command = cargo(&self.root);
+        let workspace = ["test", "--workspace", "--exclude", "tobari-py", "--no-fail-fast", "--all-targets"];
+        command.env("PATH", companions::path(&target_folder(&self.root)));
+        outcome(self.count(command.args(workspace).args(with_features()).args(["--", part])))
+    }
+
     /// Runs a command that runs tests, and counts them.
     fn count(&mut self, command: &mut Command) -> Result<(), String> {
         let result = pass_reading(command.env(NOT_RUN_LOG, &self.log), |line| self.tally.read(line));
@@ -180,6 +192,12 @@ impl Run {
         }
         result
     }
+}
+
+/// Tests of faults that somebody could use, or that broke a promise, and that are closed: each has `fault` and a number in its name. Those that
+/// need a browser are in the step `browser`.
+fn faults(run: &mut Run) -> Outcome {
+    run.tests_named("fault_")
 }
 
 /// The other steps build with all that can be tested anywhere; here is what there is unless one asks otherwise.
@@ -406,7 +424,7 @@ mod tests {
         let mut sorted = names();
         sorted.sort_unstable();
         sorted.dedup();
-        assert_eq!(sorted.len(), STEPS.len());
+        assert_eq!(sorted.len(), STEPS.len() + PARTS.len());
     }
 
     #[test]

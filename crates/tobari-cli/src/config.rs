@@ -22,11 +22,31 @@ const GLOBAL: [&str; 2] = ["log", "log-format"];
 /// What this process is called with. Ends the process where the command line is wrong, as clap does.
 pub(crate) fn arguments() -> Result<Arguments, Failure> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let found = Found::read(words)?;
+    let found = Found::read(named_like_a_verb(words))?;
     match Arguments::from_arg_matches(&found.matches) {
         Ok(arguments) => Ok(arguments),
         Err(error) => error.exit(),
     }
+}
+
+/// `tobari seal verify -o OUT` seals a folder of that name: only what is sealed has an output. Clap would take the name for the verb.
+fn named_like_a_verb(mut words: Vec<OsString>) -> Vec<OsString> {
+    let has_output = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word == "-o"
+            || word == "--output"
+            || word.starts_with("--output=")
+            || word.starts_with("-o") && !word.starts_with("--")
+    };
+    let verb = words.iter().skip(1).position(|word| word == "seal" || word == "backup").map(|at| at + 2);
+    if let Some(rest) = verb
+        && words.iter().skip(rest).any(has_output)
+    {
+        let is_verb = |word: &&mut OsString| ["verify", "ls", "help"].iter().any(|verb| **word == *verb);
+        // the value of an option may be called so, too, and means the same behind `./`
+        words.iter_mut().skip(rest).filter(is_verb).for_each(|word| *word = Path::new(".").join(&word).into());
+    }
+    words
 }
 
 /// A call of `tobari serve` with this file and this process's environment, as it would be understood.

@@ -42,7 +42,7 @@ pub use chunk::{BareCbc, Chunk, ForModule, Gcm, Operation, PortableGcm, Rooms, S
 pub use fuzz::{fuzz_seal_manifest, fuzz_seal_records, fuzz_seal_stream};
 pub use header::{FIXED_BYTES, Head, Layout, head_bytes};
 pub use keys::{KeyFile, SetKey};
-pub use manifest::{Entry, MAX_ENTRY_BYTES};
+pub use manifest::{Entry, ListOrder, MAX_ENTRY_BYTES};
 pub use opening::{Next, Opening};
 pub use record::{Kind, MAX_RANGES, Meta, Range, Time};
 pub use sealing::Sealing;

@@ -2,8 +2,11 @@
 
 use super::SealError;
 
-/// Bytes of a path at most.
-const MAX_PATH_BYTES: usize = 4096;
+/// Bytes of a path at most: as many as its length can say. No system call takes as long a path; whoever writes
+/// such files goes from folder to folder.
+pub(super) const MAX_PATH_BYTES: usize = u16::MAX as usize;
+/// Bytes of a link's target at most.
+const MAX_LINK_BYTES: u64 = 4096;
 /// Ranges of a sparse file at most; whoever has more of them calls the smallest holes data.
 pub const MAX_RANGES: usize = 65_536;
 
@@ -102,7 +105,7 @@ impl Meta {
         let whole = self.ranges == [Range { offset: 0, bytes: self.bytes }];
         let fits = match self.kind {
             Kind::File => true,
-            Kind::Symlink => whole && self.bytes <= MAX_PATH_BYTES as u64,
+            Kind::Symlink => whole && self.bytes <= MAX_LINK_BYTES,
             Kind::Directory | Kind::Stream | Kind::Manifest | Kind::Set => self.bytes == 0,
         };
         if fits { Ok(()) } else { Err(SealError::Malformed("a length that its kind can have")) }

@@ -55,7 +55,7 @@ fn records_that_no_source_has_are_refused() {
     };
     let paths: [&[u8]; 8] = [b"", b"/a", b"a/", b"a//b", b"..", b"a/../b", b"./a", b"a\0b"];
     let mut wrong: Vec<Meta> = paths.iter().map(|path| Meta::new(Kind::File, path, 1)).collect();
-    wrong.push(Meta::new(Kind::File, &[b'a'; 4097], 1));
+    wrong.push(Meta::new(Kind::File, &[b'a'; 65_536], 1));
     wrong.extend([file(&[(0, 0)]), file(&[(0, 101)]), file(&[(50, 10), (40, 5)]), file(&[(0, 10), (10, 5)])]);
     wrong.push(file(&[(u64::MAX, 2)]));
     wrong.push(Meta { mode: 0o10000, ..file(&[]) });
@@ -235,9 +235,15 @@ fn bare_cbc_comes_back_with_every_length_of_key_and_a_wrong_answer_is_seen() {
 #[test]
 fn entries_of_a_list_come_back_and_have_one_form() {
     let identity = Identity { salt: [1; 32], mac: [2; 32] };
-    let entry =
-        |kind, path: &[u8], name: &str| Entry { kind, path: path.to_vec(), name: name.into(), identity, bytes: 9 };
-    let entries = [entry(Kind::Directory, b"", "aa/b.seal"), entry(Kind::File, &[b'x'; 4096], &"n".repeat(255))];
+    let entry = |kind, path: &[u8], name: &str| Entry {
+        kind,
+        path: path.to_vec(),
+        name: name.into(),
+        identity,
+        bytes: 9,
+        stale: false,
+    };
+    let entries = [entry(Kind::Directory, b"", "aa/b.seal"), entry(Kind::File, &[b'x'; 65_535], &"n".repeat(255))];
     let mut bytes = Vec::new();
     entries.iter().for_each(|entry| entry.encode(&mut bytes).unwrap());
     for end in 0..bytes.len() {

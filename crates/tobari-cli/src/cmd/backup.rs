@@ -20,7 +20,8 @@ pub(crate) fn restore(arguments: &UnsealArguments) -> Result<ExitCode, Failure> 
         return Err(Failure::Call("expected a whole backup to restore, found --only".to_owned()));
     }
     let target = arguments.output();
-    if std::fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
+    // what a killed run restored may be there, and nothing else; with --force nobody would look
+    if arguments.replaces() && std::fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
         let name = target.display();
         return Err(Failure::Work(format!("{name}: expected a new or empty folder, found one with something in it")));
     }

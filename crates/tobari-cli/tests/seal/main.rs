@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 
+mod faults;
+mod forge;
 mod killed;
 mod one;
 #[cfg(feature = "age")]
@@ -339,7 +341,7 @@ fn a_file_that_may_not_grow_is_an_error_and_nothing_has_its_name() {
 }
 
 #[test]
-fn files_that_may_not_be_read_are_named_and_all_others_are_sealed() {
+fn fault_5_files_that_may_not_be_read_are_named_stay_as_they_were_and_all_others_are_sealed() {
     let (world, source) = (World::new(), folder(20, 1000));
     let key = world.path("key");
     fs::set_permissions(source.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -359,7 +361,7 @@ fn files_that_may_not_be_read_are_named_and_all_others_are_sealed() {
     let done = seal();
     may_be_read(true);
     if done.stdout.is_empty() {
-        let name = "files_that_may_not_be_read_are_named_and_all_others_are_sealed";
+        let name = "fault_5_files_that_may_not_be_read_are_named_stay_as_they_were_and_all_others_are_sealed";
         return not_run(name, &format!("nobody else can be had here: {}", stderr(&done).trim()));
     }
     assert_eq!(done.status.code(), Some(1), "{}", stderr(&done));
@@ -372,17 +374,33 @@ fn files_that_may_not_be_read_are_named_and_all_others_are_sealed() {
         assert!(problems.iter().any(told), "{name} in {problems:?}");
     }
     let verified = lines(&["seal", "verify", &set, "--key-file", &key]).remove(0);
-    // 20 files and 8 folders, without two files and one folder with its three files.
-    assert_eq!(verified["entries"], 22);
+    // 20 files and 8 folders, without two files and the three files of one folder.
+    assert_eq!(verified["entries"], 23);
     // What was sealed when it could be read stays when it cannot.
     let told: Value = serde_json::from_slice(&seal().stdout).unwrap();
     assert_eq!((&told["entries"], &told["problems"]), (&json!(28), &json!([])));
     may_be_read(false);
     let told: Value = serde_json::from_slice(&seal().stdout).unwrap();
     may_be_read(true);
-    assert_eq!((&told["entries"], &told["removed"]), (&json!(22), &json!(0)));
+    let stale = json!(["0/file 0", "1/file 1", "2/file 16", "2/file 2", "2/file 9"]);
+    assert_eq!((&told["entries"], &told["removed"], &told["stale"]), (&json!(28), &json!(0), &stale));
     let files = Command::new("find").args([&set, "-name", "*.seal"]).output().unwrap();
     assert_eq!(String::from_utf8(files.stdout).unwrap().lines().count(), 28 + 2);
+    // The set is whole, and says what of it is old.
+    let verified = lines(&["seal", "verify", &set, "--key-file", &key]).remove(0);
+    assert_eq!((&verified["entries"], &verified["problems"], &verified["stale"]), (&json!(28), &json!([]), &stale));
+    let listed = lines(&["seal", "ls", &set, "--key-file", &key]);
+    let old: Vec<&Value> = listed.iter().filter(|line| line["stale"] == true).map(|line| &line["path"]).collect();
+    assert_eq!(json!(old), stale);
+    // A source that is gone for good leaves the set, although another one cannot be read.
+    fs::remove_file(source.path().join("3/file 3")).unwrap();
+    may_be_read(false);
+    let told: Value = serde_json::from_slice(&seal().stdout).unwrap();
+    may_be_read(true);
+    assert_eq!((&told["entries"], &told["removed"], &told["stale"]), (&json!(27), &json!(1), &stale));
+    // And what can be read again is not old any more.
+    let told: Value = serde_json::from_slice(&seal().stdout).unwrap();
+    assert_eq!((&told["entries"], &told["stale"], &told["problems"]), (&json!(27), &json!([]), &json!([])));
 }
 
 #[test]

@@ -88,6 +88,11 @@ impl<'a, J: Job> Flow<'a, J> {
         self.next += 1;
     }
 
+    /// The number that was given out last.
+    pub(super) fn last_number(&self) -> u32 {
+        self.next.saturating_sub(1)
+    }
+
     /// Numbers that were given out.
     pub(super) fn numbers(&self) -> u32 {
         self.next

@@ -1,14 +1,15 @@
 //! A sealed file that is read from its start.
 
+use super::below::Below;
 use super::source::{Content, read_full};
 use super::{FileProblem, Keys};
 use crate::dispatch::RingGcm;
 use bytes::Bytes;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use tobari_apps::seal::{
-    Chunk, FIXED_BYTES, Head, Identity, Kind, Meta, Next, Opening, SealError, SetKey, Stanzas, head_bytes, process,
+    Chunk, Entry, FIXED_BYTES, Head, Identity, Kind, Meta, Next, Opening, SealError, SetKey, Stanzas, head_bytes,
+    process,
 };
 
 /// A sealed file that is being read, from its first chunk on.
@@ -92,8 +93,9 @@ impl Input {
 }
 
 /// The key of a set, and how it is wrapped, from its mark, which is verified: to seal more under it, so that only a key of one's own will do.
-pub(super) fn key_to_continue(mark: &Path, keys: &Keys) -> Result<(SetKey, Stanzas), FileProblem> {
-    let file = File::open(mark).map_err(FileProblem::system(mark))?;
+pub(super) fn key_to_continue(set: &Below, keys: &Keys) -> Result<(SetKey, Stanzas), FileProblem> {
+    let mark = &set.place(super::SET.as_bytes());
+    let file = set.file(super::SET.as_bytes()).map_err(FileProblem::system(mark))?;
     let ours = |head: &Head| match keys.unwrap_own(head.stanzas())? {
         Some(key) => Ok(Some(key)),
         None => Err(FileProblem::NotOurs { name: mark.display().to_string() }),
@@ -110,17 +112,54 @@ pub(super) fn key_to_continue(mark: &Path, keys: &Keys) -> Result<(SetKey, Stanz
 }
 
 /// Whether a sealed file is whole, is about the same source and has the same content: then who it is.
-pub(super) fn sealed_content_is(place: &Path, set: &SetKey, meta: &Meta, content: &Content) -> Option<Identity> {
-    let file = File::open(place).ok()?;
-    let (input, ..) = Input::open(Box::new(file), place, |_| Ok(Some(set.clone()))).ok()?;
+pub(super) fn sealed_content_is(
+    set: &Below,
+    name: &str,
+    key: &SetKey,
+    meta: &Meta,
+    content: &Content,
+) -> Option<Identity> {
+    let (file, place) = (set.file(name.as_bytes()).ok()?, &set.place(name.as_bytes()));
+    let (input, ..) = Input::open(Box::new(file), place, |_| Ok(Some(key.clone()))).ok()?;
     if input.opening.meta() != meta {
         return None;
     }
     let (mut reader, mut same) = (content.reader(meta), true);
     let identity = input.each(place, |text| {
-        same &= reader.read(text.len()).is_ok_and(|source| source == text);
+        same &= reader.read_content(text.len()).is_ok_and(|source| source == text);
         if same { Ok(()) } else { Err(FileProblem::Changed { name: String::new() }) }
     });
     // Nothing may be left in the source either.
-    identity.ok().filter(|_| same && reader.read(1).is_ok_and(|rest| rest.is_empty()))
+    identity.ok().filter(|_| same && reader.read_content(1).is_ok_and(|rest| rest.is_empty()))
+}
+
+/// What a list says of a sealed file whose source cannot be read now, if that file opens as a whole under the set's key, to the path that its name stands for.
+pub(super) fn stale_entry(set: &Below, name: &str, key: &SetKey) -> Option<Entry> {
+    let (file, place) = (set.file(name.as_bytes()).ok()?, &set.place(name.as_bytes()));
+    let (input, ..) = Input::open(Box::new(file), place, |_| Ok(Some(key.clone()))).ok()?;
+    let meta = input.meta().clone();
+    let is_source = matches!(meta.kind, Kind::File | Kind::Directory | Kind::Symlink);
+    if !is_source || key.output_name(&meta.path).ok()? != name {
+        return None;
+    }
+    let mut bytes = 0;
+    let identity = input.each(place, |text| {
+        bytes += text.len() as u64;
+        Ok(())
+    });
+    Some(Entry {
+        kind: meta.kind,
+        path: meta.path,
+        name: name.to_owned(),
+        identity: identity.ok()?,
+        bytes,
+        stale: true,
+    })
+}
+
+/// The path of what a sealed file was sealed from, if its beginning opens under the set's key.
+pub(super) fn sealed_path(set: &Below, name: &str, key: &SetKey) -> Option<Vec<u8>> {
+    let (file, place) = (set.file(name.as_bytes()).ok()?, &set.place(name.as_bytes()));
+    let (input, ..) = Input::open(Box::new(file), place, |_| Ok(Some(key.clone()))).ok()?;
+    Some(input.meta().path.clone())
 }

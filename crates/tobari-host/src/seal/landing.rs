@@ -1,9 +1,10 @@
 //! Where opened content goes.
 
 use super::FileProblem;
+use super::below::Onto;
 use super::ending::Ending;
 use super::flow::Job;
-use super::naming::{Link, Whole};
+use super::naming::{Link, PartFile, Whole};
 use super::source::Places;
 use rand_core::CryptoRng;
 use std::fs::{File, FileTimes, Permissions};
@@ -11,7 +12,6 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tempfile::NamedTempFile;
 use tobari_apps::seal::{Identity, Kind, Meta, Opening, SealError, Time};
 
 /// Where one file's content goes.
@@ -26,15 +26,18 @@ pub enum Target<'a> {
 
 pub(super) enum Sink<'a> {
     File {
-        file: NamedTempFile,
-        target: PathBuf,
-        replace: bool,
+        made: PartFile,
+        /// Where it goes, for messages.
+        place: PathBuf,
+        /// The same below the folder that is written to.
+        path: Vec<u8>,
+        onto: Onto,
         /// Whether its bytes have to be on the disk before it is called whole.
         durable: bool,
     },
     Stream(&'a mut dyn Write),
-    /// The target of a link, which is made at the end.
-    Link(Vec<u8>, PathBuf),
+    /// The target of a link, which is made at the end at this path.
+    Link(Vec<u8>, Vec<u8>),
     Nowhere,
 }
 
@@ -76,7 +79,7 @@ impl<'a> Output<'a> {
             Sink::Link(target, _) => target.extend_from_slice(bytes),
             Sink::Nowhere => {}
             Sink::Stream(out) if !has_holes => out.write_all(bytes)?,
-            Sink::File { file, .. } if !has_holes => file.write_all(bytes)?,
+            Sink::File { made, .. } if !has_holes => made.file.write_all(bytes)?,
             Sink::Stream(out) => {
                 let mut rest = bytes;
                 while let (false, Some((at, count))) = (rest.is_empty(), self.places.next(rest.len())) {
@@ -87,7 +90,7 @@ impl<'a> Output<'a> {
                 }
             }
             // More content than ranges is refused at the end.
-            Sink::File { file, .. } => write_at_places(file.as_file(), &mut self.places, bytes)?,
+            Sink::File { made, .. } => write_at_places(&made.file, &mut self.places, bytes)?,
         }
         Ok(())
     }
@@ -124,7 +127,7 @@ impl Job for Output<'_> {
     fn take(&mut self, bytes: &[u8]) -> Result<(), FileProblem> {
         self.content += bytes.len() as u64;
         let place = match &self.sink {
-            Sink::File { target, .. } => target.clone(),
+            Sink::File { place, .. } => place.clone(),
             _ => self.place.clone(),
         };
         self.write(bytes).map_err(FileProblem::system(&place))
@@ -139,10 +142,9 @@ impl Job for Output<'_> {
         }
         let (content, meta) = (self.content, self.meta);
         match self.sink {
-            Sink::File { file, target, replace, durable } => Ok(Ending::Later(Box::new(move || {
-                complete(file.as_file(), &meta, durable).map_err(FileProblem::system(&target))?;
-                let made = file.into_temp_path();
-                Ok((content, Landed::Whole(Whole { made, target, replace, bytes: content })))
+            Sink::File { made, place, path, onto, durable } => Ok(Ending::Later(Box::new(move || {
+                complete(&made.file, &meta, durable).map_err(FileProblem::system(&place))?;
+                Ok((content, Landed::Whole(Whole { made: made.part, path, onto, bytes: content })))
             }))),
             Sink::Stream(out) => {
                 let hole = if meta.kind == Kind::File { meta.bytes.saturating_sub(self.at) } else { 0 };
@@ -150,7 +152,9 @@ impl Job for Output<'_> {
                 written.map_err(FileProblem::system(&self.place))?;
                 Ok(Ending::Now((content, Landed::Done)))
             }
-            Sink::Link(target, place) => Ok(Ending::Now((content, Landed::Link(Link { target, place })))),
+            Sink::Link(target, path) => {
+                Ok(Ending::Now((content, Landed::Link(Link { target, path, modified: meta.modified }))))
+            }
             Sink::Nowhere => Ok(Ending::Now((content, Landed::Done))),
         }
     }

@@ -1,89 +1,82 @@
 //! What lies in the folder of a set, beside what its list says.
+//!
+//! Only folders and files that lie in the set count: a link in it is never followed, neither to read nor to remove what it leads to.
 
-use super::naming::{clean, is_temporary};
+use super::below::{Below, is_temporary};
+use super::naming::clean;
 use super::{FileProblem, MANIFEST, SET};
+use rustix::fs::FileType;
 use std::collections::HashSet;
-use std::ffi::OsStr;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
 
-/// What looks like a sealed file in the folders of a set.
-pub(super) fn sealed_files(set: &Path) -> Result<Vec<PathBuf>, FileProblem> {
+/// Names in a folder of a set.
+fn names(set: &Below, folder: &[u8]) -> Result<Vec<(Vec<u8>, FileType)>, FileProblem> {
+    let names = set.names(folder).map_err(FileProblem::system(&set.place(folder)))?;
+    let mut names: Vec<_> = names.into_iter().map(|(name, kind)| (name.as_bytes().to_vec(), kind)).collect();
+    names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    Ok(names)
+}
+
+/// Folders of a set's sealed files.
+fn folders(set: &Below) -> Result<Vec<Vec<u8>>, FileProblem> {
+    let is_ours = |(name, kind): &(Vec<u8>, FileType)| name.len() == 2 && *kind == FileType::Directory;
+    Ok(names(set, b"")?.into_iter().filter(is_ours).map(|(name, _)| name).collect())
+}
+
+/// What looks like a sealed file in the folders of a set, as paths below it.
+pub(super) fn sealed_files(set: &Below) -> Result<Vec<Vec<u8>>, FileProblem> {
     let mut files = Vec::new();
-    for outer in fs::read_dir(set).map_err(FileProblem::system(set))? {
-        let outer = outer.map_err(FileProblem::system(set))?.path();
-        if !outer.is_dir() {
-            continue;
-        }
-        for inner in fs::read_dir(&outer).map_err(FileProblem::system(&outer))? {
-            let inner = inner.map_err(FileProblem::system(&outer))?.path();
-            if inner.extension().is_some_and(|extension| extension == "seal") {
-                files.push(inner);
-            }
+    for (folder, kind) in names(set, b"")? {
+        if kind == FileType::Directory {
+            let inner = names(set, &folder)?.into_iter().filter(|(name, _)| name.ends_with(b".seal"));
+            files.extend(inner.map(|(name, _)| [&folder[..], b"/", &name].concat()));
         }
     }
     Ok(files)
 }
 
 /// Files in the set's folder that the list does not name.
-pub(super) fn added(set: &Path, names: &HashSet<String>, problems: &mut Vec<FileProblem>) -> Result<(), FileProblem> {
-    for outer in fs::read_dir(set).map_err(FileProblem::system(set))? {
-        let outer = outer.map_err(FileProblem::system(set))?;
-        let folder = outer.file_name().to_string_lossy().into_owned();
-        if !outer.path().is_dir() {
-            if ![MANIFEST, SET].contains(&folder.as_str()) && !is_temporary(&outer.file_name()) {
-                problems.push(unlisted(&outer.path()));
+pub(super) fn added(set: &Below, known: &HashSet<String>, problems: &mut Vec<FileProblem>) -> Result<(), FileProblem> {
+    let is_temporary = |name: &[u8]| is_temporary(std::ffi::OsStr::from_bytes(name));
+    for (outer, kind) in names(set, b"")? {
+        if kind != FileType::Directory {
+            if ![MANIFEST.as_bytes(), SET.as_bytes()].contains(&&outer[..]) && !is_temporary(&outer) {
+                problems.push(unlisted(set, &outer));
             }
             continue;
         }
-        for inner in fs::read_dir(outer.path()).map_err(FileProblem::system(&outer.path()))? {
-            let inner = inner.map_err(FileProblem::system(&outer.path()))?;
-            let name = format!("{folder}/{}", inner.file_name().to_string_lossy());
-            if !names.contains(&name) && !is_temporary(&inner.file_name()) {
-                problems.push(unlisted(&inner.path()));
+        for (inner, _) in names(set, &outer)? {
+            let path = [&outer[..], b"/", &inner].concat();
+            let listed = str::from_utf8(&path).is_ok_and(|name| known.contains(name));
+            if !listed && !is_temporary(&inner) {
+                problems.push(unlisted(set, &path));
             }
         }
     }
     Ok(())
 }
 
-fn unlisted(path: &Path) -> FileProblem {
-    FileProblem::List { name: path.display().to_string(), expected: "only files that the list names, found this one" }
+fn unlisted(set: &Below, path: &[u8]) -> FileProblem {
+    let name = set.place(path).display().to_string();
+    FileProblem::List { name, expected: "only files that the list names, found this one" }
 }
 
 /// Removes what a killed run left in a set.
-pub(super) fn clean_set(set: &Path) -> Result<(), FileProblem> {
-    clean(set)?;
-    folders(set)?.iter().try_for_each(|folder| clean(folder))
+pub(super) fn clean_set(set: &Below) -> Result<(), FileProblem> {
+    clean(set, b"")?;
+    folders(set)?.iter().try_for_each(|folder| clean(set, folder))
 }
 
-/// Sealed files that the list will not name.
-pub(super) fn others(set: &Path, names: &HashSet<String>) -> Result<Vec<PathBuf>, FileProblem> {
+/// Sealed files that the list will not name, as paths below the set.
+pub(super) fn others(set: &Below, known: &HashSet<String>) -> Result<Vec<String>, FileProblem> {
     let mut others = Vec::new();
     for folder in folders(set)? {
-        for file in fs::read_dir(&folder).map_err(FileProblem::system(&folder))? {
-            let file = file.map_err(FileProblem::system(&folder))?.path();
-            let (outer, inner) = (name_of(&folder), name_of(&file));
-            if inner.len() == 35 && inner.ends_with(".seal") && !names.contains(&format!("{outer}/{inner}")) {
-                others.push(file);
+        for (file, _) in names(set, &folder)? {
+            let path = String::from_utf8([&folder[..], b"/", &file].concat()).unwrap_or_default();
+            if file.len() == 35 && file.ends_with(b".seal") && !path.is_empty() && !known.contains(&path) {
+                others.push(path);
             }
         }
     }
     Ok(others)
-}
-
-/// The folders of a set.
-fn folders(set: &Path) -> Result<Vec<PathBuf>, FileProblem> {
-    let mut folders = Vec::new();
-    for folder in fs::read_dir(set).map_err(FileProblem::system(set))? {
-        let folder = folder.map_err(FileProblem::system(set))?.path();
-        if name_of(&folder).len() == 2 && folder.is_dir() {
-            folders.push(folder);
-        }
-    }
-    Ok(folders)
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().and_then(OsStr::to_str).unwrap_or_default().to_owned()
 }

@@ -9,16 +9,20 @@
 //! | `keys` | who may open: key files, passphrases, recipients of age |
 //! | `recipients` | recipients and identities of age (feature `age`) |
 //! | `flow` | many files on their way through the engines at once, each in its order |
+//! | `below` | a folder, and the way to what lies below it: by descriptors, past no link |
 //! | `ending` | what makes finished files of whole ones, on threads of its own |
 //! | `source` | a walk through a folder; files with holes, and their content |
+//! | `update` | what the list of a set gets, and what becomes of what was sealed earlier |
 //! | `write` | sealing a folder, a file, a stream |
 //! | `input` | a sealed file that is read from its start |
 //! | `read` | opening, verifying and listing |
+//! | `opening` | a set on its way into a folder |
 //! | `landing` | where opened content goes |
 //! | `naming` | temporary files, and the names that whole ones get |
 //! | `listing` | what lies in a set's folder, beside what its list says |
 //! | `salvage` | what is left of a damaged file |
 
+mod below;
 mod ending;
 mod flow;
 mod input;
@@ -26,11 +30,13 @@ mod keys;
 mod landing;
 mod listing;
 mod naming;
+mod opening;
 mod read;
 #[cfg(feature = "age")]
 mod recipients;
 mod salvage;
 mod source;
+mod update;
 mod write;
 
 pub use keys::Keys;
@@ -39,7 +45,7 @@ pub use read::{Found, Opened, Reader};
 #[cfg(feature = "age")]
 pub use recipients::{Ask, Identities, MAX_RECIPIENTS, Nobody, Recipients, new_identity, recipients_of_lines};
 pub use salvage::DAMAGED;
-pub use write::{Sealed, Writer};
+pub use write::{Destination, Sealed, Writer};
 
 use std::fmt;
 use std::path::Path;
@@ -76,6 +82,32 @@ pub enum FileProblem {
     #[error("{name}: expected nothing of this name (--force replaces), found something")]
     Exists {
         /// The file.
+        name: String,
+    },
+    /// A folder is in the way of a file or a link.
+    #[error(
+        "{name}: this is a folder, and a file or link has to go there. Remove or rename the folder, and run the command again"
+    )]
+    IsFolder {
+        /// The folder.
+        name: String,
+    },
+    /// A folder with files that are no set's.
+    #[error("{name}: this folder is not empty and holds no set of sealed files. Choose a new or an empty folder")]
+    NotASet {
+        /// The folder.
+        name: String,
+    },
+    /// A set that has its list already.
+    #[error("{name}: this set is finished. Add --force to bring it up to date")]
+    Finished {
+        /// The set.
+        name: String,
+    },
+    /// Another run writes to the same folder.
+    #[error("{name}: another run is writing to this folder. Wait until it ends, or choose another folder")]
+    Busy {
+        /// The folder.
         name: String,
     },
     /// No key opens it.

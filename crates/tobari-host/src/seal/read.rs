@@ -1,20 +1,22 @@
 //! Opening, verifying and listing.
 
+use super::below::{Below, Need, Onto};
 use super::flow::Flow;
 use super::input::Input;
-use super::landing::{Landed, Output, Sink, Target, describe};
+use super::landing::{Landed, Output, Sink, Target};
 use super::listing::{added, sealed_files};
-use super::naming::{Link, Unnamed, clean, make_link, persist, sync_name, sync_names_below, temporary};
-use super::salvage::pieces;
+use super::naming::{Folder, clean_alone, folder_of, make_link, temporary};
+use super::opening::{Names, Run};
+use super::salvage::{Beside, pieces};
 use super::{FileProblem, Keys, MANIFEST};
 use crate::dispatch::Pool;
 use rand_core::CryptoRng;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use tobari_apps::seal::{Entry, Identity, Kind, MAX_ENTRY_BYTES, Meta, SealError, SetKey, Stanzas};
+use std::sync::Arc;
+use tobari_apps::seal::{Entry, Identity, Kind, ListOrder, MAX_ENTRY_BYTES, Meta, SealError, SetKey, Stanzas};
 
 /// What was opened, or verified.
 #[derive(Debug, Default)]
@@ -27,6 +29,8 @@ pub struct Opened {
     pub read: u64,
     /// What is not right, or could not be written.
     pub problems: Vec<FileProblem>,
+    /// Paths of entries that are as they were sealed earlier: their source could not be read when the set was brought up to date last.
+    pub stale: Vec<Vec<u8>>,
 }
 
 /// One thing in a set, as [`Reader::list`] tells.
@@ -42,6 +46,8 @@ pub struct Found {
     pub bytes: u64,
     /// By what the sealed file is known.
     pub identity: Identity,
+    /// Whether it is older than the set: its source could not be read when the set was brought up to date last.
+    pub stale: bool,
 }
 
 /// Opens for whoever has a key.
@@ -60,8 +66,11 @@ impl<'a> Reader<'a> {
         Input::open(file, place, |head| self.keys.unwrap(head.stanzas()))
     }
 
-    fn file(&self, place: &Path) -> Result<(Input, Stanzas, SetKey), FileProblem> {
-        self.input(Box::new(File::open(place).map_err(FileProblem::system(place))?), place)
+    /// A sealed file of a set; never what a link in its place leads to.
+    fn file(&self, set: &Below, name: &[u8]) -> Result<Input, FileProblem> {
+        let place = &set.place(name);
+        let file = set.file(name).map_err(FileProblem::system(place))?;
+        self.input(Box::new(file), place).map(|(input, ..)| input)
     }
 
     /// What is said of the source of one sealed file. Only its beginning is read, and verified.
@@ -100,8 +109,9 @@ impl<'a> Reader<'a> {
         rng: &mut dyn CryptoRng,
         progress: &mut dyn FnMut(&Opened),
     ) -> Result<Opened, FileProblem> {
-        let place = set.join(&found.name);
-        let input = self.entry_input(&place, found.kind, &found.path)?;
+        let set = folder(set)?;
+        let place = set.place(found.name.as_bytes());
+        let input = self.entry_input(&set, &found.name, found.kind, &found.path)?;
         self.alone(input, &place, Some(found.identity), target, rng, progress)
     }
 
@@ -114,10 +124,13 @@ impl<'a> Reader<'a> {
         rng: &mut dyn CryptoRng,
         progress: &mut dyn FnMut(&Opened),
     ) -> Result<Opened, FileProblem> {
-        let (sink, replace, last) = match target {
-            Target::Nowhere => (Sink::Nowhere, false, None),
-            Target::Stream(out) => (Sink::Stream(out), false, None),
-            Target::File(path, replace) => (sink_of(input.meta(), place, path, replace)?, replace, Some(path)),
+        let (sink, to) = match target {
+            Target::Nowhere => (Sink::Nowhere, None),
+            Target::Stream(out) => (Sink::Stream(out), None),
+            Target::File(path, replace) => {
+                let (sink, below) = sink_of(input.meta(), place, path, replace)?;
+                (sink, Some((below, if replace { Onto::Anything } else { Onto::Nothing })))
+            }
         };
         let (mut flow, mut opened) = (Flow::new(self.pool), Opened { entries: 1, ..Opened::default() });
         let mut taken = |bytes| {
@@ -128,31 +141,34 @@ impl<'a> Reader<'a> {
         flow.drain(rng);
         let ended = flow.take_ended().pop().map(|(_, ended)| ended);
         let (bytes, landed) = ended.unwrap_or_else(|| Err(FileProblem::seal(place)(SealError::Truncated)))?;
-        match landed {
-            Landed::Done => {}
-            Landed::Whole(whole) => persist(whole.made, &whole.target, whole.replace)?,
-            Landed::Link(link) => make_link(&link, replace)?,
+        match (landed, &to) {
+            (Landed::Whole(whole), _) => whole.made.name(&whole.path, whole.onto)?,
+            (Landed::Link(link), Some((below, onto))) => make_link(below, &link, Need::Found, *onto)?,
+            _ => {}
         }
-        last.map_or(Ok(()), sync_name)?;
+        if let Some((below, _)) = to {
+            below.sync_names().map_err(FileProblem::system(&below.place(b"")))?;
+        }
         Ok(Opened { bytes, ..opened })
     }
 
     /// Goes through the list of a set: `take` gets each entry once it is verified; the whole list is judged at the end.
-    fn entries(&self, set: &Path, mut take: impl FnMut(Entry) -> Result<(), FileProblem>) -> Result<(), FileProblem> {
-        let place = set.join(MANIFEST);
-        let (input, ..) = self.file(&place)?;
+    fn entries(&self, set: &Below, mut take: impl FnMut(Entry) -> Result<(), FileProblem>) -> Result<(), FileProblem> {
+        let place = set.place(MANIFEST.as_bytes());
+        let input = self.file(set, MANIFEST.as_bytes())?;
         if input.meta().kind != Kind::Manifest {
             return Err(FileProblem::List {
                 name: place.display().to_string(),
                 expected: "a list, found another file",
             });
         }
-        let mut text = Vec::new();
+        let (mut text, mut order) = (Vec::new(), ListOrder::default());
         input.each(&place, |more| {
             text.extend(more);
             let mut at = 0;
             while let Some((entry, length)) = Entry::decode(&text[at..]).map_err(FileProblem::seal(&place))? {
                 at += length;
+                order.next(entry.kind, &entry.path).map_err(FileProblem::seal(&place))?;
                 take(entry)?;
             }
             text.drain(..at);
@@ -169,23 +185,38 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads a list to its end, so that nothing is done for one that does not hold: the first names of its paths.
+    fn check_list(&self, set: &Below) -> Result<Names, FileProblem> {
+        let mut names = Names::default();
+        self.entries(set, |entry| {
+            names.add(&entry.path);
+            Ok(())
+        })?;
+        Ok(names)
+    }
+
     /// What is in a set, by its list.
     ///
     /// # Errors
-    /// [`FileProblem`] if the list does not open.
+    /// [`FileProblem`] if the list does not open or does not hold; nothing was told then.
     pub fn list(&self, set: &Path, mut take: impl FnMut(Found)) -> Result<(), FileProblem> {
-        self.entries(set, |Entry { kind, path, name, bytes, identity }| {
-            take(Found { kind, path, name, bytes, identity });
+        let set = folder(set)?;
+        self.check_list(&set)?;
+        self.entries(&set, |Entry { kind, path, name, bytes, identity, stale }| {
+            take(Found { kind, path, name, bytes, identity, stale });
             Ok(())
         })
     }
 
     /// Opens a whole set into a folder, or only verifies it where there is none.
     ///
-    /// A file that is missing, altered, or not the one that the list names is a problem of its own; all others are written.
+    /// Nothing outside that folder is read, written or described, whatever the set holds and whatever lies in
+    /// the folder: no link in it is followed. A file that is missing, altered, or not the one that the list
+    /// names is a problem of its own; all others are written. Without `replace` the folder may hold what an
+    /// earlier run made of this set, which stays.
     ///
     /// # Errors
-    /// [`FileProblem`] if the list does not open, or the folder is there and not empty without `replace`.
+    /// [`FileProblem`] if the list does not open or does not hold, or without `replace` the folder has something in it that the set does not; nothing was written then.
     pub fn set(
         &self,
         set: &Path,
@@ -194,10 +225,15 @@ impl<'a> Reader<'a> {
         rng: &mut dyn CryptoRng,
         progress: &mut dyn FnMut(&Opened),
     ) -> Result<Opened, FileProblem> {
-        let (mut run, mut names) = (Run::new(self.pool, target, replace)?, HashSet::new());
-        let walked = self.entries(set, |entry| {
+        let set = folder(set)?;
+        let listed = self.check_list(&set)?;
+        let (mut run, mut names) = (Run::new(self.pool, target, replace, || Ok(listed))?, HashSet::new());
+        let walked = self.entries(&set, |entry| {
             names.insert(entry.name.clone());
-            if let Err(problem) = self.entry(set, &entry, &mut run, rng, progress) {
+            if entry.stale {
+                run.opened.stale.push(entry.path.clone());
+            }
+            if let Err(problem) = self.entry(&set, &entry, &mut run, rng, progress) {
                 run.flow.skip(Err(problem));
             }
             run.collect()?;
@@ -210,8 +246,7 @@ impl<'a> Reader<'a> {
             return Err(problem);
         }
         let mut opened = run.finish(rng)?;
-        added(set, &names, &mut opened.problems)?;
-        target.map_or(Ok(()), sync_names_below)?;
+        added(&set, &names, &mut opened.problems)?;
         progress(&opened);
         Ok(opened)
     }
@@ -229,34 +264,34 @@ impl<'a> Reader<'a> {
         rng: &mut dyn CryptoRng,
         progress: &mut dyn FnMut(&Opened),
     ) -> Result<Opened, FileProblem> {
-        let mut run = Run::new(self.pool, Some(target), replace)?;
-        for place in sealed_files(set)? {
-            let sent = self.file(&place).and_then(|(input, ..)| run.place(input, &place, None, rng, progress));
+        let set = folder(set)?;
+        let files = sealed_files(&set)?;
+        let sealed = || {
+            let mut names = Names::default();
+            for input in files.iter().filter_map(|name| self.file(&set, name).ok()) {
+                names.add(&input.meta().path);
+            }
+            Ok(names)
+        };
+        let mut run = Run::new(self.pool, Some(target), replace, sealed)?;
+        for name in &files {
+            let place = set.place(name);
+            let sent = self.file(&set, name).and_then(|input| run.place(input, &place, None, rng, progress));
             sent.unwrap_or_else(|problem| run.flow.skip(Err(problem)));
             run.collect()?;
         }
-        let mut opened = run.finish(rng)?;
-        let broken = |problem: &FileProblem| match problem {
-            FileProblem::Seal { name, .. } => Some(PathBuf::from(name)),
-            _ => None,
-        };
-        let broken: Vec<PathBuf> = opened.problems.iter().filter_map(broken).collect();
-        for place in broken {
+        run.settle(rng)?;
+        let broken: Vec<PathBuf> = run.opened.problems.iter().filter_map(broken).collect();
+        for name in files.iter().filter(|name| broken.contains(&set.place(name))) {
             // one whose beginning is not right tells nothing, and was named
-            let Ok((input, ..)) = self.file(&place) else { continue };
-            let out = target.join(std::ffi::OsStr::from_bytes(&input.meta().path));
-            let mut taken = |bytes| {
-                opened.read += bytes;
-                progress(&opened);
-            };
-            match pieces(input, &place, &out, replace, &mut taken) {
-                Ok(damaged) => opened.problems.extend(damaged),
+            let Ok(input) = self.file(&set, name) else { continue };
+            match run.pieces(input, &set.place(name), progress) {
+                Ok(damaged) => run.opened.problems.extend(damaged),
                 Err(problem) if problem.is_fatal() => return Err(problem),
-                Err(problem) => opened.problems.push(problem),
+                Err(problem) => run.opened.problems.push(problem),
             }
         }
-        sync_names_below(target)?;
-        Ok(opened)
+        run.finish(rng)
     }
 
     /// Opens what can be opened of one sealed file that does not open as a whole, to a file of `target`'s name with [`DAMAGED`](super::DAMAGED) added: what is missing in it. None if no
@@ -271,42 +306,57 @@ impl<'a> Reader<'a> {
         replace: bool,
         progress: &mut dyn FnMut(&Opened),
     ) -> Result<Option<FileProblem>, FileProblem> {
-        let (input, ..) = self.file(place)?;
+        let (input, ..) = self.input(Box::new(File::open(place).map_err(FileProblem::system(place))?), place)?;
         let mut opened = Opened::default();
         let mut taken = |bytes| {
             opened.read += bytes;
             progress(&opened);
         };
-        pieces(input, place, target, replace, &mut taken)
+        let (below, path) = folder_of(target)?;
+        let onto = if replace { Onto::Anything } else { Onto::Nothing };
+        let to = Beside { below: &below, path: &path, need: Need::Found, whose: Folder::Shared, onto };
+        pieces(input, place, &to, &mut taken)
     }
 
     /// One entry of a list.
     fn entry(
         &self,
-        set: &Path,
+        set: &Below,
         entry: &Entry,
         run: &mut Run<'_>,
         rng: &mut dyn CryptoRng,
         progress: &mut dyn FnMut(&Opened),
     ) -> Result<(), FileProblem> {
-        let place = set.join(&entry.name);
-        let input = self.entry_input(&place, entry.kind, &entry.path)?;
-        run.place(input, &place, Some(entry.identity), rng, progress)
+        let input = self.entry_input(set, &entry.name, entry.kind, &entry.path)?;
+        run.place(input, &set.place(entry.name.as_bytes()), Some(entry.identity), rng, progress)
     }
 
     /// The sealed file of an entry: of this kind and path, or none.
-    fn entry_input(&self, place: &Path, kind: Kind, path: &[u8]) -> Result<Input, FileProblem> {
-        let (input, ..) = self.file(place)?;
+    fn entry_input(&self, set: &Below, name: &str, kind: Kind, path: &[u8]) -> Result<Input, FileProblem> {
+        let input = self.file(set, name.as_bytes())?;
         if input.meta().path != path || input.meta().kind != kind {
             let expected = "the path that the list has, found another";
-            return Err(FileProblem::List { name: place.display().to_string(), expected });
+            return Err(FileProblem::List { name: set.place(name.as_bytes()).display().to_string(), expected });
         }
         Ok(input)
     }
 }
 
-/// Where the content of one file goes that is opened alone.
-fn sink_of<'o>(meta: &Meta, place: &Path, target: &Path, replace: bool) -> Result<Sink<'o>, FileProblem> {
+/// The folder of a set.
+fn folder(set: &Path) -> Result<Below, FileProblem> {
+    Below::open(set).map_err(FileProblem::system(set))
+}
+
+/// The sealed file that a problem is about, if it is damaged.
+fn broken(problem: &FileProblem) -> Option<PathBuf> {
+    match problem {
+        FileProblem::Seal { name, .. } => Some(PathBuf::from(name)),
+        _ => None,
+    }
+}
+
+/// Where the content of one file goes that is opened alone, and the folder that it goes to.
+fn sink_of<'o>(meta: &Meta, place: &Path, target: &Path, replace: bool) -> Result<(Sink<'o>, Arc<Below>), FileProblem> {
     if meta.kind == Kind::Directory {
         let expected = "a sealed file or link, found a sealed folder";
         return Err(FileProblem::List { name: place.display().to_string(), expected });
@@ -314,14 +364,22 @@ fn sink_of<'o>(meta: &Meta, place: &Path, target: &Path, replace: bool) -> Resul
     if !replace && fs::symlink_metadata(target).is_ok() {
         return Err(FileProblem::Exists { name: target.display().to_string() });
     }
-    Ok(match meta.kind {
-        Kind::Symlink => Sink::Link(Vec::new(), target.to_owned()),
-        _ => Sink::File { file: temporary(target)?, target: target.to_owned(), replace, durable: true },
-    })
+    let (below, path) = folder_of(target)?;
+    clean_alone(&below);
+    let sink = match meta.kind {
+        Kind::Symlink => Sink::Link(Vec::new(), path),
+        _ => {
+            let made = temporary(&below, &path, Need::Found, Folder::Shared);
+            let made = made.map_err(FileProblem::system(target))?;
+            let onto = if replace { Onto::Anything } else { Onto::Nothing };
+            Sink::File { made, place: target.to_owned(), path, onto, durable: true }
+        }
+    };
+    Ok((sink, below))
 }
 
 /// Hands all chunks of a file to the engines; `taken` is told the bytes of each.
-fn send<'o>(
+pub(super) fn send<'o>(
     mut input: Input,
     place: &Path,
     expected: Option<Identity>,
@@ -355,114 +413,4 @@ fn send<'o>(
         job.read_to(input.into_end());
     }
     flow.all(file, count, rng);
-}
-
-/// A set that is being opened: where it goes, and what came of it so far.
-struct Run<'a> {
-    /// None where files are only verified.
-    target: Option<&'a Path>,
-    replace: bool,
-    flow: Flow<'a, Output<'static>>,
-    folders: Vec<(PathBuf, Meta)>,
-    links: Vec<Link>,
-    unnamed: Unnamed,
-    opened: Opened,
-}
-
-impl<'a> Run<'a> {
-    /// Into a folder that is empty, or may be written over.
-    fn new(pool: &'a Pool, target: Option<&'a Path>, replace: bool) -> Result<Self, FileProblem> {
-        let empty = |target| fs::read_dir(target).map_or(true, |mut entries| entries.next().is_none());
-        if let Some(target) = target.filter(|target| !replace && !empty(*target)) {
-            return Err(FileProblem::Exists { name: target.display().to_string() });
-        }
-        let (folders, links, unnamed, opened) = Default::default();
-        Ok(Self { target, replace, flow: Flow::new(pool), folders, links, unnamed, opened })
-    }
-
-    /// Has a file opened to where it belongs by its own path.
-    fn place(
-        &mut self,
-        input: Input,
-        place: &Path,
-        expected: Option<Identity>,
-        rng: &mut dyn CryptoRng,
-        progress: &mut dyn FnMut(&Opened),
-    ) -> Result<(), FileProblem> {
-        let (meta, replace) = (input.meta().clone(), self.replace);
-        let sink = match self.target.map(|target| target.join(std::ffi::OsStr::from_bytes(&meta.path))) {
-            None => Sink::Nowhere,
-            Some(out) if meta.kind == Kind::Directory => {
-                fs::create_dir_all(&out).map_err(FileProblem::system(&out))?;
-                // A list has each folder before what is in it, so that no temporary file there is ours.
-                if replace && expected.is_some() {
-                    clean(&out)?;
-                }
-                self.folders.push((out, meta));
-                Sink::Nowhere
-            }
-            Some(out) if meta.kind == Kind::Symlink => Sink::Link(Vec::new(), out),
-            Some(target) => Sink::File { file: temporary(&target)?, target, replace, durable: false },
-        };
-        let Self { flow, opened, .. } = self;
-        let mut taken = |bytes| {
-            opened.read += bytes;
-            progress(opened);
-        };
-        send(input, place, expected, sink, flow, rng, &mut taken);
-        Ok(())
-    }
-
-    /// Takes what has ended.
-    fn collect(&mut self) -> Result<(), FileProblem> {
-        for (_, ended) in self.flow.take_ended() {
-            match ended {
-                Ok((bytes, landed)) => {
-                    self.opened.entries += 1;
-                    self.opened.bytes += bytes;
-                    match landed {
-                        Landed::Done => {}
-                        Landed::Whole(whole) => self.unnamed.push(whole),
-                        Landed::Link(link) => self.links.push(link),
-                    }
-                }
-                Err(problem) if problem.is_fatal() => return Err(problem),
-                Err(problem) => self.opened.problems.push(problem),
-            }
-        }
-        if self.unnamed.is_full() { self.name_all() } else { Ok(()) }
-    }
-
-    /// Gives what is whole its names.
-    fn name_all(&mut self) -> Result<(), FileProblem> {
-        let Some(target) = self.target else { return Ok(()) };
-        for (bytes, problem) in self.unnamed.name_all(target)? {
-            self.opened.entries -= 1;
-            self.opened.bytes -= bytes;
-            self.opened.problems.push(problem);
-        }
-        Ok(())
-    }
-
-    /// Waits for the rest; then links are made, and folders described, the innermost first: a folder's time changes when something is made in it.
-    fn finish(mut self, rng: &mut dyn CryptoRng) -> Result<Opened, FileProblem> {
-        self.flow.drain(rng);
-        self.collect()?;
-        self.name_all()?;
-        for link in &self.links {
-            if let Err(problem) = make_link(link, self.replace) {
-                self.opened.entries -= 1;
-                self.opened.problems.push(problem);
-            }
-        }
-        self.folders.sort_by_key(|(place, _)| place.components().count());
-        for (place, meta) in self.folders.iter().rev() {
-            // Without a list, folders come in any order: only now is no temporary file ours.
-            let cleaned = if self.replace { clean(place) } else { Ok(()) };
-            let described = File::open(place).and_then(|folder| describe(&folder, meta));
-            self.opened.problems.extend(cleaned.err());
-            self.opened.problems.extend(described.err().map(FileProblem::system(place)));
-        }
-        Ok(self.opened)
-    }
 }

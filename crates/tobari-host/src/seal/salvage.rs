@@ -3,13 +3,15 @@
 //! Every chunk has a tag of its own, over its number and its file, so that those that are right are where they were sealed, whatever became of others. They are written to a file that says by its name ([`DAMAGED`]) that it is not
 //! whole, with holes for the rest, and the ranges that are missing are listed. Nothing unverified is written.
 
+use super::below::{Below, Need, Onto};
 use super::input::Input;
 use super::landing::{describe, write_at_places};
-use super::naming::{persist, temporary};
+use super::naming::{Folder, temporary};
 use super::source::Places;
 use super::{FileProblem, Missing};
 use crate::dispatch::RingGcm;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use tobari_apps::seal::{Kind, Range, process};
 
 /// What is added to the name of a file that is not whole.
@@ -28,12 +30,20 @@ fn note(places: &mut Places, mut count: u64, missing: &mut Vec<[u64; 2]>) {
     }
 }
 
-/// Writes the chunks that are right to a file beside `target`, and says what is missing; none for what is no file, or where no chunk is right. `taken` is told the bytes of each chunk.
+/// Where the right chunks of a damaged file go: beside a path below a folder.
+pub(super) struct Beside<'a> {
+    pub(super) below: &'a Arc<Below>,
+    pub(super) path: &'a [u8],
+    pub(super) need: Need,
+    pub(super) whose: Folder,
+    pub(super) onto: Onto,
+}
+
+/// Writes the chunks that are right to a file beside another, and says what is missing; none for what is no file, or where no chunk is right. `taken` is told the bytes of each chunk.
 pub(super) fn pieces(
     mut input: Input,
     place: &Path,
-    target: &Path,
-    replace: bool,
+    to: &Beside<'_>,
     taken: &mut dyn FnMut(u64),
 ) -> Result<Option<FileProblem>, FileProblem> {
     let (meta, full) = (input.meta().clone(), input.chunk_bytes() as u64);
@@ -43,10 +53,10 @@ pub(super) fn pieces(
         Kind::Stream => vec![Range { offset: 0, bytes: u64::MAX }],
         _ => return Ok(None),
     };
-    let mut name = target.as_os_str().to_owned();
-    name.push(DAMAGED);
-    let damaged = PathBuf::from(name);
-    let file = temporary(&damaged)?;
+    let path = [to.path, DAMAGED.as_bytes()].concat();
+    let damaged = to.below.place(&path);
+    let made = temporary(to.below, &path, to.need, to.whose).map_err(FileProblem::system(&damaged))?;
+    let file = &made.file;
     let (mut places, mut missing, mut right, mut ended) = (Places::new(&ranges), Vec::new(), false, false);
     // a file that was cut ends here, as one that the system does not read further
     while let Ok(Some((chunk, last))) = input.next(place) {
@@ -57,7 +67,7 @@ pub(super) fn pieces(
             continue;
         };
         right = true;
-        write_at_places(file.as_file(), &mut places, &text).map_err(FileProblem::system(&damaged))?;
+        write_at_places(file, &mut places, &text).map_err(FileProblem::system(&damaged))?;
     }
     if !ended || meta.kind == Kind::File {
         note(&mut places, u64::MAX, &mut missing);
@@ -66,10 +76,10 @@ pub(super) fn pieces(
         return Ok(None);
     }
     if meta.kind == Kind::File {
-        let described = file.as_file().set_len(meta.bytes).and_then(|()| describe(file.as_file(), &meta));
+        let described = file.set_len(meta.bytes).and_then(|()| describe(file, &meta));
         described.map_err(FileProblem::system(&damaged))?;
     }
-    file.as_file().sync_all().map_err(FileProblem::system(&damaged))?;
-    persist(file.into_temp_path(), &damaged, replace)?;
+    file.sync_all().map_err(FileProblem::system(&damaged))?;
+    made.part.name(&path, to.onto)?;
     Ok(Some(FileProblem::Damaged { name: damaged.display().to_string(), missing: Missing(missing) }))
 }

@@ -1,26 +1,28 @@
 //! What there is to seal.
 
 use super::FileProblem;
-use rustix::fs::{SeekFrom, seek};
+use super::below::{Below, Need, is_temporary, link_target, look, split};
+use rustix::fs::{FileType, SeekFrom, seek};
 use std::ffi::OsString;
-use std::fs::{self, File, FileType, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io::Read;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tobari_apps::seal::{Kind, MAX_RANGES, Meta, Range, Time};
 
 /// One thing in a folder.
 pub(super) struct Source {
-    /// Where it is.
+    /// Where it is, for messages.
     pub(super) place: PathBuf,
     /// Its path below the folder; empty for the folder itself.
     pub(super) path: Vec<u8>,
     pub(super) kind: Kind,
     /// Of a folder or a link; a file's is asked for when it is open.
     pub(super) metadata: Option<Metadata>,
-    /// Whether a link in its place is followed: only to what the caller named.
-    follows: bool,
+    /// The folder that it is found in; none for a file that the caller named, where a link is followed.
+    below: Option<Arc<Below>>,
 }
 
 impl Source {
@@ -35,23 +37,40 @@ impl Source {
             }
         }
         let path = name.as_bytes().to_vec();
-        Ok(Some(Self { place: place.to_owned(), path, kind: Kind::File, metadata: None, follows: true }))
+        Ok(Some(Self { place: place.to_owned(), path, kind: Kind::File, metadata: None, below: None }))
     }
 
     /// Of a folder or a link.
     pub(super) fn metadata(&self) -> Result<&Metadata, FileProblem> {
         self.metadata.as_ref().ok_or_else(|| FileProblem::Kind { name: self.place.display().to_string() })
     }
+
+    /// Where a link leads.
+    fn link(&self) -> Result<Vec<u8>, FileProblem> {
+        let below = self.below.as_ref().ok_or_else(|| FileProblem::Kind { name: self.place.display().to_string() })?;
+        let (folder, name) = split(&self.path);
+        let link = below.folder(folder, Need::Found).and_then(|folder| link_target(&folder, name));
+        link.map_err(FileProblem::system(&self.place))
+    }
 }
 
-/// A walk: each folder before what is in it, names by their bytes.
+/// Something that a walk could not look at: it, and what may lie below it, is left out.
+pub(super) struct Unread {
+    pub(super) path: Vec<u8>,
+    pub(super) problem: FileProblem,
+}
+
+/// A walk: each folder before what is in it, names by their bytes. A folder whose names cannot be read is followed by its problem.
+///
+/// Temporary files of this program are passed over: they are what a killed run left.
 pub(super) struct Walk {
-    root: PathBuf,
+    below: Arc<Below>,
     /// Of each folder that we are in: its path, and the names that are left with their kinds, the next one last.
     stack: Vec<(Vec<u8>, Names)>,
     first: bool,
     /// A folder that is left out: its device and number.
     without: Option<(u64, u64)>,
+    unread: Option<Unread>,
 }
 
 /// What a folder lists.
@@ -63,45 +82,50 @@ pub(super) fn identity(metadata: &Metadata) -> (u64, u64) {
 }
 
 impl Walk {
-    /// Of all that is in `root`, but for what is in the folder `without`.
-    pub(super) fn new(root: &Path, without: Option<(u64, u64)>) -> Self {
-        Self { root: root.to_owned(), stack: Vec::new(), first: true, without }
+    /// Of all that is in a folder, but for what is in the folder `without`.
+    pub(super) fn new(below: Arc<Below>, without: Option<(u64, u64)>) -> Self {
+        Self { below, stack: Vec::new(), first: true, without, unread: None }
     }
 
-    fn enter(&mut self, place: &Path, path: Vec<u8>) -> Result<(), FileProblem> {
-        let mut names = Names::new();
-        for entry in fs::read_dir(place).map_err(FileProblem::system(place))? {
-            let entry = entry.map_err(FileProblem::system(place))?;
-            names.push((entry.file_name(), entry.file_type().map_err(FileProblem::system(&entry.path()))?));
-        }
+    fn enter(&mut self, path: &[u8]) -> std::io::Result<()> {
+        let mut names = self.below.names(path)?;
+        names.retain(|(name, _)| !is_temporary(name));
         names.sort_unstable_by(|a, b| b.0.as_bytes().cmp(a.0.as_bytes()));
-        self.stack.push((path, names));
+        self.stack.push((path.to_vec(), names));
         Ok(())
     }
 
-    fn look(place: PathBuf, path: Vec<u8>, listed: Option<FileType>) -> Result<Source, FileProblem> {
-        let mut metadata = None;
-        let listed = match listed {
-            Some(listed) if listed.is_file() => listed,
-            _ => metadata.insert(fs::symlink_metadata(&place).map_err(FileProblem::system(&place))?).file_type(),
-        };
+    fn look(&self, path: Vec<u8>, listed: Option<FileType>) -> Result<Source, FileProblem> {
+        let place = self.below.place(&path);
         let kind = match listed {
-            kind if kind.is_dir() => Kind::Directory,
-            kind if kind.is_symlink() => Kind::Symlink,
-            kind if kind.is_file() => Kind::File,
-            _ => return Err(FileProblem::Kind { name: place.display().to_string() }),
+            Some(FileType::RegularFile) => Kind::File,
+            Some(FileType::Symlink) => Kind::Symlink,
+            Some(FileType::Directory) | None => Kind::Directory,
+            Some(_) => return Err(FileProblem::Kind { name: place.display().to_string() }),
         };
-        Ok(Source { place, path, kind, metadata, follows: false })
+        let (folder, name) = split(&path);
+        let found = match kind {
+            Kind::File => Ok(None),
+            _ if path.is_empty() => {
+                self.below.root().try_clone().and_then(|root| File::from(root).metadata()).map(Some)
+            }
+            _ => self.below.folder(folder, Need::Found).and_then(|folder| look(&folder, name)?.metadata()).map(Some),
+        };
+        let metadata = found.map_err(FileProblem::system(&place))?;
+        Ok(Source { place, path, kind, metadata, below: Some(self.below.clone()) })
     }
 }
 
 impl Iterator for Walk {
-    type Item = Result<Source, FileProblem>;
+    type Item = Result<Source, Unread>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(unread) = self.unread.take() {
+            return Some(Err(unread));
+        }
         loop {
-            let (place, path, listed) = if std::mem::take(&mut self.first) {
-                (self.root.clone(), Vec::new(), None)
+            let (path, listed) = if std::mem::take(&mut self.first) {
+                (Vec::new(), None)
             } else {
                 let (folder, names) = self.stack.last_mut()?;
                 let Some((name, listed)) = names.pop() else {
@@ -113,31 +137,36 @@ impl Iterator for Walk {
                     path.push(b'/');
                 }
                 path.extend_from_slice(name.as_bytes());
-                (self.root.join(PathBuf::from(OsString::from_vec(path.clone()))), path, Some(listed))
+                (path, Some(listed))
             };
-            let source = Self::look(place, path, listed);
-            let left_out = |source: &Source| source.metadata.as_ref().map(identity) == self.without;
-            if self.without.is_some() && source.as_ref().is_ok_and(left_out) {
+            let source = match self.look(path.clone(), listed) {
+                Ok(source) => source,
+                Err(problem) => return Some(Err(Unread { path, problem })),
+            };
+            if self.without.is_some() && source.metadata.as_ref().map(identity) == self.without {
                 continue;
             }
-            // A folder that cannot be listed is left out: then what is in it is not sealed, and that is said.
-            return Some(source.and_then(|source| {
-                if source.kind == Kind::Directory {
-                    self.enter(&source.place, source.path.clone())?;
-                }
-                Ok(source)
-            }));
+            if source.kind == Kind::Directory
+                && let Err(error) = self.enter(&path)
+            {
+                self.unread = Some(Unread { path, problem: FileProblem::system(&source.place)(error) });
+            }
+            return Some(Ok(source));
         }
     }
 }
 
 /// Opens a file for reading, if it is one: not a pipe that somebody put in its place, nor a link.
 fn open(source: &Source) -> Result<(File, Metadata), FileProblem> {
-    let (place, mut flags) = (source.place.as_path(), rustix::fs::OFlags::NONBLOCK);
-    flags.set(rustix::fs::OFlags::NOFOLLOW, !source.follows);
-    let mut options = fs::OpenOptions::new();
-    let options = options.read(true).custom_flags(flags.bits().cast_signed());
-    let file = options.open(place).map_err(FileProblem::system(place))?;
+    let place = source.place.as_path();
+    let opened = match &source.below {
+        Some(below) => below.file(&source.path),
+        None => {
+            let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+            fs::OpenOptions::new().read(true).custom_flags(flags).open(place)
+        }
+    };
+    let file = opened.map_err(FileProblem::system(place))?;
     let metadata = file.metadata().map_err(FileProblem::system(place))?;
     if metadata.is_file() { Ok((file, metadata)) } else { Err(FileProblem::Kind { name: place.display().to_string() }) }
 }
@@ -242,8 +271,7 @@ impl Content {
             }
             Kind::Symlink => {
                 let metadata = source.metadata()?;
-                let link = fs::read_link(&source.place).map_err(FileProblem::system(&source.place))?;
-                let bytes = link.as_os_str().as_bytes().to_vec();
+                let bytes = source.link()?;
                 let meta = describe(Kind::Symlink, &source.path, metadata, bytes.len() as u64);
                 Ok((Self::Bytes(bytes), meta))
             }
@@ -255,12 +283,29 @@ impl Content {
         ContentReader { content: self, places: Places::new(&meta.ranges), at: 0 }
     }
 
-    pub(super) fn is_still_the_same(&self) -> bool {
+    /// What became of a source while it was read.
+    pub(super) fn since(&self) -> Since {
         match self {
-            Self::File(file, before) => file.metadata().is_ok_and(|now| stamp(&now) == *before),
-            Self::Bytes(_) => true,
+            Self::Bytes(_) => Since::Same,
+            Self::File(file, before) => match file.metadata() {
+                Ok(now) if stamp(&now) == *before => Since::Same,
+                // what was written to its end changes nothing of what was read
+                Ok(now) if now.len() > before.0 => Since::Grown,
+                _ => Since::Changed,
+            },
         }
     }
+}
+
+/// What became of a source while it was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Since {
+    /// Nothing.
+    Same,
+    /// It is longer: a log, a recording. Whether anything before its old end was altered too is not known.
+    Grown,
+    /// It was altered, or cut.
+    Changed,
 }
 
 /// Content from its start on, holes left out.
@@ -272,7 +317,7 @@ pub(super) struct ContentReader<'a> {
 
 impl ContentReader<'_> {
     /// The next bytes: fewer at the end.
-    pub(super) fn read(&mut self, count: usize) -> std::io::Result<Vec<u8>> {
+    pub(super) fn read_content(&mut self, count: usize) -> std::io::Result<Vec<u8>> {
         match self.content {
             Content::File(file, ..) => read(file, &mut self.places, count),
             Content::Bytes(bytes) => {
@@ -281,6 +326,14 @@ impl ContentReader<'_> {
                 Ok(bytes[from..self.at].to_vec())
             }
         }
+    }
+}
+
+impl Read for ContentReader<'_> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = self.read_content(out.len())?;
+        out[..bytes.len()].copy_from_slice(&bytes);
+        Ok(bytes.len())
     }
 }
 

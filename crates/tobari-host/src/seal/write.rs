@@ -1,20 +1,21 @@
 //! Sealing a folder, a file, a stream.
 
+use super::below::{Below, Need, Onto, is_temporary};
 use super::ending::Ending;
 use super::flow::{Flow, Job};
 use super::input::{key_to_continue, sealed_content_is};
-use super::listing::{clean_set, others};
-use super::naming::{persist, sync, sync_name, temporary};
-use super::source::{self, Content, Source, Walk, read_full};
+use super::listing::clean_set;
+use super::naming::{Folder, PartFile, clean_alone, folder_of, temporary};
+use super::source::{self, Content, Since, Source, Unread, Walk, read_full};
+use super::update::Update;
 use super::{FileProblem, Keys, MANIFEST, SET};
 use crate::dispatch::Pool;
 use rand_core::CryptoRng;
-use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
-use tobari_apps::seal::{Entry, Kind, Layout, Meta, PortableGcm, Sealing, SetKey, Stanzas, process};
+use std::sync::Arc;
+use tobari_apps::seal::{Entry, Kind, Layout, ListOrder, Meta, PortableGcm, Sealing, SetKey, Stanzas, process};
 
 /// Tries at a file that changes while it is read.
 const TRIES: u32 = 3;
@@ -34,6 +35,10 @@ pub struct Sealed {
     pub kept: u64,
     /// Sealed files whose source is gone, which were removed.
     pub removed: u64,
+    /// Entries that are as they were sealed earlier, since their source cannot be read now: paths below the folder.
+    pub stale: Vec<Vec<u8>>,
+    /// Files that grew while they were read, and how many of their bytes were sealed: their length when they were opened.
+    pub grown: Vec<(PathBuf, u64)>,
     /// What was left out, and why.
     pub problems: Vec<FileProblem>,
 }
@@ -50,10 +55,18 @@ pub struct Writer<'a> {
 /// So many bytes of a sealed file are kept before they are written: most files are shorter, and one call writes them.
 const KEPT: usize = 32 << 10;
 
+/// Where a sealed file goes that does not belong to a set.
+pub enum Destination<'a> {
+    /// To a file: whole, or not at all; something else of this name is replaced if the second says so.
+    File(&'a Path, bool),
+    /// To a writer, as it is sealed: if an error comes, what was written does not open as a whole.
+    Stream(&'a mut dyn Write),
+}
+
 /// A sealed file that is being written.
-struct Output {
+pub(super) struct Output<'o> {
     sealing: Sealing,
-    file: Outgoing,
+    out: Outgoing<'o>,
     source: PathBuf,
     kind: Kind,
     path: Vec<u8>,
@@ -61,43 +74,92 @@ struct Output {
     bytes: u64,
 }
 
+enum Outgoing<'o> {
+    File(OutFile),
+    Stream(&'o mut dyn Write),
+}
+
 /// A file under a temporary name, which there is when there is something to write.
-struct Outgoing {
-    file: Option<NamedTempFile>,
+struct OutFile {
+    made: Option<PartFile>,
     kept: Vec<u8>,
-    target: PathBuf,
-    replace: bool,
+    to: Goal,
+}
+
+/// Where a sealed file goes.
+#[derive(Clone)]
+pub(super) struct Goal {
+    below: Arc<Below>,
+    path: Vec<u8>,
+    onto: Onto,
+    whose: Folder,
     /// Whether its bytes have to be on the disk before it has its name.
     durable: bool,
 }
 
-impl Outgoing {
+impl Goal {
+    fn place(&self) -> PathBuf {
+        self.below.place(&self.path)
+    }
+
+    /// A file of a set.
+    fn in_set(set: &Arc<Below>, name: &str, onto: Onto, durable: bool) -> Self {
+        Self { below: set.clone(), path: name.as_bytes().to_vec(), onto, whose: Folder::Ours, durable }
+    }
+
+    /// A file that belongs to no set. What a killed run left in its folder is removed.
+    fn alone(target: &Path, replace: bool) -> Result<Self, FileProblem> {
+        if !replace && fs::symlink_metadata(target).is_ok() {
+            return Err(FileProblem::Exists { name: target.display().to_string() });
+        }
+        let (below, path) = folder_of(target)?;
+        clean_alone(&below);
+        let onto = if replace { Onto::Anything } else { Onto::Nothing };
+        Ok(Self { below, path, onto, whose: Folder::Shared, durable: true })
+    }
+
+    fn temporary(&self) -> Result<PartFile, FileProblem> {
+        temporary(&self.below, &self.path, Need::Made, self.whose).map_err(FileProblem::system(&self.place()))
+    }
+}
+
+impl OutFile {
     fn write(&mut self, bytes: &[u8]) -> Result<(), FileProblem> {
         if self.kept.len() + bytes.len() <= KEPT {
             self.kept.extend_from_slice(bytes);
             return Ok(());
         }
         let kept = std::mem::take(&mut self.kept);
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(temporary(&self.target)?),
+        let made = match &mut self.made {
+            Some(made) => made,
+            none => none.insert(self.to.temporary()?),
         };
-        let mut write = || file.write_all(&kept).and_then(|()| file.write_all(bytes));
-        write().map_err(FileProblem::system(&self.target))
+        let mut write = || made.file.write_all(&kept).and_then(|()| made.file.write_all(bytes));
+        write().map_err(FileProblem::system(&self.to.place()))
     }
 
     /// Writes what is left, and gives the file its name.
     fn finish(self) -> Result<(), FileProblem> {
-        let mut file = self.file.map_or_else(|| temporary(&self.target), Ok)?;
-        file.write_all(&self.kept).map_err(FileProblem::system(&self.target))?;
-        if self.durable {
-            file.as_file().sync_all().map_err(FileProblem::system(&self.target))?;
+        let mut made = self.made.map_or_else(|| self.to.temporary(), Ok)?;
+        let failed = |error| FileProblem::system(&self.to.place())(error);
+        made.file.write_all(&self.kept).map_err(failed)?;
+        if self.to.durable {
+            made.file.sync_all().map_err(failed)?;
         }
-        persist(file.into_temp_path(), &self.target, self.replace)
+        made.part.name(&self.to.path, self.to.onto)
     }
 }
 
-impl Job for Output {
+impl Outgoing<'_> {
+    fn write(&mut self, bytes: &[u8], source: &Path) -> Result<(), FileProblem> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Stream(out) => out.write_all(bytes).map_err(FileProblem::system(source)),
+        }
+    }
+}
+
+impl Job for Output<'_> {
     type Output = Entry;
 
     fn path(&self) -> PathBuf {
@@ -106,18 +168,25 @@ impl Job for Output {
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), FileProblem> {
         self.sealing.sealed(bytes).map_err(FileProblem::seal(&self.source))?;
-        self.file.write(bytes)
+        self.out.write(bytes, &self.source)
     }
 
     fn end(self, rng: &mut dyn CryptoRng) -> Result<Ending<Entry>, FileProblem> {
         let (end, identity) = self.sealing.finish(rng).map_err(FileProblem::seal(&self.source))?;
-        let (mut file, bytes) = (self.file, self.bytes);
-        let entry = Entry { kind: self.kind, path: self.path, name: self.name, identity, bytes };
-        Ok(Ending::Later(Box::new(move || {
-            file.write(&end)?;
-            file.finish()?;
-            Ok(entry)
-        })))
+        let (kind, path, name, bytes) = (self.kind, self.path, self.name, self.bytes);
+        let entry = Entry { kind, path, name, identity, bytes, stale: false };
+        match self.out {
+            Outgoing::File(mut file) => Ok(Ending::Later(Box::new(move || {
+                file.write(&end)?;
+                file.finish()?;
+                Ok(entry)
+            }))),
+            Outgoing::Stream(out) => {
+                let written = out.write_all(&end).and_then(|()| out.flush());
+                written.map_err(FileProblem::system(&self.source))?;
+                Ok(Ending::Now(entry))
+            }
+        }
     }
 }
 
@@ -132,13 +201,16 @@ impl<'a> Writer<'a> {
         Ok(Self { pool, layout, set, stanzas, rng })
     }
 
-    fn begin(&mut self, meta: &Meta, source: &Path, target: PathBuf, replace: bool) -> Result<Output, FileProblem> {
-        let name = String::new();
+    fn begin<'o>(&mut self, meta: &Meta, source: &Path, to: To<'o>) -> Result<Output<'o>, FileProblem> {
         let (sealing, head) =
             Sealing::begin(&self.set, &self.stanzas, self.layout, meta, self.rng).map_err(FileProblem::seal(source))?;
         let (source, path, kind) = (source.to_owned(), meta.path.clone(), meta.kind);
-        let file = Outgoing { file: None, kept: head, target, replace, durable: false };
-        Ok(Output { sealing, file, source, kind, path, name, bytes: 0 })
+        let mut out = match to {
+            To::File(to) => Outgoing::File(OutFile { made: None, kept: Vec::new(), to }),
+            To::Stream(out) => Outgoing::Stream(out),
+        };
+        out.write(&head, &source)?;
+        Ok(Output { sealing, out, source, kind, path, name: String::new(), bytes: 0 })
     }
 
     /// Seals one file, with its last name, its time, permissions and holes; as a stream what has no length before it is read, as a pipe.
@@ -148,23 +220,39 @@ impl<'a> Writer<'a> {
     pub fn file(
         &mut self,
         place: &Path,
-        target: &Path,
-        replace: bool,
+        to: Destination<'_>,
         progress: &mut dyn FnMut(&Sealed),
     ) -> Result<Sealed, FileProblem> {
         let Some(source) = Source::alone(place)? else {
             let mut input = File::open(place).map_err(FileProblem::system(place))?;
-            return self.stream(&mut input, &Meta::new(Kind::Stream, b"", 0), target, replace, progress);
+            return self.stream(&mut input, &Meta::new(Kind::Stream, b"", 0), to, progress);
         };
-        refuse_to_replace(target, replace)?;
-        let (mut state, mut flow) = (Folder::new(progress), Flow::new(self.pool));
-        let goal = Goal { place: target, name: "", keeps: false, replace, durable: true };
-        self.source(&source, &goal, &mut flow, &mut state);
+        let (target, replace) = match to {
+            Destination::File(target, replace) => (target, replace),
+            // what went down a pipe cannot be sealed anew: one try
+            Destination::Stream(_) => {
+                let (content, meta) = Content::of(&source)?;
+                let mut sealed = self.stream(&mut content.reader(&meta), &meta, to, progress)?;
+                match content.since() {
+                    _ if Some(sealed.bytes) != meta.content_bytes() => return Err(changed(&source)),
+                    Since::Changed => return Err(changed(&source)),
+                    Since::Grown => sealed.grown.push((place.to_owned(), meta.bytes)),
+                    Since::Same => {}
+                }
+                return Ok(sealed);
+            }
+        };
+        let goal = Goal::alone(target, replace)?;
+        let (mut update, mut flow) = (Update::new(None, progress), Flow::new(self.pool));
+        self.source(&source, &goal, &mut flow, &mut update);
         flow.drain(self.rng);
-        self.collect(&mut flow, &mut state)?;
-        match state.sealed.problems.pop() {
+        self.collect(&mut flow, &mut update)?;
+        match update.sealed.problems.pop() {
             Some(problem) => Err(problem),
-            None => sync_name(target).map(|()| state.sealed),
+            None => {
+                goal.below.sync_names().map_err(FileProblem::system(target))?;
+                Ok(update.sealed)
+            }
         }
     }
 
@@ -176,13 +264,17 @@ impl<'a> Writer<'a> {
         &mut self,
         input: &mut dyn Read,
         meta: &Meta,
-        target: &Path,
-        replace: bool,
+        to: Destination<'_>,
         progress: &mut dyn FnMut(&Sealed),
     ) -> Result<Sealed, FileProblem> {
-        refuse_to_replace(target, replace)?;
-        let mut output = self.begin(meta, target, target.to_owned(), replace)?;
-        output.file.durable = true;
+        let (to, target, named) = match to {
+            Destination::Stream(out) => (To::Stream(out), PathBuf::from("standard output"), None),
+            Destination::File(target, replace) => {
+                let goal = Goal::alone(target, replace)?;
+                (To::File(goal.clone()), target.to_owned(), Some(goal.below))
+            }
+        };
+        let (target, output) = (&target, self.begin(meta, &target, to)?);
         let mut flow = Flow::new(self.pool);
         let file = flow.begin(output, self.rng);
         let full = self.layout.chunk_bytes();
@@ -213,14 +305,16 @@ impl<'a> Writer<'a> {
         match flow.take_ended().pop() {
             Some((_, entry)) => {
                 sealed.bytes = entry?.bytes;
-                sync_name(target)?;
+                if let Some(folder) = named {
+                    folder.sync_names().map_err(FileProblem::system(target))?;
+                }
                 Ok(sealed)
             }
             None => Err(FileProblem::List { name: target.display().to_string(), expected: "a result, found none" }),
         }
     }
 
-    /// Seals a folder into another, which is new, or unfinished, or to be brought up to date with `replace`.
+    /// Seals a folder into another, which is new, or unfinished, or to be brought up to date with `replace`. Where `root` is a link to a folder, that folder is sealed.
     ///
     /// # Errors
     /// [`FileProblem`] if it cannot be done at all. What single sources were left out for is in [`Sealed::problems`].
@@ -232,97 +326,114 @@ impl<'a> Writer<'a> {
         replace: bool,
         progress: &mut dyn FnMut(&Sealed),
     ) -> Result<Sealed, FileProblem> {
-        let resumes = self.open_set(target, keys, replace)?;
-        let mut state = Folder::new(progress);
-        state.sealed.continued = resumes;
-        if resumes {
-            clean_set(target)?;
-            state.old_list = Some(target.join(MANIFEST)).filter(|list| fs::symlink_metadata(list).is_ok());
+        let source = Arc::new(Below::open(root).map_err(FileProblem::system(root))?);
+        let set = Arc::new(Below::made(target).map_err(FileProblem::system(target))?);
+        if !set.lock() {
+            return Err(FileProblem::Busy { name: target.display().to_string() });
         }
-        state.manifest = Some(Manifest::begin(self, target)?);
+        let resumes = self.open_set(&set, keys, replace)?;
+        let mut update = Update::new(resumes.then(|| (set.clone(), self.set.clone())), progress);
+        if resumes {
+            clean_set(&set)?;
+            update.has_list(set.place(MANIFEST.as_bytes()).symlink_metadata().is_ok());
+        }
+        update.manifest = Some(Manifest::begin(self, &set)?);
         let mut flow = Flow::new(self.pool);
         let without = fs::metadata(target).ok().as_ref().map(source::identity);
         // What was sealed is not sealed again.
-        let walk = if is_inside(root, target) { None } else { Some(Walk::new(root, without)) };
+        let walk = if is_inside(root, target) { None } else { Some(Walk::new(source, without)) };
         for source in walk.into_iter().flatten() {
             match source {
-                Ok(source) => self.listed_source(&source, target, resumes, &mut flow, &mut state),
-                Err(problem) => state.sealed.problems.push(problem),
+                Ok(source) => self.listed_source(&source, &set, resumes, &mut flow, &mut update),
+                Err(Unread { path, problem }) => {
+                    // of a pipe or a socket it is known that no file is there any more
+                    let is_known = matches!(problem, FileProblem::Kind { .. });
+                    flow.skip(Err(problem));
+                    if !is_known {
+                        update.unread(flow.last_number(), path);
+                    }
+                }
             }
-            self.collect(&mut flow, &mut state)?;
-            (state.progress)(&state.sealed);
+            self.collect(&mut flow, &mut update)?;
+            (update.progress)(&update.sealed);
         }
         flow.drain(self.rng);
-        self.collect(&mut flow, &mut state)?;
-        (state.progress)(&state.sealed);
-        state.remove_others(target)?;
+        self.collect(&mut flow, &mut update)?;
+        (update.progress)(&update.sealed);
+        update.remove_others()?;
         // Whatever the list names is on the disk before the list is.
-        let folder = sync(target)?;
-        if let Some(manifest) = state.manifest.take() {
+        set.sync().map_err(FileProblem::system(target))?;
+        if let Some(manifest) = update.manifest.take() {
             manifest.finish(self)?;
         }
-        folder.sync_all().map_err(FileProblem::system(target))?;
-        Ok(state.sealed)
+        set.sync_names().map_err(FileProblem::system(target))?;
+        Ok(update.sealed)
     }
 
     /// The set's mark: read if it is there, written if not. Answers whether something may be there already.
-    fn open_set(&mut self, target: &Path, keys: &Keys, replace: bool) -> Result<bool, FileProblem> {
-        let (mark, list) = (target.join(SET), target.join(MANIFEST));
-        if fs::symlink_metadata(&mark).is_ok() {
-            if !replace && fs::symlink_metadata(&list).is_ok() {
-                return Err(FileProblem::Exists { name: list.display().to_string() });
+    fn open_set(&mut self, set: &Arc<Below>, keys: &Keys, replace: bool) -> Result<bool, FileProblem> {
+        let names = set.names(b"").map_err(FileProblem::system(&set.place(b"")))?;
+        let has = |wanted: &str| names.iter().any(|(name, _)| name == wanted);
+        if has(SET) {
+            if !replace && has(MANIFEST) {
+                return Err(FileProblem::Finished { name: set.place(b"").display().to_string() });
             }
-            (self.set, self.stanzas) = key_to_continue(&mark, keys)?;
+            (self.set, self.stanzas) = key_to_continue(set, keys)?;
             return Ok(true);
         }
-        let empty = fs::read_dir(target).map_or(true, |mut entries| entries.next().is_none());
-        if !empty {
-            return Err(FileProblem::Exists { name: target.display().to_string() });
+        // a run that was killed before it had written the mark leaves temporary files and nothing else
+        if !names.iter().all(|(name, _)| is_temporary(name)) {
+            return Err(FileProblem::NotASet { name: set.place(b"").display().to_string() });
         }
-        self.mark(&mark)?;
+        clean_set(set)?;
+        self.mark(set)?;
         Ok(false)
     }
 
     /// Writes the mark of a new set, to the disk: without it nobody could continue.
-    fn mark(&mut self, target: &Path) -> Result<(), FileProblem> {
-        let mut output = self.begin(&Meta::new(Kind::Set, b"", 0), target, target.to_owned(), false)?;
-        output.file.durable = true;
+    fn mark(&mut self, set: &Arc<Below>) -> Result<(), FileProblem> {
+        let target = &set.place(SET.as_bytes());
+        let goal = Goal::in_set(set, SET, Onto::Nothing, true);
+        let mut output = self.begin(&Meta::new(Kind::Set, b"", 0), target, To::File(goal))?;
         let chunk = output.sealing.chunk(Vec::new(), true, self.rng).map_err(FileProblem::seal(target))?;
         for sealed in process(&[&chunk], &PortableGcm) {
             output.take(&sealed.map_err(FileProblem::seal(target))?)?;
         }
         output.end(self.rng)?.now()?;
-        sync_name(target)
+        set.sync_names().map_err(FileProblem::system(target))
     }
 
     /// One thing of a folder.
     fn listed_source(
         &mut self,
         source: &Source,
-        target: &Path,
+        set: &Arc<Below>,
         resumes: bool,
-        flow: &mut Flow<'_, Output>,
-        state: &mut Folder<'_>,
+        flow: &mut Flow<'_, Output<'static>>,
+        update: &mut Update<'_>,
     ) {
         let name = match self.set.output_name(&source.path).map_err(FileProblem::seal(&source.place)) {
             Ok(name) => name,
             Err(problem) => return flow.skip(Err(problem)),
         };
-        state.names.insert(name.clone());
-        let place = target.join(&name);
-        let goal = Goal { place: &place, name: &name, keeps: resumes, replace: resumes, durable: false };
-        self.source(source, &goal, flow, state);
+        update.names.insert(name.clone());
+        let goal = Goal::in_set(set, &name, if resumes { Onto::Anything } else { Onto::Nothing }, false);
+        self.source(source, &goal, flow, update);
     }
 
-    fn source(&mut self, source: &Source, goal: &Goal<'_>, flow: &mut Flow<'_, Output>, state: &mut Folder<'_>) {
+    fn source(&mut self, source: &Source, goal: &Goal, flow: &mut Flow<'_, Output<'static>>, update: &mut Update<'_>) {
         for attempt in 1..=TRIES {
-            match self.attempt(source, goal, flow, state) {
+            match self.attempt(source, goal, flow, update) {
                 Ok(true) => return,
                 Ok(false) if attempt == TRIES => {
-                    return flow.skip(Err(FileProblem::Changed { name: source.place.display().to_string() }));
+                    flow.skip(Err(changed(source)));
+                    update.begun(flow.last_number(), &goal.path);
                 }
                 Ok(false) => {} // again, under a new salt
-                Err(problem) => return flow.skip(Err(problem)),
+                Err(problem) => {
+                    flow.skip(Err(problem));
+                    return update.begun(flow.last_number(), &goal.path);
+                }
             }
         }
     }
@@ -331,53 +442,41 @@ impl<'a> Writer<'a> {
     fn attempt(
         &mut self,
         source: &Source,
-        goal: &Goal<'_>,
-        flow: &mut Flow<'_, Output>,
-        state: &mut Folder<'_>,
+        goal: &Goal,
+        flow: &mut Flow<'_, Output<'static>>,
+        update: &mut Update<'_>,
     ) -> Result<bool, FileProblem> {
         let (content, meta) = Content::of(source)?;
-        if goal.keeps
-            && let Some(identity) = sealed_content_is(goal.place, &self.set, &meta, &content)
-        {
-            let bytes = meta.content_bytes().unwrap_or(0);
-            state.sealed.kept += 1;
-            state.sealed.read += bytes;
-            flow.skip(Ok(Entry {
-                kind: source.kind,
-                path: source.path.clone(),
-                name: goal.name.to_owned(),
-                identity,
-                bytes,
-            }));
+        if let Some(entry) = self.kept(source, goal, update, &meta, &content) {
+            update.sealed.kept += 1;
+            update.sealed.read += entry.bytes;
+            flow.skip(Ok(entry));
             return Ok(true);
         }
-        state.retire_list()?;
-        let mut output = self.begin(&meta, &source.place, goal.place.to_owned(), goal.replace)?;
-        (output.name, output.file.durable) = (goal.name.to_owned(), goal.durable);
+        update.retire_list()?;
+        let mut output = self.begin(&meta, &source.place, To::File(goal.clone()))?;
+        output.name = String::from_utf8_lossy(&goal.path).into_owned();
         let (all, full) = (meta.content_bytes().unwrap_or(0), self.layout.chunk_bytes() as u64);
         output.bytes = all;
         let file = flow.begin(output, self.rng);
+        update.begun(file, &goal.path);
         let mut reader = content.reader(&meta);
         let count = all.div_ceil(full).max(1);
         for number in 0..count {
             let bytes = full.min(all - (number * full).min(all)) as usize;
-            let text = match reader.read(bytes) {
+            let text = match reader.read_content(bytes) {
                 Ok(text) if text.len() == bytes => text,
-                Ok(_) => {
-                    flow.give_up(file);
-                    return Ok(false);
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                    flow.give_up(file);
-                    return Ok(false);
-                }
-                Err(error) => {
+                Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
                     flow.give_up(file);
                     return Err(FileProblem::system(&source.place)(error));
                 }
+                _ => {
+                    flow.give_up(file);
+                    return Ok(false);
+                }
             };
-            state.sealed.read += bytes as u64;
-            (state.progress)(&state.sealed);
+            update.sealed.read += bytes as u64;
+            (update.progress)(&update.sealed);
             let Some(job) = flow.job(file) else { return Ok(true) }; // it failed, and that is written down
             match job.sealing.chunk(text, number + 1 == count, self.rng) {
                 Ok(chunk) => flow.submit(file, chunk, self.rng),
@@ -387,114 +486,85 @@ impl<'a> Writer<'a> {
                 }
             }
         }
-        if !content.is_still_the_same() {
-            flow.give_up(file);
-            return Ok(false);
+        match content.since() {
+            Since::Same => {}
+            Since::Grown => update.sealed.grown.push((source.place.clone(), meta.bytes)),
+            Since::Changed => {
+                flow.give_up(file);
+                return Ok(false);
+            }
         }
         flow.all(file, count as u32, self.rng);
         Ok(true)
     }
 
-    /// Takes what has ended into the list, in the order of the walk.
-    fn collect(&mut self, flow: &mut Flow<'_, Output>, state: &mut Folder<'_>) -> Result<(), FileProblem> {
+    /// The entry of a sealed file that is there already, with the same content.
+    fn kept(&self, source: &Source, goal: &Goal, update: &Update<'_>, meta: &Meta, content: &Content) -> Option<Entry> {
+        let (set, _) = update.before.as_ref()?;
+        let name = str::from_utf8(&goal.path).ok()?;
+        let identity = sealed_content_is(set, name, &self.set, meta, content)?;
+        let (kind, path, bytes) = (source.kind, source.path.clone(), meta.content_bytes().unwrap_or(0));
+        Some(Entry { kind, path, name: name.to_owned(), identity, bytes, stale: false })
+    }
+
+    /// Takes what has ended into the list, in the order of the walk. What cannot be read now is listed as it was sealed earlier, if it was.
+    fn collect(&mut self, flow: &mut Flow<'_, Output<'static>>, update: &mut Update<'_>) -> Result<(), FileProblem> {
         for (number, ended) in flow.take_ended() {
-            state.waiting.insert(number, ended);
+            update.waiting.insert(number, ended);
         }
-        loop {
-            // A number that was given up is followed by another for the same source.
-            while state.next < flow.numbers()
-                && !state.waiting.contains_key(&state.next)
-                && !flow.is_running(state.next)
-            {
-                state.next += 1;
-            }
-            let Some(ended) = state.waiting.remove(&state.next) else { return Ok(()) };
-            state.next += 1;
+        while let Some((number, ended)) = update.next(flow) {
             match ended {
-                Ok(entry) => {
-                    state.sealed.entries += 1;
-                    state.sealed.bytes += entry.bytes;
-                    if let Some(manifest) = &mut state.manifest {
-                        manifest.add(&entry, self)?;
+                Ok(entry) => self.list(&entry, update)?,
+                Err(problem) if problem.is_fatal() => return Err(problem),
+                Err(problem) => {
+                    update.sealed.problems.push(problem);
+                    for entry in update.earlier(number)? {
+                        update.sealed.stale.push(entry.path.clone());
+                        self.list(&entry, update)?;
                     }
                 }
-                Err(problem) if problem.is_fatal() => return Err(problem),
-                Err(problem) => state.sealed.problems.push(problem),
             }
         }
-    }
-}
-
-/// Where a source goes.
-struct Goal<'a> {
-    place: &'a Path,
-    /// What the list calls it.
-    name: &'a str,
-    /// Whether what is there stays if it is right.
-    keeps: bool,
-    replace: bool,
-    durable: bool,
-}
-
-/// A folder on its way.
-struct Folder<'a> {
-    sealed: Sealed,
-    names: HashSet<String>,
-    manifest: Option<Manifest>,
-    /// The list of a finished set that is brought up to date, as long as it holds.
-    old_list: Option<PathBuf>,
-    waiting: BTreeMap<u32, Result<Entry, FileProblem>>,
-    next: u32,
-    progress: &'a mut dyn FnMut(&Sealed),
-}
-
-impl<'a> Folder<'a> {
-    fn new(progress: &'a mut dyn FnMut(&Sealed)) -> Self {
-        let (sealed, names, waiting) = Default::default();
-        Self { sealed, names, manifest: None, old_list: None, waiting, next: 0, progress }
-    }
-
-    /// The first change makes an unfinished set of a finished one: a list that stayed would call whatever is new wrong, if this run were killed.
-    fn retire_list(&mut self) -> Result<(), FileProblem> {
-        if let Some(list) = &self.old_list {
-            fs::remove_file(list).map_err(FileProblem::system(list))?;
-            sync_name(list)?;
-        }
-        self.old_list = None;
         Ok(())
     }
 
-    /// Removes sealed files whose source is gone. Where something could not be read nobody knows what is gone, and all stay.
-    fn remove_others(&mut self, target: &Path) -> Result<(), FileProblem> {
-        let is_known = |problem: &FileProblem| matches!(problem, FileProblem::Kind { .. });
-        if !self.sealed.problems.iter().all(is_known) {
-            return Ok(());
-        }
-        for file in others(target, &self.names)? {
-            self.retire_list()?;
-            fs::remove_file(&file).map_err(FileProblem::system(&file))?;
-            self.sealed.removed += 1;
-        }
-        Ok(())
+    fn list(&mut self, entry: &Entry, update: &mut Update<'_>) -> Result<(), FileProblem> {
+        update.sealed.entries += 1;
+        update.sealed.bytes += entry.bytes;
+        update.manifest.as_mut().map_or(Ok(()), |manifest| manifest.add(entry, self))
     }
+}
+
+/// Where a sealed file goes.
+enum To<'o> {
+    File(Goal),
+    Stream(&'o mut dyn Write),
+}
+
+fn changed(source: &Source) -> FileProblem {
+    FileProblem::Changed { name: source.place.display().to_string() }
 }
 
 /// The list on its way.
-struct Manifest {
-    output: Output,
+pub(super) struct Manifest {
+    output: Output<'static>,
+    place: PathBuf,
+    order: ListOrder,
     text: Vec<u8>,
 }
 
 impl Manifest {
-    fn begin(writer: &mut Writer<'_>, target: &Path) -> Result<Self, FileProblem> {
-        let place = target.join(MANIFEST);
-        let mut output = writer.begin(&Meta::new(Kind::Manifest, b"", 0), &place.clone(), place, true)?;
-        output.file.durable = true;
-        Ok(Self { output, text: Vec::new() })
+    fn begin(writer: &mut Writer<'_>, set: &Arc<Below>) -> Result<Self, FileProblem> {
+        let place = set.place(MANIFEST.as_bytes());
+        let goal = Goal::in_set(set, MANIFEST, Onto::Anything, true);
+        let output = writer.begin(&Meta::new(Kind::Manifest, b"", 0), &place, To::File(goal))?;
+        Ok(Self { output, place, order: ListOrder::default(), text: Vec::new() })
     }
 
     fn add(&mut self, entry: &Entry, writer: &mut Writer<'_>) -> Result<(), FileProblem> {
-        entry.encode(&mut self.text).map_err(FileProblem::seal(&self.output.file.target))?;
+        // no list is written that no reader would take
+        self.order.next(entry.kind, &entry.path).map_err(FileProblem::seal(&self.place))?;
+        entry.encode(&mut self.text).map_err(FileProblem::seal(&self.place))?;
         // One byte at least stays for the last chunk.
         while self.text.len() > writer.layout.chunk_bytes() {
             let rest = self.text.split_off(writer.layout.chunk_bytes());
@@ -505,10 +575,9 @@ impl Manifest {
     }
 
     fn seal(&mut self, text: Vec<u8>, last: bool, writer: &mut Writer<'_>) -> Result<(), FileProblem> {
-        let place = self.output.file.target.clone();
-        let chunk = self.output.sealing.chunk(text, last, writer.rng).map_err(FileProblem::seal(&place))?;
+        let chunk = self.output.sealing.chunk(text, last, writer.rng).map_err(FileProblem::seal(&self.place))?;
         for sealed in process(&[&chunk], &PortableGcm) {
-            self.output.take(&sealed.map_err(FileProblem::seal(&place))?)?;
+            self.output.take(&sealed.map_err(FileProblem::seal(&self.place))?)?;
         }
         Ok(())
     }
@@ -520,16 +589,10 @@ impl Manifest {
     }
 }
 
-fn refuse_to_replace(target: &Path, replace: bool) -> Result<(), FileProblem> {
-    let refused = !replace && fs::symlink_metadata(target).is_ok();
-    if refused { Err(FileProblem::Exists { name: target.display().to_string() }) } else { Ok(()) }
-}
-
 /// Whether a folder is (in) the one that is written to.
 fn is_inside(place: &Path, target: &Path) -> bool {
-    let whole = |path: &Path| fs::canonicalize(path).ok();
-    match (place.parent().and_then(whole), place.file_name(), whole(target)) {
-        (Some(parent), Some(name), Some(target)) => parent.join(name).starts_with(target),
+    match (fs::canonicalize(place), fs::canonicalize(target)) {
+        (Ok(place), Ok(target)) => place.starts_with(target),
         _ => false,
     }
 }

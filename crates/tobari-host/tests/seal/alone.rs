@@ -5,7 +5,7 @@ use tobari_host::seal::Found;
 
 fn seal_file(source: &Path, target: &Path, replace: bool) -> Result<Sealed, FileProblem> {
     let (pool, keys, mut rng) = (pool(), keys(), ChaCha20Rng::from_seed([31; 32]));
-    Writer::new(&pool, &keys, layout(), &mut rng)?.file(source, target, replace, &mut |_| ())
+    Writer::new(&pool, &keys, layout(), &mut rng)?.file(source, Destination::File(target, replace), &mut |_| ())
 }
 
 fn look(sealed: &Path) -> Meta {

@@ -6,6 +6,7 @@
 #[cfg(feature = "age")]
 mod age;
 mod alone;
+mod faults;
 mod unfinished;
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -21,7 +22,7 @@ use std::time::{Duration, SystemTime};
 use tempfile::{TempDir, tempdir};
 use tobari_apps::seal::{Chunk, Gcm, KeyFile, Kind, Layout, Meta, PassphraseCost, Rooms, Suite};
 use tobari_host::dispatch::{Module, ModuleError, Options, Pool, RingGcm};
-use tobari_host::seal::{FileProblem, Keys, MANIFEST, Opened, Reader, SET, Sealed, Target, Writer};
+use tobari_host::seal::{Destination, FileProblem, Keys, MANIFEST, Opened, Reader, SET, Sealed, Target, Writer};
 use tobari_plan::dispatch::{Cost, Limits, Model, Policy};
 use zeroize::Zeroizing;
 
@@ -218,10 +219,10 @@ fn an_unfinished_set_is_continued_and_only_what_is_right_is_kept() {
 fn nothing_is_replaced_unless_asked_and_sources_that_are_gone_leave_the_set() {
     let (source, set) = (folder(), tempdir().unwrap());
     fs::write(set.path().join("mine"), b"").unwrap();
-    assert!(matches!(seal(source.path(), set.path(), 6, false), Err(FileProblem::Exists { .. })));
+    assert!(matches!(seal(source.path(), set.path(), 6, false), Err(FileProblem::NotASet { .. })));
     fs::remove_file(set.path().join("mine")).unwrap();
     seal(source.path(), set.path(), 6, false).unwrap();
-    assert!(matches!(seal(source.path(), set.path(), 7, false), Err(FileProblem::Exists { .. })));
+    assert!(matches!(seal(source.path(), set.path(), 7, false), Err(FileProblem::Finished { .. })));
     let full = tempdir().unwrap();
     fs::write(full.path().join("mine"), b"mine").unwrap();
     assert!(matches!(open(set.path(), Some(full.path())), Err(FileProblem::Exists { .. })));
@@ -335,8 +336,8 @@ fn a_stream_of_any_length_comes_back_and_a_cut_one_gives_a_verified_beginning_an
         let content: Vec<u8> = (0..bytes).map(|at| (at / 11) as u8).collect();
         let meta = Meta::new(Kind::Stream, b"", 0);
         let mut writer = Writer::new(&pool, &keys, layout(), &mut rng).unwrap();
-        writer.stream(&mut content.as_slice(), &meta, &target, false, &mut |_| ()).unwrap();
-        let again = writer.stream(&mut content.as_slice(), &meta, &target, false, &mut |_| ());
+        writer.stream(&mut content.as_slice(), &meta, Destination::File(&target, false), &mut |_| ()).unwrap();
+        let again = writer.stream(&mut content.as_slice(), &meta, Destination::File(&target, false), &mut |_| ());
         assert!(matches!(again, Err(FileProblem::Exists { .. })));
         let (sealed, mut out) = (fs::read(&target).unwrap(), Vec::new());
         let reader = Reader::new(&pool, &keys);

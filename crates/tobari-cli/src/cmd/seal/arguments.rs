@@ -15,7 +15,7 @@ pub(crate) struct SealArguments {
     /// A folder, a file, or `-` for standard input, which has no name, time or permissions to keep.
     #[arg(value_name = "SOURCE", required = true)]
     pub(super) source: Option<PathBuf>,
-    /// For a folder, the folder of sealed files: new, or unfinished, which is continued. For a file or standard input, the sealed file.
+    /// For a folder, the folder of sealed files: new, or unfinished, which is continued. For a file or standard input, the sealed file; `-` is standard output.
     #[arg(short, long, value_name = "OUT", required = true)]
     pub(super) output: Option<PathBuf>,
     #[command(flatten)]
@@ -50,6 +50,11 @@ impl UnsealArguments {
     /// Where to.
     pub(crate) fn output(&self) -> &Path {
         &self.output
+    }
+
+    /// Whether files that are there are replaced.
+    pub(crate) fn replaces(&self) -> bool {
+        self.force
     }
 
     /// Whether only one file is asked for.
@@ -91,7 +96,7 @@ pub(crate) struct UnsealArguments {
     /// A set, a sealed file, or `-` for standard input.
     #[arg(value_name = "SEALED")]
     pub(super) sealed: PathBuf,
-    /// Where to: a new or empty folder for a set, a file for a sealed file or one of a set; `-` is standard output, which gets each chunk as soon as it is verified.
+    /// Where to: for a set a folder that is new, empty, or has nothing but what an interrupted run made of this set; a file for a sealed file or one of a set; `-` is standard output, which gets each chunk as soon as it is verified.
     #[arg(short, long, value_name = "OUT")]
     pub(super) output: PathBuf,
     #[command(flatten)]

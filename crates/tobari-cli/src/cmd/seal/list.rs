@@ -17,19 +17,19 @@ pub(super) fn run(arguments: &LookArguments) -> Result<ExitCode, Failure> {
     if is_folder(place)? {
         reader.list(place, |found| {
             if lines.is_ok() {
-                lines = line(arguments.json, found.kind, &found.path, Some(found.bytes), &found.name);
+                lines = line(arguments.json, found.kind, &found.path, Some(found.bytes), &found.name, found.stale);
             }
         })?;
     } else {
         let meta = reader.look(input(place)?, place)?;
         let bytes = Some(meta.bytes).filter(|_| meta.kind != Kind::Stream);
-        lines = line(arguments.json, meta.kind, &meta.path, bytes, &place.display().to_string());
+        lines = line(arguments.json, meta.kind, &meta.path, bytes, &place.display().to_string(), false);
     }
     lines.map(|()| ExitCode::SUCCESS)
 }
 
 /// One line; `bytes` where they are known.
-fn line(json: bool, kind: Kind, path: &[u8], bytes: Option<u64>, sealed: &str) -> Result<(), Failure> {
+fn line(json: bool, kind: Kind, path: &[u8], bytes: Option<u64>, sealed: &str, stale: bool) -> Result<(), Failure> {
     let kind = match kind {
         Kind::File => "file",
         Kind::Directory => "folder",
@@ -40,15 +40,20 @@ fn line(json: bool, kind: Kind, path: &[u8], bytes: Option<u64>, sealed: &str) -
     };
     if json {
         let path = String::from_utf8_lossy(path);
-        return output::json(&json!({ "path": path, "kind": kind, "bytes": bytes, "sealed": sealed }));
+        let mut line = json!({ "path": path, "kind": kind, "bytes": bytes, "sealed": sealed });
+        if stale {
+            line["stale"] = true.into();
+        }
+        return output::json(&line);
     }
     let bytes = bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
-    output::result(format!("{kind:6} {bytes:>12}  {}  {}", sealed.escape_debug(), printed(path)));
+    let stale = if stale { "  (stale)" } else { "" };
+    output::result(format!("{kind:6} {bytes:>12}  {}  {}{stale}", sealed.escape_debug(), printed(path)));
     Ok(())
 }
 
 /// A path for people: a name may have control characters, which a terminal must not get.
-fn printed(path: &[u8]) -> String {
+pub(super) fn printed(path: &[u8]) -> String {
     String::from_utf8_lossy(path).escape_debug().to_string()
 }
 

@@ -11,14 +11,14 @@ use crate::randomness;
 use arguments::{EngineArguments, LookArguments, ModuleName, SealVerb};
 use serde_json::{Value, json};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 use tobari_apps::seal::{Kind, Layout, Meta, Suite};
 use tobari_host::dispatch::{Emulated, EmulatedOptions, Options, Pool};
 use tobari_host::memory;
-use tobari_host::seal::{FileProblem, Missing, Opened, Reader, Sealed, Target, Writer};
+use tobari_host::seal::{Destination, FileProblem, Missing, Opened, Reader, Sealed, Target, Writer};
 
 /// Problems that are told one by one to people.
 const SHOWN: usize = 20;
@@ -67,11 +67,15 @@ fn engines(pool: &Pool) -> Vec<Value> {
 }
 
 fn say_problems(problems: &[FileProblem]) {
-    for problem in problems.iter().take(SHOWN) {
-        output::say(format!("tobari: {problem}"));
+    say_some(problems);
+}
+
+fn say_some(all: &[impl std::fmt::Display]) {
+    for one in all.iter().take(SHOWN) {
+        output::say(format!("tobari: {one}"));
     }
-    if problems.len() > SHOWN {
-        output::say(format!("tobari: and {} more", problems.len() - SHOWN));
+    if all.len() > SHOWN {
+        output::say(format!("tobari: and {} more", all.len() - SHOWN));
     }
 }
 
@@ -122,19 +126,27 @@ pub(crate) fn run(arguments: &SealArguments) -> Result<ExitCode, Failure> {
 }
 
 fn seal(arguments: &SealArguments, source: &Path, target: &Path) -> Result<ExitCode, Failure> {
+    if is_standard(target) {
+        can_be_streamed(source)?;
+    }
     let mut rng = randomness::generator()?;
     let (keys, pool, mut meter) =
         (keys::to_seal(arguments, &mut rng)?, pool(&arguments.engines, arguments.mode.suite())?, Meter::new());
     let mut writer = Writer::new(&pool, &keys, Layout::new(arguments.mode.suite()), &mut rng)?;
     let mut show = |sealed: &Sealed| meter.show("sealed", sealed.entries, sealed.read);
+    let mut out = std::io::stdout().lock();
+    let to = match is_standard(target) {
+        true => Destination::Stream(&mut out),
+        false => Destination::File(target, arguments.force),
+    };
     let sealed = if is_standard(source) {
-        let meta = Meta::new(Kind::Stream, b"", 0);
-        writer.stream(&mut input(source)?, &meta, target, arguments.force, &mut show)?
+        writer.stream(&mut input(source)?, &Meta::new(Kind::Stream, b"", 0), to, &mut show)?
     } else if is_folder(source)? {
         writer.folder(source, target, &keys, arguments.force, &mut show)?
     } else {
-        writer.file(source, target, arguments.force, &mut show)?
+        writer.file(source, to, &mut show)?
     };
+    drop(out);
     let seconds = meter.end();
     #[cfg(feature = "age")]
     if sealed.continued && arguments.recipients.any() {
@@ -143,18 +155,55 @@ fn seal(arguments: &SealArguments, source: &Path, target: &Path) -> Result<ExitC
         );
     }
     say_problems(&sealed.problems);
-    let Sealed { entries, bytes, kept, removed, problems, .. } = &sealed;
-    if arguments.json {
+    say_aged(&sealed);
+    let Sealed { entries, bytes, kept, removed, problems, stale, grown, .. } = &sealed;
+    if arguments.json && !is_standard(target) {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let grown: Vec<Value> =
+            grown.iter().map(|(file, bytes)| json!({ "file": file.display().to_string(), "bytes": bytes })).collect();
         output::json(&json!({
             "sealed": target.display().to_string(), "entries": entries, "bytes": bytes, "kept": kept, "removed": removed, "problems": problems,
+            "stale": paths(stale), "grown": grown,
             "seconds": seconds, "policy": arguments.engines.policy.name(), "engines": engines(&pool),
         }))?;
-    } else {
+    } else if !is_standard(target) {
         let already = if *kept > 0 { format!(", {kept} of them there already") } else { String::new() };
         output::result(format!("sealed {entries} files, folders and links, {bytes} bytes, in {seconds:.2} s{already}"));
     }
     Ok(status_of(problems))
+}
+
+/// A set is a folder, and a terminal shows no sealed file.
+fn can_be_streamed(source: &Path) -> Result<(), Failure> {
+    if is_folder(source)? {
+        let name = source.display();
+        let expected = "a folder is sealed into a folder. Name one after -o; standard output takes a file or a stream";
+        return Err(Failure::Call(format!("{name}: {expected}")));
+    }
+    if std::io::stdout().is_terminal() {
+        let expected = "standard output is a terminal. Name a file after -o, or send the output to a file or a pipe";
+        return Err(Failure::Call(expected.to_owned()));
+    }
+    Ok(())
+}
+
+/// Says which entries are not of this moment.
+fn say_aged(sealed: &Sealed) {
+    let mut notes: Vec<String> = Vec::new();
+    for path in &sealed.stale {
+        notes.push(format!("{}: could not be read, and stays as it was sealed earlier (stale)", list::printed(path)));
+    }
+    for (file, bytes) in &sealed.grown {
+        let name = file.display();
+        notes.push(format!(
+            "{name}: grew while it was read. Its first {bytes} bytes were sealed, its length when it was opened"
+        ));
+    }
+    say_some(&notes);
+}
+
+fn paths(all: &[Vec<u8>]) -> Vec<String> {
+    all.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect()
 }
 
 fn input(path: &Path) -> Result<Box<dyn Read>, Failure> {
@@ -239,12 +288,19 @@ fn report(
     quiet: bool,
 ) -> Result<ExitCode, Failure> {
     say_problems(&opened.problems);
-    let Opened { entries, bytes, problems, .. } = opened;
+    let Opened { entries, bytes, problems, stale, .. } = opened;
+    let old = |path: &Vec<u8>| {
+        let path = list::printed(path);
+        format!(
+            "{path}: stale. Its source could not be read when the set was brought up to date; this is an earlier state"
+        )
+    };
+    say_some(&stale.iter().map(old).collect::<Vec<_>>());
     if json {
         let (missing, engines) = (missing(problems), engines(pool));
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         output::json(&json!({
-            "entries": entries, "bytes": bytes, "problems": problems, "missing": missing, "seconds": seconds, "engines": engines,
+            "entries": entries, "bytes": bytes, "problems": problems, "missing": missing, "stale": paths(stale), "seconds": seconds, "engines": engines,
         }))?;
     } else if !quiet {
         output::result(format!("{what} {entries} files, folders and links, {bytes} bytes, in {seconds:.2} s"));

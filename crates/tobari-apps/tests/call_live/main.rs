@@ -8,11 +8,13 @@ mod attacks;
 mod cascade;
 mod chaos;
 mod conduct;
+mod distance;
 mod recordings;
 mod talking;
 mod transcripts;
 
 use std::{
+    collections::BTreeMap,
     ops::{Deref, DerefMut},
     time::Duration,
 };

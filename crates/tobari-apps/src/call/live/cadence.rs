@@ -1,18 +1,50 @@
 //! For which tick a frame is: frames come by the clock of a microphone, ticks go by the clock of the server.
 //!
-//! A frame is for the tick after that of the frame before, and is to arrive while that tick is open: some ticks, the *lead*, ahead of the
-//! first that has not closed as far as is known. If sums say that packets come too late the lead grows; after a while without a late one it
-//! is tried with less. A microphone that is slow leaves ticks out; one that is fast loses a frame now and then. Ticks never go back.
+//! **Lead.** A frame is for the tick after that of the frame before. Its packet has to reach the server before that tick closes, so it is made for a tick
+//! some way ahead of the first that has not closed as far as is known: the *lead*. The lead has to be at least the round trip, in ticks: the server says
+//! that a tick has closed, and the packet goes back. The server removes a member whose packet is a whole *window* of ticks ahead of its open tick. What a
+//! member knows of the open tick is never ahead of the server, so a lead below the window is always safe, and no longer round trip can be bridged.
+//!
+//! **Measuring.** A member has no clock and needs none: the server counts for it. A packet that was made when tick `o` was open and reaches the server in
+//! tick `t` took `t - o` ticks for the round trip. The server says `t` for every packet that is late: the sum of `t` lists its sender. Packets of one
+//! connection arrive in order, so the first packet that is missing is the one that is listed. Where nothing is late, an old packet is sent again now and
+//! then (a *probe*): it is late wherever it arrives, and costs nobody a frame.
+//!
+//! **Adapting.** Single late packets raise the lead by one. A series of them, and the first packet of all, raise it to the round trip at once. Probes lower it.
+//! Ticks never go back: where the lead shrinks, frames are passed over one at a time until the ticks have caught up.
 
-/// The lead that a member begins with, which is enough where the way there and back takes less than a tick, and the largest.
+use std::collections::VecDeque;
+
+/// The lead that a member begins with, which is enough where the round trip takes less than a tick.
 const FIRST_LEAD: u32 = 1;
-const MOST_LEAD: u32 = 12;
-/// Frames over which the lead was too large before one is passed over.
-const PATIENCE: u32 = 100;
-/// Frames after a change of the lead in which late packets are still those of the lead before.
+/// Frames over which packets were further ahead than the lead, before some are passed over, and frames from one of those to the next.
+const WATCHED: u32 = 50;
+const SPACING: u32 = 10;
+/// Frames after a change of the lead in which single late packets do not raise it again.
 const SETTLING: u32 = 15;
-/// Frames without a late packet until less is tried: at first, and at most.
+/// Frames without a late packet until the lead is lowered by one: at first, and at most.
 const CALM: [u32; 2] = [500, 8000];
+/// Ticks in a row with a late packet after which the round trip counts as longer.
+const SERIES: usize = 5;
+/// Frames from one probe to the next, while the lead may be too large and otherwise; and until a probe is given up.
+const PROBES: [u32; 2] = [50, 250];
+const GIVEN_UP: u32 = 150;
+/// Answers to probes on which the lead is lowered. If it is larger than all of them by [`CLEARLY`], it is lowered at once.
+const ANSWERS: usize = 4;
+const CLEARLY: u32 = 3;
+/// Packets in a row of which none was in time, at the largest lead, after which the server counts as too far away; and frames from one packet to the next then.
+const UNHEARD: u32 = 100;
+const SELDOM: u32 = 50;
+/// Packets under way that are remembered.
+const KEPT: usize = 256;
+
+/// A packet that was sent and of which nothing is known yet: its tick, and the open tick when it was made.
+struct UnderWay {
+    tick: u32,
+    open: u32,
+    /// Was it made under other keys than those of its tick?
+    is_void: bool,
+}
 
 /// Which tick the next frame is for.
 pub(super) struct Cadence {
@@ -21,21 +53,60 @@ pub(super) struct Cadence {
     /// The first that may still be sent.
     next: u32,
     lead: u32,
+    /// How many ticks are open at once.
+    window: u32,
     /// The least by which the last frames were further ahead than the lead, and how many they were.
     surplus: u32,
     frames: u32,
-    /// Frames since the lead changed, and how many there must be before less is tried.
+    /// Frames that are to be passed over, and how many there were since the last one that was.
+    excess: u32,
+    spaced: u32,
+    passed_over: bool,
+    /// Frames since the lead changed, and how many there must be before one less is tried.
     calm: u32,
     wanted: u32,
-    /// How many ticks are open at once.
-    window: u32,
+    under_way: VecDeque<UnderWay>,
+    /// Has a packet been in time? Round trips of the late packets of the last ticks in a row.
+    heard: bool,
+    series: VecDeque<u32>,
+    /// The open tick when the last probe was made, frames since then, and the last answers.
+    probe: Option<u32>,
+    since_probe: u32,
+    answers: VecDeque<u32>,
+    /// The last round trip that was measured, in ticks.
+    round_trip: Option<u32>,
+    /// Packets in a row that were not in time; is the server too far away, and frames since the last packet then?
+    unheard: u32,
+    far: bool,
+    resting: u32,
 }
 
 impl Cadence {
     pub(super) fn new(open: u32, window: u32) -> Self {
         let window = window.max(1);
-        let lead = FIRST_LEAD.min(window - 1);
-        Self { open, next: 0, lead, surplus: u32::MAX, frames: 0, calm: 0, wanted: CALM[0], window }
+        Self {
+            open,
+            next: 0,
+            lead: FIRST_LEAD.min(window - 1),
+            window,
+            surplus: u32::MAX,
+            frames: 0,
+            excess: 0,
+            spaced: 0,
+            passed_over: false,
+            calm: 0,
+            wanted: CALM[0],
+            under_way: VecDeque::new(),
+            heard: false,
+            series: VecDeque::new(),
+            probe: None,
+            since_probe: 0,
+            answers: VecDeque::new(),
+            round_trip: None,
+            unheard: 0,
+            far: false,
+            resting: 0,
+        }
     }
 
     /// Tick `open - 1` has closed.
@@ -43,20 +114,46 @@ impl Cadence {
         self.open = self.open.max(open);
     }
 
-    /// A packet of ours was too late.
-    pub(super) fn late(&mut self) {
-        if self.calm >= SETTLING {
-            self.lead = (self.lead + 1).min(MOST_LEAD).min(self.window - 1);
-            self.wanted = (2 * self.wanted).min(CALM[1]);
-            self.calm = 0;
-        }
+    /// Ticks that packets are made ahead of the open one.
+    pub(super) fn lead(&self) -> u32 {
+        self.lead
+    }
+
+    /// The longest round trip that the server's window allows, in ticks.
+    pub(super) fn most(&self) -> u32 {
+        self.window - 1
+    }
+
+    /// The last round trip that was measured, in ticks, rounded up.
+    pub(super) fn round_trip(&self) -> Option<u32> {
+        self.round_trip
+    }
+
+    /// Is the round trip longer than the server's window allows?
+    pub(super) fn is_far(&self) -> bool {
+        self.far
+    }
+
+    /// Was the last frame passed over because packets are further ahead than they need to be?
+    pub(super) fn has_passed_over(&self) -> bool {
+        self.passed_over
     }
 
     /// The tick of the next frame; none if the frame is to be passed over.
     pub(super) fn next(&mut self) -> Option<u32> {
-        self.calm += 1;
-        if self.calm > self.wanted && self.lead > 1 {
-            (self.lead, self.calm) = (self.lead - 1, 0);
+        self.calm = self.calm.saturating_add(1);
+        self.since_probe = self.since_probe.saturating_add(1);
+        self.passed_over = false;
+        if self.far {
+            self.resting += 1;
+            if self.resting < SELDOM {
+                return None;
+            }
+            self.resting = 0;
+        }
+        if self.answers.is_empty() && self.calm > self.wanted && self.lead > FIRST_LEAD {
+            // nobody sends probes: only a try tells
+            self.lead_by(self.lead - 1);
         }
         let wanted = self.open.checked_add(self.lead)?;
         let tick = self.next.max(wanted);
@@ -64,17 +161,145 @@ impl Cadence {
             // nothing has been heard for long: the server would not take it
             return None;
         }
-        self.surplus = self.surplus.min(tick - wanted);
-        self.frames += 1;
-        if self.frames >= PATIENCE {
-            let surplus = std::mem::replace(&mut self.surplus, u32::MAX);
-            self.frames = 0;
-            if surplus > 0 {
-                return None;
-            }
+        if self.passes_over(tick - wanted) {
+            self.passed_over = true;
+            return None;
         }
         self.next = tick.checked_add(1)?;
         Some(tick)
+    }
+
+    /// Is this frame, which is so much further ahead than the lead, to be passed over?
+    fn passes_over(&mut self, ahead: u32) -> bool {
+        self.surplus = self.surplus.min(ahead);
+        (self.frames, self.spaced) = (self.frames + 1, self.spaced.saturating_add(1));
+        if self.frames >= WATCHED {
+            self.excess = std::mem::replace(&mut self.surplus, u32::MAX);
+            self.frames = 0;
+        }
+        self.excess = self.excess.min(ahead);
+        let passes = self.excess > 0 && self.spaced >= SPACING;
+        if passes {
+            (self.excess, self.spaced) = (self.excess - 1, 0);
+        }
+        passes
+    }
+
+    /// A packet of this tick was sent.
+    pub(super) fn sent(&mut self, tick: u32) {
+        if self.under_way.len() == KEPT {
+            self.under_way.pop_front();
+        }
+        self.under_way.push_back(UnderWay { tick, open: self.open, is_void: false });
+    }
+
+    /// A packet of this tick was not sent after all.
+    pub(super) fn kept_back(&mut self, tick: u32) {
+        self.under_way.retain(|packet| packet.tick != tick);
+    }
+
+    /// From this tick on there are other keys: the server adds no packet that was made before that was known, and lists its sender as late when it comes.
+    pub(super) fn changed_keys(&mut self, from: u32) {
+        self.under_way.iter_mut().filter(|packet| packet.tick >= from).for_each(|packet| packet.is_void = true);
+    }
+
+    /// Is a probe to be sent now? Answers the open tick: any packet of a tick before it serves.
+    pub(super) fn probes(&mut self) -> Option<u32> {
+        if self.since_probe >= GIVEN_UP {
+            self.probe = None;
+        }
+        let last = self.answers.front().copied().unwrap_or(0);
+        let unsure = self.answers.len() < ANSWERS || self.lead >= last.saturating_add(CLEARLY);
+        let pause = if unsure { PROBES[0] } else { PROBES[1] };
+        let is_due = !self.far && self.lead > FIRST_LEAD && self.probe.is_none() && self.since_probe >= pause;
+        is_due.then_some(self.open)
+    }
+
+    /// A probe was sent.
+    pub(super) fn probed(&mut self) {
+        (self.probe, self.since_probe) = (Some(self.open), 0);
+    }
+
+    /// A tick has closed: is a packet of ours in its sum, and does the sum say that one was late? Answers whether that one was the probe.
+    pub(super) fn closed(&mut self, tick: u32, there: bool, late: bool) -> bool {
+        let was_sent = self.under_way.iter().any(|packet| packet.tick == tick);
+        let is_probe = late && self.late(tick);
+        if there {
+            // packets arrive in order: those before this one have arrived, or never will
+            self.under_way.retain(|packet| packet.tick > tick);
+            (self.heard, self.unheard, self.far) = (true, 0, false);
+        } else if was_sent {
+            self.unheard = self.unheard.saturating_add(1);
+        }
+        if there || !late {
+            self.series.clear();
+        }
+        if self.unheard >= UNHEARD && self.lead == self.most() && self.round_trip > Some(self.lead) {
+            self.far = true;
+        }
+        is_probe
+    }
+
+    /// A packet of ours reached the server in this tick, and was late. Was it the probe?
+    fn late(&mut self, tick: u32) -> bool {
+        if let Some(packet) = self.under_way.pop_front_if(|packet| packet.is_void || packet.tick < tick) {
+            self.grow(Some(tick.saturating_sub(packet.open)));
+            return false;
+        }
+        let Some(open) = self.probe.take() else {
+            self.grow(None);
+            return false;
+        };
+        self.shrink(tick.saturating_sub(open));
+        true
+    }
+
+    /// A packet was late, and took so long for the round trip if that is known.
+    fn grow(&mut self, round_trip: Option<u32>) {
+        if let Some(ticks) = round_trip {
+            self.round_trip = round_trip;
+            if ticks <= self.lead {
+                // made before the lead grew: with the one that there is now it would have been in time
+                return;
+            }
+            self.series.truncate(SERIES - 1);
+            self.series.push_front(ticks);
+            if !self.heard || self.series.len() == SERIES {
+                let mut sorted: Vec<u32> = self.series.drain(..).collect();
+                sorted.sort_unstable();
+                return self.raise_to(sorted[sorted.len() / 2]);
+            }
+        }
+        if self.calm >= SETTLING {
+            self.wanted = (2 * self.wanted).min(CALM[1]);
+            self.raise_to(self.lead + 1);
+        }
+    }
+
+    fn raise_to(&mut self, lead: u32) {
+        self.lead_by(lead.min(self.most()).max(self.lead));
+        self.answers.clear();
+    }
+
+    fn lead_by(&mut self, lead: u32) {
+        (self.lead, self.calm) = (lead, 0);
+    }
+
+    /// A probe took so long.
+    fn shrink(&mut self, round_trip: u32) {
+        self.round_trip = Some(round_trip);
+        self.answers.truncate(ANSWERS - 1);
+        self.answers.push_front(round_trip);
+        if self.answers.len() < ANSWERS {
+            return;
+        }
+        let least = self.answers.iter().max().copied().unwrap_or(0).max(FIRST_LEAD);
+        if self.lead >= least + CLEARLY && self.calm >= UNHEARD {
+            self.lead_by(least + 1);
+            self.wanted = CALM[0];
+        } else if self.lead > least && self.calm > self.wanted {
+            self.lead_by(self.lead - 1);
+        }
     }
 }
 
@@ -82,20 +307,82 @@ impl Cadence {
 mod tests {
     use super::*;
 
-    /// Frames and ticks of equal length, packets `delay` ticks under way both ways together.
-    fn run(cadence: &mut Cadence, ticks: std::ops::Range<u32>, delay: u32) -> (u32, u32) {
-        let (mut sent, mut late) = (0, 0);
-        for now in ticks {
-            cadence.opened(now.saturating_sub(delay));
-            if let Some(tick) = cadence.next() {
-                sent += 1;
-                if tick < now {
-                    late += 1;
-                    cadence.late();
+    /// A member and its server, a frame and a tick at a time.
+    struct Line {
+        cadence: Cadence,
+        now: u32,
+        /// What is on the way there: when it arrives, and its tick, none for a probe.
+        packets: VecDeque<(u32, Option<u32>)>,
+        arrived: Vec<u32>,
+        /// What is on the way back: when it arrives, the tick, is our packet in it, was one late?
+        sums: VecDeque<(u32, u32, bool, bool)>,
+        window: u32,
+        last: Option<u32>,
+        sent: u32,
+        lost: u32,
+    }
+
+    impl Line {
+        fn new(window: u32) -> Self {
+            let (packets, sums, arrived) = (VecDeque::new(), VecDeque::new(), Vec::new());
+            Self {
+                cadence: Cadence::new(0, window),
+                now: 0,
+                packets,
+                arrived,
+                sums,
+                window,
+                last: None,
+                sent: 0,
+                lost: 0,
+            }
+        }
+
+        /// One tick of a line on which both ways take so many ticks; with so many frames of the microphone.
+        fn tick(&mut self, there: u32, back: u32, frames: u32, probes: bool) {
+            let mut late = false;
+            while self.packets.front().is_some_and(|packet| packet.0 <= self.now) {
+                let (_, tick) = self.packets.pop_front().unwrap();
+                match tick {
+                    Some(tick) if tick >= self.now => {
+                        assert!(tick - self.now < self.window, "the server would remove the sender");
+                        self.arrived.push(tick);
+                    }
+                    _ => late = true,
+                }
+            }
+            let is_there = self.arrived.contains(&self.now);
+            self.arrived.retain(|tick| *tick > self.now);
+            let due = (self.now + 1 + back).max(self.sums.back().map_or(0, |sum| sum.0));
+            self.sums.push_back((due, self.now, is_there, late));
+            self.now += 1;
+            while self.sums.front().is_some_and(|sum| sum.0 <= self.now) {
+                let (_, tick, is_there, late) = self.sums.pop_front().unwrap();
+                self.cadence.opened(tick + 1);
+                self.cadence.closed(tick, is_there, late);
+                self.lost += u32::from(!is_there);
+            }
+            for _ in 0..frames {
+                let Some(tick) = self.cadence.next() else { continue };
+                assert!(self.last.is_none_or(|last| tick > last), "{tick} after {:?}", self.last);
+                self.last = Some(tick);
+                self.sent += 1;
+                let due = (self.now + there).max(self.packets.back().map_or(0, |packet| packet.0));
+                self.packets.push_back((due, Some(tick)));
+                self.cadence.sent(tick);
+                if probes && self.cadence.probes().is_some() {
+                    self.cadence.probed();
+                    self.packets.push_back((due, None));
                 }
             }
         }
-        (sent, late)
+
+        /// So many ticks; answers how many of the sums that were heard had no packet of this member.
+        fn run(&mut self, ticks: u32, round_trip: u32) -> u32 {
+            let before = self.lost;
+            (0..ticks).for_each(|_| self.tick(round_trip / 2, round_trip - round_trip / 2, 1, true));
+            self.lost - before
+        }
     }
 
     #[test]
@@ -104,47 +391,124 @@ mod tests {
         let mut last = None;
         for (i, open) in [5, 3, 3, 0, 9, 9, 9, 2, 100, 50, 0].into_iter().cycle().take(3000).enumerate() {
             cadence.opened(open);
-            if i % 3 == 0 {
-                cadence.late();
-            }
+            cadence.closed(open.wrapping_sub(1), i % 7 == 0, i % 3 == 0);
             if let Some(tick) = cadence.next() {
                 assert!(last.is_none_or(|last| tick > last), "{tick} after {last:?}");
                 last = Some(tick);
+                cadence.sent(tick);
             }
+        }
+        cadence.closed(u32::MAX, false, true);
+        cadence.opened(u32::MAX);
+        assert_eq!(cadence.next(), None);
+    }
+
+    #[test]
+    fn fault_22_the_lead_is_the_round_trip_after_two_of_them_up_to_the_window() {
+        for round_trip in [0, 1, 4, 8, 13, 20, 25, 30] {
+            let mut line = Line::new(32);
+            let missed = line.run(200, round_trip);
+            assert!(missed <= 2 * round_trip + 4, "{round_trip}: {missed} missed at first");
+            assert_eq!(line.run(3000, round_trip), 0, "{round_trip}");
+            let lead = line.cadence.lead();
+            assert!((round_trip..=round_trip + 1).contains(&lead), "{round_trip}: a lead of {lead}");
+            assert!(!line.cadence.is_far());
         }
     }
 
     #[test]
-    fn a_member_far_away_finds_its_lead_and_is_late_no_more() {
-        for delay in [0, 1, 4, 8] {
-            let mut cadence = Cadence::new(0, 32);
-            let (_, at_first) = run(&mut cadence, 10..500, delay);
-            assert!(at_first <= 8 * (SETTLING + 3) + 20, "{delay}: {at_first}");
-            let (sent, late) = run(&mut cadence, 500..20_000, delay);
-            assert!(sent > 19_300 && late < 120, "{delay}: {late} of {sent}");
+    fn fault_22_beyond_the_window_next_to_nothing_is_sent_and_the_round_trip_is_known() {
+        for round_trip in [32, 40, 60] {
+            let mut line = Line::new(32);
+            line.run(400, round_trip);
+            assert!(line.cadence.is_far(), "{round_trip}");
+            let before = line.sent;
+            line.run(1000, round_trip);
+            assert!((15..=25).contains(&(line.sent - before)), "{round_trip}: {}", line.sent - before);
+            let measured = line.cadence.round_trip().unwrap();
+            assert!(measured.abs_diff(round_trip) <= 1, "{round_trip} measured as {measured}");
+            // a nearer way is found again
+            line.run(200, 5);
+            assert!(!line.cadence.is_far() && line.run(200, 5) == 0);
         }
+    }
+
+    #[test]
+    fn fault_22_a_lead_that_is_no_longer_needed_comes_down_within_seconds() {
+        for slow in [12, 20, 28] {
+            let mut line = Line::new(32);
+            line.run(500, 3);
+            let missed = line.run(500, slow);
+            assert!(missed <= 3 * slow, "{slow}: {missed} missed");
+            assert!(line.cadence.lead() >= slow);
+            let missed = line.run(1000, 3);
+            // the sums come sooner all at once: so many ticks are left out once
+            let (lead, at_once) = (line.cadence.lead(), slow / 2);
+            assert!(lead <= 5 && missed <= at_once && line.run(500, 3) == 0, "{slow}: {lead} and {missed}");
+            // and the ticks have caught up: a packet is no further ahead than the lead
+            let ahead = line.last.unwrap() - line.cadence.open;
+            assert!(ahead <= line.cadence.lead() + 1, "{slow}: {ahead} ahead");
+        }
+    }
+
+    #[test]
+    fn without_probes_a_lead_that_is_too_large_comes_down_by_tries() {
+        let mut line = Line::new(32);
+        (0..300).for_each(|_| line.tick(3, 3, 1, false));
+        let before = line.cadence.lead();
+        (0..4000).for_each(|_| line.tick(0, 1, 1, false));
+        assert!(line.cadence.lead() < before.min(4), "{before} and {}", line.cadence.lead());
+    }
+
+    #[test]
+    fn a_single_late_packet_raises_the_lead_by_one_and_a_near_server_is_never_probed() {
+        let mut line = Line::new(32);
+        line.run(1000, 1);
+        assert_eq!((line.cadence.lead(), line.cadence.since_probe > 900), (1, true));
+        // a line that stands still for eight ticks, and brings all at once
+        (0..8).rev().for_each(|rest| line.tick(rest, 0, 1, true));
+        line.run(100, 1);
+        assert_eq!(line.cadence.lead(), 2);
     }
 
     #[test]
     fn a_fast_microphone_loses_a_frame_now_and_then_and_a_slow_one_leaves_ticks_out() {
-        // one frame in a hundred too many
-        let mut cadence = Cadence::new(0, 32);
-        let mut ahead = 0;
-        for now in 0..20_000u32 {
-            cadence.opened(now);
-            for _ in 0..1 + u32::from(now % 200 == 0) {
-                if let Some(tick) = cadence.next() {
-                    ahead = tick - now;
-                }
+        // one frame in two hundred too many, then one too few
+        for (count, more) in [(2, true), (0, false)] {
+            let mut line = Line::new(32);
+            for now in 0..20_000u32 {
+                line.tick(0, 0, if now % 200 == 0 { count } else { 1 }, true);
+                let ahead = line.last.map_or(0, |last| last.saturating_sub(line.cadence.open));
+                assert!(ahead <= 6, "{now}: {ahead} ticks ahead");
             }
-            assert!(ahead <= 6, "{now}: {ahead} ticks ahead");
+            assert!(line.lost < 150, "{more}: {}", line.lost);
         }
-        // one too few
-        let mut cadence = Cadence::new(0, 32);
-        for now in (0..20_000u32).filter(|now| now % 100 != 0) {
-            cadence.opened(now);
-            assert!(cadence.next().is_none_or(|tick| tick >= now && tick <= now + 6));
+    }
+
+    /// A page that stood still brings ten frames at once.
+    #[test]
+    fn fault_23_frames_that_came_at_once_do_not_stay_ahead() {
+        let mut line = Line::new(32);
+        line.run(500, 1);
+        line.tick(0, 1, 10, true);
+        line.run(200, 1);
+        let ahead = line.last.unwrap() - line.cadence.open;
+        assert!(ahead <= 2, "{ahead} ticks ahead four seconds later");
+    }
+
+    #[test]
+    fn fault_22_packets_of_the_keys_of_before_say_nothing_of_the_line() {
+        let mut line = Line::new(32);
+        line.run(500, 20);
+        let (lead, open) = (line.cadence.lead(), line.cadence.open);
+        line.cadence.changed_keys(open + 15);
+        // those of them that are under way arrive while their ticks are open
+        let void = line.cadence.under_way.iter().filter(|packet| packet.is_void).count() as u32;
+        assert!(void >= 5);
+        for tick in open..open + void {
+            assert!(!line.cadence.closed(tick, true, true));
         }
+        assert_eq!(line.cadence.lead(), lead);
     }
 
     #[test]

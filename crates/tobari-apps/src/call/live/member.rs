@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 
 use super::{
     FLAGS, PACKET_WORDS,
+    audio::splice,
     cadence::Cadence,
     epoch::SumError,
     flagged,
@@ -32,7 +33,7 @@ use super::{
     presence::Presence,
     roster::{self, Roster, RosterError},
 };
-use crate::call::PACKET_SAMPLES;
+use crate::call::{PACKET_SAMPLES, TICK_MS};
 
 /// Packets that are remembered, to be sent again and to take one's own voice out of sums.
 const REMEMBERED: usize = 128;
@@ -68,6 +69,8 @@ pub struct Heard {
 /// A packet that was sent.
 struct Sent {
     tick: u32,
+    /// Under whose keys it was made.
+    epoch: u32,
     packet: Vec<u8>,
     samples: Zeroizing<[i16; PACKET_SAMPLES]>,
 }
@@ -92,6 +95,10 @@ pub struct LiveMember {
     cadence: Cadence,
     last_sent: Option<u32>,
     sent: VecDeque<Sent>,
+    /// A frame that was passed over, into the next of which it fades.
+    passed_over: Option<Zeroizing<[i16; PACKET_SAMPLES]>>,
+    /// A packet of a tick before this one is to be sent again, to measure the round trip.
+    probe: Option<u32>,
     /// Ticks whose sums lack our packet, which may still be said to have been late.
     absent: VecDeque<u32>,
     history: History,
@@ -143,6 +150,8 @@ impl LiveMember {
             cadence: Cadence::new(welcome.tick, welcome.window),
             last_sent: None,
             sent: VecDeque::new(),
+            passed_over: None,
+            probe: None,
             absent: VecDeque::new(),
             history: History::default(),
             noted: BTreeMap::new(),
@@ -241,7 +250,15 @@ impl LiveMember {
         talking: bool,
         rng: &mut (impl CryptoRng + ?Sized),
     ) -> Option<Vec<u8>> {
-        self.frame_of(|_| *samples, talking, rng)
+        let samples = match self.passed_over.take() {
+            Some(before) => Zeroizing::new(splice::overlap(&before, samples)),
+            None => Zeroizing::new(*samples),
+        };
+        let packet = self.frame_of(|_| *samples, talking, rng);
+        if packet.is_none() && self.cadence.has_passed_over() {
+            self.passed_over = Some(samples);
+        }
+        packet
     }
 
     /// The same, of samples that are made for their tick.
@@ -270,12 +287,34 @@ impl LiveMember {
         let (payload, tag) = epoch.encrypt(tick, &words, rng)?;
         let header = LiveHeader { room, member: number, epoch: epoch.number(), tick };
         let packet = wire::encode_live_packet(layout, &LivePacket { header, tag, payload });
+        let epoch = header.epoch;
         self.last_sent = Some(tick);
         if self.sent.len() == REMEMBERED {
             self.sent.pop_front();
         }
-        self.sent.push_back(Sent { tick, packet: packet.clone(), samples });
+        self.sent.push_back(Sent { tick, epoch, packet: packet.clone(), samples });
+        self.cadence.sent(tick);
+        self.probe = self.cadence.probes();
         Some(packet)
+    }
+
+    /// An old packet, byte by byte as it was sent: to be sent after the one of [`LiveMember::frame`], where there is one. The server lists its sender as
+    /// late, which tells how long the round trip takes. Nobody hears anything of it. There is one a second at most, and none where the server is near.
+    pub fn probe(&mut self) -> Option<Vec<u8>> {
+        let open = self.probe.take()?;
+        let closed = self.sent.iter().rev().find(|sent| sent.tick < open)?.packet.clone();
+        self.cadence.probed();
+        Some(closed)
+    }
+
+    /// By how many milliseconds packets are made ahead of the tick that is open as far as is known.
+    pub fn lead_ms(&self) -> u32 {
+        self.cadence.lead().saturating_mul(TICK_MS as u32)
+    }
+
+    /// The last round trip that was measured, in milliseconds, in steps of 20; none where none was longer than that.
+    pub fn round_trip_ms(&self) -> Option<u32> {
+        self.cadence.round_trip().map(|ticks| ticks.saturating_mul(TICK_MS as u32))
     }
 
     /// The packet of a tick again, if it is remembered: the bytes that were sent. For transports that lose packets; WebSocket, the one of the clients here, loses none, and they send none again.
@@ -289,6 +328,7 @@ impl LiveMember {
         let Some(place) = self.sent.iter().rposition(|sent| sent.packet == packet) else { return };
         if let Some(Sent { tick, .. }) = self.sent.remove(place) {
             self.absent.clear();
+            self.cadence.kept_back(tick);
             self.excused = self.excused.max(Some(tick));
             self.news.push_back(News::Late { tick });
         }
@@ -343,7 +383,12 @@ impl LiveMember {
         if tick < next {
             return self.alarm(Alarm::Sum(SumError::Rewound { tick, next }));
         }
-        self.closed(tick, &MemberSet::default(), &MemberSet::default());
+        // in a room of talk spurts the last packet of a voice says that it goes on
+        let nobody = MemberSet::default();
+        if let Some(last) = self.hearing.epoch_at(tick).map(|epoch| epoch.roster.last()) {
+            self.see_who_talks((flagged(tick, last), 0), &nobody);
+        }
+        self.closed(tick, &nobody, &nobody);
     }
 
     /// A tick is over whose sum this member does not open, as it need not know what is in it: for loads of many members.
@@ -390,9 +435,11 @@ impl LiveMember {
         };
         match self.hearing.take_roster(bytes, (number, self.session), accept) {
             Ok(roster) => {
-                let epoch = roster.epoch;
+                let (epoch, from) = (roster.epoch, roster.from);
                 let known: BTreeSet<SessionId> = roster.members.values().map(|listed| listed.session).collect();
                 self.noted.retain(|session, _| known.contains(session));
+                self.forget_who_is_gone();
+                self.cadence.changed_keys(from);
                 self.news.push_back(News::Roster { epoch });
             }
             Err(error) => self.alarm(Alarm::Roster(error)),
@@ -469,6 +516,13 @@ impl LiveMember {
         }
     }
 
+    /// Whoever is on the roster no more does not talk: sums say nothing of it any longer.
+    fn forget_who_is_gone(&mut self) {
+        let Some(roster) = self.hearing.roster() else { return };
+        let gone = self.talking.extract_if(.., |member| !roster.members.contains_key(member));
+        self.news.extend(gone.map(|member| News::Talking { member, talking: false }));
+    }
+
     /// A tick is over, and who the server says was in it.
     fn closed(&mut self, tick: u32, speakers: &MemberSet, late: &MemberSet) {
         let epoch = self.hearing.epoch_at(tick).map(|epoch| {
@@ -501,14 +555,15 @@ impl LiveMember {
     /// What became of our packets: in their sum, late, or left out.
     fn account(&mut self, tick: u32, speakers: &MemberSet, late: &MemberSet) {
         let is_due = Some(tick) > self.excused && !self.muted_by_host;
-        let was_sent = self.sent.iter().any(|sent| sent.tick == tick);
+        // a packet that was made before the keys of its tick were known cannot be added by any server
+        let epoch = self.hearing.epoch_at(tick).map(|epoch| epoch.number());
+        let was_sent = self.sent.iter().any(|sent| sent.tick == tick && Some(sent.epoch) == epoch);
         if was_sent && is_due && !speakers.contains(self.number) && self.absent.len() < REMEMBERED {
             self.absent.push_back(tick);
         }
-        if late.contains(self.number) {
+        if self.measure(tick, speakers, late) {
             // how many were late is not said: those that were missing by now may all have been
             self.absent.clear();
-            self.cadence.late();
             self.news.push_back(News::Late { tick });
         }
         while self.absent.front().is_some_and(|absent| absent.saturating_add(OMITTED_TICKS) <= tick) {
@@ -516,6 +571,22 @@ impl LiveMember {
                 self.alarm(Alarm::Omitted { tick });
             }
         }
+    }
+
+    /// What a sum says of the line: was a packet of this member late? A probe is none.
+    fn measure(&mut self, tick: u32, speakers: &MemberSet, late: &MemberSet) -> bool {
+        let (is_late, was_far) = (late.contains(self.number), self.cadence.is_far());
+        let is_probe = self.cadence.closed(tick, speakers.contains(self.number), is_late);
+        let round_trip_ms = self.round_trip_ms().unwrap_or(0);
+        match (was_far, self.cadence.is_far()) {
+            (false, true) => {
+                let most_ms = self.cadence.most().saturating_mul(TICK_MS as u32);
+                self.news.push_back(News::Far { round_trip_ms, most_ms });
+            }
+            (true, false) => self.news.push_back(News::Near),
+            _ => {}
+        }
+        is_late && !is_probe
     }
 
     fn compare(&mut self, window: u32, digest: [u8; 32]) {

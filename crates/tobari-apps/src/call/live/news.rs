@@ -70,6 +70,15 @@ pub enum News {
         /// Its tick, as far as is known.
         tick: u32,
     },
+    /// The round trip to the server is longer than its window allows: nobody hears this member. It goes on with one packet a second, until one is in time.
+    Far {
+        /// The round trip that was measured, in milliseconds.
+        round_trip_ms: u32,
+        /// The longest that the server's window allows.
+        most_ms: u32,
+    },
+    /// The round trip is no longer too long.
+    Near,
     /// The room will end.
     Closing {
         /// In how many seconds, at the latest.
@@ -100,6 +109,10 @@ impl News {
             News::Talking { member, talking } => json!({ "news": "talking", "member": member, "talking": talking }),
             News::Missing { member, missing } => json!({ "news": "missing", "member": member, "missing": missing }),
             News::Late { tick } => json!({ "news": "late", "tick": tick }),
+            News::Far { round_trip_ms, most_ms } => {
+                json!({ "news": "far", "round_trip_ms": round_trip_ms, "most_ms": most_ms })
+            }
+            News::Near => json!({ "news": "near" }),
             News::Closing { seconds } => json!({ "news": "closing", "seconds": seconds }),
             News::Over { code, reason } => {
                 json!({ "news": "over", "code": code.map(|code| code.to_string()), "reason": reason })

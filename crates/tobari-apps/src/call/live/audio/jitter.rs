@@ -2,14 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use super::splice;
+
 /// Frames that are held back at first, at least, and at most: 200 ms.
 const FIRST: u32 = 2;
 const LEAST: u32 = 1;
 const MOST: u32 = 10;
 /// Frames that are played without one that came too late, until less is held back: four seconds at first, and twenty at most.
 const CALM: [u32; 2] = [200, 1000];
-/// Frames over which more lay there than is held back, before one is passed over.
+/// Frames over which more lay there than is held back, before it is worked off; and frames from one that passes into the next to another.
 const PATIENCE: u32 = 50;
+const SPACING: u32 = 10;
+/// What lay there beyond that is passed over at once: half a second.
+const CUT: usize = 25;
+/// The largest sample of a frame in which nobody talks: senders send silence then.
+const QUIET: i32 = 32;
 /// Frames in a row that may be missing before it is waited for the next one to come.
 const GIVE_UP: u32 = 25;
 /// Ticks that a frame may be ahead: beyond that the buffer begins anew.
@@ -41,13 +48,17 @@ pub struct JitterBuffer {
     /// The fewest that lay there in the last so many frames.
     fewest: usize,
     since: u32,
+    /// Frames that are to be worked off, and how many were played since the last one that was.
+    excess: usize,
+    spaced: u32,
     missing: u32,
 }
 
 impl Default for JitterBuffer {
     fn default() -> Self {
-        let (calm, wanted, fewest, since, missing) = (0, CALM[0], usize::MAX, 0, 0);
-        Self { frames: BTreeMap::new(), next: None, held_back: FIRST, owed: 0, calm, wanted, fewest, since, missing }
+        let (calm, wanted, fewest, since) = (0, CALM[0], usize::MAX, 0);
+        let (frames, excess, spaced, missing) = (BTreeMap::new(), 0, 0, 0);
+        Self { frames, next: None, held_back: FIRST, owed: 0, calm, wanted, fewest, since, excess, spaced, missing }
     }
 }
 
@@ -77,7 +88,7 @@ impl JitterBuffer {
     }
 
     fn restart(&mut self) {
-        (self.next, self.missing, self.fewest, self.since) = (None, 0, usize::MAX, 0);
+        (self.next, self.missing, self.fewest, self.since, self.excess) = (None, 0, usize::MAX, 0, 0);
         self.frames.clear();
     }
 
@@ -113,7 +124,20 @@ impl JitterBuffer {
         if self.calm >= self.wanted {
             (self.calm, self.held_back) = (0, (self.held_back - 1).max(LEAST));
         }
-        Played::Samples(samples)
+        Played::Samples(self.shortened(samples))
+    }
+
+    /// The frame as it is played: if for a while more lay there than needs to, it passes into the one after it now and then, in pauses first.
+    fn shortened(&mut self, samples: Vec<i32>) -> Vec<i32> {
+        self.spaced = self.spaced.saturating_add(1);
+        let quiet = samples.iter().all(|sample| sample.abs() <= QUIET);
+        if self.excess == 0 || self.spaced < SPACING && !quiet {
+            return samples;
+        }
+        let Some(following) = self.next.and_then(|next| self.frames.remove(&next)) else { return samples };
+        self.next = self.next.and_then(|next| next.checked_add(1));
+        (self.excess, self.spaced) = (self.excess - 1, 0);
+        splice::fade(&samples, &following).collect()
     }
 
     /// The first tick to play, if enough lies there.
@@ -127,18 +151,20 @@ impl JitterBuffer {
         self.next
     }
 
-    /// Passes over a frame if for a while more lay there than needs to.
+    /// Looks once in a while at how many frames lay there at the least.
     fn adapt(&mut self) {
         self.fewest = self.fewest.min(self.frames.len());
         self.since += 1;
         if self.since < PATIENCE {
             return;
         }
-        let surplus = self.fewest > self.held_back as usize;
+        self.excess = self.fewest.saturating_sub(self.held_back as usize);
         (self.fewest, self.since) = (usize::MAX, 0);
-        if surplus && let Some(next) = self.next {
-            self.frames.remove(&next);
-            self.next = next.checked_add(1);
+        if self.excess > CUT {
+            for _ in 0..std::mem::take(&mut self.excess) {
+                self.frames.pop_first();
+            }
+            self.next = self.frames.keys().next().copied().or(self.next);
         }
     }
 
@@ -223,6 +249,35 @@ mod tests {
         let (played, depth) = play(|tick| Some(if (300..320).contains(&tick) { 320 } else { tick }));
         assert!(depth <= 5, "{depth}");
         assert!(voices(&played).len() > 1930);
+    }
+
+    #[test]
+    fn fault_23_what_lies_there_too_long_is_worked_off_within_seconds() {
+        // after a pause of the program so many frames are there at once
+        for burst in [10, 20, 100, 400] {
+            let mut buffer = JitterBuffer::default();
+            for now in 0..1000u32 {
+                let ticks = if now < 200 { now..now + 1 } else { now + burst..now + burst + 1 };
+                let ticks = if now == 200 { now..now + burst + 1 } else { ticks };
+                ticks.for_each(|tick| buffer.push(tick, frame(tick + 1000)));
+                buffer.pull();
+                let most = if now > 200 + 5 * 50 { 3 } else { usize::MAX };
+                assert!(buffer.depth() <= most, "{burst}: {} frames at {now}", buffer.depth());
+            }
+        }
+    }
+
+    #[test]
+    fn fault_23_a_sound_card_with_a_slower_clock_adds_no_delay() {
+        let mut buffer = JitterBuffer::default();
+        for now in 0..30_000u32 {
+            buffer.push(now, frame(now + 1000));
+            // 5,000 of a million frames are not asked for
+            if now % 200 != 0 {
+                buffer.pull();
+            }
+            assert!(buffer.depth() <= 4, "{} frames at {now}", buffer.depth());
+        }
     }
 
     #[test]

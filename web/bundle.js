@@ -4,7 +4,7 @@
 // the command line.
 
 export const FILES = [
-  "asking.js", "audio.js", "bins.js", "bundle.js", "call.html", "client.js", "digit.js", "dist/ask.wasm", "dist/sense.wasm", "dist/tobari-mls.wasm", "dist/tobari.wasm", "ends.js", "icon.svg",
+  "alarms.js", "asking.js", "audio.js", "bins.js", "bundle.js", "call.html", "client.js", "digit.js", "dist/ask.wasm", "dist/sense.wasm", "dist/tobari-mls.wasm", "dist/tobari.wasm", "ends.js", "icon.svg",
   "infer-client.js", "infer-worker.js", "infer.html", "infer.js", "main.js", "module.js", "pages.css", "people.js", "ring.js", "scope.js",
   "search-client.js", "search-worker.js", "search.html", "search.js", "sense-client.js", "sense-worker.js", "sense.html", "sense.js", "server.js",
   "start.html", "start.js", "style.css", "vcf.js", "words.js", "worker.js",

@@ -1,5 +1,6 @@
 // The page: what a person sees of a call and does in it. Keys and sound are in the worker.
 
+import { Alarms } from "./alarms.js";
 import { SoundCard } from "./audio.js";
 import { fingerprint } from "./bundle.js";
 import { People } from "./people.js";
@@ -54,7 +55,9 @@ worker.onmessage = ({ data }) => {
     else resolve?.(data.value);
   }
   if (data.state) changed(data);
-  for (const news of data.news ?? []) heard_of(news);
+  // who left shows no more of the call than what went wrong in it
+  const shown = (data.news ?? []).filter(({ news }) => view.state !== "over" || news === "alarm");
+  shown.forEach(heard_of);
   if (data.show) show(data.show);
   if (data.rates) rates(data.rates);
 };
@@ -69,25 +72,32 @@ function say(text) {
   $("say").textContent = text;
 }
 
-function alarm(text) {
+const alarms = new Alarms();
+
+/// Alarms of one kind stand in one line, with the last text, their number and the time of the last.
+function alarm(text, kind = text) {
+  const { count, last } = alarms.add(kind, text);
   const box = $("alarms");
-  const same = Array.from(box.children).find((line) => line.dataset.text === text);
-  if (same) {
-    same.dataset.count = Number(same.dataset.count) + 1;
-    same.querySelector("b").textContent = ` × ${same.dataset.count}`;
-    return;
-  }
+  const line = Array.from(box.children).find((line) => line.dataset.kind === kind) ?? box.appendChild(alarm_line(kind));
+  Object.assign(line.dataset, { text, count });
+  line.querySelector("span").textContent = text;
+  line.querySelector("b").textContent = count > 1 ? ` × ${count}, last at ${new Date(last).toLocaleTimeString()}` : "";
+  for (const other of Array.from(box.children)) if (!alarms.kinds.has(other.dataset.kind)) other.remove();
+}
+
+function alarm_line(kind) {
   const line = document.createElement("p");
-  Object.assign(line.dataset, { text, count: 1 });
+  line.dataset.kind = kind;
   const close = document.createElement("button");
-  close.type = "button";
-  close.textContent = "Dismiss";
-  close.onclick = () => line.remove();
-  const words = document.createElement("span");
-  words.textContent = text;
-  line.append(words, document.createElement("b"), close);
-  box.append(line);
-  while (box.children.length > 4) box.firstChild.remove();
+  Object.assign(close, { type: "button", textContent: "Dismiss", onclick: () => no_alarm(kind) });
+  line.append(document.createElement("span"), document.createElement("b"), close);
+  return line;
+}
+
+/// It holds no longer, or a person has seen it.
+function no_alarm(kind) {
+  alarms.remove(kind);
+  for (const line of Array.from($("alarms").children)) if (line.dataset.kind === kind) line.remove();
 }
 
 // ---- links
@@ -203,7 +213,8 @@ async function enter(name, speak) {
   view.card = await SoundCard.open(choice(), speak);
   [view.speak, view.muted, view.hand] = [speak, false, false];
   people.host = view.about.host;
-  people.roster([]);
+  disconnected();
+  alarms.clear();
   $("alarms").replaceChildren();
   Object.assign(late, { count: 0, until: 0 });
   $("fig-late").textContent = "none";
@@ -231,12 +242,23 @@ function changed({ state, reason }) {
   $("state").textContent = words[state];
   $("state").dataset.state = state;
   $("lobby").hidden = state !== "waiting";
+  if (state !== "joined") disconnected();
   if (state !== "over") return;
   $("over-why").textContent = reason ? sentence(reason) : "";
   leave_card();
   only("over");
   document.title = "Tobari call";
   $("again").focus();
+}
+
+/// Of who is there, talks, is muted or missing nothing is known without a connection, and of the line neither.
+function disconnected() {
+  people.forget();
+  $("mute").classList.remove("by-host");
+  for (const kind of ["far", "closing"]) no_alarm(kind);
+  for (const figure of ["up", "down", "sums"]) $(`fig-${figure}`).textContent = "–";
+  late.until = 0;
+  say("");
 }
 
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
@@ -256,7 +278,6 @@ function heard_of(news) {
       const words = [...come.map((one) => `${people.name(one.member)} came`), ...gone.map((one) => `${one.name || "Somebody"} left`)];
       if (words.length > 0 && words.length < 6) say(words.join(", "));
     },
-    welcome: () => people.forget(),
     talking: () => people.talks(news.member, news.talking),
     waiting: () => {
       people.waiting.set(news.member, news.name);
@@ -292,8 +313,17 @@ function heard_of(news) {
       late.until = Date.now() + 10_000;
       say("Your packets come too late for the others: a slow line, or a server that says so");
     },
-    closing: () => alarm(`The server ends the call in ${news.seconds} s`),
-    alarm: () => alarm(`Not as it should be: ${news.alarm}.`),
+    far: () =>
+      alarm(
+        `Nobody hears you: a packet and its answer take about ${news.round_trip_ms} ms on your line, and this server waits ${news.most_ms} ms at most. You hear the others. Use a server that is nearer to you, or another line (a cable, no VPN). You are heard as soon as it takes less.`,
+        "far",
+      ),
+    near: () => {
+      no_alarm("far");
+      say("Your line is fast enough again: you can be heard");
+    },
+    closing: () => alarm(`The server ends the call in ${news.seconds} s`, "closing"),
+    alarm: () => alarm(`Not as it should be: ${news.alarm}.`, news.kind),
   };
   handlers[news.news]?.();
   if (news.news === "muted") $("mute").classList.toggle("by-host", news.muted);
@@ -423,7 +453,7 @@ fingerprint().then(
   (digest) => ($("bundle").textContent = digest),
   () => ($("bundle").textContent = "not known here"),
 );
-if (tapped) globalThis.tobari = { ask, view, people };
+if (tapped) globalThis.tobari = { ask, view, people, alarm };
 begin().catch((error) => {
   only("door");
   $("door-form").hidden = true;

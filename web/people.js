@@ -71,10 +71,12 @@ export class People {
     this.now.textContent = names.length > 0 ? `Speaking: ${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}` : "Nobody is speaking";
   }
 
-  /// Another connection has begun, which tells anew of who talks and who is missing.
+  /// A connection has ended. The next one tells anew who is there, talks, is missing, wants to speak or waits.
   forget() {
-    [this.talking, this.missing].forEach((set) => set.clear());
-    this.render();
+    [this.talking, this.missing, this.hands, this.muted, this.waiting].forEach((those) => those.clear());
+    this.roster([]);
+    this.count.textContent = "Not connected";
+    this.now.textContent = "";
   }
 
   /// A member is missing from the sums, or no longer. Many may be at once: they are drawn together.

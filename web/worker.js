@@ -9,6 +9,7 @@ const LEAST_MS = 6; // samples that wait to be played: at least, and at most
 const MOST_MS = 80;
 const SPARE_MS = 6; // what shall be left of them whenever the worker wakes
 const WINDOW = 300; // wakings in which less was never needed, until less waits
+const STALE_MS = 200; // what the microphone heard so long ago is not sent any more: it would all lie ahead of its time
 const ALIVE_MS = 250; // without a sound card's messages for so long, the clock of the worker drives the call
 const STALL_MS = 1500; // without a tick for so long the connection is lost, whatever the system says of it
 const ANSWER_MS = 10_000; // and without an answer to the join
@@ -183,7 +184,8 @@ class Call {
       samples = new Float32Array(this.captured.level());
       samples = samples.subarray(0, this.captured.read(samples));
     }
-    this.take(samples, at);
+    // the messages of a worker that stood still come all at once
+    if (Date.now() - at < STALE_MS) this.take(samples, at);
     this.fill(at);
     this.show();
   }

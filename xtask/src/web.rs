@@ -75,7 +75,7 @@ fn check(root: &Path) -> Result<Option<String>, String> {
     let Some(node) = on_path("node") else {
         return Ok(Some("the bytes are the same; node is not on PATH to look further".to_owned()));
     };
-    for look in ["web/test/client.mjs", "web/test/vcf.mjs"] {
+    for look in ["web/test/client.mjs", "web/test/page.mjs", "web/test/vcf.mjs"] {
         pass(Command::new(&node).current_dir(root).arg(look))?;
     }
     Ok(None)

@@ -14,6 +14,7 @@
 //! | [`job`] | a program within a limit of memory: planned, checked, carried out |
 //! | [`memory`] | an allocator for large objects: huge pages, and nothing kept that nobody uses |
 //! | [`onnx`] | networks from ONNX files and back |
+//! | `pipe` | how much a pipe to another program holds |
 //! | [`process`] | this executable: its digest, and itself started again as a server; a search of a process's memory |
 //! | [`run`] | a checked plan, carried out by threads and a tier |
 //! | `seal` | folders, files and streams, sealed and opened (Linux) |
@@ -34,6 +35,8 @@ pub mod images;
 pub mod job;
 pub mod memory;
 pub mod onnx;
+#[cfg(unix)]
+pub mod pipe;
 pub mod process;
 pub mod run;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]

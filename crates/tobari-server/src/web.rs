@@ -39,6 +39,7 @@ macro_rules! parts {
 
 /// By name.
 static PARTS: &[Part] = parts! {
+    "alarms.js": "text/javascript; charset=utf-8",
     "asking.js": "text/javascript; charset=utf-8",
     "audio.js": "text/javascript; charset=utf-8",
     "bins.js": "text/javascript; charset=utf-8",

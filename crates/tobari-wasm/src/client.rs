@@ -168,6 +168,8 @@ pub struct Client {
     /// Samples at 16 kHz that do not fill a frame yet.
     pending: Vec<f32>,
     packets: VecDeque<Vec<u8>>,
+    /// Was a packet made, after which one of before may be sent again to measure the round trip?
+    probes: bool,
     first: Option<String>,
     news: VecDeque<Value>,
     /// Frames of the last capture as they were sent, and the last that was played.
@@ -200,6 +202,7 @@ impl Client {
             up: Resampler::new(RATE_HZ, start.rate)?,
             pending: Vec::new(),
             packets: VecDeque::new(),
+            probes: false,
             first: Some(first),
             news: VecDeque::new(),
             said: Zeroizing::default(),
@@ -270,6 +273,7 @@ impl Client {
             let Some(member) = &mut self.member else { continue };
             if let Some(packet) = member.frame(&frame, talking, &mut self.rng) {
                 self.packets.push_back(packet);
+                self.probes = true;
                 self.said.extend_from_slice(&frame);
             }
         }
@@ -294,6 +298,12 @@ impl Client {
             if let Some(member) = &mut self.member {
                 member.keep_back(&packet);
             }
+        }
+        // after the packets: what measures the line follows what is heard of it
+        if let Some(probe) = std::mem::take(&mut self.probes).then(|| self.member.as_mut()?.probe()).flatten()
+            && !is_full
+        {
+            return Some(Thing::Packet(probe));
         }
         Some(match self.member.as_mut()?.poll_outgoing()? {
             Outgoing::Text(text) => Thing::Text(text),

@@ -270,3 +270,27 @@ fn a_page_leaves_a_server_that_says_nothing_any_more_and_comes_again() {
         assert_eq!(alarms(&mut ada).await, Vec::<String>::new());
     });
 }
+
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn fault_24_when_the_server_is_gone_the_page_says_of_nobody_that_they_speak_and_alarms_of_one_kind_are_one_line() {
+    run(async {
+        let server = Server::start(&[]);
+        let (link, _) = link(&server, &[]);
+        let mut ada = enter("alice.wav", &link, "Ada").await;
+        let mut bo = enter("bob.wav", &link, "Bo").await;
+        sees(&mut ada, 2).await;
+        sees(&mut bo, 2).await;
+        ada.until("document.getElementById('now').textContent.includes('Bo')").await;
+        signal(&server, "-KILL");
+        ada.until("tobari.view.state === 'reconnecting'").await;
+        let shown = "[document.getElementById('now').textContent, document.getElementById('count').textContent, document.querySelectorAll('#people li').length, tobari.people.talking.size]";
+        assert_eq!(ada.value(shown).await, json!(["", "Not connected", 0, 0]));
+        let many = "for (let tick = 0; tick < 1000; tick++) tobari.alarm(`the server left your packet of tick ${tick} out`, 'omitted');";
+        ada.value(many).await;
+        let lines = "Array.from(document.querySelectorAll('#alarms p'), (line) => [line.dataset.kind, line.dataset.count, line.querySelector('span').textContent])";
+        assert_eq!(ada.value(lines).await, json!([["omitted", "1000", "the server left your packet of tick 999 out"]]));
+        ada.value("document.querySelector('#alarms button').click()").await;
+        assert_eq!(ada.value(lines).await, json!([]));
+    });
+}

@@ -32,6 +32,8 @@ const GIVEN_UP: u32 = 150;
 /// Answers to probes on which the lead is lowered. If it is larger than all of them by [`CLEARLY`], it is lowered at once.
 const ANSWERS: usize = 4;
 const CLEARLY: u32 = 3;
+/// Frames without a late packet until it is lowered then, at most.
+const LONG: u32 = 400;
 /// Packets in a row of which none was in time, at the largest lead, after which the server counts as too far away; and frames from one packet to the next then.
 const UNHEARD: u32 = 100;
 const SELDOM: u32 = 50;
@@ -242,7 +244,9 @@ impl Cadence {
 
     /// A packet of ours reached the server in this tick, and was late. Was it the probe?
     fn late(&mut self, tick: u32) -> bool {
-        if let Some(packet) = self.under_way.pop_front_if(|packet| packet.is_void || packet.tick < tick) {
+        // those before it are in time, and their ticks open still
+        let first = self.under_way.iter().position(|packet| packet.is_void || packet.tick < tick);
+        if let Some(packet) = first.and_then(|first| self.under_way.remove(first)) {
             self.grow(Some(tick.saturating_sub(packet.open)));
             return false;
         }
@@ -294,9 +298,10 @@ impl Cadence {
             return;
         }
         let least = self.answers.iter().max().copied().unwrap_or(0).max(FIRST_LEAD);
-        if self.lead >= least + CLEARLY && self.calm >= UNHEARD {
+        // where single packets are late again and again, such tries are rare too
+        if self.lead >= least + CLEARLY && self.calm >= (self.wanted / 5).min(LONG) {
             self.lead_by(least + 1);
-            self.wanted = CALM[0];
+            self.wanted = (self.wanted / 2).max(CALM[0]);
         } else if self.lead > least && self.calm > self.wanted {
             self.lead_by(self.lead - 1);
         }

@@ -24,13 +24,14 @@
 //! | `notes`, `roster`, [`messages`] | what is said, sealed and in the open |
 //! | `modes` | what differs between the modes, behind one interface |
 //! | `epoch`, `hearing`, `member`, `cadence`, `history` | a member: the half with keys |
-//! | `news` | what it has to tell |
+//! | `news`, `alarms` | what it has to tell |
 //! | [`server`] | the room: the half without |
 //! | [`cascade`] | a room that several servers hold together |
 //! | [`audio`] | microphone and ear: gain, gate, jitter, loss, limit |
 //! | [`recording`] | sums, kept for later |
 //! | [`attack`] | what can be tried against all of it, and what comes of it |
 
+mod alarms;
 pub mod attack;
 pub mod audio;
 mod cadence;
@@ -52,6 +53,7 @@ pub mod recording;
 mod roster;
 pub mod server;
 
+pub use alarms::{Alarms, Merged};
 pub use epoch::SumError;
 #[doc(hidden)]
 pub use fuzz::fuzz_live_messages;

@@ -159,9 +159,34 @@ pub enum Alarm {
 }
 
 impl Alarm {
+    /// The kind of alarm, by which those that repeat are told as one: a word that never changes.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Sum(SumError::Malformed) => "sum-malformed",
+            Self::Sum(SumError::Rewound { .. }) => "sum-rewound",
+            Self::Sum(SumError::Epoch { .. }) => "sum-epoch",
+            Self::Sum(SumError::Forged { .. }) => "sum-forged",
+            Self::Roster(error) => match error {
+                RosterError::Malformed => "roster-malformed",
+                RosterError::Rewound { .. } => "roster-rewound",
+                RosterError::Base { .. } => "roster-base",
+                RosterError::Stranger(_) => "roster-stranger",
+                RosterError::Twice(_) => "roster-twice",
+                RosterError::NotListed => "roster-not-listed",
+                RosterError::Keys => "roster-keys",
+                RosterError::Members => "roster-members",
+                RosterError::NumberTaken(_) => "roster-number-taken",
+            },
+            Self::Omitted { .. } => "omitted",
+            Self::Histories { .. } => "histories",
+            Self::Unconfirmed { .. } => "unconfirmed",
+            Self::Unexpected => "unexpected",
+        }
+    }
+
     /// As [`News::to_json`] has it.
     pub fn to_json(&self) -> Value {
-        json!({ "news": "alarm", "alarm": self.to_string() })
+        json!({ "news": "alarm", "kind": self.kind(), "alarm": self.to_string() })
     }
 }
 

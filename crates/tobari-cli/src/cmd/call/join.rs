@@ -5,7 +5,7 @@
 
 use super::arguments::JoinArguments;
 use super::sound::{self, Mouth, Sink};
-use super::told;
+use super::told::Told;
 use crate::cmd::serve::stop_signal;
 use crate::output::{self, Failure};
 use crate::randomness;
@@ -27,6 +27,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, tim
 const AFTERWARDS: u32 = 50;
 /// Without a tick for so long a connection is lost.
 const STALL: Duration = Duration::from_secs(1);
+/// A tick that comes so much too late is not made up for.
+const PAUSED: Duration = Duration::from_millis(200);
 /// Ticks for which one sentence about packets that come too late is enough.
 const LATE_TICKS: u32 = 500;
 /// How long to wait before each attempt to come again, in milliseconds; after the last the call has failed.
@@ -52,7 +54,7 @@ pub(crate) fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
     runtime.block_on(async {
         let mut call = Call::enter(arguments, &link).await?;
         let ended = call.run(arguments, &link).await;
-        call.finish(arguments).and(ended)
+        call.finish().and(ended)
     })
 }
 
@@ -71,7 +73,7 @@ struct Call {
     ticked: Option<Instant>,
     /// Attempts to come again since then.
     attempts: usize,
-    alarms: u32,
+    told: Told,
     /// Own packets of which the server said that they came too late, and the tick until which no sentence says so again.
     late: u32,
     late_until: u32,
@@ -88,9 +90,9 @@ impl Call {
         let (welcome, outbound, inbound) = connect(arguments, link).await?;
         let recorder =
             arguments.record.as_deref().map(|path| sound::Recorder::create(path, welcome.room)).transpose()?;
-        let member = seat(arguments, link, &welcome, &mut rng)?;
         let microphone = (!arguments.unlevelled).then(Microphone::default);
-        let (alarms, heard, sent, over) = (0, 0, 0, None);
+        let (told, heard, sent, over) = (Told::new(arguments.json), 0, 0, None);
+        let member = seat(arguments, link, &welcome, &told, &mut rng)?;
         let mut call = Self {
             member,
             outbound,
@@ -103,7 +105,7 @@ impl Call {
             recorder,
             ticked: None,
             attempts: 0,
-            alarms,
+            told,
             late: 0,
             late_until: 0,
             heard,
@@ -124,7 +126,12 @@ impl Call {
             let due = self.ticked.unwrap_or_else(Instant::now) + STALL;
             let lost = tokio::select! {
                 () = &mut stop => break,
-                _ = clock.tick() => {
+                due = clock.tick() => {
+                    // where this program did not run for a while the time is gone: frames at once would all lie ahead
+                    if due.elapsed() > PAUSED {
+                        frames = frames.saturating_add((due.elapsed().as_millis() / 20) as u32);
+                        clock.reset();
+                    }
                     frames += 1;
                     if left.is_some_and(|left| frames > left) {
                         break;
@@ -173,7 +180,12 @@ impl Call {
     /// 20 ms of both directions. Answers why no more of them will be.
     async fn frame(&mut self) -> Result<Option<ConnectError>, Failure> {
         let speaks = self.member.can_speak();
-        let frame = if speaks { self.mouth.next() } else { [0; PACKET_SAMPLES] };
+        let frame = if speaks {
+            self.mouth.next()
+        } else {
+            self.mouth.wait();
+            [0; PACKET_SAMPLES]
+        };
         let (frame, talking) = match &mut self.microphone {
             Some(microphone) => microphone.process(&frame),
             None => (frame, frame.iter().any(|sample| *sample != 0)),
@@ -182,6 +194,11 @@ impl Call {
         if let Some(packet) = block_in_place(|| member.frame(&frame, talking, rng)) {
             self.sent += 1;
             lost = taken(self.outbound.send_packet(packet)).await;
+            if lost.is_none()
+                && let Some(probe) = self.member.probe()
+            {
+                lost = taken(self.outbound.send_packet(probe)).await;
+            }
         }
         self.sink.take(&self.ear.pull())?;
         Ok(lost)
@@ -217,21 +234,23 @@ impl Call {
         link: &RoomLink,
         lost: ConnectError,
     ) -> Result<(), Failure> {
-        told::lost(&lost, arguments.json)?;
+        self.told.lost(&lost)?;
         let mut error = lost;
         while let Some(wait) = ATTEMPTS.get(self.attempts) {
             self.attempts += 1;
             sleep(Duration::from_millis(*wait)).await;
             match connect(arguments, link).await {
                 Ok((welcome, outbound, inbound)) => {
-                    self.member = seat(arguments, link, &welcome, &mut self.rng)?;
+                    self.member = seat(arguments, link, &welcome, &self.told, &mut self.rng)?;
+                    // the room may have begun anew, and its ticks with it
+                    self.late_until = 0;
                     (self.outbound, self.inbound) = (outbound, inbound);
                     (self.ear, self.ticked) = (Ear::default(), None);
                     if let Some(recorder) = self.recorder.take_if(|recorder| recorder.room() != welcome.room) {
                         recorder.finish()?;
-                        told::recorded(arguments.json)?;
+                        self.told.recorded()?;
                     }
-                    return told::again(arguments.json);
+                    return self.told.again();
                 }
                 Err(other) => error = other,
             }
@@ -243,7 +262,6 @@ impl Call {
     fn tell(&mut self, arguments: &JoinArguments) -> Result<(), Failure> {
         while let Some(news) = self.member.poll_news() {
             match &news {
-                News::Alarm(_) => self.alarms += 1,
                 &News::Late { tick } => {
                     self.late += 1;
                     if !arguments.json && tick < self.late_until {
@@ -260,7 +278,7 @@ impl Call {
                 News::Over { code, reason } => self.over = Some((*code, reason.clone())),
                 _ => {}
             }
-            told::news(&self.member, &news, arguments.json)?;
+            self.told.news(&self.member, &news)?;
         }
         Ok(())
     }
@@ -275,16 +293,16 @@ impl Call {
     }
 
     /// Writes what was heard and recorded, whole, however the call ended.
-    fn finish(&mut self, arguments: &JoinArguments) -> Result<ExitCode, Failure> {
+    fn finish(&mut self) -> Result<ExitCode, Failure> {
         self.sink.finish()?;
         if let Some(recorder) = self.recorder.take() {
             recorder.finish()?;
         }
-        told::end(self.sent, self.late, self.heard, self.alarms, arguments.json)?;
-        if self.alarms > 0 {
+        let alarms = self.told.alarms();
+        self.told.end(self.sent, self.late, self.heard)?;
+        if alarms > 0 {
             return Err(Failure::Work(format!(
-                "{} alarms: the server, or somebody with it, did what it must not",
-                self.alarms
+                "{alarms} alarms: the server, or somebody with it, did what it must not"
             )));
         }
         output::status("");
@@ -315,12 +333,13 @@ fn seat(
     arguments: &JoinArguments,
     link: &RoomLink,
     welcome: &Welcome,
+    told: &Told,
     rng: &mut ChaCha20Rng,
 ) -> Result<LiveMember, Failure> {
     let mut member = LiveMember::new(link, &arguments.name, speaks(arguments), welcome, rng)
         .ok_or_else(|| Failure::Call("a link whose settings are impossible".to_owned()))?;
     if welcome.waiting {
-        told::waiting(arguments.json)?;
+        told.waiting()?;
     }
     if arguments.raise_hand {
         member.raise_hand(true);

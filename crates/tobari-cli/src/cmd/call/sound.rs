@@ -4,32 +4,59 @@ use crate::output::Failure;
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use tobari_apps::call::PACKET_SAMPLES;
+use tobari_apps::call::live::audio::{Backlog, Outlet};
 use tobari_apps::call::live::recording;
 use tobari_core::wire::RoomId;
 use tobari_host::wav;
 
 type Frame = [i16; PACKET_SAMPLES];
-/// Frames that are read ahead, or wait to be written: what is read faster than it is spoken waits.
-const AHEAD: usize = 50;
+/// What the pipe of standard output may hold, in bytes: more is delay where its reader is slow.
+#[cfg(unix)]
+const PIPE: usize = 4096;
+
+/// Something that two threads have, and how one waits for the other.
+pub(super) struct Shared<T> {
+    what: Mutex<T>,
+    changed: Condvar,
+}
+
+impl<T> Shared<T> {
+    fn new(what: T) -> Arc<Self> {
+        Arc::new(Self { what: Mutex::new(what), changed: Condvar::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.what.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits while that holds.
+    fn wait_while(&self, holds: impl FnMut(&mut T) -> bool) -> MutexGuard<'_, T> {
+        self.changed.wait_while(self.lock(), holds).unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// What there is to say.
 pub(super) enum Mouth {
     Nothing,
     Recording { frames: std::vec::IntoIter<Frame> },
-    Stream { frames: Receiver<Frame>, over: bool },
+    Stream(StandardInput),
 }
+
+/// Raw samples of another program, which writes by a clock of its own.
+pub(super) struct StandardInput(Arc<Shared<Backlog>>);
 
 impl Mouth {
     pub(super) fn open(input: Option<&Path>) -> Result<Self, Failure> {
         match input {
             None => Ok(Self::Nothing),
             Some(path) if path == Path::new("-") => {
-                let (sender, frames) = sync_channel(AHEAD);
-                thread::spawn(move || read_frames(&mut std::io::stdin().lock(), &sender));
-                Ok(Self::Stream { frames, over: false })
+                let backlog = Shared::new(Backlog::default());
+                let writes = Arc::clone(&backlog);
+                thread::spawn(move || read_samples(&mut std::io::stdin().lock(), &writes));
+                Ok(Self::Stream(StandardInput(backlog)))
             }
             Some(path) => {
                 let samples = wav::read_speech(path)?;
@@ -48,14 +75,19 @@ impl Mouth {
         match self {
             Self::Nothing => silence,
             Self::Recording { frames } => frames.next().unwrap_or(silence),
-            Self::Stream { frames, over } => match frames.try_recv() {
-                Ok(frame) => frame,
-                Err(TryRecvError::Empty) => silence,
-                Err(TryRecvError::Disconnected) => {
-                    *over = true;
-                    silence
-                }
-            },
+            Self::Stream(StandardInput(backlog)) => {
+                let frame = backlog.lock().pull();
+                backlog.changed.notify_all();
+                frame
+            }
+        }
+    }
+
+    /// 20 ms in which this member may not speak: a recording waits, and what is said live is not said.
+    pub(super) fn wait(&mut self) {
+        if let Self::Stream(StandardInput(backlog)) = self {
+            backlog.lock().wait();
+            backlog.changed.notify_all();
         }
     }
 
@@ -64,34 +96,43 @@ impl Mouth {
         match self {
             Self::Nothing => false,
             Self::Recording { frames } => frames.len() == 0,
-            Self::Stream { over, .. } => *over,
+            Self::Stream(StandardInput(backlog)) => backlog.lock().is_over(),
         }
     }
 }
 
-/// Reads until the end; the last frame is filled up with silence.
-fn read_frames(input: &mut impl Read, frames: &SyncSender<Frame>) {
-    loop {
-        let (mut bytes, mut read) = ([0; 2 * PACKET_SAMPLES], 0);
-        while read < bytes.len() {
-            match input.read(&mut bytes[read..]) {
-                Ok(0) | Err(_) => break,
-                Ok(count) => read += count,
-            }
+/// Reads until the end. Whoever writes more than can wait is not read from, until there is room.
+fn read_samples(input: &mut impl Read, backlog: &Shared<Backlog>) {
+    let (mut bytes, mut half) = ([0; 2 * PACKET_SAMPLES], 0);
+    while let Ok(count @ 1..) = input.read(&mut bytes[half..]) {
+        let read = half + count;
+        let mut samples: Vec<i16> =
+            bytes[..read].as_chunks().0.iter().map(|bytes| i16::from_le_bytes(*bytes)).collect();
+        while !samples.is_empty() {
+            let taken = backlog.wait_while(|backlog| backlog.room() == 0).push(&samples);
+            samples.drain(..taken);
         }
-        let mut frame = [0; PACKET_SAMPLES];
-        frame.iter_mut().zip(bytes.as_chunks().0).for_each(|(sample, bytes)| *sample = i16::from_le_bytes(*bytes));
-        if read == 0 || frames.send(frame).is_err() || read < bytes.len() {
-            return;
-        }
+        // of a sample that came in two halves the first is kept
+        half = read % 2;
+        bytes[0] = bytes[read - 1];
     }
+    backlog.lock().end();
 }
 
 /// Where what is heard goes.
 pub(super) enum Sink {
     Nowhere,
     Recording { path: PathBuf, samples: Vec<i16> },
-    Stream { frames: Option<SyncSender<Frame>>, writer: Option<thread::JoinHandle<()>> },
+    Stream { frames: Arc<Shared<Heard>>, writer: Option<thread::JoinHandle<()>> },
+}
+
+/// What another program is to read by a clock of its own.
+#[derive(Default)]
+pub(super) struct Heard {
+    outlet: Outlet,
+    /// Does nobody read any more, and does nothing more come?
+    is_gone: bool,
+    is_over: bool,
 }
 
 impl Sink {
@@ -99,9 +140,12 @@ impl Sink {
         match output {
             None => Ok(Self::Nowhere),
             Some(path) if path == Path::new("-") => {
-                let (frames, receiver) = sync_channel(AHEAD);
-                let writer = thread::spawn(move || write_frames(&mut std::io::stdout().lock(), &receiver));
-                Ok(Self::Stream { frames: Some(frames), writer: Some(writer) })
+                #[cfg(unix)]
+                tobari_host::pipe::limit(std::io::stdout(), PIPE);
+                let frames = Shared::new(Heard::default());
+                let reads = Arc::clone(&frames);
+                let writer = thread::spawn(move || write_frames(&mut std::io::stdout().lock(), &reads));
+                Ok(Self::Stream { frames, writer: Some(writer) })
             }
             Some(path) => {
                 let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -117,15 +161,17 @@ impl Sink {
     /// 20 ms more.
     pub(super) fn take(&mut self, frame: &Frame) -> Result<(), Failure> {
         match self {
-            Self::Nowhere | Self::Stream { frames: None, .. } => {}
+            Self::Nowhere => {}
             Self::Recording { samples, .. } => samples.extend_from_slice(frame),
             // a reader that does not keep up misses something; one that is gone ends the call
-            Self::Stream { frames: Some(frames), .. } => match frames.try_send(*frame) {
-                Ok(()) | Err(std::sync::mpsc::TrySendError::Full(_)) => {}
-                Err(std::sync::mpsc::TrySendError::Disconnected(_)) => {
+            Self::Stream { frames, .. } => {
+                let mut heard = frames.lock();
+                if heard.is_gone {
                     return Err(Failure::Work("nobody reads standard output any more".to_owned()));
                 }
-            },
+                heard.outlet.push(frame);
+                frames.changed.notify_all();
+            }
         }
         Ok(())
     }
@@ -135,7 +181,8 @@ impl Sink {
             Self::Nowhere => Ok(()),
             Self::Recording { path, samples } => Ok(wav::write_pcm16(path, samples)?),
             Self::Stream { frames, writer } => {
-                drop(frames.take());
+                frames.lock().is_over = true;
+                frames.changed.notify_all();
                 // what it could not write nobody reads
                 let _ = writer.take().map(thread::JoinHandle::join);
                 Ok(())
@@ -144,10 +191,13 @@ impl Sink {
     }
 }
 
-fn write_frames(output: &mut impl Write, frames: &Receiver<Frame>) {
-    while let Ok(frame) = frames.recv() {
+fn write_frames(output: &mut impl Write, frames: &Shared<Heard>) {
+    loop {
+        let next = frames.wait_while(|heard| heard.outlet.waiting() == 0 && !heard.is_over).outlet.pull();
+        let Some(frame) = next else { return };
         let bytes: Vec<u8> = frame.iter().flat_map(|sample| sample.to_le_bytes()).collect();
         if output.write_all(&bytes).and_then(|()| output.flush()).is_err() {
+            frames.lock().is_gone = true;
             return;
         }
     }
@@ -195,17 +245,66 @@ impl Recorder {
 mod tests {
     use super::*;
 
+    /// Brings three bytes at a time, so that samples are cut in two.
+    struct Drops<'a>(&'a [u8]);
+
+    impl Read for Drops<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let length = buffer.len().min(3);
+            self.0.read(&mut buffer[..length])
+        }
+    }
+
     #[test]
     fn raw_samples_are_read_to_the_end_and_written_as_they_were() {
         let samples: Vec<i16> = (0..700).map(|i| i * 31 - 9000).collect();
         let bytes: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
-        let (sender, receiver) = sync_channel(10);
-        read_frames(&mut &bytes[..], &sender);
-        drop(sender);
+        let backlog = Shared::new(Backlog::default());
+        read_samples(&mut Drops(&bytes), &backlog);
+        let mut mouth = Mouth::Stream(StandardInput(backlog));
+        let frames = Shared::new(Heard::default());
+        while !mouth.is_over() {
+            frames.lock().outlet.push(&mouth.next());
+        }
+        frames.lock().is_over = true;
         let mut out = Vec::new();
-        write_frames(&mut out, &receiver);
+        write_frames(&mut out, &frames);
         assert_eq!(out.len(), 3 * 640);
         assert_eq!(out[..bytes.len()], bytes);
         assert!(out[bytes.len()..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_file_of_a_minute_waits_and_is_said_whole() {
+        let samples: Vec<i16> = (0..60 * 16_000).map(|i| (i % 30_011) as i16).collect();
+        let bytes: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+        let backlog = Shared::new(Backlog::default());
+        let writes = Arc::clone(&backlog);
+        let reader = thread::spawn(move || read_samples(&mut &bytes[..], &writes));
+        drop(backlog.wait_until_full());
+        let (mut mouth, mut said) = (Mouth::Stream(StandardInput(backlog)), Vec::new());
+        while !mouth.is_over() {
+            said.extend(mouth.next());
+            // as fast as the reader fills up
+            let Mouth::Stream(StandardInput(backlog)) = &mouth else { return };
+            if said.len() + Backlog::MOST < samples.len() {
+                drop(backlog.wait_until_full());
+            }
+        }
+        reader.join().unwrap();
+        assert_eq!(said[..samples.len()], samples);
+    }
+
+    impl Shared<Backlog> {
+        fn wait_until_full(&self) -> MutexGuard<'_, Backlog> {
+            loop {
+                let backlog = self.lock();
+                if backlog.room() == 0 {
+                    return backlog;
+                }
+                drop(backlog);
+                thread::yield_now();
+            }
+        }
     }
 }

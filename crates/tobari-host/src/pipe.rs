@@ -1,0 +1,27 @@
+//! Pipes to other programs.
+
+use std::os::fd::AsFd;
+
+/// Makes a pipe hold no more than this, or what its system allows at least (a page on Linux). A pipe holds 64 KiB by default: two seconds of 16 kHz, by which
+/// a reader that is slow once is late for ever. What is no pipe, and a system without this, is left alone.
+pub fn limit(end: impl AsFd, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::pipe::fcntl_setpipe_size(end, bytes);
+    #[cfg(not(target_os = "linux"))]
+    let _ = (end, bytes);
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::io::Write;
+
+    #[test]
+    fn a_pipe_that_is_limited_takes_a_page_and_no_more() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        super::limit(&writer, 1);
+        writer.write_all(&[0; 4096]).unwrap();
+        assert!(rustix::pipe::fcntl_getpipe_size(&reader).unwrap() <= 65_536 / 4);
+        super::limit(std::fs::File::open("/dev/null").unwrap(), 1);
+    }
+}

@@ -436,7 +436,7 @@ fn hum(mut input: impl Write, at_once: usize) -> Vec<Instant> {
         let is_loud = frame >= at_once && (frame - at_once) % 50 < 5;
         let level = if is_loud { 20_000.0 } else { 1_500.0 };
         let wave = (0..320).map(|place| ((f64::from(place) * 0.0785).sin() * level) as i16);
-        if is_loud && (frame - at_once) % 50 == 0 {
+        if is_loud && (frame - at_once).is_multiple_of(50) {
             loud.push(Instant::now());
         }
         if input.write_all(&wave.flat_map(i16::to_le_bytes).collect::<Vec<u8>>()).is_err() {
@@ -474,7 +474,6 @@ fn fault_23_a_source_that_was_late_once_is_heard_in_time_again_some_seconds_late
     // each is heard before the next is said
     let delay = |said: &Instant| heard.iter().find(|heard| *heard > said).map(|heard| heard.duration_since(*said));
     let delays: Vec<Duration> = said.iter().filter_map(delay).collect();
-    println!("from the source to the ear: {delays:?}");
     let mut last = delays[delays.len() - 4..].to_vec();
     last.sort();
     // what the call takes, and 60 ms; a busy machine takes more now and then

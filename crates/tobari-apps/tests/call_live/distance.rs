@@ -1,5 +1,7 @@
 //! Members far from their server: lines with round trips of up to 600 ms, jitter and losses, as TCP has them.
 
+#![allow(clippy::print_stdout, reason = "figures are printed")]
+
 use std::collections::VecDeque;
 
 use crate::*;
@@ -125,14 +127,14 @@ impl Far {
         let packet = person.member.frame(&level(5), true, &mut person.rng);
         let probe = person.member.probe();
         if let Some(packet) = packet {
-            let tick = u32::from_be_bytes(header_tick(&packet));
+            let tick = self.tick_of(&packet);
             assert!(self.last.is_none_or(|last| tick > last), "{tick} after {:?}", self.last);
             self.last = Some(tick);
             self.made.insert(tick, self.now);
             self.up.send(self.now, self.line, Thing::Packet(packet));
         }
         if let Some(probe) = probe {
-            let tick = u32::from_be_bytes(header_tick(&probe));
+            let tick = self.tick_of(&probe);
             assert!(Some(tick) < self.last && self.made.contains_key(&tick), "a probe is a packet that was sent");
             self.probes += 1;
             self.up.send(self.now, self.line, Thing::Packet(probe));
@@ -184,6 +186,10 @@ impl Far {
         }
     }
 
+    fn tick_of(&self, packet: &[u8]) -> u32 {
+        wire::decode_live_header(self.world.room.layout(), packet).unwrap().0.tick
+    }
+
     fn person(&self) -> &Person {
         self.world.person_of(self.far)
     }
@@ -200,13 +206,6 @@ impl Far {
     fn told(&self, what: fn(&News) -> bool) -> usize {
         self.person().news.iter().filter(|news| what(news)).count()
     }
-}
-
-/// The tick of a packet, where the wire has it: after version, kind, room, member and epoch.
-fn header_tick(packet: &[u8]) -> [u8; 4] {
-    let layout = World::new(link()).room.layout();
-    let tick = wire::decode_live_header(layout, packet).unwrap().0.tick;
-    tick.to_be_bytes()
 }
 
 #[test]

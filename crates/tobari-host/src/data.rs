@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// The version that this release writes.
 pub const DATA_VERSION: u32 = 1;
-const MARKER: &str = "tobari-data";
+/// The file that says that a folder has a server's data.
+pub const MARKER: &str = "tobari-data";
 const MAX_MARKER_BYTES: u64 = 64;
 
 /// A folder of data, locked as long as this lives.

@@ -20,9 +20,13 @@ pub(crate) fn restore(arguments: &UnsealArguments) -> Result<ExitCode, Failure> 
         return Err(Failure::Call("expected a whole backup to restore, found --only".to_owned()));
     }
     let target = arguments.output();
+    let (name, full) = (target.display(), std::fs::read_dir(target).is_ok_and(|mut names| names.next().is_some()));
+    if full && target.join(tobari_host::data::MARKER).exists() {
+        let found = "this folder holds a server's data already. Choose a new or empty folder";
+        return Err(Failure::Work(format!("{name}: {found}")));
+    }
     // what a killed run restored may be there, and nothing else; with --force nobody would look
-    if arguments.replaces() && std::fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
-        let name = target.display();
+    if full && arguments.replaces() {
         return Err(Failure::Work(format!("{name}: expected a new or empty folder, found one with something in it")));
     }
     let opened = seal::unseal(arguments)?;

@@ -17,8 +17,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use tobari_apps::seal::Time;
 
 /// Files of a set that wait for their names, at most: more would be lost to whoever interrupts it, fewer would wait for the disk more often.
@@ -57,8 +57,10 @@ pub(super) enum Folder {
 /// A name that no other process of this machine uses now. What a killed one left under it is passed over by whoever makes it.
 fn fresh(prefix: &str) -> OsString {
     static NEXT: AtomicU64 = AtomicU64::new(0);
+    // asked for once: there may be a million files
+    static PROCESS: LazyLock<u32> = LazyLock::new(std::process::id);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{prefix}{:x}-{number:x}", std::process::id()).into()
+    format!("{prefix}{:x}-{number:x}", *PROCESS).into()
 }
 
 /// Makes something under a new temporary name, beside `path`.

@@ -78,6 +78,7 @@ class Call {
     socket.binaryType = "arraybuffer";
     this.socket = socket;
     [this.ticking, this.due] = [false, performance.now() + ANSWER_MS];
+    this.answered = false;
     socket.onopen = () => this.flush();
     socket.onmessage = ({ data }) => this.receive(data);
     socket.onclose = () => this.lost(socket);
@@ -90,10 +91,17 @@ class Call {
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.close();
     this.due = Infinity;
+    if (!this.answered) this.look(socket.url);
     const wait = RETRY_MS[Math.min(this.attempts, RETRY_MS.length - 1)];
     this.attempts += 1;
     this.state("reconnecting");
     setTimeout(() => this.over || this.socket || this.connect(), wait * (0.8 + 0.4 * Math.random()));
+  }
+
+  /// A server of before this protocol has no such address, which a browser does not tell of a WebSocket.
+  async look(address) {
+    const found = await fetch(address.replace(/^ws/, "http")).catch(() => null);
+    if (found?.status === 404 && !this.over) this.end("version", "the server is older than this page: update the server");
   }
 
   /// A server that is gone without a word closes nothing.
@@ -109,6 +117,7 @@ class Call {
   }
 
   receive(data) {
+    this.answered = true;
     const began = performance.now();
     if (typeof data === "string") {
       this.bytes.down += data.length;

@@ -371,6 +371,16 @@ pub enum ConnectError {
         /// Why, for people.
         reason: String,
     },
+    /// The server knows nothing of this version of the protocol.
+    #[error(
+        "{server} does not know protocol {version} of live rooms: update the server, or use the client that fits it"
+    )]
+    Older {
+        /// Host and port.
+        server: String,
+        /// The version of this client.
+        version: u32,
+    },
     /// The server put the member out.
     #[error("removed by the server ({code}): {reason}")]
     Removed {

@@ -37,8 +37,10 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
     const BATCH: usize;
     /// The longest message from a member.
     const MAX_MESSAGE_BYTES: usize;
-    /// The first message of a member.
+    /// The first message of a member, checked.
     type Join: Clone + Send + Sync + 'static;
+    /// What the server asks a member before that.
+    type Asked: Send + Sync + 'static;
     /// What members say, what the server says, and with what it lets somebody in.
     type Said: Send + 'static;
     type Told: Send + Sync + 'static;
@@ -62,8 +64,10 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
     fn entered(&self, _let_in: bool) {}
 
     fn parse(text: &str) -> Result<Self::Said, MessageError>;
-    /// The join, if it is one.
-    fn join(said: Self::Said) -> Option<Self::Join>;
+    /// What is asked of whoever wants into this room and named this host, and how that is said, if anything is; none if there is no randomness.
+    fn ask(&self, room: &RoomName, host: Option<&str>) -> Option<(Self::Asked, Option<Self::Told>)>;
+    /// The join, if it is one and answers what was asked.
+    fn join(said: Self::Said, asked: &Self::Asked) -> Result<Self::Join, NotAJoin>;
     /// The number of who was let in.
     fn member(welcome: &Self::Welcome) -> u16;
     fn welcome(welcome: Self::Welcome) -> Self::Told;
@@ -72,6 +76,14 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
     fn text(told: &Self::Told) -> String;
     /// Why the member has to go, where `told` is a last word and says so.
     fn code(told: &Self::Told) -> Option<Code>;
+}
+
+/// Why what a member says first does not let it in.
+pub(crate) enum NotAJoin {
+    /// It is something else.
+    Other,
+    /// It does not answer what was asked.
+    Refused(Refusal),
 }
 
 /// What a room has before it is open.
@@ -92,17 +104,12 @@ pub(crate) struct Opening<'a, K: Kind> {
 /// What a [`Kind`] says of its words, which are called the same in both protocols: `Join`, `ClientMessage`, `ServerMessage`, `Welcome`.
 macro_rules! words {
     () => {
-        type Join = Join;
         type Said = ClientMessage;
         type Told = ServerMessage;
         type Welcome = Welcome;
 
         fn parse(text: &str) -> Result<ClientMessage, MessageError> {
             ClientMessage::parse(text)
-        }
-
-        fn join(said: ClientMessage) -> Option<Join> {
-            if let ClientMessage::Join(join) = said { Some(join) } else { None }
         }
 
         fn member(welcome: &Welcome) -> u16 {

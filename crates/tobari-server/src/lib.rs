@@ -8,7 +8,7 @@
 //!   /infer/v1…               images through models, encrypted (the module `infer` has the routes)
 //!   /sense/v1…               devices' frames, and questions about them (the module `sense` has the routes)
 //!   GET /call/v1/{room}      a WebSocket: one member of a call (tobari_apps::call::messages has the protocol)
-//!   GET /call/v2/{room}      a WebSocket: one member of a live room (tobari_apps::call::live::messages)
+//!   GET /call/v3/{room}      a WebSocket: one member of a live room (tobari_apps::call::live::messages)
 //!   GET /call/, /call/{room} the page of live rooms, with what belongs to it under /web/ (the module `web`)
 //!   GET /metrics             counters of live rooms, without names
 //! ```

@@ -38,6 +38,8 @@ pub struct ServerOptions {
     pub web_origins: Vec<WebOrigin>,
     /// Servers whose live rooms this server's page may call, besides its own.
     pub web_servers: Vec<WebServer>,
+    /// The names under which clients of live rooms reach this server, without ports; whatever host they name where there is none here.
+    pub call_hosts: Vec<String>,
     /// What joins this server with others in live rooms.
     #[cfg(feature = "cascade")]
     pub call_bus: Option<crate::CallBus>,
@@ -58,6 +60,7 @@ impl ServerOptions {
             web: None,
             web_origins: Vec::new(),
             web_servers: Vec::new(),
+            call_hosts: Vec::new(),
             #[cfg(feature = "cascade")]
             call_bus: None,
         }

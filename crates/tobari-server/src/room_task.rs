@@ -8,7 +8,7 @@ use axum::{
 };
 use tobari_apps::call::{
     PACKET_SAMPLES,
-    messages::{ClientMessage, Code, Join, MAX_CONTROL_BYTES, MessageError, Pace, ServerMessage, Welcome},
+    messages::{ClientMessage, Code, Join, MAX_CONTROL_BYTES, MessageError, Pace, RoomName, ServerMessage, Welcome},
     server::{AnyPayload, Event, Fault, Limits, Refusal, Room, Tick, Uplink},
 };
 use tobari_core::{curve::PointEncoding, params::SecurityFloor, wire::RoomId};
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use crate::{
     ServerLimits,
     cpu::Cpu,
-    kind::{Intake, Kind, Links, Opening, Task, words},
+    kind::{Intake, Kind, Links, NotAJoin, Opening, Task, words},
 };
 
 /// The longest message from a member: a packet on the largest curve in mode `elgamal`, two uncompressed points of 96 bytes
@@ -41,6 +41,8 @@ impl Kind for Points {
     const QUEUE: usize = 16;
     const BATCH: usize = 16;
     const MAX_MESSAGE_BYTES: usize = MAX_MESSAGE_BYTES;
+    type Join = Join;
+    type Asked = ();
     type Intake = Packets;
     type Task = RoomTask;
     #[cfg(feature = "cascade")]
@@ -48,6 +50,14 @@ impl Kind for Points {
 
     fn open(&self, opening: &Opening<'_, Self>, join: &Join, limits: &ServerLimits) -> Result<RoomTask, Refusal> {
         RoomTask::open(opening.id, join, self.floor, limits.room)
+    }
+
+    fn ask(&self, _room: &RoomName, _host: Option<&str>) -> Option<((), Option<ServerMessage>)> {
+        Some(((), None))
+    }
+
+    fn join(said: ClientMessage, (): &()) -> Result<Join, NotAJoin> {
+        if let ClientMessage::Join(join) = said { Ok(join) } else { Err(NotAJoin::Other) }
     }
 
     words!();

@@ -57,6 +57,11 @@ impl<K: Kind> Rooms<K> {
         &self.shared.limits
     }
 
+    /// What is asked of whoever wants in.
+    pub(crate) fn ask(&self, room: &RoomName, host: Option<&str>) -> Option<(K::Asked, Option<K::Told>)> {
+        self.shared.kind.ask(room, host)
+    }
+
     pub(crate) fn cpu(&self) -> &Cpu {
         &self.shared.cpu
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, future::Future, io, net::SocketAddr, path::Path
 use axum::{
     Extension, Router,
     extract::{Path, Request, State, WebSocketUpgrade},
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::get,
@@ -15,7 +15,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use tobari_apps::call::messages::RoomName;
+use tobari_apps::call::{live::host_of, messages::RoomName};
 use tobari_host::data::{DataError, DataFolder};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -37,7 +37,7 @@ use crate::{
     rooms::Rooms,
     search::{Search, SearchError},
     sense::{Sense, SenseError},
-    session::{READ_BYTES, session},
+    session::{Call, READ_BYTES, session},
     stop::{Stop, stop},
     tls::{ServerTls, server_tls},
     web::{self, Bundle, BundleError},
@@ -198,6 +198,7 @@ impl BlindServer {
             .merge(live::routes(
                 limits,
                 stopped.clone(),
+                &self.options.call_hosts,
                 #[cfg(feature = "cascade")]
                 self.bus,
             ))
@@ -362,15 +363,38 @@ pub(crate) async fn call<K: Kind>(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    if !origins.admits(&headers) {
+    answer_call((rooms, room, true), place, &origins, &headers, upgrade)
+}
+
+/// The same where clients of an earlier protocol call, which are told to update.
+pub(crate) async fn earlier_call<K: Kind>(
+    State(rooms): State<Rooms<K>>,
+    Path(room): Path<String>,
+    Extension(place): Extension<Place>,
+    Extension(origins): Extension<Origins>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    answer_call((rooms, room, false), place, &origins, &headers, upgrade)
+}
+
+fn answer_call<K: Kind>(
+    (rooms, room, is_asked): (Rooms<K>, String, bool),
+    place: Place,
+    origins: &Origins,
+    headers: &HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    if !origins.admits(headers) {
         return (StatusCode::FORBIDDEN, "pages of this origin may not call here\n").into_response();
     }
     let most = K::MAX_MESSAGE_BYTES;
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).and_then(host_of);
     match room.parse::<RoomName>() {
-        Ok(name) => {
+        Ok(room) => {
             let upgrade = upgrade.max_message_size(most).max_frame_size(most).read_buffer_size(READ_BYTES);
             upgrade.on_upgrade(move |socket| async move {
-                session(socket, name, rooms, &place.guest).await;
+                session(socket, Call { room, host, is_asked, guest: &place.guest }, rooms).await;
                 drop(place);
             })
         }

@@ -24,7 +24,7 @@ use tokio_tungstenite::tungstenite;
 use crate::{
     clients::Guest,
     cpu::Cpu,
-    kind::{Happening, Intake, Kind},
+    kind::{Happening, Intake, Kind, NotAJoin},
     rooms::{Entered, Rooms},
 };
 
@@ -38,11 +38,11 @@ pub(crate) const READ_BYTES: usize = 8 << 10;
 const PINGS: u32 = 3;
 
 /// From the WebSocket's first message to its end.
-pub(crate) async fn session<K: Kind>(socket: WebSocket, name: RoomName, rooms: Rooms<K>, guest: &Guest) {
+pub(crate) async fn session<K: Kind>(socket: WebSocket, call: Call<'_>, rooms: Rooms<K>) {
     let (mut sink, mut stream) = socket.split();
     let mut stopped = rooms.stopped();
     let entered = tokio::select! {
-        entered = enter(&mut stream, &name, &rooms, guest) => entered,
+        entered = enter(&mut sink, &mut stream, &call, &rooms) => entered,
         () = stopped.wait() => Err(Some((Code::Shutdown, "the server is closing".to_owned()))),
     };
     match entered {
@@ -56,32 +56,49 @@ pub(crate) async fn session<K: Kind>(socket: WebSocket, name: RoomName, rooms: R
     linger(&mut stream, rooms.limits().grace).await;
 }
 
-/// Waits for the join and takes the seat; or says why not, unless nobody is there to hear it.
-async fn enter<K: Kind>(
-    stream: &mut Stream,
-    name: &RoomName,
-    rooms: &Rooms<K>,
-    guest: &Guest,
-) -> Result<Entered<K>, Option<(Code, String)>> {
-    let limit = rooms.limits().join;
-    let Ok(first) = timeout(limit, first_message::<K>(stream)).await else {
-        return Err(Some((Code::Timeout, format!("no `join` came within {limit:?}"))));
-    };
-    let join = match first.ok_or(None)? {
-        Ok(join) => join,
-        Err(fault) => return Err(Some((fault.code(), fault.to_string()))),
-    };
-    rooms.enter(name, &join, guest).await.map_err(|error| Some((error.code(), error.to_string())))
+/// Whom somebody called, and who it is.
+pub(crate) struct Call<'a> {
+    pub(crate) room: RoomName,
+    /// The host of the request.
+    pub(crate) host: Option<String>,
+    /// Does the client know that it is asked something first? One of an earlier protocol does not.
+    pub(crate) is_asked: bool,
+    pub(crate) guest: &'a Guest,
 }
 
-async fn first_message<K: Kind>(stream: &mut Stream) -> Option<Result<K::Join, Fault>> {
+/// Asks what is to be asked, waits for the join and takes the seat; or says why not, unless nobody is there to hear it.
+async fn enter<K: Kind>(
+    sink: &mut Sink,
+    stream: &mut Stream,
+    call: &Call<'_>,
+    rooms: &Rooms<K>,
+) -> Result<Entered<K>, Option<(Code, String)>> {
+    let internal = || Some((Code::Internal, Fault::Internal.to_string()));
+    let (asked, question) = rooms.ask(&call.room, call.host.as_deref()).ok_or_else(internal)?;
+    if let Some(question) = question.filter(|_| call.is_asked) {
+        let text = Message::Text(Utf8Bytes::from(K::text(&question)));
+        send(sink, text, rooms.limits().write).await.map_err(|Gone| None)?;
+    }
+    let limit = rooms.limits().join;
+    let Ok(first) = timeout(limit, first_message::<K>(stream, &asked)).await else {
+        return Err(Some((Code::Timeout, format!("no `join` came within {limit:?}"))));
+    };
+    let join = first.ok_or(None)?.map_err(Some)?;
+    rooms.enter(&call.room, &join, call.guest).await.map_err(|error| Some((error.code(), error.to_string())))
+}
+
+async fn first_message<K: Kind>(stream: &mut Stream, asked: &K::Asked) -> Option<Result<K::Join, (Code, String)>> {
+    let told = |fault: Fault| (fault.code(), fault.to_string());
     loop {
-        match read::<K>(stream.next().await)? {
-            Ok(Said::Message(message)) => return Some(K::join(message).ok_or(Fault::NotJoined)),
-            Ok(Said::Alive) => {}
-            Ok(Said::Binary(_)) => return Some(Err(Fault::NotJoined)),
-            Err(fault) => return Some(Err(fault)),
-        }
+        return Some(match read::<K>(stream.next().await)? {
+            Ok(Said::Alive) => continue,
+            Ok(Said::Binary(_)) => Err(told(Fault::NotJoined)),
+            Ok(Said::Message(message)) => K::join(message, asked).map_err(|error| match error {
+                NotAJoin::Other => told(Fault::NotJoined),
+                NotAJoin::Refused(refusal) => (refusal.code(), refusal.to_string()),
+            }),
+            Err(fault) => Err(told(fault)),
+        });
     }
 }
 

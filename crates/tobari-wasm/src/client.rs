@@ -98,7 +98,7 @@ fn read(link: &str) -> Result<RoomLink, StartError> {
 
 /// The address of the WebSocket: it has no secret in it.
 fn address(link: &RoomLink) -> String {
-    format!("{}/call/v2/{}", link.server.replacen("http", "ws", 1), link.room.as_str())
+    format!("{}/call/v3/{}", link.server.replacen("http", "ws", 1), link.room.as_str())
 }
 
 fn about(link: &RoomLink) -> Value {
@@ -180,7 +180,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that has not said anything yet; its first thing to send is the join.
+    /// A client that has not said anything yet; its first thing to send is the join, which answers the server's challenge.
     ///
     /// # Errors
     /// [`StartError`] if the link or the rate cannot be used.
@@ -190,7 +190,6 @@ impl Client {
         if link.settings.keys == Keys::Group && !group::HAS_GROUPS {
             return Err(StartError::Keys);
         }
-        let first = ClientMessage::Join(LiveMember::join(&link, start.speak)).to_text();
         Ok(Self {
             name: start.name,
             speak: start.speak,
@@ -203,7 +202,7 @@ impl Client {
             pending: Vec::new(),
             packets: VecDeque::new(),
             probes: false,
-            first: Some(first),
+            first: None,
             news: VecDeque::new(),
             said: Zeroizing::default(),
             heard: Zeroizing::new([0; PACKET_SAMPLES]),
@@ -227,6 +226,10 @@ impl Client {
         let Ok(message) = ServerMessage::parse(text) else { return self.news.push_back(Alarm::Unexpected.to_json()) };
         match (&mut self.member, &message) {
             (Some(member), message) => member.message(message, &mut self.rng),
+            (None, ServerMessage::Challenge { nonce }) => {
+                let join = LiveMember::join(&self.link, self.speak, *nonce);
+                self.first = Some(ClientMessage::Join(join).to_text());
+            }
             (None, ServerMessage::Welcome(welcome)) => {
                 let (link, name, speak) = (&self.link, &self.name, self.speak);
                 self.member = LiveMember::new(link, name, speak, welcome, &mut self.rng);

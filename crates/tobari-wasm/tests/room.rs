@@ -7,8 +7,8 @@ use std::time::Duration;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use serde_json::Value;
 use tobari_apps::call::live::{
-    LiveEvent, LiveLimits, LiveMode, LiveRoom, LiveUplink, RoomLink, Settings,
-    messages::{ClientMessage, ServerMessage},
+    Challenge, LiveEvent, LiveLimits, LiveMode, LiveRoom, LiveUplink, RoomLink, Settings,
+    messages::{ClientMessage, Nonce, ServerMessage},
 };
 use tobari_core::wire::RoomId;
 use tobari_wasm::{Client, LinkOrder, Links, Start, StartError, Thing, describe, guests_link, make_links};
@@ -39,9 +39,16 @@ fn client(link: &str, name: &str, seed: u8) -> Client {
     Client::new(start, ChaCha20Rng::from_seed([seed; 32])).unwrap()
 }
 
+/// What the server asks one of them.
+fn challenge(index: usize) -> Challenge {
+    Challenge { nonce: Nonce([index as u8; 16]), room: "room".parse().unwrap(), hosts: vec!["h".to_owned()] }
+}
+
 /// One person at a page.
 struct Person {
     client: Client,
+    /// Has the server said its challenge?
+    asked: bool,
     uplink: Option<LiveUplink>,
     member: u16,
     heard: Vec<f32>,
@@ -68,7 +75,7 @@ impl World {
     fn new(clients: Vec<Client>) -> Self {
         let person = |client| {
             let (heard, news) = (Vec::new(), Vec::new());
-            Person { client, uplink: None, member: 0, heard, sums: [0; 2], news, sent: 0, loudest: 0 }
+            Person { client, asked: false, uplink: None, member: 0, heard, sums: [0; 2], news, sent: 0, loudest: 0 }
         };
         let people = clients.into_iter().map(person).collect();
         Self { room: None, people, taps: None, stalled: None, now: Duration::ZERO }
@@ -76,11 +83,16 @@ impl World {
 
     /// What one person's page has to send goes to the room.
     fn send(&mut self, index: usize) {
+        if !std::mem::replace(&mut self.people[index].asked, true) {
+            let nonce = challenge(index).nonce;
+            self.people[index].client.text(&ServerMessage::Challenge { nonce }.to_text());
+        }
         while let Some(thing) = self.people[index].client.poll(self.stalled == Some(index)) {
             let person = &mut self.people[index];
             match (thing, person.uplink) {
                 (Thing::Text(text), None) => {
                     let ClientMessage::Join(join) = ClientMessage::parse(&text).unwrap() else { panic!("{text}") };
+                    let join = join.checked(&challenge(index)).unwrap();
                     let open = || LiveRoom::open(RoomId([7; 8]), &join, LiveLimits::default(), Duration::ZERO).unwrap();
                     let room = self.room.get_or_insert_with(open);
                     let welcome = room.join(&join, self.now).unwrap();
@@ -313,7 +325,7 @@ fn links_are_made_and_read_and_others_are_refused() {
     let made = links(&order());
     assert!(made.host_link.is_none());
     let client = client(&made.link, "a", 1);
-    assert_eq!(client.address(), "ws://h:1/call/v2/room");
+    assert_eq!(client.address(), "ws://h:1/call/v3/room");
     let described = client.describe();
     assert_eq!(described, describe(&made.link).unwrap());
     assert_eq!((&described["mode"], &described["host"]), (&"mask".into(), &false.into()));

@@ -60,6 +60,7 @@ const PURE_DEPENDENCIES: &[(&str, &[&str])] = &[
             "bytes",
             "chacha20",
             "curve25519-dalek",
+            "ed25519-dalek",
             "hkdf",
             "hmac",
             "ml-kem",

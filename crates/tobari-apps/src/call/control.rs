@@ -95,7 +95,7 @@ pub enum MessageError {
         column: usize,
     },
     /// A join in another version.
-    #[error("protocol version {found}: expected {expected}")]
+    #[error("protocol version {found}: expected {expected}. Update whichever of client and server is the older")]
     Version {
         /// The version found.
         found: u64,

@@ -202,6 +202,10 @@ pub enum Code {
     Ejected,
     /// A note that is none, or more of them than a room puts up with; an offer or part of a commit that is none, or was not asked for.
     Note,
+    /// A hello that is none, is of another member, or of a session that there was before.
+    Hello,
+    /// A proof for a server of another name.
+    Server,
     /// A fault of the server.
     Internal,
     /// A code of a later server.

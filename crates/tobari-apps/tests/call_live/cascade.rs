@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use tobari_apps::call::{
     live::{
         Alarm, Keys, LiveLimits, LiveMember, LiveMode, LiveUplink, News, OneByOne, Outgoing, RoomLink, Settings,
+        attack::proven,
         cascade::{Address, BusMessage, SharedEvent, SharedRoom, Station},
         messages::{ClientMessage, ServerMessage},
     },
@@ -165,7 +166,7 @@ impl World {
             person.comes = None;
             let site = &mut self.sites[person.site];
             site.joins.insert(number as u32, number);
-            site.room.join(number as u32, &LiveMember::join(&self.link, true), self.now);
+            site.room.join(number as u32, &proven(&self.link, true), self.now);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Lobby, host, hands, limits: the rules that a server keeps.
 
 use crate::*;
-use tobari_apps::call::live::messages::ServerMessage;
+use tobari_apps::call::live::{HostToken, messages::ServerMessage};
 use tobari_apps::call::messages::Code;
 
 fn hosted(lobby: bool) -> World {
@@ -152,7 +152,7 @@ fn without_a_host_hands_are_granted_while_there_is_a_place() {
     }
     world.frames(100);
     assert_eq!(world.person_of(one).last().0, [one, two], "there are two places");
-    let join = LiveMember::join(&world.link, true);
+    let join = proven(&world.link, true);
     let refused = world.0.room.join(&join, world.0.now).unwrap_err();
     assert_eq!((refused.code(), refused.to_string().contains("listeners may come")), (Code::Full, true));
 }
@@ -165,11 +165,12 @@ fn only_the_host_hosts_and_a_wrong_token_is_refused() {
     world.people.get_mut(&guest).unwrap().member.say(&ClientMessage::Eject { member: 0 });
     world.carry();
     assert_eq!(world.removed, [(guest, "only the host may do that".to_owned())]);
-    let mut join = LiveMember::join(&world.link, true);
-    join.token.as_mut().unwrap().0[0] ^= 1;
+    let token = HostToken::random(&mut ChaCha20Rng::from_seed([91; 32]));
+    let join = proven(&RoomLink { host: Some(token), ..world.link.clone() }, true);
     assert_eq!(world.0.room.join(&join, world.0.now).unwrap_err().code(), Code::Host);
-    let mut join = LiveMember::join(&world.link, true);
-    join.settings.speakers += 1;
+    let mut link = world.link.clone();
+    link.settings.speakers += 1;
+    let join = proven(&link, true);
     assert_eq!(world.0.room.join(&join, world.0.now).unwrap_err().code(), Code::Settings);
 }
 
@@ -181,7 +182,7 @@ fn who_says_too_much_or_nothing_at_all_is_removed_and_the_others_go_on() {
     }
     world.follow();
     assert_eq!((world.removed[0].0, world.removed.len()), (1, 1));
-    let welcome = world.0.room.join(&LiveMember::join(&world.0.link, true), world.0.now).unwrap();
+    let welcome = world.0.room.join(&proven(&world.0.link, true), world.0.now).unwrap();
     world.frames(600);
     assert_eq!(world.removed[1].0, welcome.member, "it never presented itself");
     assert_eq!(world.person_of(0).last().0, [0]);
@@ -210,7 +211,7 @@ fn a_closing_server_says_so_and_ends_the_room_in_time() {
     world.0.room.close(world.0.now, world.0.now + Duration::from_secs(2));
     world.carry();
     assert!(world.person_of(0).news.contains(&News::Closing { seconds: 2 }));
-    let join = LiveMember::join(&world.link, true);
+    let join = proven(&world.link, true);
     assert_eq!(world.0.room.join(&join, world.0.now).unwrap_err().code(), Code::Shutdown);
     world.frames(99);
     assert!(world.removed.is_empty() && world.person_of(0).heard.len() >= 99, "it goes on until then");

@@ -10,6 +10,7 @@ mod chaos;
 mod conduct;
 mod distance;
 mod recordings;
+mod rosters;
 mod talking;
 mod transcripts;
 
@@ -22,7 +23,7 @@ use std::{
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_apps::call::live::{
     Alarm, Heard, LiveMember, LiveMode, News, Outgoing, RoomLink, Settings,
-    attack::{Person, ROOM, Stage},
+    attack::{Person, ROOM, Stage, proven},
     messages::{self, ClientMessage},
 };
 use tobari_core::wire::{self, LiveSum};
@@ -134,6 +135,11 @@ impl World {
     /// Reads a sum as anybody can.
     fn sum(&self, bytes: &[u8]) -> Option<LiveSum> {
         wire::decode_live_sum(self.room.layout(), bytes).ok()
+    }
+
+    #[cfg(feature = "mls")]
+    fn no_alarms_of(&self, members: &[u16]) {
+        members.iter().for_each(|number| assert_eq!(self.person_of(*number).alarms(), [], "member {number}"));
     }
 
     fn no_alarms(&self) {

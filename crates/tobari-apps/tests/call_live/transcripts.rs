@@ -1,4 +1,5 @@
-//! A client of an earlier version against this server, and its recordings before this client: transcripts in `vectors/call/v2`, which no release may fail.
+//! A client of this protocol against this server, and recordings of this protocol and the one before: transcripts in `vectors/call`, which no release may fail.
+//! A client of protocol 2 is told to update; the rosters and sums that its server has sent are recordings, and open for ever.
 //!
 //! A transcript is a call of three (a host, a guest from the lobby who speaks, and a listener who raises its hand, speaks, is muted and is put out), one thing a line, as
 //! an earlier version's client and server said it to each other:
@@ -16,8 +17,14 @@
 
 use crate::*;
 use std::{collections::BTreeMap, fmt::Write};
-use tobari_apps::call::live::{Keys, LiveEvent, LiveLimits, LiveRoom, Sending, recording::Playback};
+use tobari_apps::call::live::{Challenge, Keys, LiveEvent, LiveLimits, LiveRoom, Proven, Sending, recording::Playback};
 use tobari_core::wire::RoomId;
+
+/// What members of the transcripts answer to.
+fn challenge() -> Challenge {
+    let room = "recorded".parse().unwrap();
+    Challenge { nonce: messages::Nonce([0; 16]), room, hosts: vec!["earlier".to_owned()] }
+}
 
 const NUMBER: RoomId = RoomId(*b"recorded");
 /// The names of the transcripts, and what their rooms are.
@@ -52,7 +59,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn new(join: &messages::Join) -> Self {
+    fn new(join: &Proven) -> Self {
         let room = LiveRoom::open(NUMBER, join, LiveLimits::default(), Duration::ZERO).unwrap();
         Self { room, now: Duration::ZERO, lines: Vec::new() }
     }
@@ -84,7 +91,7 @@ impl Recorder {
         }
     }
 
-    fn join(&mut self, join: &messages::Join) -> messages::Welcome {
+    fn join(&mut self, join: &Proven) -> messages::Welcome {
         let welcome = self.room.join(join, self.now).unwrap();
         self.lines.push(format!("welcome {}", messages::ServerMessage::Welcome(welcome).to_text()));
         welcome
@@ -100,9 +107,9 @@ struct Call {
 
 impl Call {
     fn enter(&mut self, link: &RoomLink, speak: bool) -> u16 {
-        let join = LiveMember::join(link, speak);
+        let join = LiveMember::join(link, speak, challenge().nonce);
         self.recorder.lines.push(format!("join {}", ClientMessage::Join(join.clone()).to_text()));
-        let welcome = self.recorder.join(&join);
+        let welcome = self.recorder.join(&join.checked(&challenge()).unwrap());
         let mut rng = ChaCha20Rng::from_seed([welcome.member as u8 + 1; 32]);
         let name = ["Ada", "Bo", "Zoë"][usize::from(welcome.member)];
         let member = LiveMember::new(link, name, speak, &welcome, &mut rng).unwrap();
@@ -186,8 +193,7 @@ fn recorded(mode: LiveMode, keys: Keys) -> Vec<String> {
     let link =
         RoomLink::new("http://earlier", "recorded".parse().unwrap(), settings, &mut ChaCha20Rng::from_seed([7; 32]));
     let members = link.for_members();
-    let mut call =
-        Call { recorder: Recorder::new(&LiveMember::join(&link, true)), people: BTreeMap::new(), heard: Vec::new() };
+    let mut call = Call { recorder: Recorder::new(&proven(&link, true)), people: BTreeMap::new(), heard: Vec::new() };
     call.recorder.lines.push(format!("link {}", *members.to_text()));
     let wait = |call: &mut Call, frames: usize| (0..frames).for_each(|_| call.frame(&[]));
     let host = call.enter(&link, true);
@@ -224,13 +230,19 @@ fn recorded(mode: LiveMode, keys: Keys) -> Vec<String> {
     lines
 }
 
-fn transcript((name, mode, keys): (&str, LiveMode, Keys)) -> Vec<String> {
-    let path = format!("{}/../../vectors/call/v2/{name}.txt", env!("CARGO_MANIFEST_DIR"));
-    if std::env::var_os("TOBARI_WRITE_VECTORS").is_some() && !std::fs::exists(&path).unwrap() {
+fn transcript(version: u32, (name, mode, keys): (&str, LiveMode, Keys)) -> Vec<String> {
+    let path = format!("{}/../../vectors/call/v{version}/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    if version == messages::VERSION
+        && std::env::var_os("TOBARI_WRITE_VECTORS").is_some()
+        && !std::fs::exists(&path).unwrap()
+    {
         let lines = recorded(mode, keys).join("\n");
         std::fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
-        std::fs::write(&path, format!("# protocol 2 of live rooms, wire format 1: a call in mode {name}\n{lines}\n"))
-            .unwrap();
+        std::fs::write(
+            &path,
+            format!("# protocol {version} of live rooms, wire format 1: a call in mode {name}\n{lines}\n"),
+        )
+        .unwrap();
     }
     let text = std::fs::read_to_string(&path).unwrap();
     text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
@@ -239,11 +251,12 @@ fn transcript((name, mode, keys): (&str, LiveMode, Keys)) -> Vec<String> {
 /// What members said is said again; what the server says is compared.
 fn replay(call: (&str, LiveMode, Keys)) -> usize {
     let (mode, mut recorder, mut compared): (_, Option<Recorder>, usize) = (call.0, None, 0);
-    for (number, line) in transcript(call).iter().enumerate() {
+    for (number, line) in transcript(messages::VERSION, call).iter().enumerate() {
         let (what, rest) = line.split_once(' ').unwrap();
         let (first, second) = rest.split_once(' ').unwrap_or((rest, ""));
         if what == "join" {
             let Ok(ClientMessage::Join(join)) = ClientMessage::parse(rest) else { panic!("line {number}: {line}") };
+            let join = join.checked(&challenge()).unwrap();
             recorder.get_or_insert_with(|| Recorder::new(&join)).join(&join);
             continue;
         }
@@ -278,11 +291,11 @@ fn replay(call: (&str, LiveMode, Keys)) -> usize {
 }
 
 #[test]
-fn an_earlier_versions_client_is_served_as_it_was() {
+fn a_client_of_this_protocol_is_served_as_it_always_was() {
     for call in BY_LINK.into_iter().chain([AGREED]) {
         let mode = call.0;
         assert!(replay(call) > 500, "{mode}: too little was compared");
-        let lines = transcript(call);
+        let lines = transcript(messages::VERSION, call);
         for what in ["hand", "granted", "muted", "eject", "admitted", "\"left\""] {
             assert!(lines.iter().any(|line| line.contains(what)), "{mode}: nobody says {what}");
         }
@@ -290,9 +303,20 @@ fn an_earlier_versions_client_is_served_as_it_was() {
 }
 
 #[test]
-fn what_an_earlier_versions_server_has_sent_opens_for_this_versions_client() {
-    for call in BY_LINK {
-        let (mode, lines) = (call.0, transcript(call));
+fn fault_21_a_client_of_the_protocol_before_is_told_to_update() {
+    for call in BY_LINK.into_iter().chain([AGREED]) {
+        let lines = transcript(2, call);
+        let joins = lines.iter().filter_map(|line| line.strip_prefix("join "));
+        let told: Vec<String> = joins.map(|join| ClientMessage::parse(join).unwrap_err().to_string()).collect();
+        assert_eq!(told.len(), 3);
+        assert!(told.iter().all(|told| told.contains("version 2: expected 3") && told.contains("Update")), "{told:?}");
+    }
+}
+
+#[test]
+fn what_a_server_of_any_version_has_sent_opens_for_this_versions_client() {
+    for (version, call) in [2, messages::VERSION].into_iter().flat_map(|version| BY_LINK.map(|call| (version, call))) {
+        let (mode, lines) = (call.0, transcript(version, call));
         let link: RoomLink = lines.iter().find_map(|line| line.strip_prefix("link ")).unwrap().parse().unwrap();
         let (mut playback, mut heard) = (Playback::new(&link, NUMBER).unwrap(), Vec::new());
         for line in &lines {
@@ -300,7 +324,9 @@ fn what_an_earlier_versions_server_has_sent_opens_for_this_versions_client() {
             let (what, members, hex) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap_or(""));
             let for_the_guest = members.split(',').any(|member| member == "1");
             match what {
-                "send" if for_the_guest && hex.starts_with("010c") => playback.roster(&bytes(hex)).unwrap(),
+                "send" if for_the_guest && (hex.starts_with("010c") || hex.starts_with("0125")) => {
+                    playback.roster(&bytes(hex)).unwrap()
+                }
                 "sum" if for_the_guest => heard.extend(playback.sum(&bytes(hex)).unwrap()),
                 _ => {}
             }

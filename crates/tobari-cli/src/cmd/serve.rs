@@ -78,6 +78,7 @@ pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failu
     limits.live.members = arguments.max_members.map_or(limits.live.members, usize::from);
     limits.live.speakers = arguments.max_speakers.unwrap_or(limits.live.speakers);
     options.web.clone_from(&arguments.web);
+    options.call_hosts.clone_from(&arguments.call_host);
     options.web_origins.clone_from(&arguments.web_origin);
     options.web_servers.clone_from(&arguments.web_server);
     options.limits.drain = Duration::from_secs(arguments.drain.into());

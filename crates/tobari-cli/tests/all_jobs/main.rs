@@ -218,7 +218,7 @@ fn routes(house: &House, fleet: &str) -> Vec<String> {
     let (fleet, hash) = (format!("/sense/v1/fleets/{fleet}"), "07".repeat(32));
     let [question, session] = [&hash[..16], &hash[..32]].map(str::to_owned);
     let fixed = "/ /jobs /infer /infer/ /search /search/ /sense /sense/ /call /call/ /call/room /web/style.css /health /healthz \
-        /readyz /metrics /call/v1/room /call/v2/room /search/v1 /search/v1/keys/search /search/v1/evaluations \
+        /readyz /metrics /call/v1/room /call/v2/room /call/v3/room /search/v1 /search/v1/keys/search /search/v1/evaluations \
         /search/v1/queries /search/v1/hidden/keys /search/v1/hidden/queries /infer/v1 /sense/v1 /sense/v1/metrics";
     let table = ["", "/hidden/5"].map(|rest| format!("{table}{rest}"));
     let model = [

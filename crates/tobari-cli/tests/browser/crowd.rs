@@ -14,8 +14,10 @@ use serde_json::{Value, json};
 use tobari_apps::call::{
     PACKET_SAMPLES, TICK_MS,
     live::{
-        LiveEvent, LiveLimits, LiveMember, LiveRoom, Outgoing, RoomLink,
-        messages::{ClientMessage, ServerMessage, Welcome},
+        Challenge, LiveEvent, LiveLimits, LiveMember, LiveRoom, Outgoing, RoomLink,
+        attack::proven,
+        host_of,
+        messages::{ClientMessage, Nonce, ServerMessage, Welcome},
     },
 };
 use tobari_core::wire::RoomId;
@@ -47,15 +49,19 @@ struct Crowd {
 impl Crowd {
     /// The page comes first, and a thousand with it, so that one list names them all. None if the page goes away.
     fn gather(link: &RoomLink, from_page: &Receiver<Message>, to_page: UnboundedSender<Message>) -> Option<Self> {
+        let host = link.server.split("://").nth(1).and_then(host_of).unwrap();
+        let challenge = Challenge { nonce: Nonce([1; 16]), room: link.room.clone(), hosts: vec![host] };
+        let question = ServerMessage::Challenge { nonce: challenge.nonce };
+        to_page.send(Message::text(question.to_text())).ok()?;
         let text = from_page.recv().ok()?.into_text().unwrap();
         let Ok(ClientMessage::Join(join)) = ClientMessage::parse(&text) else { panic!("a page joins first: {text}") };
+        let join = join.checked(&challenge).unwrap();
         let now = Duration::ZERO;
         let mut room = LiveRoom::open(RoomId([9; 8]), &join, LiveLimits::default(), now).unwrap();
         let page = room.join(&join, now).unwrap();
         to_page.send(Message::text(ServerMessage::Welcome(page).to_text())).unwrap();
         let come = |room: &mut LiveRoom, number: u64| {
-            let (welcome, mut rng) =
-                (room.join(&LiveMember::join(link, true), now).unwrap(), ChaCha20Rng::seed_from_u64(number));
+            let (welcome, mut rng) = (room.join(&proven(link, true), now).unwrap(), ChaCha20Rng::seed_from_u64(number));
             let member = LiveMember::new(link, &format!("person {number}"), true, &welcome, &mut rng).unwrap();
             Other { member, welcome, rng }
         };

@@ -1,6 +1,7 @@
 //! Clients that nobody wants: broken, slow, deaf, or gone in the midst of it.
 
 use super::noise;
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -226,7 +227,7 @@ fn sockets(target: &Target, round: u64) {
     let upgrade = format!(
         "GET /call/v{}/rude-{round} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-        1 + round % 2
+        1 + 2 * (round % 2)
     );
     let join = frame(0x81, join(round.is_multiple_of(2)).as_bytes());
     let follow = match round / 2 % 8 {
@@ -251,6 +252,9 @@ fn join(of_points: bool) -> String {
         return messages::ClientMessage::Join(messages::Join::new(messages::Pace::Live, Curve::Secp256k1)).to_text();
     }
     let settings = live::Settings::default();
-    let join = live::messages::Join { version: 2, settings, speak: true, token: None, proof: None };
+    let mut rng = ChaCha20Rng::from_seed([1; 32]);
+    let link = live::RoomLink::new("http://x", "rude".parse().unwrap(), settings, &mut rng);
+    // to a challenge that nobody has asked
+    let join = live::LiveMember::join(&link, true, live::messages::Nonce([0; 16]));
     live::messages::ClientMessage::Join(join).to_text()
 }

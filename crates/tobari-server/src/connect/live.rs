@@ -9,7 +9,7 @@ use tobari_apps::call::{
     live::{
         Outgoing,
         group::MAX_GROUP_BYTES,
-        messages::{ClientMessage, Join, ServerMessage, Welcome},
+        messages::{ClientMessage, Join, Nonce, ServerMessage, VERSION, Welcome},
     },
     messages::RoomName,
 };
@@ -43,14 +43,14 @@ pub enum LiveIncoming {
     Message(ServerMessage),
 }
 
-/// Connects to the server at `url` and joins a live room.
+/// Connects to the server at `url` and joins a live room, with what `join` makes of the server's challenge.
 ///
 /// # Errors
 /// [`ConnectError`] if the server cannot be reached or trusted, or does not let the member in.
 pub async fn connect_live(
     url: &str,
     room: &RoomName,
-    join: &Join,
+    join: impl FnOnce(Nonce) -> Join,
     tls: &ClientTls,
 ) -> Result<(Welcome, LiveOutbound, LiveInbound), ConnectError> {
     let waited = CONNECT_TIMEOUT;
@@ -63,16 +63,29 @@ pub async fn connect_live(
 async fn join_room(
     target: &Target,
     room: &RoomName,
-    join: &Join,
+    join: impl FnOnce(Nonce) -> Join,
     tls: &ClientTls,
 ) -> Result<(Welcome, LiveOutbound, LiveInbound), ConnectError> {
     let transport = target.open(tls).await?;
-    let request = format!("ws://{}{}/call/v2/{room}", target.authority, target.path);
+    let request = format!("ws://{}{}/call/v3/{room}", target.authority, target.path);
     let config = web_socket_config_for(MAX_BYTES);
-    let (socket, _) = client_async_with_config(request, transport, Some(config)).await?;
+    let (socket, _) =
+        client_async_with_config(request, transport, Some(config)).await.map_err(|error| match error {
+            tungstenite::Error::Http(answer) if answer.status() == 404 => {
+                ConnectError::Older { server: target.authority.clone(), version: VERSION }
+            }
+            error => error.into(),
+        })?;
     let (sink, stream) = socket.split();
     let (mut outbound, mut inbound) = (LiveOutbound { sink }, LiveInbound { stream });
-    outbound.say(Outgoing::Text(ClientMessage::Join(join.clone()).to_text())).await?;
+    let nonce = match inbound.receive().await? {
+        LiveIncoming::Message(ServerMessage::Challenge { nonce }) => nonce,
+        LiveIncoming::Message(ServerMessage::Refused { code, reason }) => {
+            return Err(ConnectError::Refused { code, reason });
+        }
+        LiveIncoming::Message(_) | LiveIncoming::Binary(_) => return Err(ConnectError::Unexpected),
+    };
+    outbound.say(Outgoing::Text(ClientMessage::Join(join(nonce)).to_text())).await?;
     match inbound.receive().await? {
         LiveIncoming::Message(ServerMessage::Welcome(welcome)) => Ok((welcome, outbound, inbound)),
         LiveIncoming::Message(ServerMessage::Refused { code, reason }) => Err(ConnectError::Refused { code, reason }),

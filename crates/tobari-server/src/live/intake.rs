@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use axum::body::Bytes;
 use tobari_apps::call::{
-    live::{LiveUplink, NOTE_BYTES, group::is_for_the_group},
+    live::{LiveUplink, NOTE_BYTES, group::is_for_the_group, is_hello},
     server::Fault,
 };
 use tobari_core::wire::LivePacket;
@@ -17,7 +17,7 @@ use crate::{cpu::Cpu, kind::Intake};
 const BURST: u32 = 150;
 const A_SECOND: u32 = 60;
 
-/// A packet; or a note, an offer or part of a commit.
+/// A packet; or a hello, a note, an offer or part of a commit.
 pub(super) enum LiveBinary {
     Packet(Box<LivePacket>),
     Note(Bytes),
@@ -41,7 +41,7 @@ impl Intake for LiveIntake {
 
     async fn take(&mut self, bytes: Bytes, cpu: &Cpu) -> Result<LiveBinary, Fault> {
         // what a room makes of either, and how much of it one may say, it knows itself
-        if bytes.len() == NOTE_BYTES || is_for_the_group(&bytes) {
+        if bytes.len() == NOTE_BYTES || is_hello(&bytes) || is_for_the_group(&bytes) {
             return Ok(LiveBinary::Note(bytes));
         }
         self.budget.spend()?;

@@ -9,8 +9,8 @@ use std::{
 use axum::{body::Bytes, extract::ws::Message};
 use tobari_apps::call::{
     live::{
+        Proven,
         cascade::{SharedEvent, SharedRoom, Station},
-        messages::Join,
     },
     server::{Fault, Refusal},
 };
@@ -143,7 +143,7 @@ impl JoinedTask {
         self.origin.elapsed()
     }
 
-    fn join(&mut self, join: &Join, reply: oneshot::Sender<Result<Seat, Refusal>>) {
+    fn join(&mut self, join: &Proven, reply: oneshot::Sender<Result<Seat, Refusal>>) {
         let ticket = self.tickets;
         self.tickets = self.tickets.wrapping_add(1);
         self.joins.insert(ticket, reply);
@@ -227,7 +227,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
-    use tobari_apps::call::live::{LiveMode, Settings, cascade::BusMessage};
+    use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+    use tobari_apps::call::live::{LiveMode, RoomLink, Settings, attack::proven, cascade::BusMessage};
 
     /// Two servers' parts in one room, and what each has said to the other.
     struct Pair([(JoinedTask, mpsc::Receiver<Letter>); 2]);
@@ -242,7 +243,7 @@ mod tests {
         }
 
         /// Somebody comes to one of them, and is let in within a second.
-        fn enter(&mut self, place: usize, join: &Join) -> Seat {
+        fn enter(&mut self, place: usize, join: &Proven) -> Seat {
             let (reply, mut answer) = oneshot::channel();
             self.0[place].0.work(vec![Happening::Join { join: join.clone(), reply }], false);
             for _ in 0..50 {
@@ -271,7 +272,8 @@ mod tests {
     fn masked_words_are_light_at_a_leader_and_at_an_edge_and_points_at_neither() {
         for mode in LiveMode::ALL {
             let settings = Settings { mode, speakers: 4, ..Settings::default() };
-            let join = Join { version: 2, settings, speak: true, token: None, proof: None };
+            let mut rng = ChaCha20Rng::from_seed([1; 32]);
+            let join = proven(&RoomLink::new("http://h", "r".parse().unwrap(), settings, &mut rng), true);
             let mut pair = Pair::new();
             assert_eq!(pair.of(Task::is_light), [true, true], "{mode}: nothing to add yet");
             let _seats = [pair.enter(0, &join), pair.enter(1, &join)];

@@ -1,4 +1,4 @@
-//! Live rooms: `/call/v2/{room}`, and what is counted of them at `/metrics`.
+//! Live rooms: `/call/v3/{room}`, and what is counted of them at `/metrics`.
 //!
 //! The rules are those of [`tobari_apps::call::live::server`]; here are sockets, clocks and threads. One task owns each room and hears of
 //! everything through one bounded queue; each member has a bounded queue of its own. Sockets are read and written, and packets decoded, on all
@@ -21,21 +21,35 @@ use std::sync::Arc;
 
 use axum::{Router, http::header, routing::get};
 
-use crate::{ServerLimits, rooms::Rooms, serve::call, stop::Stop};
+use crate::{
+    ServerLimits,
+    rooms::Rooms,
+    serve::{call, earlier_call},
+    stop::Stop,
+};
+
+use tobari_apps::call::live::host_of;
 
 use metrics::Metrics;
 use task::Live;
 
 /// The routes of live rooms.
-pub(crate) fn routes(limits: ServerLimits, stopped: Stop, #[cfg(feature = "cascade")] bus: Option<bus::Bus>) -> Router {
+pub(crate) fn routes(
+    limits: ServerLimits,
+    stopped: Stop,
+    hosts: &[String],
+    #[cfg(feature = "cascade")] bus: Option<bus::Bus>,
+) -> Router {
     let metrics = Arc::new(Metrics::default());
     let live = Live {
         metrics: Arc::clone(&metrics),
+        hosts: hosts.iter().filter_map(|host| host_of(host)).collect(),
         #[cfg(feature = "cascade")]
         bus,
     };
     let rooms = Rooms::new(live, limits, stopped);
-    Router::new().route("/call/v2/{room}", get(call::<Live>)).with_state(rooms).route(
+    let calls = Router::new().route("/call/v3/{room}", get(call::<Live>));
+    calls.route("/call/v2/{room}", get(earlier_call::<Live>)).with_state(rooms).route(
         "/metrics",
         get(move || async move { ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.text()) }),
     )

@@ -9,10 +9,10 @@ use axum::{body::Bytes, extract::ws::Message};
 use tobari_apps::call::{
     PACKET_SAMPLES, TICK_MS,
     live::{
-        LiveEvent, LiveMode, LiveRoom,
-        messages::{ClientMessage, Join, ServerMessage, Welcome},
+        Challenge, LiveEvent, LiveMode, LiveRoom, Proven,
+        messages::{ClientMessage, Nonce, ServerMessage, Welcome},
     },
-    messages::{Code, MessageError},
+    messages::{Code, MessageError, RoomName},
     server::{Fault, Refusal},
 };
 use tobari_core::wire::{LivePacket, RoomId};
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     ServerLimits,
-    kind::{Kind, Opening, Task, words},
+    kind::{Kind, NotAJoin, Opening, Task, words},
 };
 
 /// The longest message from a member: a packet of two points a sample on the curve of live rooms, which has 33 bytes a point at most.
@@ -38,6 +38,8 @@ const MAX_MESSAGE_BYTES: usize = 2 * 34 * (PACKET_SAMPLES + 2) + 1024;
 #[derive(Clone)]
 pub(super) struct Live {
     pub(super) metrics: Arc<Metrics>,
+    /// This server's names; whatever a client names where there is none.
+    pub(super) hosts: Arc<[String]>,
     /// What joins this server with others, if anything does.
     #[cfg(feature = "cascade")]
     pub(super) bus: Option<super::bus::Bus>,
@@ -52,12 +54,14 @@ impl Kind for Live {
     const QUEUE: usize = 4096;
     const BATCH: usize = 512;
     const MAX_MESSAGE_BYTES: usize = MAX_MESSAGE_BYTES;
+    type Join = Proven;
+    type Asked = Challenge;
     type Intake = LiveIntake;
     type Task = Owner;
     #[cfg(feature = "cascade")]
     type Heard = tobari_apps::call::live::cascade::BusMessage;
 
-    fn open(&self, opening: &Opening<'_, Self>, join: &Join, limits: &ServerLimits) -> Result<Owner, Refusal> {
+    fn open(&self, opening: &Opening<'_, Self>, join: &Proven, limits: &ServerLimits) -> Result<Owner, Refusal> {
         let metrics = Arc::clone(&self.metrics);
         #[cfg(feature = "cascade")]
         if let Some(bus) = &self.bus {
@@ -69,6 +73,19 @@ impl Kind for Live {
     fn entered(&self, let_in: bool) {
         let counter = if let_in { &self.metrics.joins } else { &self.metrics.refused };
         counter.fetch_add(1, Relaxed);
+    }
+
+    fn ask(&self, room: &RoomName, host: Option<&str>) -> Option<(Challenge, Option<ServerMessage>)> {
+        let mut nonce = Nonce([0; 16]);
+        getrandom::fill(&mut nonce.0).ok()?;
+        let hosts =
+            if self.hosts.is_empty() { host.map(str::to_owned).into_iter().collect() } else { self.hosts.to_vec() };
+        Some((Challenge { nonce, room: room.clone(), hosts }, Some(ServerMessage::Challenge { nonce })))
+    }
+
+    fn join(said: ClientMessage, asked: &Challenge) -> Result<Proven, NotAJoin> {
+        let ClientMessage::Join(join) = said else { return Err(NotAJoin::Other) };
+        join.checked(asked).map_err(NotAJoin::Refused)
     }
 
     words!();
@@ -205,7 +222,7 @@ impl Mixing for LiveTask {
 }
 
 impl LiveTask {
-    fn open(id: RoomId, join: &Join, limits: &ServerLimits, metrics: Arc<Metrics>) -> Result<Self, Refusal> {
+    fn open(id: RoomId, join: &Proven, limits: &ServerLimits, metrics: Arc<Metrics>) -> Result<Self, Refusal> {
         let origin = Instant::now();
         let room = LiveRoom::open(id, join, limits.live, origin.elapsed())?;
         // The number on the wire stands for the room in the log: its name is the members' own.
@@ -220,7 +237,7 @@ impl LiveTask {
         self.origin.elapsed()
     }
 
-    fn join(&mut self, join: &Join, reply: oneshot::Sender<Result<Seat, Refusal>>) {
+    fn join(&mut self, join: &Proven, reply: oneshot::Sender<Result<Seat, Refusal>>) {
         let welcomed = self.room.join(join, self.now());
         let answer = welcomed.map(|welcome| self.seats.seat(welcome, self.room.uplink(&welcome)));
         tracing::info!(room = self.id, members = self.room.members(), refused = answer.is_err(), "join");
@@ -242,15 +259,21 @@ impl LiveTask {
 mod tests {
     use super::*;
     use crate::live::seats::{QUEUE, SUMS};
-    use tobari_apps::call::live::{PACKET_WORDS, Settings};
+    use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+    use tobari_apps::call::live::{PACKET_WORDS, RoomLink, Settings, attack::proven};
 
-    fn open() -> (LiveTask, Join) {
-        let join = Join { version: 2, settings: Settings::default(), speak: true, token: None, proof: None };
+    fn join(settings: Settings) -> Proven {
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        proven(&RoomLink::new("http://h", "r".parse().unwrap(), settings, &mut rng), true)
+    }
+
+    fn open() -> (LiveTask, Proven) {
+        let join = join(Settings::default());
         let metrics = Arc::new(Metrics::default());
         (LiveTask::open(RoomId([1; 8]), &join, &ServerLimits::default(), metrics).unwrap(), join)
     }
 
-    fn enter(task: &mut LiveTask, join: &Join) -> Seat {
+    fn enter(task: &mut LiveTask, join: &Proven) -> Seat {
         let (reply, mut answer) = oneshot::channel();
         task.work(vec![Happening::Join { join: join.clone(), reply }], false);
         answer.try_recv().unwrap().unwrap()
@@ -306,7 +329,7 @@ mod tests {
     fn the_longest_packet_of_every_mode_fits_into_a_message() {
         for mode in LiveMode::ALL {
             let settings = Settings { mode, speakers: 4096, ..Settings::default() };
-            let join = Join { version: 2, settings, speak: true, token: None, proof: None };
+            let join = join(settings);
             let metrics = Arc::new(Metrics::default());
             let task = LiveTask::open(RoomId([1; 8]), &join, &ServerLimits::default(), metrics).unwrap();
             assert!(task.room.layout().packet_len(PACKET_WORDS) <= MAX_MESSAGE_BYTES, "{mode}");

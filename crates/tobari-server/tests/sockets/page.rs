@@ -190,7 +190,7 @@ fn a_page_of_another_origin_may_call_unless_the_server_names_those_that_may() {
     run(async {
         let open = Server::start().await;
         let named = Server::with(|options| options.web_origins = vec!["https://call.example".parse().unwrap()]).await;
-        for path in ["/call/v2/room", "/call/v1/room"] {
+        for path in ["/call/v3/room", "/call/v2/room", "/call/v1/room"] {
             for origin in ["https://call.example", "https://other.example", "null"] {
                 assert_eq!(opened(&open, path, Some(origin)).await, 101, "{path} {origin}");
                 let expected = if origin == "https://call.example" { 101 } else { 403 };

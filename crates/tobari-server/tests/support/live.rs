@@ -35,8 +35,8 @@ impl Caller {
         level: i16,
         tls: &ClientTls,
     ) -> Result<Self, ConnectError> {
-        let join = LiveMember::join(link, true);
-        let (welcome, outbound, inbound) = connect_live(&link.server, &link.room, &join, tls).await?;
+        let join = |nonce| LiveMember::join(link, true, nonce);
+        let (welcome, outbound, inbound) = connect_live(&link.server, &link.room, join, tls).await?;
         let mut rng = super::rng(seed);
         let member = LiveMember::new(link, &format!("canary-name-{seed}"), true, &welcome, &mut rng).unwrap();
         Ok(Self { member, outbound, inbound, rng, heard: Vec::new(), news: Vec::new(), level })

@@ -93,6 +93,7 @@ mod tests {
             RosterError::NumberTaken(member),
         ];
         let rest = [
+            Alarm::LeftOut { members: vec![member] },
             Alarm::Omitted { tick },
             Alarm::Histories { member, window: tick },
             Alarm::Unconfirmed { members: vec![member] },

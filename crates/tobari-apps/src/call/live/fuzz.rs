@@ -1,14 +1,15 @@
 //! The body of a fuzz target.
 
-use super::{group, link, messages, notes, recording, roster};
+use super::{group, hello, link, messages, notes, recording, roster};
 
-/// Whatever reads as a link, a message, a note, a roster, a message of a group or a recording of a live room is written as the same bytes; no bytes panic.
+/// Whatever reads as a link, a message, a hello, a note, a roster, a message of a group or a recording of a live room is written as the same bytes; no bytes panic.
 pub fn fuzz_live_messages(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         link::fuzz(text);
         messages::fuzz(text);
     }
     group::messages::fuzz(data);
+    hello::fuzz(data);
     notes::fuzz(data);
     roster::fuzz(data);
     recording::fuzz(data);
@@ -29,7 +30,7 @@ mod tests {
             let mut data = vec![0; length];
             rng.fill_bytes(&mut data);
             if length > 2 {
-                data[..2].copy_from_slice(&[1, [0x0c, 0x0d, 0x0e, 0x20, 0x21, 0x22, 0x23][length % 7]]);
+                data[..2].copy_from_slice(&[1, [0x0c, 0x0d, 0x0e, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25][length % 9]]);
             }
             fuzz_live_messages(&data);
         }

@@ -12,7 +12,7 @@ use super::{
     group::GroupSecret,
     keys::{RoomKeys, SessionId},
     link::{RoomLink, Settings},
-    roster::{Change, Roster, RosterError},
+    roster::{Change, Form, Roster, RosterError},
     server::layout_of,
 };
 
@@ -31,6 +31,8 @@ pub(super) struct Hearing {
     epochs: VecDeque<Epoch>,
     /// The first tick that may still be heard.
     next: u32,
+    /// Are rosters of protocol 2 taken?
+    earlier: bool,
 }
 
 /// A sum that was opened.
@@ -48,7 +50,12 @@ impl Hearing {
     pub(super) fn new(link: &RoomLink, room: RoomId) -> Option<Self> {
         let layout = layout_of(&link.settings)?;
         let (keys, settings) = (RoomKeys::new(link), link.settings);
-        Some(Self { keys, settings, layout, room, epochs: VecDeque::new(), next: 0 })
+        Some(Self { keys, settings, layout, room, epochs: VecDeque::new(), next: 0, earlier: false })
+    }
+
+    /// The same for what was recorded, by this version or an earlier one.
+    pub(super) fn of_a_recording(link: &RoomLink, room: RoomId) -> Option<Self> {
+        Some(Self { earlier: true, ..Self::new(link, room)? })
     }
 
     /// The last roster.
@@ -76,6 +83,9 @@ impl Hearing {
     ) -> Result<&Roster, RosterError> {
         let nobody = Roster::default();
         let change = Change::decode(bytes).ok_or(RosterError::Malformed)?;
+        if change.form == Form::Earlier && !self.earlier {
+            return Err(RosterError::Malformed);
+        }
         let roster = self.roster().unwrap_or(&nobody).changed(&change, &self.keys, self.room)?;
         let group = accept(&roster)?;
         let epoch = Epoch::new(roster, &self.keys, group.as_ref(), self.room, &self.settings, self.layout, own);

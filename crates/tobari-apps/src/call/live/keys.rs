@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! room     = Extract("tobari call/2", secret of the link)
-//! proof    = Expand(room, "proof" ‖ place), 16 bytes of it         that a member has the secret, for the server
+//! sign     = Ed25519 key of the seed Expand(room, "sign" ‖ place)  with which members prove that they have the link; the server has its public half
+//! hello_sid = Expand(room, "hello" ‖ place ‖ sid)                  the name in a session's hello
 //! note_sid = Expand(room, "note"  ‖ place ‖ sid)                   what a session says to the members
 //! offer_sid = Expand(room, "offer" ‖ place ‖ sid)                  its key package, where the members agree on keys
 //! room_e   = room, or Extract(room, secret of the group), where they do
@@ -21,6 +22,7 @@
 //! another; and as the sessions of all who listen are in it too, nothing that was recorded before a member came can be played to it.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use ed25519_dalek::{SigningKey, VerifyingKey};
 use hkdf::Hkdf;
 use sha2::Sha256;
 use tobari_core::{
@@ -30,7 +32,7 @@ use tobari_core::{
 };
 use zeroize::Zeroizing;
 
-use super::link::{RoomLink, RoomSecret, Settings, TOKEN_BYTES};
+use super::link::{RoomLink, RoomSecret, Settings};
 use crate::call::messages::RoomName;
 
 const SALT: &[u8] = b"tobari call/2";
@@ -44,6 +46,7 @@ pub struct SessionId(pub [u8; 16]);
 pub(super) struct RoomKeys {
     room: Zeroizing<[u8; 32]>,
     place: Vec<u8>,
+    verifying: VerifyingKey,
 }
 
 impl RoomKeys {
@@ -57,13 +60,24 @@ impl RoomKeys {
         place.push(room.as_str().len() as u8);
         place.extend_from_slice(room.as_str().as_bytes());
         let (extracted, _) = Hkdf::<Sha256>::extract(Some(SALT), &secret.0);
-        Self { room: Zeroizing::new(extracted.into()), place }
+        let room = Zeroizing::new(extracted.into());
+        let verifying = SigningKey::from_bytes(&expand(&room, &[b"sign", &place])).verifying_key();
+        Self { room, place, verifying }
     }
 
-    /// What shows a server that somebody has the secret, and tells it nothing of any other key.
-    pub(super) fn proof(&self) -> [u8; TOKEN_BYTES] {
-        let whole = expand(&self.room, &[b"proof", &self.place]);
-        std::array::from_fn(|i| whole[i])
+    /// What members sign with, towards the server and one another. It tells nothing of any other key.
+    pub(super) fn signing(&self) -> SigningKey {
+        SigningKey::from_bytes(&expand(&self.room, &[b"sign", &self.place]))
+    }
+
+    /// What their signatures are checked with.
+    pub(super) fn verifying(&self) -> VerifyingKey {
+        self.verifying
+    }
+
+    /// The key of the name in a session's hello.
+    pub(super) fn hello(&self, session: SessionId) -> Zeroizing<[u8; 32]> {
+        expand(&self.room, &[b"hello", &self.place, &session.0])
     }
 
     /// The key of what a session says to the members.
@@ -156,7 +170,7 @@ mod tests {
                     |name: &[u8]| *expand(&epoch.secret, &[name, &epoch.place, &member.to_be_bytes(), &session.0]);
                 found.extend([parts(b"mask"), parts(b"tag"), *epoch.secret]);
             }
-            found.extend([*keys.note(session), *keys.offer(session)]);
+            found.extend([*keys.note(session), *keys.offer(session), *keys.hello(session)]);
         };
         let base = keys(1, "a", usual);
         add(&base, 1, 1, 1, 1);
@@ -173,6 +187,8 @@ mod tests {
         add(&base, 1, 3, 2, 10);
         let distinct: std::collections::HashSet<_> = found.iter().collect();
         assert_eq!(distinct.len(), found.len());
+        assert!(base.verifying() == base.signing().verifying_key());
+        assert!(base.verifying() != keys(1, "b", usual).verifying());
         // the number and the session alone
         let epoch = base.epoch(1, &[1; 32], None);
         let mask = |member: u16, session: u8| {

@@ -241,6 +241,13 @@ impl RoomLink {
         Self { server: server.trim_end_matches('/').to_owned(), room, settings, secret, host }
     }
 
+    /// The host that the link names, without its port; empty if it names none.
+    pub(super) fn host_name(&self) -> String {
+        let after_scheme = self.server.split_once("://").map_or(self.server.as_str(), |(_, rest)| rest);
+        let authority = after_scheme.split('/').next().unwrap_or_default();
+        super::host_of(authority).unwrap_or_default()
+    }
+
     /// The same for the others: without the host's token.
     pub fn for_members(&self) -> Self {
         Self { host: None, ..self.clone() }

@@ -4,34 +4,44 @@
 //! what was heard. It has no clock: frames are its time.
 //!
 //! **Rules kept here, whatever the server says.** Ticks of packets increase, over all epochs. A packet that is sent again is the bytes that were
-//! sent ([`LiveMember::again`]). Sums come in increasing order, each under the epoch of its tick. A roster is taken if every hello on it opens.
+//! sent ([`LiveMember::again`]). Sums come in increasing order, each under the epoch of its tick. Of a roster, entries that no member of this room has signed are
+//! left out (`super::roster`), and the rest is taken. A member that cannot follow asks for all of it (`super::behind`).
 //! What goes against a rule is not heard, and is told as an [`Alarm`].
+
+mod follow;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rand_core::CryptoRng;
+use chacha20::{
+    ChaCha20Rng,
+    rand_core::{CryptoRng, SeedableRng},
+};
+use ed25519_dalek::Signer;
 use tobari_core::wire::{self, LiveHeader, LiveLayout, LivePacket, MemberSet};
 use zeroize::Zeroizing;
 
 use super::{
     FLAGS, PACKET_WORDS,
     audio::splice,
+    behind::Behind,
     cadence::Cadence,
+    entry,
     epoch::SumError,
     flagged,
     group::{
         self, Agreement, GroupSecret,
-        messages::{STEP, Step, TASK, Task},
+        messages::{STEP, TASK},
     },
     hearing::{Hearing, Opened},
+    hello,
     history::History,
     keys::{RoomKeys, SessionId},
     link::{Keys, RoomLink},
-    messages::{ClientMessage, Join, ServerMessage, Token, VERSION, Welcome},
+    messages::{ClientMessage, Join, Nonce, Proof, RoomKey, ServerMessage, Token, VERSION, Welcome},
     news::{Alarm, News},
     notes::{self, Hello, NoteWriter, Say},
     presence::Presence,
-    roster::{self, Roster, RosterError},
+    roster::{self, Roster},
 };
 use crate::call::{PACKET_SAMPLES, TICK_MS};
 
@@ -50,9 +60,9 @@ pub enum Outgoing {
 }
 
 impl Outgoing {
-    /// Is it a note, which is for the other members' eyes? Else it is for the server or the group.
+    /// Is it a hello or a note, which is for the other members' eyes? Else it is for the server or the group.
     pub fn is_note(&self) -> bool {
-        matches!(self, Self::Binary(bytes) if bytes.get(1) == Some(&notes::KIND))
+        matches!(self, Self::Binary(bytes) if matches!(bytes.get(1), Some(&(hello::KIND | notes::KIND))))
     }
 }
 
@@ -106,16 +116,24 @@ pub struct LiveMember {
     noted: BTreeMap<SessionId, u32>,
     talking: BTreeSet<u16>,
     presence: Presence,
+    behind: Behind,
+    /// For sessions that are begun when nobody has randomness to give.
+    rng: ChaCha20Rng,
     outgoing: VecDeque<Outgoing>,
     news: VecDeque<News>,
 }
 
 impl LiveMember {
-    /// The first message to the server of `link`.
-    pub fn join(link: &RoomLink, speak: bool) -> Join {
+    /// What answers the challenge of the server of `link`.
+    pub fn join(link: &RoomLink, speak: bool, nonce: Nonce) -> Join {
+        let keys = RoomKeys::new(link);
         let token = link.host.as_ref().map(|token| Token(*token.expose_bytes()));
-        let proof = Some(Token(RoomKeys::new(link).proof()));
-        Join { version: VERSION, settings: link.settings, speak, token, proof }
+        let (key, proof) = (RoomKey(keys.verifying().to_bytes()), Proof([0; 64]));
+        let host = link.host_name();
+        let mut join = Join { version: VERSION, settings: link.settings, speak, token, host, key, proof };
+        let signed = entry::signed(nonce, &link.room, &join);
+        join.proof = Proof(keys.signing().sign(&signed).to_bytes());
+        join
     }
 
     /// A member that got `welcome`, and is called `name` by the others, of which the first 64 bytes count.
@@ -131,6 +149,8 @@ impl LiveMember {
     ) -> Option<Self> {
         let hearing = Hearing::new(link, welcome.room)?;
         let session = draw(rng);
+        let mut seed = Zeroizing::new([0; 32]);
+        rng.fill_bytes(&mut *seed);
         let notes = NoteWriter::new(&hearing.keys, session, welcome.room);
         let group = match link.settings.keys {
             Keys::Link => None,
@@ -157,6 +177,8 @@ impl LiveMember {
             noted: BTreeMap::new(),
             talking: BTreeSet::new(),
             presence: Presence::new(&link.settings),
+            behind: Behind::default(),
+            rng: ChaCha20Rng::from_seed(*seed),
             outgoing: VecDeque::new(),
             news: VecDeque::new(),
         };
@@ -167,7 +189,8 @@ impl LiveMember {
     /// Says hello under the session that there is, and offers it to the group.
     fn present(&mut self, mut rng: &mut (impl CryptoRng + ?Sized)) {
         let hello = Hello { member: self.number, speaks: self.speaks, name: self.name.clone() };
-        self.send_note(&Say::Hello(hello));
+        let hello = hello::write(&self.hearing.keys, self.hearing.room, self.session, &hello);
+        self.outgoing.extend(hello.map(Outgoing::Binary));
         if let Some(group) = &mut self.group {
             match group.begin(&self.hearing.keys, self.session, &self.name, &mut rng) {
                 Some(offer) => self.outgoing.push_back(Outgoing::Binary(offer)),
@@ -337,7 +360,8 @@ impl LiveMember {
     /// Takes a control message.
     pub fn message(&mut self, message: &ServerMessage, rng: &mut (impl CryptoRng + ?Sized)) {
         let news = match message {
-            ServerMessage::Welcome(_) => News::Alarm(Alarm::Unexpected),
+            ServerMessage::Welcome(_) | ServerMessage::Challenge { .. } => News::Alarm(Alarm::Unexpected),
+            ServerMessage::Again {} => return self.begin_again(),
             ServerMessage::Refused { code, reason } | ServerMessage::Removed { code, reason } => {
                 News::Over { code: Some(*code), reason: reason.clone() }
             }
@@ -369,12 +393,17 @@ impl LiveMember {
     fn granted(&mut self, speak: bool, rng: &mut (impl CryptoRng + ?Sized)) {
         if self.speaks != speak {
             self.speaks = speak;
-            self.excused = self.last_sent;
-            self.session = draw(rng);
-            self.sessions.insert(self.session);
-            self.notes = NoteWriter::new(&self.hearing.keys, self.session, self.hearing.room);
-            self.present(rng);
+            self.begin(rng);
         }
+    }
+
+    /// Begins another session.
+    fn begin(&mut self, rng: &mut (impl CryptoRng + ?Sized)) {
+        self.excused = self.last_sent;
+        self.session = draw(rng);
+        self.sessions.insert(self.session);
+        self.notes = NoteWriter::new(&self.hearing.keys, self.session, self.hearing.room);
+        self.present(rng);
     }
 
     /// A tick in which the server says that nobody has sent.
@@ -410,6 +439,7 @@ impl LiveMember {
             Some(STEP) => self.step(bytes),
             Some(TASK) => self.task(bytes),
             Some(notes::KIND) => self.noted(bytes),
+            Some(hello::KIND) => self.waiting(bytes),
             _ => match self.sum(bytes) {
                 Ok(heard) => return heard,
                 Err(error) => self.alarm(Alarm::Sum(error)),
@@ -418,52 +448,14 @@ impl LiveMember {
         None
     }
 
-    /// A roster counts only with this member on it, under a session of its own: before the server has the hello of a new one, the one
-    /// before. So what was recorded before it came does not open.
-    ///
-    /// Where the members agree on keys it comes with the words that lead the group there, and nowhere else.
-    fn roster_said(&mut self, words: Option<&[u8]>, bytes: &[u8]) {
-        let (number, sessions, group) = (self.number, &self.sessions, &mut self.group);
-        let accept = |roster: &Roster| match roster.members.get(&number) {
-            None => Err(RosterError::NotListed),
-            Some(own) if !sessions.contains(&own.session) => Err(RosterError::NumberTaken(number)),
-            Some(_) => match (group, words) {
-                (None, None) => Ok(None),
-                (Some(group), Some(words)) => group.follow(words, roster, number).map(Some),
-                _ => Err(RosterError::Keys),
-            },
-        };
-        match self.hearing.take_roster(bytes, (number, self.session), accept) {
-            Ok(roster) => {
-                let (epoch, from) = (roster.epoch, roster.from);
-                let known: BTreeSet<SessionId> = roster.members.values().map(|listed| listed.session).collect();
-                self.noted.retain(|session, _| known.contains(session));
-                self.forget_who_is_gone();
-                self.cadence.changed_keys(from);
-                self.news.push_back(News::Roster { epoch });
-            }
-            Err(error) => self.alarm(Alarm::Roster(error)),
-        }
-    }
-
-    fn step(&mut self, bytes: &[u8]) {
-        match Step::decode(bytes).filter(|step| step.room == self.hearing.room) {
-            Some(step) => self.roster_said(Some(step.words), step.roster),
-            None => self.alarm(Alarm::Roster(RosterError::Malformed)),
-        }
-    }
-
-    /// The server asks this member for a commit. It is made from what this member knows of the group and of who is new, not from what the server says.
-    fn task(&mut self, bytes: &[u8]) {
-        let task = Task::decode(bytes);
-        let (hearing, number) = (&self.hearing, self.number);
-        let answer = match (&mut self.group, &task, hearing.roster()) {
-            (Some(group), Some(task), Some(roster)) => group.commit(&hearing.keys, roster, number, task),
-            _ => None,
-        };
-        let (Some(answer), Some(task)) = (answer, task) else { return self.alarm(Alarm::Unexpected) };
-        let pieces = answer.pieces(self.hearing.room, task.change.epoch);
-        self.outgoing.extend(pieces.into_iter().map(Outgoing::Binary));
+    /// Somebody in the lobby presents itself to a host.
+    fn waiting(&mut self, bytes: &[u8]) {
+        let head = hello::head_of(bytes);
+        let said = head.and_then(|head| {
+            let listed = roster::hello_of(head.member, bytes, &self.hearing.keys, self.hearing.room)?;
+            Some(News::Waiting { member: head.member, name: listed.name })
+        });
+        self.news.push_back(said.unwrap_or(News::Alarm(Alarm::Unexpected)));
     }
 
     fn noted(&mut self, bytes: &[u8]) {
@@ -473,10 +465,7 @@ impl LiveMember {
         let listed =
             self.roster().and_then(|members| members.iter().find(|(_, listed)| listed.session == head.session));
         let Some(member) = listed.map(|(member, _)| *member) else {
-            // somebody in the lobby presents itself to a host, or somebody who has just left had something to say
-            if let Say::Hello(hello) = say {
-                self.news.push_back(News::Waiting { member: hello.member, name: hello.name });
-            }
+            // somebody who has just left had something to say
             return;
         };
         let last = self.noted.entry(head.session).or_insert(0);
@@ -539,6 +528,9 @@ impl LiveMember {
         self.hearing.pass(tick);
         self.cadence.opened(self.hearing.next());
         self.account(tick, speakers, late);
+        if let Some(epoch) = self.behind.passed(tick, self.group.is_some()) {
+            self.ask_for_all(epoch);
+        }
         // of what was before this member's first epoch others know more: a window that begins there is not compared
         if let Some((window, digest)) = epoch.and_then(|epoch| self.history.heard(tick, epoch, speakers)) {
             self.compare(window, digest);

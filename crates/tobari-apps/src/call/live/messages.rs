@@ -1,11 +1,12 @@
-//! What members of a live room and the server say to each other besides packets, sums, rosters and notes: control messages, version 2.
+//! What members of a live room and the server say to each other besides packets, sums, rosters and notes: control messages, version 3.
 //!
-//! A live room runs over one WebSocket at `/call/v2/{room}`. Control messages are texts, one JSON object of at most
+//! A live room runs over one WebSocket at `/call/v3/{room}`. Control messages are texts, one JSON object of at most
 //! [`MAX_CONTROL_BYTES`](crate::call::messages::MAX_CONTROL_BYTES) bytes with exactly the fields named here; all else is binary.
 //!
-//! 1. The member says `join` first. Whoever comes first opens the room with the settings of the link; whoever comes later must name the same, and
-//!    prove with the same bytes that it has the link's secret.
-//! 2. The server answers `welcome`, or `refused` and closes. The member then sends its hello, which is a note.
+//! 1. The server says `challenge` first, with a nonce that it draws for this connection. The member answers `join`, with a signature over the nonce
+//!    and all that it asks for (`super::entry`). Whoever comes first opens the room with the settings and the public key of the link; whoever
+//!    comes later must name the same.
+//! 2. The server answers `welcome`, or `refused` and closes. The member then sends its hello (`super::hello`), which the server checks with that key.
 //! 3. In a room with a lobby the member waits until the host has said `admit`; it gets nothing before `admitted`.
 //! 4. From then on the member gets rosters, and after each tick the sum, or `silent` where no packet came.
 //! 5. A listener who wants to speak says `hand`; without a host it is `granted` at once, with one when the host says `grant`. It then sends a
@@ -13,11 +14,14 @@
 //! 6. Hosts get `hand` and `left`, and the hellos of who waits; they say `admit`, `mute`, `grant` and `eject`.
 //! 7. In a room whose members agree on keys (`"keys":"group"`) a session also sends an offer after its hello, and rosters come inside steps
 //!    (`super::group`).
-//! 8. `closing` says that the server will end the room soon; `ended` and `removed` are the last word.
+//! 8. A member that cannot follow a roster says `behind`, and is told the whole roster. Where the members agree on keys it begins another session
+//!    besides. `again` asks a member to begin another session: what it has agreed on with the others leads nowhere.
+//! 9. `closing` says that the server will end the room soon; `ended` and `removed` are the last word.
 
 use serde::{Deserialize, Serialize};
 use tobari_core::wire::RoomId;
 
+pub use super::entry::{Nonce, Proof, RoomKey};
 use super::link::{Keys, LiveMode, Sending, Settings, TOKEN_BYTES};
 use crate::call::{
     control::{client_messages, server_messages},
@@ -25,7 +29,7 @@ use crate::call::{
 };
 
 /// The version of the protocol, in every [`Join`].
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The first message of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,10 +45,12 @@ pub struct Join {
     /// The host's token: 32 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Token>,
-    /// That this member has the secret of the link, of which it follows (`super::keys`): 32 hexadecimal digits. Whoever opens the room says what the
-    /// others must say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proof: Option<Token>,
+    /// The host that the client dialled, as [`host_of`](super::host_of) writes it.
+    pub host: String,
+    /// The public half of the key that follows from the link. Whoever opens the room says what the others must say.
+    pub key: RoomKey,
+    /// The signature (`super::entry`).
+    pub proof: Proof,
 }
 
 /// 16 bytes as 32 hexadecimal digits. They are for the server only and are not shown.
@@ -67,6 +73,11 @@ pub enum ClientMessage {
     Hand {
         /// Is it up?
         raised: bool,
+    },
+    /// This member cannot follow the roster of an epoch: it lacks the one before, or what leads the group there.
+    Behind {
+        /// Of which.
+        epoch: u32,
     },
     /// From a host: lets somebody in who waits.
     Admit {
@@ -115,6 +126,13 @@ pub struct Welcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum ServerMessage {
+    /// What the member's proof has to answer, before anything else.
+    Challenge {
+        /// Drawn for this connection.
+        nonce: Nonce,
+    },
+    /// The member is to begin another session.
+    Again {},
     /// The member is in, or in the lobby.
     Welcome(Welcome),
     /// The member is not let in; the connection ends.
@@ -307,25 +325,38 @@ pub(super) fn fuzz(text: &str) {
 mod tests {
     use super::*;
 
-    const JOIN: &str = r#"{"type":"join","version":2,"settings":{"mode":"mask","sending":"constant","lobby":true,"speakers":1024,"host":"000102030405060708090a0b0c0d0e0f"},"speak":true,"token":"ffffffffffffffffffffffffffffffff","proof":"00000000000000000000000000000000"}"#;
+    const PATTERN: &str = r#"{"type":"join","version":3,"settings":{"mode":"mask","sending":"constant","lobby":true,"speakers":1024,"host":"000102030405060708090a0b0c0d0e0f"},"speak":true,"token":"ffffffffffffffffffffffffffffffff","host":"h.example","key":"KEY","proof":"PROOF"}"#;
+
+    fn text() -> String {
+        PATTERN.replace("KEY", &"0a".repeat(32)).replace("PROOF", &"0b".repeat(64))
+    }
 
     fn join() -> Join {
         let host = Some(std::array::from_fn(|i| i as u8));
         let settings = Settings { lobby: true, host, ..Settings::default() };
-        Join { version: 2, settings, speak: true, token: Some(Token([255; 16])), proof: Some(Token([0; 16])) }
+        let (key, proof) = (RoomKey([10; 32]), Proof([11; 64]));
+        Join {
+            version: 3,
+            settings,
+            speak: true,
+            token: Some(Token([255; 16])),
+            host: "h.example".to_owned(),
+            key,
+            proof,
+        }
     }
 
     #[test]
     fn a_join_reads_and_writes_as_documented() {
-        assert_eq!(ClientMessage::parse(JOIN), Ok(ClientMessage::Join(join())));
-        assert_eq!(ClientMessage::Join(join()).to_text(), JOIN);
+        assert_eq!(ClientMessage::parse(&text()), Ok(ClientMessage::Join(join())));
+        assert_eq!(ClientMessage::Join(join()).to_text(), text());
         assert!(!format!("{:?}", join()).contains("255, 255"), "a token is not shown");
     }
 
     #[test]
     fn every_mode_is_named_as_on_the_command_line() {
         for mode in LiveMode::ALL {
-            let text = JOIN.replace("mask", mode.name());
+            let text = text().replace("mask", mode.name());
             let Ok(ClientMessage::Join(join)) = ClientMessage::parse(&text) else { panic!("{mode}") };
             assert_eq!((join.settings.mode, ClientMessage::Join(join).to_text()), (mode, text));
         }
@@ -333,7 +364,7 @@ mod tests {
 
     #[test]
     fn where_keys_come_from_is_said_if_it_is_not_the_link() {
-        let text = JOIN.replace("\"constant\"", "\"constant\",\"keys\":\"group\"");
+        let text = text().replace("\"constant\"", "\"constant\",\"keys\":\"group\"");
         let Ok(ClientMessage::Join(read)) = ClientMessage::parse(&text) else { panic!("{text}") };
         assert_eq!((read.settings.keys, ClientMessage::Join(read).to_text()), (Keys::Group, text.clone()));
         assert!(ClientMessage::parse(&text.replace("group", "gruppe")).is_err());
@@ -351,12 +382,16 @@ mod tests {
             ("ffffffffffffffffffffffffffffffff", "FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF"),
             ("\"speak\":true", "\"speak\":true,\"more\":1"),
             ("\"lobby\":true", "\"lobby\":true,\"more\":1"),
+            ("0a0a", "0A0a"),
+            ("0a0a", "0a"),
+            ("0b0b", "0b0b0b"),
+            ("\"host\":\"h.example\",", ""),
         ] {
-            let text = JOIN.replace(from, to);
-            assert!(text != JOIN && ClientMessage::parse(&text).is_err(), "{text}");
+            let text = text().replace(from, to);
+            assert!(text != self::text() && ClientMessage::parse(&text).is_err(), "{text}");
         }
         assert_eq!(
-            ClientMessage::parse(&JOIN.replace("\"version\":2", "\"version\":1")),
+            ClientMessage::parse(&text().replace("\"version\":2", "\"version\":1")),
             Err(MessageError::Version { found: 1, expected: VERSION })
         );
     }
@@ -366,6 +401,8 @@ mod tests {
         let welcome = Welcome { room: RoomId([1; 8]), member: 7, tick: 9, window: 32, waiting: true };
         let reason = || "because".to_owned();
         for message in [
+            ServerMessage::Challenge { nonce: Nonce([7; 16]) },
+            ServerMessage::Again {},
             ServerMessage::Welcome(welcome),
             ServerMessage::Refused { code: Code::Settings, reason: reason() },
             ServerMessage::Admitted { tick: 1 },
@@ -382,6 +419,7 @@ mod tests {
         }
         for message in [
             ClientMessage::Hand { raised: true },
+            ClientMessage::Behind { epoch: 7 },
             ClientMessage::Admit { member: 1 },
             ClientMessage::Mute { member: 1, muted: true },
             ClientMessage::Grant { member: 1, speak: false },

@@ -21,9 +21,10 @@
 //! | [`link`] | the link: place, settings, secret |
 //! | `keys` | the tree of keys |
 //! | [`group`] | keys that the members agree on |
-//! | `notes`, `roster`, [`messages`] | what is said, sealed and in the open |
+//! | `entry` | the way in: what a member proves |
+//! | `hello`, `notes`, `roster`, [`messages`] | what is said, sealed and in the open |
 //! | `modes` | what differs between the modes, behind one interface |
-//! | `epoch`, `hearing`, `member`, `cadence`, `history` | a member: the half with keys |
+//! | `epoch`, `hearing`, `member`, `behind`, `cadence`, `history` | a member: the half with keys |
 //! | `news`, `alarms` | what it has to tell |
 //! | [`server`] | the room: the half without |
 //! | [`cascade`] | a room that several servers hold together |
@@ -34,12 +35,15 @@
 mod alarms;
 pub mod attack;
 pub mod audio;
+mod behind;
 mod cadence;
 pub mod cascade;
+mod entry;
 mod epoch;
 mod fuzz;
 pub mod group;
 mod hearing;
+mod hello;
 pub mod history;
 mod keys;
 pub mod link;
@@ -54,9 +58,11 @@ mod roster;
 pub mod server;
 
 pub use alarms::{Alarms, Merged};
+pub use entry::{Challenge, Proven, host_of};
 pub use epoch::SumError;
 #[doc(hidden)]
 pub use fuzz::fuzz_live_messages;
+pub use hello::{HELLO_BYTES, is_hello};
 pub use keys::SessionId;
 pub use link::{HostToken, Keys, LinkError, LiveMode, RoomLink, RoomSecret, Sending, Settings};
 pub use member::{Heard, LiveMember, Outgoing};

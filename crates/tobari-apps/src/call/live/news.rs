@@ -132,6 +132,15 @@ pub enum Alarm {
     /// A roster that was not taken.
     #[error("a list of members was refused: {0}")]
     Roster(RosterError),
+    /// Entries of the server's list that do not hold (`super::roster`): nobody counts them, and whoever has them is not heard.
+    #[error(
+        "the server lists {}, whom nobody with this link has introduced so, or whose session is there twice: all members leave that out",
+        some(members)
+    )]
+    LeftOut {
+        /// Their numbers.
+        members: Vec<u16>,
+    },
     /// This member has sent a packet, and the server says that it is not in the sum, without having been late.
     #[error("the server left your packet of tick {tick} out")]
     Omitted {
@@ -177,6 +186,7 @@ impl Alarm {
                 RosterError::Members => "roster-members",
                 RosterError::NumberTaken(_) => "roster-number-taken",
             },
+            Self::LeftOut { .. } => "left-out",
             Self::Omitted { .. } => "omitted",
             Self::Histories { .. } => "histories",
             Self::Unconfirmed { .. } => "unconfirmed",

@@ -5,13 +5,15 @@
 //! sealed = AES-256-GCM(note_sid, nonce = number, what stands before it, 96 bytes of text filled up with zeros)
 //! ```
 //!
-//! All notes are of one length. A session numbers its notes from 0, so a nonce serves once under a key that is the session's own; a member
+//! All notes are of one length. A session numbers its notes from 1, so a nonce serves once under a key that is the session's own; a member
 //! takes a session's notes in increasing order.
 //!
 //! | first byte of the text | note | after it |
 //! |---|---|---|
-//! | 1 | hello | member 2, speaks 1, length of the name 1, name |
+//! | 1 | hello of protocol 2 | member 2, speaks 1, length of the name 1, name |
 //! | 2 | history | window 4, digest 32 |
+//!
+//! Protocol 2 had hellos among the notes. Nobody writes one any more (`super::hello`); recordings have them.
 
 use aes_gcm::{
     Aes256Gcm, Nonce, Tag,
@@ -35,7 +37,7 @@ pub const MAX_NAME: usize = 64;
 /// What a note says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Say {
-    /// Who this session is.
+    /// Who this session is, in protocol 2.
     Hello(Hello),
     /// What was heard in a window of ticks.
     History { window: u32, digest: [u8; 32] },
@@ -118,7 +120,7 @@ pub(super) struct NoteWriter {
 
 impl NoteWriter {
     pub(super) fn new(keys: &RoomKeys, session: SessionId, room: RoomId) -> Self {
-        Self { session, key: keys.note(session), room, next: 0 }
+        Self { session, key: keys.note(session), room, next: 1 }
     }
 
     /// The next note; none after four thousand million.
@@ -222,10 +224,10 @@ mod tests {
     fn notes_open_for_members_and_are_all_of_one_length() {
         let keys = keys(1);
         let mut writer = NoteWriter::new(&keys, SessionId([7; 16]), ROOM);
-        for (number, say) in says().into_iter().enumerate() {
+        for (number, say) in (1..).zip(says()) {
             let note = writer.write(&say).unwrap();
             assert_eq!(note.len(), NOTE_BYTES);
-            let head = NoteHead { room: ROOM, session: SessionId([7; 16]), number: number as u32 };
+            let head = NoteHead { room: ROOM, session: SessionId([7; 16]), number };
             assert_eq!(open(&keys, ROOM, &note), Some((head, say)));
         }
     }

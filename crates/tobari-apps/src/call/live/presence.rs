@@ -99,7 +99,9 @@ mod tests {
         let listed = |&(member, session, speaks)| {
             (member, Listed { session: SessionId([session; 16]), speaks, name: String::new() })
         };
-        Roster { members: members.iter().map(listed).collect(), epoch, ..Roster::default() }
+        let mut roster = Roster::default();
+        (roster.members, roster.epoch) = (members.iter().map(listed).collect(), epoch);
+        roster
     }
 
     /// So many sums on which `there` is.

@@ -14,6 +14,7 @@ use tobari_core::wire::{RoomId, VERSION};
 use super::{
     Heard, MAX_ROSTER_BYTES, PACKET_WORDS, RosterError, SumError, group,
     hearing::{Hearing, Opened},
+    hello,
     keys::SessionId,
     link::{Keys, RoomLink},
     notes, roster,
@@ -48,8 +49,8 @@ pub fn begin(room: RoomId) -> Vec<u8> {
 /// What came from the server as a record; none if it is nothing to be recorded.
 pub fn record(bytes: &[u8]) -> Option<Vec<u8>> {
     let kind = match bytes.get(1).copied()? {
-        roster::KIND => RecordKind::Roster,
-        notes::KIND | group::messages::TASK | group::messages::STEP => return None,
+        roster::KIND | roster::EARLIER_KIND => RecordKind::Roster,
+        hello::KIND | notes::KIND | group::messages::TASK | group::messages::STEP => return None,
         _ => RecordKind::Sum,
     };
     let length = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() <= MAX_CONTENT)?;
@@ -128,7 +129,7 @@ impl Playback {
         if link.settings.keys == Keys::Group {
             return Err(RecordingError::Group);
         }
-        Ok(Self { hearing: Hearing::new(link, room).ok_or(RecordingError::Settings)? })
+        Ok(Self { hearing: Hearing::of_a_recording(link, room).ok_or(RecordingError::Settings)? })
     }
 
     /// Takes a roster.
@@ -137,8 +138,12 @@ impl Playback {
     /// [`RecordingError::Roster`] if it does not open.
     pub fn roster(&mut self, bytes: &[u8]) -> Result<(), RecordingError> {
         // nobody: the keys to send with are of no use
-        self.hearing.take_roster(bytes, (u16::MAX, SessionId([0; 16])), |_| Ok(None))?;
-        Ok(())
+        let roster = self.hearing.take_roster(bytes, (u16::MAX, SessionId([0; 16])), |_| Ok(None))?;
+        // with another link everybody is left out
+        match roster.left_out.first_key_value().filter(|_| roster.members.is_empty()) {
+            Some((stranger, _)) => Err(RosterError::Stranger(*stranger).into()),
+            None => Ok(()),
+        }
     }
 
     /// Takes a sum. None for one from before the first roster: whoever recorded could not hear it either.

@@ -68,6 +68,21 @@ pub enum Refusal {
     /// Not the secret of who opened the live room.
     #[error("the room was opened with another secret than this link's")]
     Secret,
+    /// A proof that does not answer this connection's challenge.
+    #[error(
+        "the proof does not answer this connection's challenge: it is of another connection, room or link. Join again by the link"
+    )]
+    Proof,
+    /// A proof for a server of another name.
+    #[error(
+        "the proof is for the server {found:?}: expected {expected:?}. If a proxy stands in front, have it pass the Host header on, or name the server by --call-host"
+    )]
+    Host {
+        /// The host that the client dialled.
+        found: String,
+        /// This server's names.
+        expected: String,
+    },
     /// A token that is not the host's.
     #[error("not the token of this room's host")]
     NotTheHost,
@@ -101,7 +116,8 @@ impl Refusal {
             Self::Full { .. } | Self::Speakers { .. } => Code::Full,
             Self::Over => Code::Ended,
             Self::Settings => Code::Settings,
-            Self::Secret => Code::Secret,
+            Self::Secret | Self::Proof => Code::Secret,
+            Self::Host { .. } => Code::Server,
             Self::NotTheHost => Code::Host,
             Self::Closing => Code::Shutdown,
             Self::Elsewhere { code, .. } => *code,
@@ -230,6 +246,15 @@ pub enum Fault {
     /// A note that is none, is for another room, or comes before its session has presented itself.
     #[error("not a note of this member's session in this room")]
     Note,
+    /// A hello that nobody with the link of this room has signed for this member, or one that asks for more than the member may.
+    #[error("not a hello that somebody with this room's link has signed for this member")]
+    Hello,
+    /// A hello of a session that there is already, or was.
+    #[error("a hello of a session that was presented in this room before: each needs a new one")]
+    Session,
+    /// A commit that leads nowhere.
+    #[error("the others cannot follow the commit that this member has made for them")]
+    Commit,
     /// More messages or notes than anybody has reason to send.
     #[error("too many messages or notes: expected at most {burst} at once and {a_second} a second")]
     Chatter {
@@ -270,7 +295,8 @@ impl Fault {
             Self::Idle { .. } | Self::Gather { .. } | Self::Silent { .. } => Code::Timeout,
             Self::Slow => Code::Slow,
             Self::NotTheHost => Code::Host,
-            Self::Note | Self::Offer | Self::NotAsked | Self::Chatter { .. } => Code::Note,
+            Self::Note | Self::Offer | Self::NotAsked | Self::Commit | Self::Chatter { .. } => Code::Note,
+            Self::Hello | Self::Session => Code::Hello,
             Self::Ejected => Code::Ejected,
             Self::Shutdown => Code::Shutdown,
             Self::Internal => Code::Internal,

@@ -277,7 +277,7 @@ impl Chaos {
             return;
         }
         let listens = self.rng.one_of(LISTEN);
-        let join = LiveMember::join(&link, !listens);
+        let join = proven(&link, !listens);
         let open = || LiveRoom::open(self.id, &join, LiveLimits::default(), time(now)).unwrap();
         let welcome = match self.room.get_or_insert_with(open).join(&join, time(now)) {
             Ok(welcome) => welcome,

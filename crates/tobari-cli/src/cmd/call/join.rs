@@ -324,8 +324,8 @@ async fn connect(
     arguments: &JoinArguments,
     link: &RoomLink,
 ) -> Result<(Welcome, LiveOutbound, LiveInbound), ConnectError> {
-    let join = LiveMember::join(link, speaks(arguments));
-    connect_live(&link.server, &link.room, &join, &arguments.tls()).await
+    let join = |nonce| LiveMember::join(link, speaks(arguments), nonce);
+    connect_live(&link.server, &link.room, join, &arguments.tls()).await
 }
 
 /// The member of a connection, with a session of its own.

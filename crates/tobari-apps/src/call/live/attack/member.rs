@@ -10,13 +10,16 @@ use tobari_core::{
 
 use super::{
     super::{
-        Alarm, Heard, LiveMember, News, PACKET_WORDS, RoomLink, RoomSecret,
-        keys::{EpochKeys, RoomKeys},
+        Alarm, Challenge, Heard, LiveMember, News, Outgoing, PACKET_WORDS, RoomLink, RoomSecret, hello,
+        keys::{EpochKeys, RoomKeys, SessionId},
         link::Keys,
-        messages::ClientMessage,
+        messages::{ClientMessage, Nonce, Welcome},
+        notes::Hello,
         roster::{Change, Roster},
     },
-    Agreed, Attack, Broken, Outcome, Person, Played, ROOM, Stage, alone, broken, opened, sum_of,
+    Agreed, Attack, Broken, Outcome, Person, Played, ROOM, Stage, alone, broken, opened,
+    server::listed_besides,
+    sum_of,
 };
 use crate::call::{PACKET_SAMPLES, TICK_MS, server::Refusal};
 
@@ -32,6 +35,10 @@ pub(super) static ATTACKS: &[Attack] = &[
     caught("send packets for ticks far ahead", MEMBER, flood),
     caught("flood the room with messages", MEMBER, chatter),
     caught("send in another member's name", MEMBER, in_anothers_name),
+    caught("present itself with noise", MEMBER, noise),
+    caught("present itself under another's number", MEMBER, number),
+    caught("present itself with another's session", MEMBER, session),
+    caught("present itself with a session that was there before", MEMBER, earlier_session),
     limit("send what does not fit its tag", MEMBER, spoil, ONE_SUM),
     Attack { in_points: true, ..limit("send another's packet as its own", MEMBER, copy, ONE_SUM) },
     limit(
@@ -79,12 +86,8 @@ pub(super) static ATTACKS: &[Attack] = &[
     },
     caught("listen on the wire without the link", "a stranger", listen_without),
     caught("come in without the link's secret", "a stranger who knows the room's name and settings", come_without),
-    limit(
-        "let somebody in who has no secret",
-        SERVER,
-        let_in_without,
-        "whom the room lets in is the server's rule, and it could as well end the call",
-    ),
+    caught("say a recorded join again", "a stranger who saw a join", join_again),
+    caught("let somebody in who has no secret", SERVER, let_in_without),
 ];
 
 const fn caught(name: &'static str, by: &'static str, play: fn(&mut Stage) -> Played) -> Attack {
@@ -132,6 +135,54 @@ fn in_anothers_name(stage: &mut Stage) -> Played {
     let packet = stage.packet(0).ok_or_else(|| broken("no packet"))?;
     stage.send(1, &packet);
     put_out(stage, begun)
+}
+
+/// The hello of another session of member 1, as its program would say it.
+fn hello(stage: &Stage, session: SessionId, member: u16) -> Result<Vec<u8>, Broken> {
+    let said = Hello { member, speaks: true, name: "one".to_owned() };
+    hello::write(&RoomKeys::new(&stage.link), ROOM, session, &said).ok_or_else(|| broken("no hello"))
+}
+
+/// Member 1 presents itself so.
+fn presents(stage: &mut Stage, hello: &[u8]) -> Played {
+    let begun = stage.now;
+    stage.room.note(1, hello, stage.now);
+    stage.follow();
+    put_out(stage, begun)
+}
+
+fn noise(stage: &mut Stage) -> Played {
+    let mut noise = hello(stage, SessionId([77; 16]), 1)?;
+    noise.iter_mut().skip(29).for_each(|byte| *byte = byte.wrapping_mul(37).wrapping_add(11));
+    presents(stage, &noise)
+}
+
+fn number(stage: &mut Stage) -> Played {
+    let hello = hello(stage, SessionId([77; 16]), 2)?;
+    presents(stage, &hello)
+}
+
+fn session_of(stage: &Stage, member: u16) -> Result<SessionId, Broken> {
+    let roster = stage.people.get(&0).and_then(|person| person.member.roster());
+    let listed = roster.and_then(|roster| roster.get(&member));
+    listed.map(|listed| listed.session).ok_or_else(|| broken("nobody of that number"))
+}
+
+fn session(stage: &mut Stage) -> Played {
+    let hello = hello(stage, session_of(stage, 2)?, 1)?;
+    presents(stage, &hello)
+}
+
+fn earlier_session(stage: &mut Stage) -> Played {
+    let link = stage.link.for_members();
+    let late = stage.enter(&link, true).map_err(broken)?;
+    stage.frames(80);
+    let session = session_of(stage, late)?;
+    stage.people.remove(&late);
+    stage.room.leave(late, stage.now);
+    stage.frames(80);
+    let hello = hello(stage, session, 1)?;
+    presents(stage, &hello)
 }
 
 /// One frame in which member 1 sends something else than what its microphone hears: what is made of its packet, after all others'.
@@ -389,8 +440,12 @@ fn listen_without(stage: &mut Stage) -> Played {
     stage.frames(5);
     let person = stage.people.get(&0).ok_or_else(|| broken("nobody is there"))?;
     match opened(&without_secret(&stage.link), &person.rosters, &person.came, None) {
-        Err(Broken(how)) => Ok(Outcome::Caught { by: "the keys", within: Duration::ZERO, how }),
+        Ok(heard) if heard.is_empty() => {
+            let how = "nobody on the roster counts, and no sum opens".to_owned();
+            Ok(Outcome::Caught { by: "the keys", within: Duration::ZERO, how })
+        }
         Ok(heard) => Err(broken(format!("{} sums opened", heard.len()))),
+        Err(error) => Err(error),
     }
 }
 
@@ -403,27 +458,31 @@ fn come_without(stage: &mut Stage) -> Played {
     }
 }
 
-fn let_in_without(stage: &mut Stage) -> Played {
-    let begun = stage.now;
-    // as if the server had not looked at the proof
-    let welcome = stage.room.join(&LiveMember::join(&stage.link.for_members(), true), stage.now).map_err(broken)?;
-    let number = stage.seat(&without_secret(&stage.link), true, &welcome);
-    stage.frames(120);
-    let deaf = stage.people.values().all(|person| {
-        let last = person.heard.last().map_or(0, |heard| heard.tick);
-        last + 20 < stage.room.open_tick() && !person.noticed.is_empty()
-    });
-    let stranger_hears = stage.people.get(&number).is_some_and(|person| !person.heard.is_empty());
-    let told = stage.people.get(&0).and_then(|person| person.noticed.first());
-    match told {
-        Some((at, alarm)) if deaf && !stranger_hears => {
-            let after = at.saturating_sub(begun).as_millis();
-            Ok(Outcome::Succeeded {
-                how: format!(
-                    "it hears nothing; the others hear nothing either, and are told after {after} ms: {alarm}"
-                ),
-            })
+/// What a stranger saw of a connection without TLS opens nothing on another.
+fn join_again(stage: &mut Stage) -> Played {
+    let link = stage.link.for_members();
+    let of =
+        |nonce: u8| Challenge { nonce: Nonce([nonce; 16]), room: link.room.clone(), hosts: vec![link.host_name()] };
+    let (seen, now) = (of(1), of(2));
+    let join = LiveMember::join(&link, true, seen.nonce);
+    join.clone().checked(&seen).map_err(broken)?;
+    match join.checked(&now) {
+        Err(refusal @ Refusal::Proof) => {
+            Ok(Outcome::Caught { by: SERVER, within: Duration::ZERO, how: refusal.to_string() })
         }
-        _ => Err(broken(format!("deaf: {deaf}, the stranger hears: {stranger_hears}, {told:?}"))),
+        other => Err(broken(format!("{other:?}"))),
     }
+}
+
+/// The server lists somebody who has another secret, and sends it all that it sends to others.
+fn let_in_without(stage: &mut Stage) -> Played {
+    let welcome = Welcome { room: ROOM, member: 9, tick: stage.room.open_tick(), window: 32, waiting: false };
+    let mut rng = ChaCha20Rng::from_seed([98; 32]);
+    let stranger = LiveMember::new(&without_secret(&stage.link), "stranger", true, &welcome, &mut rng);
+    let mut stranger = stranger.ok_or_else(|| broken("no stranger"))?;
+    let Some(Outgoing::Binary(hello)) = stranger.poll_outgoing() else { return Err(broken("no hello")) };
+    let found = listed_besides(stage, 9, hello)?;
+    let came = stage.people.get(&0).map(|person| person.came.clone()).unwrap_or_default();
+    let heard = came.iter().filter_map(|bytes| stranger.binary(bytes)).count();
+    if heard == 0 { Ok(found) } else { Err(broken(format!("it hears {heard} sums"))) }
 }

@@ -15,10 +15,12 @@ use super::{
     super::{
         Alarm, LiveMember, News, Outgoing, PACKET_WORDS,
         group::{STEP, TASK},
+        hello,
         history::{PATIENCE, WINDOW_TICKS},
+        keys::RoomKeys,
         messages::{ClientMessage, ServerMessage, Welcome},
-        notes,
-        roster::{self, RosterError},
+        notes::{self, Hello},
+        roster::{self, Change, RosterError},
     },
     Agreed, Attack, Broken, Outcome, Played, ROOM, Stage, add, alone, broken, sum_of,
 };
@@ -49,6 +51,8 @@ pub(super) static ATTACKS: &[Attack] = &[
     in_all_modes("go back in time, so that a mask serves twice", rewind),
     in_all_modes("give two clients one number", twins),
     in_all_modes("tell one member another roster", rosters),
+    in_all_modes("list somebody whom nobody has introduced", lists_noise),
+    Attack { by: "a member and the server", ..in_all_modes("list one session twice", lists_twice) },
     Attack { agreed: Agreed::Same, ..in_all_modes("play an earlier call to somebody who comes later", earlier_call) },
     in_all_modes("leave a speaker out and say so", omit_openly),
     Attack {
@@ -78,7 +82,7 @@ const fn in_all_modes(name: &'static str, play: fn(&mut Stage) -> Played) -> Att
 }
 
 fn is_sum(bytes: &[u8]) -> bool {
-    !matches!(bytes.get(1), None | Some(&(roster::KIND | notes::KIND | TASK | STEP)))
+    !matches!(bytes.get(1), None | Some(&(roster::KIND | hello::KIND | notes::KIND | TASK | STEP)))
 }
 
 /// The server sends other bytes than those of each sum.
@@ -374,6 +378,55 @@ fn rosters(stage: &mut Stage) -> Played {
     stage.enter(&link, true).map_err(broken)?;
     stage.frames(120);
     noticed(stage, EVERYBODY, |_| true, |alarm| matches!(alarm, Alarm::Sum(_)))
+}
+
+/// The server lists an entry besides those that it should. All members leave it out and are told, a newcomer too; and all hear all on.
+pub(super) fn listed_besides(stage: &mut Stage, number: u16, hello: Vec<u8>) -> Played {
+    let mut told: BTreeSet<u16> = BTreeSet::new();
+    stage.cheat = Some(Box::new(move |_, member, bytes| {
+        let Some(mut change) = Change::decode(&bytes) else { return vec![bytes] };
+        if told.insert(member) || change.base == 0 {
+            change.new.retain(|(other, _)| *other != number);
+            change.new.push((number, hello.clone()));
+            change.new.sort_unstable();
+        }
+        vec![change.encode()]
+    }));
+    let link = stage.link.for_members();
+    let late = stage.enter(&link, true).map_err(broken)?;
+    stage.frames(200);
+    let last = stage.room.open_tick();
+    for (member, person) in &stage.people {
+        let heard = person.heard.last().filter(|heard| heard.tick + 20 > last);
+        let everybody = heard.is_some_and(|heard| heard.speakers.iter().eq(stage.people.keys().copied()));
+        if !everybody || person.noticed.len() != 1 {
+            return Err(broken(format!(
+                "member {member} hears {:?}, told {:?}",
+                heard.map(|it| it.tick),
+                person.noticed
+            )));
+        }
+    }
+    stage.people.get(&late).ok_or_else(|| broken("nobody came"))?;
+    noticed(
+        stage,
+        EVERYBODY,
+        |_| true,
+        |alarm| matches!(alarm, Alarm::LeftOut { members } if members.contains(&number)),
+    )
+}
+
+fn lists_noise(stage: &mut Stage) -> Played {
+    listed_besides(stage, 9, vec![7; hello::HELLO_BYTES])
+}
+
+/// Whoever has the session begins another one, which all hear.
+fn lists_twice(stage: &mut Stage) -> Played {
+    let session = stage.people.get(&0).and_then(|person| Some(person.member.roster()?.get(&2)?.session));
+    let session = session.ok_or_else(|| broken("nobody is there"))?;
+    let said = Hello { member: 9, speaks: true, name: "two".to_owned() };
+    let twin = hello::write(&RoomKeys::new(&stage.link), ROOM, session, &said).ok_or_else(|| broken("no hello"))?;
+    listed_besides(stage, 9, twin)
 }
 
 fn earlier_call(stage: &mut Stage) -> Played {

@@ -22,6 +22,7 @@ use super::super::{
     messages::{ClientMessage, ServerMessage, Welcome},
     roster,
 };
+use super::proven;
 use crate::call::{PACKET_SAMPLES, TICK_MS, server::Refusal};
 
 /// The number of the room on the wire.
@@ -90,6 +91,8 @@ pub struct Stage {
     /// Who was put out, and why.
     pub removed: Vec<(u16, String)>,
     taken: VecDeque<LivePacket>,
+    /// What those said who were put out: they are in sums from before.
+    said: BTreeMap<u16, Option<i16>>,
     rng: ChaCha20Rng,
 }
 
@@ -99,8 +102,7 @@ impl Stage {
     /// # Errors
     /// [`Refusal`] if there are no such rooms.
     pub fn open(link: RoomLink, seed: [u8; 32]) -> Result<Self, Refusal> {
-        let join = LiveMember::join(&link, true);
-        let room = LiveRoom::open(ROOM, &join, LiveLimits::default(), Duration::ZERO)?;
+        let room = LiveRoom::open(ROOM, &proven(&link, true), LiveLimits::default(), Duration::ZERO)?;
         Ok(Self {
             link,
             room,
@@ -111,6 +113,7 @@ impl Stage {
             cheated: None,
             removed: Vec::new(),
             taken: VecDeque::new(),
+            said: BTreeMap::new(),
             rng: ChaCha20Rng::from_seed(seed),
         })
     }
@@ -120,7 +123,7 @@ impl Stage {
     /// # Errors
     /// [`Refusal`] if the room does not let it in.
     pub fn enter(&mut self, link: &RoomLink, speak: bool) -> Result<u16, Refusal> {
-        let welcome = self.room.join(&LiveMember::join(link, speak), self.now)?;
+        let welcome = self.room.join(&proven(link, speak), self.now)?;
         Ok(self.seat(link, speak, &welcome))
     }
 
@@ -185,7 +188,8 @@ impl Stage {
                 LiveEvent::Tell { member, message } => self.tell(member, &message),
                 LiveEvent::Removed { member, fault } => {
                     self.removed.push((member, fault.to_string()));
-                    self.people.remove(&member);
+                    let gone = self.people.remove(&member);
+                    self.said.extend(gone.map(|person| (member, person.says)));
                 }
             }
         }
@@ -278,6 +282,7 @@ impl Stage {
     /// Forgets what people heard, sent and were told so far.
     pub fn forget(&mut self) {
         self.cheated = None;
+        self.said.clear();
         for person in self.people.values_mut() {
             person.heard.clear();
             person.news.clear();
@@ -289,7 +294,10 @@ impl Stage {
 
     /// Is what somebody heard the sum of what the others in its list say now?
     pub fn is_true(&self, member: u16, heard: &Heard) -> bool {
-        let level = |other: u16| self.people.get(&other).and_then(|person| person.says).map_or(0, i32::from);
+        let level = |other: u16| {
+            let says = self.people.get(&other).map(|person| person.says).or_else(|| self.said.get(&other).copied());
+            says.flatten().map_or(0, i32::from)
+        };
         let sum: i32 = heard.speakers.iter().filter(|other| *other != member).map(level).sum();
         heard.samples.iter().all(|sample| *sample == sum)
     }

@@ -16,8 +16,8 @@ use super::{
 use crate::call::{
     TICK_MS,
     live::{
-        LiveUplink, Mixer, PACKET_WORDS,
-        messages::{ClientMessage, Join, ServerMessage},
+        LiveUplink, Mixer, PACKET_WORDS, Proven,
+        messages::{ClientMessage, ServerMessage},
         server::{Sum, layout_of},
     },
     messages::Code,
@@ -54,7 +54,7 @@ pub(super) struct Edge {
     link: Option<u32>,
     line: Line,
     room: Option<Room>,
-    waiting: BTreeMap<u32, Join>,
+    waiting: BTreeMap<u32, Proven>,
     members: BTreeMap<u16, Member>,
     /// The first tick that has not closed, as far as is known.
     open: u32,
@@ -131,7 +131,7 @@ impl Edge {
         self.publish(Address::To(self.leader), Said::Over);
     }
 
-    pub(super) fn join(&mut self, ticket: u32, join: &Join) {
+    pub(super) fn join(&mut self, ticket: u32, join: &Proven) {
         if self.closes.is_some() {
             self.events.push_back(SharedEvent::Refused { ticket, refusal: Refusal::Closing });
             return;
@@ -300,7 +300,7 @@ impl Edge {
         match item {
             ToEdge::Seated { ticket, welcome } => {
                 let join = self.waiting.remove(&ticket);
-                let known = join.and_then(|join| layout_of(&join.settings).map(|layout| (join, layout)));
+                let known = join.and_then(|join| layout_of(&join.join().settings).map(|layout| (join, layout)));
                 let Some((join, layout)) = known else {
                     return self.say(&ToLeader::Left { member: welcome.member, urgent: false });
                 };
@@ -308,7 +308,7 @@ impl Edge {
                 if self.members.is_empty() {
                     self.open = self.open.max(welcome.tick);
                 }
-                let (waits, speaks) = (welcome.waiting, join.speak);
+                let (waits, speaks) = (welcome.waiting, join.join().speak);
                 self.members.insert(welcome.member, Member { waits, speaks, muted: false, since: None });
                 let uplink = LiveUplink::new(layout, &welcome);
                 self.events.push_back(SharedEvent::Seated { ticket, welcome, uplink });
@@ -425,7 +425,8 @@ impl Edge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::live::{link::Settings, messages::VERSION};
+    use crate::call::live::{RoomLink, Settings, attack::proven};
+    use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 
     const ME: Station = Station([8; 8]);
     const LEADER: Station = Station([5; 8]);
@@ -435,9 +436,10 @@ mod tests {
     }
 
     fn edge() -> Edge {
-        let join = Join { version: VERSION, settings: Settings::default(), speak: true, token: None, proof: None };
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        let link = RoomLink::new("http://h", "r".parse().unwrap(), Settings::default(), &mut rng);
         let mut edge = Edge::new(ME, LEADER, 32, at(0));
-        edge.join(0, &join);
+        edge.join(0, &proven(&link, true));
         edge
     }
 

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::call::{
     live::{
-        LiveEvent, LiveRoom, LiveUplink, Mixer,
-        messages::{Join, ServerMessage, Welcome},
+        LiveEvent, LiveRoom, LiveUplink, Mixer, Proven,
+        messages::{ServerMessage, Welcome},
     },
     server::{Fault, Refusal},
 };
@@ -125,7 +125,7 @@ impl Lead {
     }
 
     /// Somebody wants in; nothing is left of who had the number before.
-    fn let_in(&mut self, join: &Join, now: Duration) -> Result<Welcome, Refusal> {
+    fn let_in(&mut self, join: &Proven, now: Duration) -> Result<Welcome, Refusal> {
         let welcome = self.room.join(join, now)?;
         self.homes.remove(&welcome.member);
         self.gathered.retain(|(number, _)| *number != welcome.member);
@@ -133,7 +133,7 @@ impl Lead {
     }
 
     /// A member of this server wants in.
-    pub(super) fn join(&mut self, ticket: u32, join: &Join, now: Duration) {
+    pub(super) fn join(&mut self, ticket: u32, join: &Proven, now: Duration) {
         match self.let_in(join, now) {
             Ok(welcome) => {
                 let uplink = LiveUplink::new(self.room.layout(), &welcome);
@@ -400,11 +400,10 @@ impl Lead {
 mod tests {
     use super::*;
     use crate::call::live::{
-        LiveLimits, OneByOne, PACKET_WORDS,
-        link::Settings,
-        messages::VERSION,
-        notes::{self, NOTE_BYTES},
+        LiveLimits, OneByOne, PACKET_WORDS, RoomLink, SessionId, Settings, attack::proven, hello, keys::RoomKeys,
+        notes::Hello,
     };
+    use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
     use tobari_core::{
         mask::Tag,
         wire::{LivePayload, RoomId},
@@ -413,8 +412,13 @@ mod tests {
     const ME: Station = Station([5; 8]);
     const ROOM: RoomId = RoomId(ME.0);
 
-    fn join() -> Join {
-        Join { version: VERSION, settings: Settings::default(), speak: true, token: None, proof: None }
+    fn link() -> RoomLink {
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        RoomLink::new("http://h", "r".parse().unwrap(), Settings::default(), &mut rng)
+    }
+
+    fn join() -> Proven {
+        proven(&link(), true)
     }
 
     /// A leader, and what two edges say to it.
@@ -441,11 +445,9 @@ mod tests {
         /// A member of that edge, who presents itself.
         fn comes(&mut self, edge: Station, member: u16) {
             self.say(edge, &ToLeader::Join { ticket: 0, join: join() });
-            let mut note = vec![0; NOTE_BYTES];
-            note[..2].copy_from_slice(&[wire::VERSION, notes::KIND]);
-            note[2..10].copy_from_slice(&ROOM.0);
-            note[10..26].fill(member as u8);
-            self.say(edge, &ToLeader::Note { member, bytes: note });
+            let said = Hello { member, speaks: true, name: String::new() };
+            let bytes = hello::write(&RoomKeys::new(&link()), ROOM, SessionId([member as u8; 16]), &said).unwrap();
+            self.say(edge, &ToLeader::Note { member, bytes });
         }
 
         fn wait(&mut self, time: Duration) {

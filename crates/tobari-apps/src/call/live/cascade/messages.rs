@@ -1,7 +1,7 @@
 //! What the servers of one room say to one another on the bus.
 //!
 //! ```text
-//! message = version 1, kind 1, station 8 (who says it), then
+//! message = version 2, kind 1, station 8 (who says it), then
 //!   seek  (1): nothing: is anybody leading this room?
 //!   over  (2): nothing: this station is no more
 //!   tick  (3): tick 4, count 1, for each edge: station 8, link 4, said 4, heard 4; 0, or 1 and the sum
@@ -21,12 +21,13 @@ use tobari_core::wire::MemberSet;
 
 use super::Station;
 use crate::call::live::{
-    messages::{ClientMessage, Join, ServerMessage, Welcome},
+    Proven,
+    messages::{ClientMessage, ServerMessage, Welcome},
     roster::{bits_of, set_of},
 };
 
 /// The version of what is said on the bus.
-const BUS_VERSION: u8 = 1;
+const BUS_VERSION: u8 = 2;
 /// Edges of one leader at most: the list of them has one byte for their number.
 pub(super) const MAX_EDGES: usize = 64;
 /// Partial sums in one message at most.
@@ -272,9 +273,10 @@ impl ToEdge {
 /// What an edge says to the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ToLeader {
+    /// The edge has checked its proof.
     Join {
         ticket: u32,
-        join: Join,
+        join: Proven,
     },
     Note {
         member: u16,
@@ -298,7 +300,7 @@ impl ToLeader {
             Self::Join { ticket, join } => {
                 out.push(17);
                 numbers(&mut out, &[*ticket]);
-                out.extend_from_slice(ClientMessage::Join(join.clone()).to_text().as_bytes());
+                out.extend_from_slice(ClientMessage::Join(join.join().clone()).to_text().as_bytes());
             }
             Self::Note { member, bytes } => {
                 out.push(18);
@@ -325,7 +327,7 @@ impl ToLeader {
             17 => {
                 let ticket = rest.number()?;
                 let ClientMessage::Join(join) = ClientMessage::parse(rest.text()?).ok()? else { return None };
-                Self::Join { ticket, join }
+                Self::Join { ticket, join: Proven::unchecked(join) }
             }
             18 => Self::Note { member: rest.member()?, bytes: rest.all() },
             19 => Self::Said { member: rest.member()?, message: ClientMessage::parse(rest.text()?).ok()? },
@@ -416,7 +418,7 @@ pub fn fuzz_cascade_messages(data: &[u8]) {
 mod tests {
     use super::*;
     use crate::call::{
-        live::{link::Settings, messages::VERSION},
+        live::{RoomLink, Settings, attack::proven},
         messages::Code,
     };
     use chacha20::{
@@ -452,8 +454,8 @@ mod tests {
             assert!(BusMessage::decode(&bytes[..9]).is_none());
         }
         let seek = messages()[0].encode();
-        assert_eq!(seek, [&[1, 1][..], &[7; 8]].concat(), "as documented");
-        for (at, wrong) in [(0, 2), (1, 0), (1, 6)] {
+        assert_eq!(seek, [&[2, 1][..], &[7; 8]].concat(), "as documented");
+        for (at, wrong) in [(0, 1), (1, 0), (1, 6)] {
             let mut bytes = seek.clone();
             bytes[at] = wrong;
             assert!(BusMessage::decode(&bytes).is_none());
@@ -474,7 +476,9 @@ mod tests {
             assert_eq!(ToEdge::decode(&item.encode()), Some(item.clone()));
             fuzz_cascade_messages(&item.encode());
         }
-        let join = Join { version: VERSION, settings: Settings::default(), speak: true, token: None, proof: None };
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        let link = RoomLink::new("http://h", "r".parse().unwrap(), Settings::default(), &mut rng);
+        let join = proven(&link, true);
         for item in [
             ToLeader::Join { ticket: 1, join },
             ToLeader::Note { member: 2, bytes: vec![1, 2] },
@@ -493,7 +497,7 @@ mod tests {
             let mut data = vec![0; length];
             rng.fill_bytes(&mut data);
             if length > 20 {
-                data[..2].copy_from_slice(&[1, (length % 6) as u8]);
+                data[..2].copy_from_slice(&[2, (length % 6) as u8]);
                 data[14] %= 4;
             }
             fuzz_cascade_messages(&data);

@@ -48,8 +48,8 @@ use self::{
     seek::{Found, Seek},
 };
 use super::{
-    LiveLimits, LiveRoom, LiveUplink, Mixer,
-    messages::{ClientMessage, Join, ServerMessage, Welcome},
+    LiveLimits, LiveRoom, LiveUplink, Mixer, Proven,
+    messages::{ClientMessage, ServerMessage, Welcome},
 };
 use crate::call::server::{Fault, Refusal};
 
@@ -183,14 +183,21 @@ enum Part {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tobari_apps::call::live::{LiveLimits, Settings, cascade::{SharedEvent, SharedRoom, Station}, messages::Join};
+/// use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+/// use tobari_apps::call::live::{
+///     LiveLimits, RoomLink, Settings, attack, cascade::{SharedEvent, SharedRoom, Station},
+/// };
 ///
-/// let join = Join { version: 2, settings: Settings::default(), speak: true, token: None, proof: None };
+/// let mut rng = ChaCha20Rng::from_seed([1; 32]);
+/// let link = RoomLink::new("https://call.example", "monday".parse()?, Settings::default(), &mut rng);
+/// // a server checks what answers its challenge; here is none
+/// let join = attack::proven(&link, true);
 /// let mut room = SharedRoom::new(Station(*b"a random"), LiveLimits::default(), Duration::ZERO);
 /// room.join(0, &join, Duration::ZERO);
 /// // nobody else is heard for a while, so this server leads
 /// let mut events = (0..50).flat_map(|i| std::iter::from_fn(|| room.poll(Duration::from_millis(10 * i))).collect::<Vec<_>>());
 /// assert!(events.any(|event| matches!(event, SharedEvent::Seated { ticket: 0, welcome, .. } if welcome.member == 0)));
+/// # Ok::<(), tobari_apps::call::messages::NotARoomName>(())
 /// ```
 pub struct SharedRoom {
     me: Station,
@@ -200,7 +207,7 @@ pub struct SharedRoom {
     /// Has anybody asked to be let in?
     asked: bool,
     /// Joins that came before it was known who leads.
-    waiting: VecDeque<(u32, Join)>,
+    waiting: VecDeque<(u32, Proven)>,
     events: VecDeque<SharedEvent>,
     counts: Counts,
 }
@@ -267,7 +274,7 @@ impl SharedRoom {
     }
 
     /// Somebody wants in. The answer, with the caller's `ticket`, is an event.
-    pub fn join(&mut self, ticket: u32, join: &Join, now: Duration) {
+    pub fn join(&mut self, ticket: u32, join: &Proven, now: Duration) {
         self.asked = true;
         match &mut self.part {
             Part::Seeking(_) => self.waiting.push_back((ticket, join.clone())),

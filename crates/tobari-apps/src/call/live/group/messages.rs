@@ -15,7 +15,7 @@ use tobari_core::wire::{MAX_MEMBERS, RoomId, VERSION};
 use super::{
     super::{
         keys::SessionId,
-        roster::{Change, MAX_ROSTER_BYTES},
+        roster::{Change, Form, MAX_ROSTER_BYTES},
     },
     Answer,
 };
@@ -106,7 +106,8 @@ impl Task {
         let (room, rest) = body(TASK, bytes)?;
         let (length, rest) = number(rest)?;
         let (roster, mut rest) = rest.split_at_checked(length as usize)?;
-        let change = Change::decode(roster).filter(|change| change.room == room && change.from == 0)?;
+        let change = Change::decode(roster)
+            .filter(|change| change.form == Form::Signed && change.room == room && change.from == 0)?;
         let mut offers = Vec::with_capacity(change.new.len());
         for _ in &change.new {
             let (length, after) = short(rest)?;
@@ -238,7 +239,7 @@ pub(in super::super) fn fuzz(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::notes::{Hello, NoteWriter, Say};
+    use super::super::super::{hello, notes::Hello};
     use super::super::{
         super::{
             keys::RoomKeys,
@@ -259,11 +260,11 @@ mod tests {
     }
 
     fn task() -> Task {
-        let (keys, say) = (keys(1), Say::Hello(Hello { member: 7, speaks: true, name: String::new() }));
-        let hello = NoteWriter::new(&keys, SESSION, ROOM).write(&say).unwrap();
+        let (keys, said) = (keys(1), Hello { member: 7, speaks: true, name: String::new() });
+        let hello = hello::write(&keys, ROOM, SESSION, &said).unwrap();
         let mut gone = MemberSet::default();
         gone.insert(3);
-        let change = Change { room: ROOM, epoch: 2, base: 1, from: 0, gone, new: vec![(7, hello)] };
+        let change = Change { form: Form::Signed, room: ROOM, epoch: 2, base: 1, from: 0, gone, new: vec![(7, hello)] };
         Task { change, offers: vec![seal(&keys, ROOM, SESSION, b"a key package").unwrap()] }
     }
 

@@ -9,8 +9,7 @@ use tobari_group::{Group, Leaf, Newcomer};
 use super::{Agreement, Answer, GroupSecret, messages::Task, offer};
 use crate::call::live::{
     keys::{RoomKeys, SessionId},
-    notes::Hello,
-    roster::{self, Roster, RosterError},
+    roster::{self, Listed, Roster, RosterError},
 };
 
 /// What the exporter is asked for.
@@ -124,7 +123,7 @@ impl Agreement for MlsGroup {
 impl MlsGroup {
     /// The key package of somebody new, if it is that of its hello.
     fn offered(&self, keys: &RoomKeys, member: u16, hello: &[u8], offer: &[u8]) -> Option<Vec<u8>> {
-        let (session, Hello { name, .. }) = roster::hello_of(member, hello, keys, self.room)?;
+        let Listed { session, name, .. } = roster::hello_of(member, hello, keys, self.room)?;
         let package = offer::open(keys, self.room, session, offer)?;
         let leaf = Leaf::of_package(&package).ok()?;
         (leaf.identity == identity(session, &name)).then_some(package)

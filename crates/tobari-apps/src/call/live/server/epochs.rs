@@ -7,7 +7,7 @@ use std::{
 
 use tobari_core::wire::{MemberSet, RoomId};
 
-use super::super::roster::Change;
+use super::super::roster::{Change, Form};
 
 /// How long after the last roster who comes may wait for others: a newcomer costs a commit and a welcome to all.
 pub(super) const BATCH: Duration = Duration::from_secs(1);
@@ -167,8 +167,9 @@ impl Epochs {
         }
     }
 
-    /// Begins anew with one of who comes as the only one listed; the others who come are on the next roster, which is due at once.
-    pub(super) fn alone(&mut self, next: Next, founder: u16, now: Duration) -> Next {
+    /// Begins anew with one of who comes as the only one listed; the others who come are on the next roster, which is due at once. The numbers of those who
+    /// stay are kept, though they are on no roster until they present themselves anew.
+    pub(super) fn alone(&mut self, next: Next, founder: u16, stay: &[u16], now: Duration) -> Next {
         let (epoch, base) = (next.epoch, next.base);
         let (founders, others): (Vec<_>, Vec<_>) = next.new.into_iter().partition(|(member, _)| *member == founder);
         let mut gone = next.gone;
@@ -176,7 +177,7 @@ impl Epochs {
             gone.insert(*member);
         }
         // their numbers stay theirs
-        let returns: BTreeSet<u16> = others.iter().map(|(member, _)| *member).collect();
+        let returns: BTreeSet<u16> = others.iter().map(|(member, _)| *member).chain(stay.iter().copied()).collect();
         returns.iter().for_each(|member| {
             self.listed.remove(member);
         });
@@ -216,10 +217,23 @@ impl Epochs {
         }
         self.spans.push_back((epoch, from));
         let numbers = new.iter().map(|(member, _)| *member).collect();
-        let change = Change { room, epoch, base, from, gone, new };
-        let all = self.listed.iter().map(|(member, hello)| (*member, hello.clone())).collect();
-        let whole = Change { base: 0, gone: MemberSet::default(), new: all, ..change.clone() };
-        Commit { epoch, new: numbers, change: change.encode(), whole: whole.encode() }
+        let change = Change { form: Form::Signed, room, epoch, base, from, gone, new };
+        let whole = self.whole(room).unwrap_or_default();
+        Commit { epoch, new: numbers, change: change.encode(), whole }
+    }
+
+    /// The last roster, for somebody who knows none; none before there is one.
+    pub(super) fn whole(&self, room: RoomId) -> Option<Vec<u8>> {
+        let (epoch, from) = *self.spans.back()?;
+        let new = self.listed.iter().map(|(member, hello)| (*member, hello.clone())).collect();
+        Some(Change { form: Form::Signed, room, epoch, base: 0, from, gone: MemberSet::default(), new }.encode())
+    }
+
+    /// Puts somebody who is there, and not on the roster that was just said, on the next one: its number stays its own.
+    pub(super) fn again(&mut self, member: u16, hello: Vec<u8>, now: Duration) {
+        self.retired.retain(|(retired, _)| *retired != member);
+        self.in_use.insert(member);
+        self.list(member, hello, now);
     }
 
     /// The epoch that a tick belongs to; none before the first.

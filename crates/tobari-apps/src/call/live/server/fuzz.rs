@@ -14,14 +14,18 @@ use super::{LiveEvent, LiveLimits, LiveRoom};
 use crate::call::{
     TICK_MS,
     live::{
-        PACKET_WORDS,
+        PACKET_WORDS, SessionId,
+        entry::Proven,
         group::{
             Answer,
             messages::{OFFER, STEP, Step, TASK, Task},
         },
-        link::{Keys, Settings, mark_of},
-        messages::{ClientMessage, Join, Token, VERSION},
-        notes::{self, NOTE_BYTES},
+        hello,
+        keys::RoomKeys,
+        link::{Keys, RoomLink, RoomSecret, Settings, mark_of},
+        member::LiveMember,
+        messages::{ClientMessage, Join, Nonce, RoomKey, Token},
+        notes::{self, Hello, NOTE_BYTES},
         roster::Change,
     },
     server::Fault,
@@ -42,9 +46,12 @@ pub fn fuzz_live_room(data: &[u8]) {
     // a window within the time that a roster is said ahead, or beyond it
     let window = if first & 4 == 0 { 4 } else { 24 };
     let limits = LiveLimits { window, members: 12, lobby: 3, hello: Duration::from_secs(2), ..LiveLimits::default() };
-    let join = Join { version: VERSION, settings, speak: true, token: None, proof: Some(Token([3; 16])) };
-    let Ok(room) = LiveRoom::open(ROOM, &join, limits, Duration::ZERO) else { return };
-    let mut driver = Driver { room, join, now: Duration::ZERO, model: Model::default(), tasks: BTreeMap::new() };
+    let Ok(name) = "fuzz".parse() else { return };
+    let link = RoomLink { server: String::new(), room: name, settings, secret: RoomSecret([3; 32]), host: None };
+    let join = LiveMember::join(&link, true, Nonce([0; 16]));
+    let Ok(room) = LiveRoom::open(ROOM, &Proven::unchecked(join.clone()), limits, Duration::ZERO) else { return };
+    let (model, tasks) = (Model::default(), BTreeMap::new());
+    let mut driver = Driver { room, keys: RoomKeys::new(&link), join, now: Duration::ZERO, said: 0, model, tasks };
     while let (Some(what), Some(which)) = (bytes.next(), bytes.next()) {
         driver.happen(what, which);
         driver.follow();
@@ -63,7 +70,10 @@ struct Model {
 
 struct Driver {
     room: LiveRoom,
+    keys: RoomKeys,
     join: Join,
+    /// Hellos that were said: each is of another session, unless it is not to be.
+    said: u128,
     now: Duration,
     model: Model,
     /// Who was asked for a commit, and of what.
@@ -105,7 +115,9 @@ impl Driver {
         if self.join.settings.keys == Keys::Group
             && offered.is_some_and(|it| session == 15 || it != Some([session; 16]))
         {
-            let head = [&[wire::VERSION, OFFER][..], &ROOM.0, &[session; 16], &[0; 17]].concat();
+            let presented = self.room.members.get(&member).and_then(|member| member.hello.as_ref());
+            let session = presented.map_or([session; 16], |(session, _)| session.0);
+            let head = [&[wire::VERSION, OFFER][..], &ROOM.0, &session, &[0; 17]].concat();
             self.room.note(member, &head, self.now);
         }
     }
@@ -129,13 +141,12 @@ impl Driver {
             _ => None,
         };
         let settings = if how & 16 == 0 { self.join.settings } else { Settings::default() };
-        let proof = if how & 32 == 0 { self.join.proof } else { (how & 64 == 0).then_some(Token([4; 16])) };
-        let join = Join { settings, speak: how & 1 == 0, token, proof, ..self.join.clone() };
+        let key = if how & 32 == 0 { self.join.key } else { RoomKey([4; 32]) };
+        let join = Join { settings, speak: how & 1 == 0, token, key, ..self.join.clone() };
         let before = self.room.members();
-        let Ok(welcome) = self.room.join(&join, self.now) else { return assert_eq!(self.room.members(), before) };
-        assert!(
-            welcome.tick == self.model.ticks && join.settings == self.join.settings && join.proof == self.join.proof
-        );
+        let entered = self.room.join(&Proven::unchecked(join.clone()), self.now);
+        let Ok(welcome) = entered else { return assert_eq!(self.room.members(), before) };
+        assert!(welcome.tick == self.model.ticks && join.settings == self.join.settings && join.key == self.join.key);
         assert!(!welcome.waiting || join.settings.lobby && token.is_none());
         let set = if welcome.waiting { &mut self.model.waiting } else { &mut self.model.inside };
         assert!(set.insert(welcome.member), "a number that somebody has");
@@ -150,18 +161,29 @@ impl Driver {
         self.room.packet(&LivePacket { header, tag: Tag::default(), payload });
     }
 
-    fn note(&mut self, member: u16, session: u8) {
-        let mut note = vec![0; NOTE_BYTES];
-        note[..2].copy_from_slice(&[wire::VERSION, notes::KIND]);
-        note[2..10].copy_from_slice(&ROOM.0);
-        note[10..26].fill(session);
-        note[26] = member as u8;
-        self.room.note(member, &note, self.now);
+    /// Somebody presents itself, as the one that it is under a new session, or otherwise; or it says something to the others.
+    fn note(&mut self, member: u16, how: u8) {
+        let current =
+            self.room.members.get(&member).and_then(|member| member.hello.as_ref().map(|(session, _)| *session));
+        if how == 14 || how == 13 && current.is_some() {
+            let mut note = vec![0; NOTE_BYTES];
+            note[..2].copy_from_slice(&[wire::VERSION, notes::KIND]);
+            note[2..10].copy_from_slice(&ROOM.0);
+            note[10..26].copy_from_slice(&current.filter(|_| how == 13).unwrap_or(SessionId([1; 16])).0);
+            return self.room.note(member, &note, self.now);
+        }
+        self.said += u128::from(how != 12);
+        let session = SessionId(self.said.to_be_bytes());
+        let said = Hello { member: member + u16::from(how == 11), speaks: how & 1 == 0, name: String::new() };
+        let Some(mut bytes) = hello::write(&self.keys, ROOM, session, &said) else { return };
+        bytes[100] ^= u8::from(how == 10);
+        self.room.note(member, &bytes, self.now);
     }
 
     fn say(&mut self, member: u16, which: u8) {
         let other = u16::from(which / 16);
-        let message = match which % 6 {
+        let message = match which % 7 {
+            6 => ClientMessage::Behind { epoch: self.room.epochs.last().saturating_sub(u32::from(which >> 7)) },
             0 => ClientMessage::Hand { raised: which & 16 == 0 },
             1 => ClientMessage::Admit { member: other },
             2 => ClientMessage::Mute { member: other, muted: which & 1 == 0 },

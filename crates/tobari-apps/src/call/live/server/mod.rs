@@ -18,6 +18,9 @@
 //! **Lobby.** Who waits gets nothing, and its hello goes to hosts only. That is a rule of this server, not of cryptography: whoever has the
 //! link has the keys.
 //!
+//! **Who presents itself.** The room has the public half of the key that follows from the link, from the member that opened it, and nothing else. A hello
+//! that is not signed with that key for its sender's number, or whose session was presented before, puts its sender out at once.
+//!
 //! **Who goes.** A member that breaks a rule, says more than [`LiveLimits`] allows, or does not present itself in time. The others go on.
 
 mod epochs;
@@ -27,6 +30,7 @@ mod mixing;
 mod partial;
 mod rosters;
 mod uplink;
+mod words;
 
 #[doc(hidden)]
 pub use fuzz::fuzz_live_room;
@@ -41,6 +45,7 @@ use std::{
     time::Duration,
 };
 
+use ed25519_dalek::VerifyingKey;
 use tobari_core::{
     curve::{Curve, PointEncoding},
     mask::Form,
@@ -52,14 +57,14 @@ use self::{
     epochs::{AT_ONCE, BATCH, Epochs, PARTING},
     limits::Credit,
     mixing::Sums,
-    rosters::Asked,
+    rosters::{Asked, Led},
+    words::Presented,
 };
 use super::{
-    group::messages::is_for_the_group,
+    entry::{Proven, key_of},
     keys::SessionId,
-    link::{Keys, LiveMode, Settings, TOKEN_BYTES, mark_of},
-    messages::{ClientMessage, Join, ServerMessage, Welcome},
-    notes,
+    link::{Keys, LiveMode, Settings, mark_of},
+    messages::{ClientMessage, ServerMessage, Welcome},
 };
 use crate::call::{
     TICK_MS,
@@ -68,11 +73,6 @@ use crate::call::{
 
 /// A room ends here at the latest, so that no sum of ticks overflows: after 2.7 years.
 const MAX_TICKS: u32 = u32::MAX - 2 * MAX_WINDOW;
-
-/// The mark of what a member shows for having the secret: to compare two takes as long wherever they differ.
-fn proof_of(join: &Join) -> Option<[u8; TOKEN_BYTES]> {
-    join.proof.map(|proof| mark_of(&proof.0))
-}
 
 /// How packets of such a room are written; none if a room cannot be set so.
 pub(super) fn layout_of(settings: &Settings) -> Option<LiveLayout> {
@@ -105,6 +105,12 @@ struct Member {
     knows: bool,
     /// The first epoch whose roster it is on.
     since: Option<u32>,
+    /// When it was last told a whole roster because it asked for one.
+    told_whole: Option<Duration>,
+    /// How often others could not follow a commit of this member.
+    complaints: u32,
+    /// Which member has refused its offer.
+    refused_by: Option<u16>,
     credit: Credit,
 }
 
@@ -151,21 +157,28 @@ pub enum LiveEvent {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tobari_apps::call::live::{LiveLimits, LiveRoom, Settings, messages::Join};
+/// use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+/// use tobari_apps::call::live::{Challenge, LiveLimits, LiveMember, LiveRoom, RoomLink, Settings, messages::Nonce};
 /// use tobari_core::wire::RoomId;
 ///
-/// let join = Join { version: 2, settings: Settings::default(), speak: true, token: None, proof: None };
-/// let mut room = LiveRoom::open(RoomId(*b"a random"), &join, LiveLimits::default(), Duration::ZERO)?;
-/// assert_eq!(room.join(&join, Duration::ZERO)?.member, 0);
-/// let other = Settings { speakers: 7, ..join.settings };
-/// assert!(room.join(&Join { settings: other, ..join }, Duration::ZERO).is_err());
-/// # Ok::<(), tobari_apps::call::server::Refusal>(())
+/// // a program takes its randomness from the system
+/// let mut rng = ChaCha20Rng::from_seed([1; 32]);
+/// let link = RoomLink::new("https://call.example", "monday".parse()?, Settings::default(), &mut rng);
+/// let challenge = Challenge { nonce: Nonce([2; 16]), room: link.room.clone(), hosts: vec!["call.example".into()] };
+/// let proven = LiveMember::join(&link, true, challenge.nonce).checked(&challenge)?;
+/// let mut room = LiveRoom::open(RoomId(*b"a random"), &proven, LiveLimits::default(), Duration::ZERO)?;
+/// assert_eq!(room.join(&proven, Duration::ZERO)?.member, 0);
+/// let other = RoomLink::new("https://call.example", "monday".parse()?, Settings::default(), &mut rng);
+/// let proven = LiveMember::join(&other, true, challenge.nonce).checked(&challenge)?;
+/// assert!(room.join(&proven, Duration::ZERO).is_err(), "another secret");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct LiveRoom {
     id: RoomId,
     settings: Settings,
-    /// The mark of what members show for having the link's secret.
-    proof: Option<[u8; TOKEN_BYTES]>,
+    /// The public half of the key that follows from the link.
+    key: VerifyingKey,
+    presented: Presented,
     layout: LiveLayout,
     limits: LiveLimits,
     members: BTreeMap<u16, Member>,
@@ -173,6 +186,8 @@ pub struct LiveRoom {
     epochs: Epochs,
     /// Who makes the next roster, where the members agree on keys.
     asked: Option<Asked>,
+    /// The last rosters that members made, and who could not follow them.
+    led: VecDeque<Led>,
     /// When the first member came: tick 0 opened then.
     started: Duration,
     /// The open tick.
@@ -192,13 +207,13 @@ impl LiveRoom {
     ///
     /// # Errors
     /// [`Refusal`] if this server has no such rooms.
-    pub fn open(id: RoomId, join: &Join, limits: LiveLimits, now: Duration) -> Result<Self, Refusal> {
+    pub fn open(id: RoomId, proven: &Proven, limits: LiveLimits, now: Duration) -> Result<Self, Refusal> {
         let limits = LiveLimits {
             window: limits.window.clamp(1, MAX_WINDOW),
             members: limits.members.clamp(1, MAX_MEMBERS),
             ..limits
         };
-        let settings = join.settings;
+        let settings = proven.join().settings;
         let layout = layout_of(&settings).ok_or(Refusal::Settings)?;
         if settings.speakers > limits.speakers {
             return Err(Refusal::Members { found: settings.speakers, most: limits.speakers.into() });
@@ -206,13 +221,15 @@ impl LiveRoom {
         Ok(Self {
             id,
             settings,
-            proof: proof_of(join),
+            key: key_of(proven.join().key).ok_or(Refusal::Proof)?,
+            presented: Presented::default(),
             layout,
             limits,
             members: BTreeMap::new(),
             joined: false,
             epochs: Epochs::default(),
             asked: None,
+            led: VecDeque::new(),
             started: now,
             open: 0,
             sums: Sums::default(),
@@ -267,7 +284,8 @@ impl LiveRoom {
     ///
     /// # Errors
     /// [`Refusal`] if the member names other settings, does not have the secret of who opened the room, has a wrong token, or finds no place.
-    pub fn join(&mut self, join: &Join, now: Duration) -> Result<Welcome, Refusal> {
+    pub fn join(&mut self, proven: &Proven, now: Duration) -> Result<Welcome, Refusal> {
+        let join = proven.join();
         if self.is_over() {
             return Err(Refusal::Over);
         }
@@ -277,7 +295,7 @@ impl LiveRoom {
         if join.settings != self.settings {
             return Err(Refusal::Settings);
         }
-        if proof_of(join) != self.proof {
+        if join.key.0 != *self.key.as_bytes() {
             return Err(Refusal::Secret);
         }
         let host = match (&join.token, self.settings.host) {
@@ -308,6 +326,9 @@ impl LiveRoom {
             offer: None,
             knows: false,
             since: None,
+            told_whole: None,
+            complaints: 0,
+            refused_by: None,
             credit: Credit::new(&self.limits, now),
         };
         self.members.insert(member, new);
@@ -359,39 +380,6 @@ impl LiveRoom {
         Ok(self.sums.enlist(ahead, packet, self.layout)?.then_some(ahead))
     }
 
-    /// Takes a note: a hello if it is of another session than the member's last, else something to pass on to all. Or something for the members' group.
-    pub fn note(&mut self, member: u16, note: &[u8], now: Duration) {
-        let is_for_the_group = self.settings.keys == Keys::Group && is_for_the_group(note);
-        let heard =
-            if is_for_the_group { self.hear_group(member, note, now) } else { self.hear_note(member, note, now) };
-        if let Err(fault) = heard {
-            self.remove(member, fault);
-        }
-    }
-
-    fn hear_note(&mut self, member: u16, note: &[u8], now: Duration) -> Result<(), Fault> {
-        let limits = self.limits;
-        let Some(sender) = self.members.get_mut(&member) else { return Ok(()) };
-        sender.credit.spend(&limits, now)?;
-        let head = notes::head_of(note).filter(|head| head.room == self.id).ok_or(Fault::Note)?;
-        if sender.hello.as_ref().is_some_and(|(session, _)| *session == head.session) {
-            if sender.waits {
-                return Err(Fault::Note);
-            }
-            let others = self.inside().filter(|other| *other != member).collect();
-            self.events.push_back(LiveEvent::Send { members: others, bytes: note.to_vec() });
-            return Ok(());
-        }
-        sender.hello = Some((head.session, note.to_vec()));
-        if sender.waits {
-            let hosts = self.hosts();
-            self.events.push_back(LiveEvent::Send { members: hosts, bytes: note.to_vec() });
-        } else {
-            self.list(member, now);
-        }
-        Ok(())
-    }
-
     /// Members that are not in the lobby.
     fn inside(&self) -> impl Iterator<Item = u16> + '_ {
         self.members.iter().filter(|(_, member)| !member.waits).map(|(number, _)| *number)
@@ -426,6 +414,10 @@ impl LiveRoom {
                     return Err(Fault::Note);
                 }
                 self.hand(member, raised);
+                return Ok(());
+            }
+            ClientMessage::Behind { epoch } => {
+                self.behind(member, epoch, now);
                 return Ok(());
             }
             _ if !sender.host => return Err(Fault::NotTheHost),

@@ -24,9 +24,9 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tobari_apps::call::TICK_MS;
-use tobari_apps::call::live::messages::Join;
 use tobari_apps::call::live::{
-    Keys, LiveEvent, LiveLimits, LiveMember, LiveRoom, News, Outgoing, RoomLink, Settings, group,
+    Keys, LiveEvent, LiveLimits, LiveMember, LiveRoom, News, Outgoing, Proven, RoomLink, Settings, attack::proven,
+    group,
 };
 use tobari_apps::call::server::Fault;
 use tobari_core::simd::RingKernels;
@@ -130,7 +130,7 @@ fn table(lines: &[Line]) -> Table {
 /// A room, and those of its members that do something.
 struct Call {
     link: RoomLink,
-    join: Join,
+    join: Proven,
     room: LiveRoom,
     now: Duration,
     rng: ChaCha20Rng,
@@ -159,7 +159,7 @@ impl Call {
         let mut rng = randomness::generator()?;
         let settings = Settings { keys: Keys::Group, speakers: members, ..Settings::default() };
         let link = RoomLink::new("http://bench", "bench".parse()?, settings, &mut rng);
-        let join = LiveMember::join(&link, true);
+        let join = proven(&link, true);
         let limits = LiveLimits { hello: Duration::from_secs(3600), ..LiveLimits::default() };
         let refused = |refusal: tobari_apps::call::server::Refusal| Failure::Work(refusal.to_string());
         let room = LiveRoom::open(RoomId([1; 8]), &join, limits, Duration::ZERO).map_err(refused)?;

@@ -67,9 +67,8 @@ fn line(performance: Performance) -> Result<Attack, Failure> {
 async fn flood(server: &str) -> Result<Attack, Failure> {
     let mut rng = randomness::generator()?;
     let link = RoomLink::new(server, "flooded".parse()?, Settings::default(), &mut rng);
-    let join = LiveMember::join(&link, true);
-    let (welcome, mut outbound, mut inbound) =
-        connect_live(&link.server, &link.room, &join, &ClientTls::System).await?;
+    let join = |nonce| LiveMember::join(&link, true, nonce);
+    let (welcome, mut outbound, mut inbound) = connect_live(&link.server, &link.room, join, &ClientTls::System).await?;
     let mut member = LiveMember::new(&link, "flood", true, &welcome, &mut rng)
         .ok_or_else(|| Failure::Work("a link whose settings are impossible".to_owned()))?;
     let packet = loop {

@@ -136,8 +136,8 @@ impl Caller {
     pub(super) async fn enter(link: Arc<RoomLink>, role: Role, told: Arc<Mouths>) -> Result<Self, Failure> {
         let mut rng = randomness::generator()?;
         let speaks = role.speaks();
-        let join = LiveMember::join(&link, speaks);
-        let (welcome, outbound, inbound) = connect_live(&link.server, &link.room, &join, &ClientTls::System).await?;
+        let join = |nonce| LiveMember::join(&link, speaks, nonce);
+        let (welcome, outbound, inbound) = connect_live(&link.server, &link.room, join, &ClientTls::System).await?;
         let member = LiveMember::new(&link, "load", speaks, &welcome, &mut rng)
             .ok_or_else(|| Failure::Work("a link whose settings are impossible".to_owned()))?;
         let (ear, frames) = (Ear::default(), 0);
@@ -340,7 +340,7 @@ mod tests {
     use super::*;
     use chacha20::rand_core::SeedableRng;
     use std::time::Duration;
-    use tobari_apps::call::live::{LiveEvent, LiveLimits, LiveMode, LiveRoom, Outgoing, Settings};
+    use tobari_apps::call::live::{LiveEvent, LiveLimits, LiveMode, LiveRoom, Outgoing, Settings, attack::proven};
     use tobari_core::wire::RoomId;
 
     /// In every mode, the tick that is read without a key is the sum's.
@@ -350,7 +350,7 @@ mod tests {
             let mut rng = ChaCha20Rng::from_seed([1; 32]);
             let settings = Settings { mode, speakers: 2, ..Settings::default() };
             let link = RoomLink::new("http://h", "r".parse().unwrap(), settings, &mut rng);
-            let join = LiveMember::join(&link, true);
+            let join = proven(&link, true);
             let mut room = LiveRoom::open(RoomId([1; 8]), &join, LiveLimits::default(), Duration::ZERO).unwrap();
             let welcome = room.join(&join, Duration::ZERO).unwrap();
             let mut member = LiveMember::new(&link, "", true, &welcome, &mut rng).unwrap();

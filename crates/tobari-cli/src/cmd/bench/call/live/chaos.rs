@@ -281,8 +281,8 @@ impl Place {
 
     /// One visit.
     async fn stay(&mut self, until: Instant) -> Result<(), Failure> {
-        let join = LiveMember::join(&self.link, self.speaks);
-        let connected = connect_live(&self.link.server, &self.link.room, &join, &ClientTls::System).await;
+        let join = |nonce| LiveMember::join(&self.link, self.speaks, nonce);
+        let connected = connect_live(&self.link.server, &self.link.room, join, &ClientTls::System).await;
         let (welcome, mut outbound, mut inbound) = match connected {
             Ok(connected) => connected,
             Err(error) => {
@@ -314,7 +314,7 @@ impl Place {
                 came = inbound.receive() => match came {
                     Ok(LiveIncoming::Message(message)) => member.message(&message, &mut self.rng),
                     Ok(LiveIncoming::Binary(bytes)) => {
-                        let is_sum = !matches!(bytes.get(1), Some(0x0c | 0x0d));
+                        let is_sum = !matches!(bytes.get(1), Some(0x0d | 0x24 | 0x25));
                         if !is_sum || !self.is_one_of(LOST_SUMS) {
                             let heard = member.binary(&bytes);
                             self.check(own, heard.as_ref());

@@ -58,6 +58,8 @@ struct Person {
     heard: Vec<(Duration, usize)>,
     alarms: Vec<Alarm>,
     over: Option<Code>,
+    /// Does it spoil the signature of its hello?
+    spoils: bool,
 }
 
 struct World {
@@ -107,7 +109,7 @@ impl World {
         let rng = ChaCha20Rng::from_seed([number as u8 + 100; 32]);
         let comes = Some(self.now);
         let (heard, alarms) = (Vec::new(), Vec::new());
-        self.people.push(Person { site, level, place: None, comes, rng, heard, alarms, over: None });
+        self.people.push(Person { site, level, place: None, comes, rng, heard, alarms, over: None, spoils: false });
         number
     }
 
@@ -303,7 +305,12 @@ impl World {
     fn say(&mut self, site: usize, member: u16) {
         let Some(person) = self.sites[site].seats.get(&member).copied() else { return };
         let Some((place, _, _)) = &mut self.people[person].place else { return };
-        let said: Vec<Outgoing> = std::iter::from_fn(|| place.poll_outgoing()).collect();
+        let mut said: Vec<Outgoing> = std::iter::from_fn(|| place.poll_outgoing()).collect();
+        for out in said.iter_mut().filter(|_| self.people[person].spoils) {
+            if let Outgoing::Binary(bytes) = out {
+                bytes.iter_mut().skip(60).for_each(|byte| *byte ^= 0x55);
+            }
+        }
         let room = &mut self.sites[site].room;
         for out in said {
             match out {
@@ -364,6 +371,32 @@ fn three(settings: Settings, bus: Bus, seed: u8) -> World {
 }
 
 const LAN: Bus = Bus { loss: 0, twice: 0, delay: 1, jitter: 1 };
+
+#[test]
+fn fault_20_a_hello_of_noise_at_any_server_puts_its_sender_out_and_costs_nobody_a_tick() {
+    let bus = Bus { loss: 2, twice: 5, delay: 2, jitter: 8 };
+    let mut world = World::new(Settings { speakers: 16, ..Settings::default() }, bus, 3, 8);
+    let honest: Vec<usize> = (0..6).map(|number| world.comes(number % 3, 1 << number)).collect();
+    world.run(ms(4000));
+    let from = world.now;
+    for site in 0..3 {
+        let noisy = world.comes(site, 0);
+        world.people[noisy].spoils = true;
+        world.run(ms(1500));
+        assert_eq!(world.people[noisy].over, Some(Code::Hello), "at server {site}");
+        // and somebody honest after it
+        let late = world.comes(site, 64 << site);
+        world.run(ms(2500));
+        assert!(world.people[late].heard.len() > 50 && world.people[late].over.is_none(), "at server {site}");
+    }
+    for person in honest {
+        let gap = world.longest_gap(person, 5, from);
+        assert!(gap < ms(250), "person {person} heard fewer than five others for {gap:?}");
+        let rosters =
+            world.people[person].alarms.iter().filter(|it| matches!(it, Alarm::Roster(_) | Alarm::LeftOut { .. }));
+        assert_eq!(rosters.count(), 0, "person {person}");
+    }
+}
 
 #[test]
 fn members_at_three_servers_hear_the_exact_sum_of_all() {

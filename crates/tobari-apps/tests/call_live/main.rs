@@ -9,6 +9,8 @@ mod cascade;
 mod chaos;
 mod conduct;
 mod distance;
+#[cfg(feature = "mls")]
+mod insiders;
 mod recordings;
 mod rosters;
 mod talking;

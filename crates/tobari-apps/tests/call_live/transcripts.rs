@@ -325,7 +325,7 @@ fn what_a_server_of_any_version_has_sent_opens_for_this_versions_client() {
             let for_the_guest = members.split(',').any(|member| member == "1");
             match what {
                 "send" if for_the_guest && (hex.starts_with("010c") || hex.starts_with("0125")) => {
-                    playback.roster(&bytes(hex)).unwrap()
+                    playback.roster(&bytes(hex)).unwrap();
                 }
                 "sum" if for_the_guest => heard.extend(playback.sum(&bytes(hex)).unwrap()),
                 _ => {}

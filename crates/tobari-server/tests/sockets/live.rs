@@ -8,10 +8,10 @@ use super::support::{
     rng, run,
 };
 use tobari_apps::call::{
-    live::{Heard, Keys, LiveMode, News, RoomLink, Settings, messages::ServerMessage},
+    live::{Heard, Keys, LiveMember, LiveMode, News, Outgoing, RoomLink, Settings, messages::ServerMessage},
     messages::Code,
 };
-use tobari_server::connect::{ConnectError, LiveIncoming};
+use tobari_server::connect::{ClientTls, ConnectError, LiveIncoming, connect_live};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -256,5 +256,150 @@ fn a_member_that_floods_is_put_out_and_the_others_go_on() {
         one.heard.clear();
         one.call(60).await;
         assert!(one.is_over().is_none() && one.heard.iter().any(|heard| heard.speakers.len() == 1));
+    });
+}
+
+/// Why a join is not let in.
+async fn refused(
+    link: &RoomLink,
+    join: impl FnOnce(tobari_apps::call::live::messages::Nonce) -> tobari_apps::call::live::messages::Join,
+) -> (Code, String) {
+    match connect_live(&link.server, &link.room, join, &ClientTls::System).await {
+        Err(ConnectError::Refused { code, reason }) => (code, reason),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it was let in"),
+    }
+}
+
+#[test]
+fn fault_21_a_recorded_join_lets_nobody_in() {
+    run(async {
+        let server = Server::start().await;
+        let link = link(&server.url, Settings { speakers: 8, ..Settings::default() });
+        let (mut recorded, mut rng) = (None, rng(30));
+        let join = |nonce| recorded.insert(LiveMember::join(&link, true, nonce)).clone();
+        let (welcome, mut outbound, _inbound) =
+            connect_live(&link.server, &link.room, join, &ClientTls::System).await.unwrap();
+        let mut member = LiveMember::new(&link, "seen", true, &welcome, &mut rng).unwrap();
+        while let Some(out) = member.poll_outgoing() {
+            outbound.say(out).await.unwrap();
+        }
+        let recorded = recorded.unwrap();
+        // while its room is open, and in a room that whoever has recorded it would open
+        let other = RoomLink { room: "another".parse().unwrap(), ..link.clone() };
+        for link in [&link, &other] {
+            let (code, reason) = refused(link, |_| recorded.clone()).await;
+            assert!(code == Code::Secret && reason.contains("this connection's challenge"), "{code}: {reason}");
+        }
+        // its own nonce put into somebody else's connection is of no use either
+        let mut caller = Caller::enter(&link, 31, 5).await.unwrap();
+        caller.call(150).await;
+        assert!(caller.heard.len() > 40 && caller.alarms() == 0, "{:?}", caller.news);
+    });
+}
+
+#[test]
+fn fault_21_a_proof_for_another_server_is_refused() {
+    run(async {
+        // one that does not know its name takes that of the request, and one that does takes that alone
+        let (nameless, named) =
+            (Server::start().await, Server::with(|options| options.call_hosts = vec!["Call.Example".to_owned()]).await);
+        let of = |server: &str| link(server, Settings { speakers: 8, ..Settings::default() });
+        let evil = of("http://evil.example");
+        for server in [&nameless, &named] {
+            let (code, reason) = refused(&of(&server.url), |nonce| LiveMember::join(&evil, true, nonce)).await;
+            assert!(code == Code::Server && reason.contains("evil.example"), "{code}: {reason}");
+        }
+        let (code, _) = refused(&of(&named.url), |nonce| LiveMember::join(&of(&named.url), true, nonce)).await;
+        assert_eq!(code, Code::Server, "by its address");
+        let by_name = of("https://call.example:7610/behind");
+        let join = |nonce| LiveMember::join(&by_name, true, nonce);
+        connect_live(&named.url, &by_name.room, join, &ClientTls::System).await.unwrap();
+    });
+}
+
+/// What a server says to the first message of a WebSocket at this path.
+async fn answered(server: &Server, path: &str, first: &str) -> String {
+    let mut stream = TcpStream::connect(server.addr).await.unwrap();
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    super::support::read_until(&mut stream, b"\r\n\r\n").await;
+    stream.write_all(&super::support::frame(0x81, first.as_bytes())).await.unwrap();
+    String::from_utf8_lossy(&super::support::read_until(&mut stream, b"}").await).into_owned()
+}
+
+#[test]
+fn fault_21_whoever_is_older_is_told_to_update() {
+    const JOIN: &str = r#"{"type":"join","version":2,"settings":{"mode":"mask","sending":"constant","lobby":false,"speakers":8},"speak":true,"proof":"00000000000000000000000000000000"}"#;
+    run(async {
+        let server = Server::start().await;
+        let told = answered(&server, "/call/v2/room", JOIN).await;
+        assert!(told.contains("\"code\":\"version\"") && told.contains("expected 3. Update"), "{told}");
+        let asked = answered(&server, "/call/v3/room", "").await;
+        assert!(asked.contains("\"type\":\"challenge\",\"nonce\":"), "{asked}");
+        // a server of before: it has no such address
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            super::support::read_until(&mut stream, b"\r\n\r\n").await;
+            stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+        });
+        let link = link(&url, Settings::default());
+        let join = |nonce| LiveMember::join(&link, true, nonce);
+        let error = connect_live(&url, &link.room, join, &ClientTls::System).await.err().unwrap();
+        assert!(matches!(error, ConnectError::Older { version: 3, .. }), "{error}");
+        assert!(error.to_string().contains("update the server"), "{error}");
+    });
+}
+
+#[test]
+fn fault_20_a_hello_of_noise_puts_its_sender_out_over_sockets_and_the_others_go_on() {
+    run(async {
+        let server = Server::start().await;
+        let link = link(&server.url, Settings { speakers: 8, ..Settings::default() });
+        let (mut one, mut two) =
+            (Caller::enter(&link, 40, 9).await.unwrap(), Caller::enter(&link, 41, 5).await.unwrap());
+        tokio::join!(one.call(100), two.call(100));
+        let join = |nonce| LiveMember::join(&link, true, nonce);
+        let (welcome, mut outbound, mut inbound) =
+            connect_live(&link.server, &link.room, join, &ClientTls::System).await.unwrap();
+        let mut noise = vec![7; tobari_apps::call::live::NOTE_BYTES];
+        noise[..2].copy_from_slice(&[1, 0x0d]);
+        noise[2..10].copy_from_slice(&welcome.room.0);
+        let mut member = LiveMember::new(&link, "mallory", true, &welcome, &mut rng(42)).unwrap();
+        let Some(Outgoing::Binary(mut hello)) = member.poll_outgoing() else { panic!("no hello") };
+        hello[170] ^= 1;
+        outbound.say(Outgoing::Binary(hello)).await.unwrap();
+        let told = loop {
+            match inbound.receive().await.unwrap() {
+                LiveIncoming::Message(ServerMessage::Removed { code, reason }) => break (code, reason),
+                LiveIncoming::Message(_) | LiveIncoming::Binary(_) => {}
+            }
+        };
+        assert!(told.0 == Code::Hello && told.1.contains("not a hello"), "{told:?}");
+        // the same of one that sends the 142 bytes that silenced rooms of protocol 2
+        let join = |nonce| LiveMember::join(&link, true, nonce);
+        let (_, mut outbound, mut inbound) =
+            connect_live(&link.server, &link.room, join, &ClientTls::System).await.unwrap();
+        outbound.say(Outgoing::Binary(noise)).await.unwrap();
+        let told = loop {
+            match inbound.receive().await.unwrap() {
+                LiveIncoming::Message(ServerMessage::Removed { code, .. }) => break code,
+                LiveIncoming::Message(_) | LiveIncoming::Binary(_) => {}
+            }
+        };
+        assert_eq!(told, Code::Note);
+        tokio::join!(one.call(100), two.call(100));
+        let mut three = Caller::enter(&link, 43, 3).await.unwrap();
+        tokio::join!(one.call(120), two.call(120), three.call(120));
+        for (caller, others) in [(&one, 8), (&two, 12), (&three, 14)] {
+            assert_eq!(caller.alarms(), 0, "{:?}", caller.news);
+            let heard = caller.heard.last().unwrap();
+            assert_eq!((heard.speakers.len(), heard.samples[0]), (3, others));
+        }
     });
 }

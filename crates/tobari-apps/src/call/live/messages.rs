@@ -391,8 +391,8 @@ mod tests {
             assert!(text != self::text() && ClientMessage::parse(&text).is_err(), "{text}");
         }
         assert_eq!(
-            ClientMessage::parse(&text().replace("\"version\":2", "\"version\":1")),
-            Err(MessageError::Version { found: 1, expected: VERSION })
+            ClientMessage::parse(&text().replace("\"version\":3", "\"version\":2")),
+            Err(MessageError::Version { found: 2, expected: VERSION })
         );
     }
 

@@ -548,4 +548,25 @@ mod tests {
         assert_eq!(Change::decode(&padded), None);
         assert!(change(1, 0, &[4095], &of(&[(4095, 1)])).encode().len() < MAX_ROSTER_BYTES);
     }
+
+    /// Within a second even on a slow and busy machine.
+    #[test]
+    fn fault_20_a_whole_roster_is_checked_in_well_under_a_second() {
+        let keys = keys();
+        let write = |member: u16| {
+            let session = SessionId((u128::from(member) + 1).to_be_bytes());
+            let said = Hello { member, speaks: true, name: format!("member {member}") };
+            (member, hello::write(&keys, ROOM, session, &said).unwrap())
+        };
+        let new: New = (0..1024).map(write).collect();
+        let bytes = change(1, 0, &[], &new).encode();
+        let times = (0..3).map(|_| {
+            let begun = std::time::Instant::now();
+            let roster = Roster::default().changed(&Change::decode(&bytes).unwrap(), &keys, ROOM).unwrap();
+            assert_eq!((roster.members.len(), roster.left_out.len()), (1024, 0));
+            begun.elapsed()
+        });
+        let least = times.min().unwrap();
+        assert!(least < std::time::Duration::from_secs(1), "{least:?} for {} bytes", bytes.len());
+    }
 }

@@ -241,7 +241,7 @@ impl Caller {
         while let Some(news) = self.member.poll_news() {
             match news {
                 // who passes over sums does not know its own packets in them, and tells others nothing that they could compare
-                News::Alarm(Alarm::Sum(_) | Alarm::Roster(_) | Alarm::Unexpected) => {
+                News::Alarm(Alarm::Sum(_) | Alarm::Roster(_) | Alarm::LeftOut { .. } | Alarm::Unexpected) => {
                     self.told.alarms.fetch_add(1, Relaxed);
                 }
                 News::Roster { .. } => {

@@ -111,7 +111,14 @@ answering({
     times.encrypt = since(began);
     began = performance.now();
     const options = { method: "POST", body: question, headers: { "Tobari-Key": key.keys } };
-    const response = await server.ask(`${model_path(key.model)}/answers`, options);
+    const path = `${model_path(key.model)}/answers`;
+    let response = await server.ask(path, options, [404]);
+    if (response.status === 404) {
+      // keys that were not used for long are given away
+      if (response.headers.get("Tobari-Refusal") !== "key") throw new Refusal((await response.text()).trim(), "model");
+      await put();
+      response = await server.ask(path, options);
+    }
     const answer = new Uint8Array(await response.arrayBuffer());
     times.wait = since(began);
     began = performance.now();

@@ -131,7 +131,8 @@ impl Analysts {
             .route("/metrics", get(metrics))
             .layer(middleware::from_fn_with_state(Arc::clone(&self.shared), enter))
             .with_state(self.shared);
-        axum::serve(self.listener, routes).with_graceful_shutdown(shutdown).await
+        crate::serve::answer_few(self.listener, routes, shutdown).await;
+        Ok(())
     }
 }
 

@@ -1,37 +1,41 @@
-//! Bodies of requests: all of one, of so many bytes at most and within a time, and only so many at once as there is memory for.
+//! Bodies of requests: all of one, of so many bytes at most and within a time, in memory that its client has a right to.
+//!
+//! **The order.** A handler first finds out who asks, whether that client may, and whether what it names is there; a refusal leaves before the body is read. Then the body
+//! is read, and only then the request takes a turn ([`crate::turns`]): a slow sender holds its own memory ([`crate::memory`]) and nothing else.
 
 use std::time::Duration;
 
 use axum::{
-    body::{Body, Bytes},
+    body::{Body, Bytes, HttpBody},
     http::StatusCode,
 };
 use futures_util::StreamExt;
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::search::reply::Reply;
+use crate::{memory::Claim, search::reply::Reply};
 
-/// Bytes of a refused request that are read on at most, as many as the longest keys have, and the time for it.
-const DRAINED: usize = 1 << 28;
-const DRAINING: Duration = Duration::from_secs(10);
-/// How long a sender may say nothing in the midst of a body: whoever holds a place for it holds it from others.
+/// Bytes of a refused request that are read on at most, and the time for it: so many keep the connection of a client that asks for something else next. A longer
+/// body is not read. The refusal leaves at once, and the connection is closed.
+const DRAINED: u64 = 64 << 10;
+const DRAINING: Duration = Duration::from_secs(2);
+/// How long a sender may say nothing in the midst of a body.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Bytes that have to come in a second, on the average since the body began, and for how long fewer may: a byte now and then keeps no place.
+/// Bytes that have to come in a second, on the average since the body began, and for how long fewer may.
 const BYTES_PER_S: usize = 240;
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a request waits for a place. Who waits longest has the next one, so a few who hold all of them for short times shut nobody out; a client that
-/// only came again would find one by luck.
-const WAITING: Duration = Duration::from_secs(2);
+/// How long a request waits for a turn or for memory.
+pub(crate) const WAITING: Duration = Duration::from_secs(2);
 
-/// Reads on what a refused request still sends, and keeps nothing of it: a sender that is cut off before its end does not get to read why.
+/// Reads on what a refused request still sends where that is little, and keeps nothing of it.
 pub(crate) async fn drain(body: Body) {
-    let (mut parts, mut left) = (body.into_data_stream(), DRAINED);
+    let mut left = DRAINED;
+    if HttpBody::size_hint(&body).exact().is_none_or(|length| length > left) {
+        return;
+    }
+    let mut parts = body.into_data_stream();
     let rest = async {
         while let Some(Ok(part)) = parts.next().await {
-            left = left.saturating_sub(part.len());
+            left = left.saturating_sub(part.len() as u64);
             if left == 0 {
                 return;
             }
@@ -40,7 +44,7 @@ pub(crate) async fn drain(body: Body) {
     let _ = timeout(DRAINING, rest).await;
 }
 
-/// What was found, and the body as it was; or the refusal once the body is drained.
+/// What was found, and the body as it was; or the refusal, before the body is read.
 pub(crate) async fn or_drain<T>(found: Result<T, Reply>, body: Body) -> Result<(T, Body), Reply> {
     match found {
         Ok(found) => Ok((found, body)),
@@ -51,18 +55,12 @@ pub(crate) async fn or_drain<T>(found: Result<T, Reply>, body: Body) -> Result<(
     }
 }
 
-/// A place among those who are in the house, in the order of coming; what finds none for a while is drained.
-pub(crate) async fn place(places: &Semaphore, body: Body) -> Result<(SemaphorePermit<'_>, Body), Reply> {
-    let found = timeout(WAITING, places.acquire()).await;
-    let found = found.ok().and_then(Result::ok).ok_or_else(|| {
-        let text = "expected room for another request, found none: send it again";
-        Reply::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text)
-    });
-    or_drain(found, body).await
-}
-
-/// All of a body.
-pub(crate) async fn read(body: Body, most: usize, patience: Duration) -> Result<Bytes, Reply> {
+/// All of a body, whose bytes are counted in the claim. One that says that it is too long is refused unread.
+pub(crate) async fn read(body: Body, most: usize, patience: Duration, claim: &mut Claim) -> Result<Bytes, Reply> {
+    if HttpBody::size_hint(&body).lower() > most as u64 {
+        drain(body).await;
+        return Err(too_long(most));
+    }
     let (mut parts, mut bytes, began) = (body.into_data_stream(), Vec::new(), Instant::now());
     let due = |read: usize| {
         let paid = Duration::from_secs((read / BYTES_PER_S) as u64);
@@ -71,29 +69,32 @@ pub(crate) async fn read(body: Body, most: usize, patience: Duration) -> Result<
     let whole = async {
         while let Ok(part) = timeout_at(due(bytes.len()), parts.next()).await {
             match part {
-                None => return Ok(Ok(())),
-                Some(Ok(part)) if part.len() <= most - bytes.len() => bytes.extend_from_slice(&part),
-                Some(_) => return Ok(Err(())),
+                None => return Ok(bytes.into()),
+                Some(Ok(part)) if part.len() <= most - bytes.len() => {
+                    timeout(WAITING, claim.grow(part.len())).await.map_err(|_| Reply::busy())?;
+                    bytes.extend_from_slice(&part);
+                }
+                Some(_) => return Err(too_long(most)),
             }
         }
-        Err(())
+        Err(too_slow())
     };
-    match timeout(patience, whole).await {
-        Ok(Ok(Ok(()))) => Ok(bytes.into()),
-        Ok(Ok(Err(()))) => {
-            let text = format!("expected a body of at most {most} bytes, found more, or an end too soon");
-            Err(Reply::new(StatusCode::PAYLOAD_TOO_LARGE, "size", text))
-        }
-        Ok(Err(())) | Err(_) => {
-            let text = "expected the whole body sooner";
-            Err(Reply::new(StatusCode::REQUEST_TIMEOUT, "time", text))
-        }
-    }
+    timeout(patience, whole).await.unwrap_or_else(|_| Err(too_slow()))
+}
+
+fn too_long(most: usize) -> Reply {
+    let text = format!("expected a body of at most {most} bytes, found more, or an end too soon");
+    Reply::new(StatusCode::PAYLOAD_TOO_LARGE, "size", text)
+}
+
+fn too_slow() -> Reply {
+    Reply::new(StatusCode::REQUEST_TIMEOUT, "time", "expected the whole body sooner")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{clients::Origin, memory::Memory, share::Share};
     use futures_util::stream;
     use std::convert::Infallible;
 
@@ -104,7 +105,11 @@ mod tests {
     }
 
     async fn word(body: Body, most: usize) -> Result<Bytes, &'static str> {
-        read(body, most, Duration::from_secs(60)).await.map_err(|reply| reply.word)
+        read(body, most, Duration::from_secs(60), &mut claim(1 << 30)).await.map_err(|reply| reply.word)
+    }
+
+    fn claim(total: u64) -> Claim {
+        Memory::new(total, Share::new(50)).claim(&Origin::Unknown)
     }
 
     #[tokio::test(start_paused = true)]
@@ -139,35 +144,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_finds_no_place_is_told_when_its_body_is_over() {
-        let places = Semaphore::new(1);
-        let Ok((held, _)) = place(&places, Body::empty()).await else { panic!("there is a place") };
+    async fn a_body_that_says_it_is_too_long_is_refused_unread() {
         let began = Instant::now();
-        let refused = place(&places, parts(&["a"], true)).await;
-        assert!(refused.is_err_and(|reply| reply.word == "busy"));
-        assert_eq!(began.elapsed(), WAITING + DRAINING);
-        drop(held);
-        assert!(place(&places, Body::empty()).await.is_ok());
+        let refused = read(Body::from(vec![0; 1 << 20]), 1 << 19, Duration::from_secs(60), &mut claim(u64::MAX)).await;
+        assert!(refused.is_err_and(|reply| reply.word == "size"));
+        drain(parts(&["a"], true)).await;
+        assert_eq!(began.elapsed(), Duration::ZERO, "a body of unknown length is not waited for");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_longest_has_the_next_place() {
-        let (places, began) = (Semaphore::new(1), Instant::now());
-        // each of eight comes a moment after the one before, and keeps its place for a part of the time that others wait
-        let visit = |number: u32| {
-            let places = &places;
-            async move {
-                tokio::time::sleep(Duration::from_millis(1) * number).await;
-                let held = place(places, Body::empty()).await;
-                let waited = began.elapsed();
-                tokio::time::sleep(WAITING / 4).await;
-                (held.is_ok(), waited)
-            }
-        };
-        let visits = futures_util::future::join_all((0..8).map(visit)).await;
-        for (number, (found, waited)) in (0..).zip(visits) {
-            assert_eq!(found, number <= 4, "{number}");
-            assert!(!found || waited == WAITING / 4 * number, "{number} {waited:?}");
-        }
+    async fn a_body_without_memory_is_told_to_come_again() {
+        let began = Instant::now();
+        let refused = read(parts(&["abcd"], true), 100, Duration::from_secs(60), &mut claim(3)).await;
+        assert!(refused.is_err_and(|reply| reply.word == "busy"));
+        assert_eq!(began.elapsed(), WAITING);
     }
 }

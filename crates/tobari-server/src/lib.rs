@@ -21,7 +21,8 @@
 //! asynchronous threads: decoding passes a gate as wide as the machine has cores, additions run on the blocking pool. Masked words are
 //! added on the asynchronous threads: handing them over would take longer.
 //!
-//! **What is bounded.** Connections and rooms, of all and of each client, members, the length of every message, every queue, and the time for a TLS
+//! **What is bounded.** Connections and rooms, of all and of each client; registrations, turns at the cores, and bytes of bodies and answers, of all and of each client (the
+//! module `share` has the rule); members, the length of every message, every queue, and the time for a TLS
 //! handshake, a request's head, a join, a write, and for silence.
 
 #![forbid(unsafe_code)]
@@ -36,21 +37,25 @@ mod fingerprint;
 mod infer;
 mod kind;
 mod live;
+mod memory;
 mod options;
 mod origins;
 mod patient;
+mod places;
 mod room_task;
 mod rooms;
 mod search;
 mod sense;
 mod serve;
 mod session;
+mod share;
 mod stop;
 pub mod sum;
 #[cfg(test)]
 mod testing;
 mod tls;
 mod tokens;
+mod turns;
 mod web;
 
 pub use connect::connect;

@@ -93,6 +93,12 @@ pub struct ServerLimits {
     pub connections: usize,
     /// Connections at once from one client: an address, or the first 64 bits of one of version 6. This machine's own are not counted.
     pub client_connections: usize,
+    /// Bits of an address that are one client, of version 4 and of version 6.
+    pub client_prefix: (u8, u8),
+    /// Percent of anything that one client alone may hold: places, turns, bytes. The more clients hold something, the less each may; 100 is no limit.
+    pub client_share: u8,
+    /// Bytes of memory for bodies that are being read or worked at, and for answers that were not taken yet.
+    pub body_bytes: u64,
     /// Rooms at once, of each kind.
     pub rooms: usize,
     /// Rooms at once that one client has opened.
@@ -121,6 +127,9 @@ impl Default for ServerLimits {
         Self {
             connections: 4096,
             client_connections: 1024,
+            client_prefix: (32, 64),
+            client_share: 50,
+            body_bytes: 1 << 30,
             rooms: 64,
             client_rooms: 16,
             room: Limits::default(),

@@ -1,42 +1,87 @@
 //! A stream to somebody who has to take what is sent.
 //!
-//! Whoever asks and never reads the answer would hold a connection for ever: where not one byte can be sent for so long, the stream fails.
+//! Whoever asks and never reads the answer would hold a connection for ever: where not one byte can be sent for so long, the stream fails. It fails, too, where so few
+//! bytes are taken that those who wait for them have waited longer than that in all, beyond a second for every 240 bytes.
+//!
+//! A stream that is closed is read on for a moment: a socket that is closed over unread bytes is reset, and its peer might never see what it was told.
 
 use std::{
     future::Future,
     io::{self, IoSlice},
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Sleep, sleep},
+    time::{Instant, Sleep, sleep},
 };
 
-/// Fails where the other side takes nothing.
+/// Bytes that have to be taken in a second, on the average while some wait.
+const BYTES_PER_S: f64 = 240.0;
+/// What is read and forgotten of a stream that is closed, and the time for it.
+const LINGER_BYTES: usize = 256 << 10;
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Fails where the other side takes nothing, or next to nothing.
 pub(crate) struct Patient<S> {
     stream: S,
     limit: Duration,
-    /// Runs while something waits to be taken.
-    waiting: Option<Pin<Box<Sleep>>>,
+    /// Runs while something waits to be taken, since this moment.
+    waiting: Option<(Pin<Box<Sleep>>, Instant)>,
+    /// How long the other side let us wait beyond the time that it paid for with what it took.
+    owed: Duration,
+    /// After the end: how long it lasts still, and how many bytes.
+    lingering: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
 impl<S> Patient<S> {
     pub(crate) fn new(stream: S, limit: Duration) -> Self {
-        Self { stream, limit, waiting: None }
+        Self { stream, limit, waiting: None, owed: Duration::ZERO, lingering: None }
     }
 
-    /// What became of a write, or that it has waited long enough.
-    fn within<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.waiting = None;
-            return written;
+    /// What became of a write of so many bytes, or that it has waited long enough.
+    fn within<T>(
+        &mut self,
+        written: Poll<io::Result<T>>,
+        bytes: impl FnOnce(&T) -> usize,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        let late = || io::Error::from(io::ErrorKind::TimedOut);
+        match written {
+            Poll::Ready(Ok(taken)) => {
+                let waited = self.waiting.take().map_or(Duration::ZERO, |(_, since)| since.elapsed());
+                let paid = Duration::from_secs_f64(bytes(&taken) as f64 / BYTES_PER_S);
+                self.owed = (self.owed + waited).saturating_sub(paid);
+                Poll::Ready(if self.owed > self.limit { Err(late()) } else { Ok(taken) })
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                let limit = self.limit;
+                let (waiting, _) = self.waiting.get_or_insert_with(|| (Box::pin(sleep(limit)), Instant::now()));
+                waiting.as_mut().poll(context).map(|()| Err(late()))
+            }
         }
-        let limit = self.limit;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(limit)));
-        waiting.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> Patient<S> {
+    /// Reads on for a moment.
+    fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let limit = self.limit.min(LINGER);
+        let (over, left) = self.lingering.get_or_insert_with(|| (Box::pin(sleep(limit)), LINGER_BYTES));
+        let mut bytes = [0; 4096];
+        while *left > 0 && over.as_mut().poll(context).is_pending() {
+            let mut buffer = ReadBuf::new(&mut bytes);
+            let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer));
+            let count = buffer.filled().len();
+            if read.is_err() || count == 0 {
+                break;
+            }
+            *left = left.saturating_sub(count);
+        }
+        Poll::Ready(())
     }
 }
 
@@ -50,10 +95,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.within(written, context)
+        self.within(written, |bytes| *bytes, context)
     }
 
     fn poll_write_vectored(
@@ -62,7 +107,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
-        self.within(written, context)
+        self.within(written, |bytes| *bytes, context)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -71,11 +116,59 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        self.within(flushed, context)
+        self.within(flushed, |()| 0, context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let closed = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.within(closed, context)
+        if self.lingering.is_none() {
+            let closed = Pin::new(&mut self.stream).poll_shutdown(context);
+            ready!(self.within(closed, |()| 0, context))?;
+        }
+        self.poll_linger(context).map(Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    /// Sends to somebody who reads so many bytes now and then: how long it lasted, and whether all was taken.
+    async fn send_to(each: usize, pause: Duration) -> (u64, bool) {
+        let (server, mut client) = duplex(1024);
+        let mut stream = Patient::new(server, Duration::from_secs(10));
+        let reader = tokio::spawn(async move {
+            let mut bytes = vec![0; each];
+            while client.read_exact(&mut bytes).await.is_ok() {
+                sleep(pause).await;
+            }
+        });
+        let began = Instant::now();
+        let sent = stream.write_all(&vec![7; 100_000]).await.is_ok();
+        reader.abort();
+        (began.elapsed().as_secs(), sent)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn fault_27_a_reader_that_takes_a_few_bytes_now_and_then_is_cut_off() {
+        let (seconds, sent) = send_to(100, Duration::from_secs(5)).await;
+        assert!(!sent && seconds <= 30, "{seconds}");
+        let (seconds, sent) = send_to(100, Duration::from_secs(11)).await;
+        assert!(!sent && seconds <= 22, "{seconds}");
+        let (seconds, sent) = send_to(2_000, Duration::from_secs(5)).await;
+        assert!(sent && seconds > 200, "a slow line is no fault: {seconds}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_stream_is_read_on_for_a_moment_and_no_longer() {
+        let (server, mut client) = duplex(1024);
+        let mut stream = Patient::new(server, Duration::from_secs(10));
+        let (began, closed) = (Instant::now(), tokio::spawn(async move { stream.shutdown().await.map(|()| stream) }));
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0, "its peer hears of it at once");
+        let sent = tokio::time::timeout(Duration::from_secs(5), client.write_all(&[0; 1 << 20])).await;
+        assert!(sent.is_err(), "not all of it is read");
+        assert!(closed.await.unwrap().is_ok() && began.elapsed() <= Duration::from_secs(6));
     }
 }

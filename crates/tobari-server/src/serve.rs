@@ -1,6 +1,6 @@
 //! The listener: binds, accepts, answers HTTP, and closes in order.
 
-use std::{collections::BTreeSet, future::Future, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, future::Future, io, net::{IpAddr, SocketAddr}, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{
     Extension, Router,
@@ -38,6 +38,7 @@ use crate::{
     search::{Search, SearchError},
     sense::{Sense, SenseError},
     session::{Call, READ_BYTES, session},
+    share::Bounds,
     stop::{Stop, stop},
     tls::{ServerTls, server_tls},
     web::{self, Bundle, BundleError},
@@ -45,6 +46,9 @@ use crate::{
 
 /// How long to wait after the system could not accept a connection (too many open files, for instance).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes of a connection that are read ahead at most, and so of a request's head.
+const BUFFERED: usize = 64 << 10;
 
 /// A server that listens but does not answer yet: see [`BlindServer::run`].
 ///
@@ -84,29 +88,18 @@ pub async fn bind(options: ServerOptions) -> Result<BlindServer, ServerError> {
     let tls = server_tls(&options.tls, addr)?;
     let page = options.web.as_deref().map_or_else(|| Ok(Bundle::embedded()), Bundle::read)?;
     let data = data_folders(&options)?;
+    let bounds = Bounds::new(&options.limits);
     let search = match options.search.clone() {
         None => None,
-        Some(search) => Some(
-            tokio::task::spawn_blocking(move || Search::open(&search, addr.ip()))
-                .await
-                .map_err(|error| fault(io::Error::other(error)))??,
-        ),
+        Some(search) => Some(open(addr, &bounds, move |ip, bounds| Search::open(&search, ip, bounds)).await?),
     };
     let infer = match options.infer.clone() {
         None => None,
-        Some(infer) => Some(
-            tokio::task::spawn_blocking(move || Infer::open(&infer, addr.ip()))
-                .await
-                .map_err(|error| fault(io::Error::other(error)))??,
-        ),
+        Some(infer) => Some(open(addr, &bounds, move |ip, bounds| Infer::open(&infer, ip, bounds)).await?),
     };
     let sense = match options.sense.clone() {
         None => None,
-        Some(sense) => Some(
-            tokio::task::spawn_blocking(move || Sense::open(&sense, addr.ip()))
-                .await
-                .map_err(|error| fault(io::Error::other(error)))??,
-        ),
+        Some(sense) => Some(open(addr, &bounds, move |ip, bounds| Sense::open(&sense, ip, bounds)).await?),
     };
     #[cfg(feature = "cascade")]
     let bus = match &options.call_bus {
@@ -190,7 +183,7 @@ impl BlindServer {
             }
             tls.acceptor
         });
-        let clients = Clients::new(limits.client_connections, limits.client_rooms);
+        let clients = Clients::new(&limits);
         let behind_proxy = self.options.behind_proxy;
         let (search, infer, sense) = (self.search.is_some(), self.infer.is_some(), self.sense.is_some());
         let jobs = web::Jobs { call: true, infer, search, sense };
@@ -233,12 +226,43 @@ impl BlindServer {
     }
 }
 
+/// Reads what a job serves, beside the asynchronous threads.
+async fn open<T, E>(
+    addr: SocketAddr,
+    bounds: &Bounds,
+    read: impl FnOnce(IpAddr, &Bounds) -> Result<T, E> + Send + 'static,
+) -> Result<T, ServerError>
+where
+    T: Send + 'static,
+    E: Into<ServerError> + Send + 'static,
+{
+    let bounds = bounds.clone();
+    let done = tokio::task::spawn_blocking(move || read(addr.ip(), &bounds)).await;
+    let done = done.map_err(|error| ServerError::Bind { addr, source: io::Error::other(error) })?;
+    done.map_err(Into::into)
+}
+
 /// One place among the connections: held by the connection, and by the session that it may turn into.
 #[derive(Clone)]
 pub(crate) struct Place {
     _permit: Arc<OwnedSemaphorePermit>,
     /// Whose it is.
     pub(crate) guest: Arc<Guest>,
+}
+
+/// Answers a few readers over plain HTTP until `shutdown` is done, within the usual limits of time.
+pub(crate) async fn answer_few(listener: TcpListener, app: Router, shutdown: impl Future<Output = ()>) {
+    let limits = ServerLimits { connections: 256, client_connections: 64, ..ServerLimits::default() };
+    let ((stop, stopped), places) = (stop(), Arc::new(Semaphore::new(limits.connections)));
+    let (clients, behind_proxy) = (Clients::new(&limits), false);
+    let door = Door { app, tls: None, limits, stopped, places, clients, behind_proxy };
+    tokio::select! {
+        () = shutdown => {}
+        () = door.accept(&listener) => {}
+    }
+    stop.send();
+    drop(listener);
+    let _ = timeout(limits.grace, door.emptied(limits.connections)).await;
 }
 
 /// What every new connection passes.
@@ -311,7 +335,7 @@ where
     let service = TowerToHyperService::new(app.layer(Extension(place)));
     let mut http = http1::Builder::new();
     // who comes while the server is closing may ask one thing
-    http.timer(TokioTimer::new()).header_read_timeout(limits.handshake).keep_alive(!stopped.is_given());
+    http.max_buf_size(BUFFERED).timer(TokioTimer::new()).header_read_timeout(limits.handshake).keep_alive(!stopped.is_given());
     let stream = TokioIo::new(Patient::new(stream, limits.write));
     let mut connection = std::pin::pin!(http.serve_connection(stream, service).with_upgrades());
     if stopped.is_given() {

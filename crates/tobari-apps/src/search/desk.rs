@@ -83,7 +83,7 @@ pub enum Refusal {
     #[error("expected a set of parameters for searches, found another")]
     Set,
     /// No room for another client.
-    #[error("expected at most {most} clients, found one more")]
+    #[error("there are {most} clients already, which is the limit: raise it, or release a client")]
     Clients {
         /// How many there may be.
         most: usize,
@@ -160,6 +160,8 @@ struct Client {
     keys: BTreeMap<&'static str, Registered>,
     /// For questions with the place hidden.
     hidden: Option<hidden::HiddenKey>,
+    /// By set, uses of keys that were registered before the client was let go, and not again yet.
+    before: BTreeMap<&'static str, u32>,
     /// Made, of all tables together.
     tests: u64,
     /// By table and region, how many tests were made.
@@ -173,6 +175,8 @@ pub struct Desk {
     /// Of those of them that have labels.
     labellers: BTreeMap<[u8; TABLE_BYTES], Arc<Labeller>>,
     clients: BTreeMap<[u8; CLIENT_BYTES], Client>,
+    /// What those have used up who have no key here any more.
+    released: BTreeMap<[u8; CLIENT_BYTES], Account>,
     matchers: BTreeMap<&'static str, Arc<Matcher>>,
     hidden: hidden::Hidden,
 }
@@ -196,6 +200,7 @@ impl Desk {
             tables,
             labellers,
             clients: BTreeMap::new(),
+            released: BTreeMap::new(),
             matchers: BTreeMap::new(),
             hidden: hidden::Hidden::default(),
         }
@@ -238,22 +243,53 @@ impl Desk {
         if self.clients.len() >= most && !self.clients.contains_key(&client) {
             return Err(Refusal::Clients { most });
         }
-        let client = self.clients.entry(client).or_default();
-        client.keys.insert(set.name, Registered { public: Arc::new(public), uses: 0 });
+        let client = self.client(client);
+        // it may be the key of before
+        let uses = client.before.remove(set.name).unwrap_or(0);
+        client.keys.insert(set.name, Registered { public: Arc::new(public), uses });
         Ok(())
+    }
+
+    /// Lets a client go: its keys are forgotten, and it has to register again. With `keep_budget` what it has used up stays for then, and does not count as a client meanwhile.
+    pub fn release(&mut self, client: &[u8; CLIENT_BYTES], keep_budget: bool) {
+        let account = self.account(client).filter(|_| keep_budget);
+        self.clients.remove(client);
+        match account {
+            Some(account) => drop(self.released.insert(*client, account)),
+            None => drop(self.released.remove(client)),
+        }
+    }
+
+    /// Whether a client has a key here.
+    pub fn knows(&self, client: &[u8; CLIENT_BYTES]) -> bool {
+        self.clients.contains_key(client)
+    }
+
+    /// The client of this name, made where there is none; one that was let go has what it had used up.
+    fn client(&mut self, name: [u8; CLIENT_BYTES]) -> &mut Client {
+        let client = self.clients.entry(name).or_default();
+        if let Some(Account { tests, uses, regions, .. }) = self.released.remove(&name) {
+            (client.tests, client.before, client.regions) = (tests, uses, regions);
+        }
+        client
     }
 
     /// What a client has used up; none of one that is not registered.
     pub fn account(&self, client: &[u8; CLIENT_BYTES]) -> Option<Account> {
-        let known = self.clients.get(client)?;
+        let Some(known) = self.clients.get(client) else { return self.released.get(client).cloned() };
         let hidden = known.hidden.iter().map(|key| ("search-hidden", key.uses));
-        let uses = known.keys.iter().map(|(set, key)| (*set, key.uses)).chain(hidden).collect();
+        let before = known.before.iter().map(|(set, uses)| (*set, *uses));
+        let uses = before.chain(known.keys.iter().map(|(set, key)| (*set, key.uses))).chain(hidden).collect();
         Some(Account { client: *client, tests: known.tests, uses, regions: known.regions.clone() })
     }
 
-    /// Takes up an account that was kept. Its keys are registered again before, and are then used as often as the account says.
+    /// Takes up an account that was kept. Its keys are registered again before, and are then used as often as the account says; without a key its client is one
+    /// that was let go.
     pub fn restore(&mut self, account: &Account) {
-        let client = self.clients.entry(account.client).or_default();
+        let Some(client) = self.clients.get_mut(&account.client) else {
+            self.released.insert(account.client, account.clone());
+            return;
+        };
         client.tests = account.tests;
         client.regions = account.regions.clone();
         client.keys.iter_mut().for_each(|(set, key)| key.uses = account.uses.get(set).copied().unwrap_or(key.uses));
@@ -264,7 +300,9 @@ impl Desk {
 
     /// Tests that a client may still make.
     pub fn tests_left(&self, client: &[u8; CLIENT_BYTES]) -> Option<u64> {
-        self.clients.get(client).map(|client| self.limits.tests.saturating_sub(client.tests))
+        let released = || self.released.get(client).map(|account| account.tests);
+        let tests = self.clients.get(client).map(|client| client.tests).or_else(released)?;
+        Some(self.limits.tests.saturating_sub(tests))
     }
 
     /// Admits a query, which its client's budgets pay, unless evaluations of its labels were paid. What it costs, and what may be logged, comes with it.

@@ -73,6 +73,10 @@ pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failu
     let limits = &mut options.limits;
     limits.connections = arguments.max_connections.unwrap_or(limits.connections);
     limits.client_connections = arguments.max_client_connections.unwrap_or(limits.client_connections);
+    limits.client_share = arguments.client_share.unwrap_or(limits.client_share);
+    let (four, six) = limits.client_prefix;
+    limits.client_prefix = (arguments.client_prefix_v4.unwrap_or(four), arguments.client_prefix_v6.unwrap_or(six));
+    limits.body_bytes = arguments.max_body_memory.unwrap_or(limits.body_bytes);
     limits.rooms = arguments.max_rooms.unwrap_or(limits.rooms);
     limits.client_rooms = arguments.max_client_rooms.unwrap_or(limits.client_rooms);
     limits.live.members = arguments.max_members.map_or(limits.live.members, usize::from);
@@ -83,8 +87,15 @@ pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failu
     options.web_servers.clone_from(&arguments.web_server);
     options.limits.drain = Duration::from_secs(arguments.drain.into());
     options.search = search_options(search);
+    let idle = arguments.client_idle.map(|seconds| Duration::from_secs(seconds.into()));
+    if let (Some(search), Some(idle)) = (&mut options.search, idle) {
+        search.idle = idle;
+    }
     arguments.infer.is_placed()?;
     options.infer = infer_options(arguments);
+    if let (Some(infer), Some(idle)) = (&mut options.infer, idle) {
+        infer.idle = idle;
+    }
     options.sense = sense_options(arguments)?;
     Ok(options)
 }
@@ -115,6 +126,7 @@ fn search_options(arguments: &ServeSearchArguments) -> Option<SearchOptions> {
     options.malicious = arguments.malicious;
     (options.data, options.audit) = (arguments.data.clone(), arguments.audit.clone());
     let limits = &mut options.limits;
+    limits.clients = arguments.max_clients.map_or(limits.clients, |clients| clients as usize);
     limits.tests = arguments.budget.unwrap_or(limits.tests);
     limits.region = arguments.region.unwrap_or(limits.region);
     limits.region_tests = arguments.region_budget.unwrap_or(limits.region_tests);
@@ -123,6 +135,7 @@ fn search_options(arguments: &ServeSearchArguments) -> Option<SearchOptions> {
     options.hidden.kinds.clone_from(&arguments.hidden);
     options.hidden.memory = arguments.hidden_memory.unwrap_or(options.hidden.memory);
     options.hidden.tier.clone_from(&arguments.hidden_tier);
+    options.key_bytes = arguments.max_key_bytes.unwrap_or(options.key_bytes);
     options.queue = arguments.max_queries.map_or(options.queue, |queries| queries as usize);
     Some(options)
 }

@@ -187,7 +187,7 @@ fn parts(spoken: &[i16], heard: &[i16]) -> usize {
 }
 
 /// What the routes of all jobs take, from a client that was an honest one until now.
-fn target(house: &House) -> Target {
+pub(super) fn target(house: &House) -> Target {
     let tap = Tap::to(&house.server.address());
     let (seeker, own) = (Tables::new(), Images::new(&tap.url));
     own.same(&draw(7, &STYLES[0]));
@@ -226,7 +226,7 @@ fn labelled(house: &House, labels: &Server) -> Target {
 }
 
 /// What was posted, one of each kind.
-fn posts(heard: &Heard) -> Vec<Post> {
+pub(super) fn posts(heard: &Heard) -> Vec<Post> {
     let posts = heard.requests().into_iter().filter(|(method, post)| method == "POST" && !post.body.is_empty());
     let kinds: std::collections::BTreeMap<_, _> = posts.map(|(_, post)| (kind(&post), post)).collect();
     kinds.into_values().collect()
@@ -238,7 +238,7 @@ fn kind(post: &Post) -> String {
 }
 
 /// A number of a process's status.
-fn status(pid: u32, name: &str) -> usize {
+pub(super) fn status(pid: u32, name: &str) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.unwrap().split_whitespace().next().unwrap().parse().unwrap()

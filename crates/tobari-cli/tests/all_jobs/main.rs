@@ -5,6 +5,7 @@
 
 mod canaries;
 mod kills;
+mod limits;
 mod load;
 #[path = "../support/mod.rs"]
 mod support;
@@ -263,44 +264,9 @@ fn every_route_that_is_tried_is_one() {
     }
 }
 
-#[test]
-fn who_finds_no_place_is_told_so_and_comes_again() {
-    let house = House::open("info");
-    let own = Images::new(&house.server.url);
-    let image = draw(4, &STYLES[2]);
-    let question = std::fs::read(own.encrypt(&image)).unwrap();
-    let (path, keys) = (format!("/infer/v1/models/{}/keys", hex(&question[2..34])), rude::bytes(5, key_bytes(&house)));
-    let address = house.server.address();
-    let length = keys.len();
-    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n");
-    // whose body is asked for has a place, so that none of the four can be refused in another's stead
-    let begin = |_| {
-        let mut stream = TcpStream::connect(&address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
-        let mut answer = [0; 12];
-        std::io::Read::read_exact(&mut stream, &mut answer).unwrap();
-        assert_eq!(answer, *b"HTTP/1.1 100");
-        // so much that nothing more is due for a while
-        std::io::Write::write_all(&mut stream, &keys[..20_000]).unwrap();
-        stream
-    };
-    let held: Vec<TcpStream> = (0..4).map(begin).collect();
-    let short = ask(&address, "POST", &path, b"short").map(|(status, _)| status);
-    assert_eq!(short, Some(503), "four uploads leave room for another");
-    let refused = ask(&address, "POST", &path, &keys).map(|(status, _)| status);
-    assert_eq!(refused, Some(503), "after all of a long body");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
-    let coming = command.args(own.run()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // longer than a request waits for a place before it is sent away
-    thread::sleep(Duration::from_secs(4));
-    drop(held);
-    let came = coming.wait_with_output().unwrap();
-    assert!(came.status.success(), "{}", stderr(&came));
-    assert_eq!(own.label(), plain_label(&image));
-}
-
-/// Senders that give a byte now and then keep no place, and those that come back at once stand behind who waits.
+/// Senders that give a byte now and then hold neither places nor memory, and are cut off: whoever comes meanwhile is served at once.
+///
+/// Until bodies were read before a request took its turn this test asked for a wait of two seconds behind them, and so for the fault.
 #[test]
 fn slow_senders_shut_nobody_out() {
     let house = House::open("info");
@@ -310,7 +276,6 @@ fn slow_senders_shut_nobody_out() {
     let head = format!("POST /sense/v1/fleets/{name} HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n");
     let cut = AtomicUsize::new(0);
     thread::scope(|scope| {
-        // twice as many as there are places for such messages
         for _ in 0..8 {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
@@ -325,15 +290,16 @@ fn slow_senders_shut_nobody_out() {
                 }
             });
         }
-        // they have all places now
         thread::sleep(Duration::from_secs(1));
-        let began = Instant::now();
         let came = tobari(&["sense", "keyholder", &place.path("holder"), "--server", &house.server.url, "--once"]);
-        let took = began.elapsed();
+        let unheard = cut.load(Ordering::Relaxed) == 0;
+        let began = Instant::now();
+        while cut.load(Ordering::Relaxed) == 0 && began.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(100));
+        }
         over.store(true, Ordering::Relaxed);
         assert!(came.status.success(), "{}", stderr(&came));
-        assert!(took > Duration::from_secs(2), "they had all places: {took:?}");
-        assert!(took < PATIENCE / 2, "{took:?}");
+        assert!(unheard, "all eight were there all the time");
+        assert!(cut.load(Ordering::Relaxed) > 0, "no slow sender was cut off");
     });
-    assert!(cut.into_inner() > 0, "no slow sender was cut off");
 }

@@ -25,12 +25,17 @@ pub struct Heard(Lines);
 impl Tap {
     /// In front of a server.
     pub fn to(server: &str) -> Self {
+        Self::from([127, 0, 0, 1], server)
+    }
+
+    /// In front of a server, which hears of all that comes as of one of this machine's addresses.
+    pub fn from(source: [u8; 4], server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let tap = Self { url: format!("http://{}", listener.local_addr().unwrap()), lines: Arc::default() };
         let (server, lines) = (server.to_owned(), Arc::clone(&tap.lines));
         std::thread::spawn(move || {
             for (number, near) in listener.incoming().map_while(Result::ok).enumerate() {
-                let Ok(far) = TcpStream::connect(&server) else { continue };
+                let Ok(far) = connect_from(source, &server) else { continue };
                 for (way, (from, to)) in [(&near, &far), (&far, &near)].into_iter().enumerate() {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
                     let lines = Arc::clone(&lines);
@@ -45,6 +50,19 @@ impl Tap {
     pub fn take(&self) -> Heard {
         Heard(std::mem::take(&mut *self.lines.lock().unwrap()))
     }
+}
+
+/// A connection from one of this machine's addresses, whose system keeps few bytes that the server did not take.
+pub fn connect_from(source: [u8; 4], server: &str) -> std::io::Result<TcpStream> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4()?;
+        socket.set_send_buffer_size(32 << 10)?;
+        socket.bind((source, 0).into())?;
+        socket.connect(server.parse().map_err(std::io::Error::other)?).await?.into_std()
+    })?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 fn carry(mut from: TcpStream, mut to: TcpStream, (number, way): (usize, usize), lines: &Mutex<Lines>) {

@@ -1,17 +1,24 @@
 //! What is done with each request.
 
 use super::{Infer, Name, Shared, models::Served};
-use crate::body::{or_drain, place, read};
+use crate::body::{or_drain, read};
+use crate::clients::Origin;
+use crate::places::{Full, Tag};
 use crate::search::{hex, reply::Reply, sha256, unhex};
+use crate::serve::Place;
 use axum::{
-    body::{Body, Bytes},
+    Extension,
+    body::Body,
     extract::{Path, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use serde_json::json;
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 use tobari_apps::infer::{
     messages,
     server::{Keyring, Seconds, ServeError},
@@ -22,7 +29,7 @@ use zeroize::Zeroizing;
 /// The models.
 pub(super) async fn list(State(infer): State<Infer>, headers: HeaderMap) -> Result<Response, Reply> {
     let shared = infer.shared;
-    shared.enter(&headers)?;
+    shared.enter(&headers, &Origin::Unknown)?;
     let models: Vec<_> = shared.models.values().map(|served| &served.line).collect();
     let told = json!({ "version": 1, "models": models });
     Ok(([(header::CONTENT_TYPE, "application/json")], told.to_string()).into_response())
@@ -35,7 +42,7 @@ pub(super) async fn model(
     headers: HeaderMap,
 ) -> Result<Response, Reply> {
     let shared = infer.shared;
-    shared.enter(&headers)?;
+    shared.enter(&headers, &Origin::Unknown)?;
     let (_, served) = shared.model(&digest)?;
     Ok(octets(served.card.clone()))
 }
@@ -47,7 +54,7 @@ pub(super) async fn known(
     headers: HeaderMap,
 ) -> Result<StatusCode, Reply> {
     let shared = infer.shared;
-    shared.enter(&headers)?;
+    shared.enter(&headers, &Origin::Unknown)?;
     let (model, _) = shared.model(&digest)?;
     let hash = unhex(&hash).ok_or_else(no_keys)?;
     shared.keys().rings.contains_key(&(model, hash)).then_some(StatusCode::NO_CONTENT).ok_or_else(no_keys)
@@ -57,18 +64,24 @@ pub(super) async fn known(
 pub(super) async fn register(
     State(infer): State<Infer>,
     Path(digest): Path<String>,
+    Extension(place): Extension<Place>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Reply> {
     let shared = infer.shared;
-    let found = shared.enter(&headers).and_then(|()| shared.model(&digest));
-    let ((model, served), body) = or_drain(found, body).await?;
-    let (_place, body) = place(&shared.uploads, body).await?;
-    let bytes = read(body, served.keys.0, shared.options.patience).await?;
+    let found = shared.enter(&headers, &place.guest.origin).and_then(|origin| {
+        let (model, served) = shared.model(&digest)?;
+        shared.has_room(None, &shared.keeper.tag(&origin), &served)?;
+        Ok((origin, model, served))
+    });
+    let ((origin, model, served), body) = or_drain(found, body).await?;
+    let mut claim = shared.memory.claim(&origin);
+    let bytes = read(body, served.keys.0, shared.options.patience, &mut claim).await?;
+    let _turn = shared.uploads.take(&origin).await?;
     let work = Arc::clone(&shared);
     let taken = shared.cpu.run(move || {
         let hash = sha256(&bytes);
-        work.take(&model, &served, hash, &bytes, true).map(|()| hash)
+        work.take(&(model, hash), &served, work.keeper.tag(&origin), &bytes).map(|()| hash)
     });
     let hash = taken.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?;
     Ok((StatusCode::CREATED, [("tobari-key", hex(&hash))]).into_response())
@@ -78,22 +91,25 @@ pub(super) async fn register(
 pub(super) async fn answer(
     State(infer): State<Infer>,
     Path(digest): Path<String>,
+    Extension(place): Extension<Place>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Reply> {
     let shared = infer.shared;
-    let found = shared.enter(&headers).and_then(|()| shared.model(&digest));
-    let found = found.and_then(|(model, served)| {
+    let found = shared.enter(&headers, &place.guest.origin).and_then(|origin| {
+        let (model, served) = shared.model(&digest)?;
         let hash = headers.get("tobari-key").and_then(|value| value.to_str().ok()).and_then(unhex);
-        let ring = hash.and_then(|hash| shared.keys().rings.get(&(model, hash)).cloned());
-        Ok((served, ring.ok_or_else(no_keys)?))
+        let place = hash.map(|hash| (model, hash)).ok_or_else(no_keys)?;
+        Ok((origin, served, shared.used(&place)?, place))
     });
-    let ((served, ring), body) = or_drain(found, body).await?;
-    let (_place, body) = place(&shared.places, body).await?;
-    let bytes = read(body, served.question, shared.options.patience).await?;
+    let ((origin, served, ring, keys), body) = or_drain(found, body).await?;
+    let mut claim = shared.memory.claim(&origin);
+    let bytes = read(body, served.question, shared.options.patience, &mut claim).await?;
+    let _turn = shared.turns.take(&origin).await?;
+    shared.note_use(keys);
     let answered = shared.cpu.run(move || run(&served, &ring, &bytes));
     let (answer, seconds) = answered.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?;
-    Ok(([("server-timing", timing(&seconds))], octets(answer.into())).into_response())
+    Ok(([("server-timing", timing(&seconds))], octets(claim.answer(answer))).into_response())
 }
 
 /// Milliseconds by stage, as browsers read them: what is computed does not depend on what was sent, so they tell nothing of it.
@@ -116,13 +132,19 @@ fn run(served: &Served, ring: &Keyring, bytes: &[u8]) -> Result<(Vec<u8>, Second
     Ok((messages::encode_answer(&answer), seconds))
 }
 
-pub(super) fn octets(bytes: Bytes) -> Response {
-    ([(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response()
+pub(super) fn octets(bytes: impl Into<Body>) -> Response {
+    ([(header::CONTENT_TYPE, "application/octet-stream")], bytes.into()).into_response()
 }
 
 fn no_keys() -> Reply {
     let text = "expected the name of keys that this server has for this model, found another or none: send them first";
     Reply::new(StatusCode::NOT_FOUND, "key", text)
+}
+
+/// All room for keys is in use, or this client's.
+fn no_room(full: &Full) -> Reply {
+    let reply = Reply::full(full, "quota", ("keys", "--infer-keys"));
+    Reply { status: StatusCode::INSUFFICIENT_STORAGE, ..reply }
 }
 
 fn malformed(text: String) -> Reply {
@@ -139,10 +161,10 @@ fn refused(error: &ServeError) -> Reply {
 }
 
 impl Shared {
-    /// Whether who asks may.
-    pub(super) fn enter(&self, headers: &HeaderMap) -> Result<(), Reply> {
-        let Some(tokens) = &self.tokens else { return Ok(()) };
-        tokens.bearer(headers).map(|_| ()).ok_or_else(Reply::unknown)
+    /// Who asks, if that client may.
+    pub(super) fn enter(&self, headers: &HeaderMap, origin: &Origin) -> Result<Origin, Reply> {
+        let Some(tokens) = &self.tokens else { return Ok(origin.clone()) };
+        tokens.bearer(headers).map(Origin::Token).ok_or_else(Reply::unknown)
     }
 
     pub(super) fn model(&self, digest: &str) -> Result<(Name, Arc<Served>), Reply> {
@@ -151,50 +173,60 @@ impl Shared {
         found.ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "model", text))
     }
 
-    /// Keys are taken: their memory is reserved before anything is decoded, and they are on the disk before they are told of.
-    pub(super) fn take(
-        &self,
-        model: &Name,
-        served: &Served,
-        hash: Name,
-        bytes: &[u8],
-        keep: bool,
-    ) -> Result<(), Reply> {
-        let (place, memory) = ((*model, hash), served.keys.1);
-        {
-            let mut keys = self.keys();
-            if keys.rings.contains_key(&place) {
-                return Ok(());
-            }
-            let (found, most) = (keys.bytes.saturating_add(memory), self.options.key_bytes);
-            if found > most {
-                let text =
-                    format!("expected room for {memory} bytes of keys within the server's {most}, found too little");
-                return Err(Reply::new(StatusCode::INSUFFICIENT_STORAGE, "quota", text));
-            }
-            keys.bytes = found;
-        }
-        let ready = self.make_ready(served, bytes).and_then(|ring| {
-            let kept = match &self.store {
-                Some(store) if keep => store.write(model, &hash, bytes),
-                _ => Ok(()),
-            };
-            kept.map(|()| ring).map_err(|error| {
-                tracing::error!(%error, "keys cannot be kept");
-                Reply::fault("a fault of the server: the keys cannot be kept")
-            })
-        });
-        let mut keys = self.keys();
-        // what was reserved goes back where there is nothing to show for it, or the same twice
-        let done = ready.map(|ring| keys.rings.insert(place, ring).is_some());
-        if !matches!(done, Ok(false)) {
-            keys.bytes = keys.bytes.saturating_sub(memory);
-        }
-        tracing::info!(bytes = keys.bytes, sets = keys.rings.len(), taken = done.is_ok(), "keys were sent");
-        done.map(|_| ())
+    /// Whether there is room for keys of this client.
+    fn has_room(&self, place: Option<&(Name, Name)>, tag: &Tag, served: &Served) -> Result<(), Reply> {
+        let checked = self.keys().places.check(place, tag, served.keys.1, SystemTime::now());
+        checked.map_err(|full| no_room(&full))
     }
 
-    fn make_ready(&self, served: &Served, bytes: &[u8]) -> Result<Keyring, Reply> {
+    /// Keys are taken: there is room for them before anything is decoded, and they are on the disk before they are told of.
+    fn take(&self, place: &(Name, Name), served: &Served, tag: Tag, bytes: &[u8]) -> Result<(), Reply> {
+        if self.keys().rings.contains_key(place) {
+            self.note_use(*place);
+            return Ok(());
+        }
+        self.has_room(Some(place), &tag, served)?;
+        let ring = self.make_ready(served, bytes)?;
+        let kept = self.store.as_ref().map_or(Ok(()), |store| store.write(place, &tag, bytes));
+        kept.map_err(|error| {
+            tracing::error!(%error, "keys cannot be kept");
+            Reply::fault("a fault of the server: the keys cannot be kept")
+        })?;
+        let mut keys = self.keys();
+        let taken = keys.places.take(place, tag, served.keys.1, SystemTime::now());
+        if taken.is_ok() {
+            keys.rings.insert(*place, ring);
+        } else if let Some(store) = &self.store {
+            // others came meanwhile
+            store.remove(place);
+        }
+        let given = taken.map_err(|full| no_room(&full))?;
+        for other in &given {
+            keys.rings.remove(other);
+            // under the lock: nobody sends the same keys again meanwhile
+            if let Some(store) = &self.store {
+                store.remove(other);
+            }
+        }
+        tracing::info!(sets = keys.rings.len(), given_away = given.len(), "keys were sent");
+        Ok(())
+    }
+
+    /// The keys of this name.
+    fn used(&self, place: &(Name, Name)) -> Result<Keyring, Reply> {
+        self.keys().rings.get(place).cloned().ok_or_else(no_keys)
+    }
+
+    /// Notes that keys are in use.
+    fn note_use(&self, place: (Name, Name)) {
+        let now = SystemTime::now();
+        let due = self.keys().places.touch(&place, now);
+        if let Some(store) = self.store.as_ref().filter(|_| due) {
+            store.tell(&place, now);
+        }
+    }
+
+    pub(super) fn make_ready(&self, served: &Served, bytes: &[u8]) -> Result<Keyring, Reply> {
         let keys = messages::decode_keys(bytes, served.service.card());
         let keys = keys.map_err(|error| malformed(error.to_string()))?;
         served.service.keyring(keys).map_err(|error| refused(&error))

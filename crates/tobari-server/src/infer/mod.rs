@@ -17,12 +17,11 @@
 //! **Who is who.** With a file of tokens, only who has one is served. Without, anybody on this machine, unless the options say otherwise. Keys belong to nobody: their name
 //! is known to whoever made them, and answers under them help nobody else.
 //!
-//! **Who runs what.** Decoding and arithmetic run on the blocking pool, no more at once than there are cores. As many questions as the options say may be in the house, and four
-//! uploads of keys; others wait two seconds for a place, and are then
-//! sent away (503) before their body is read, which bounds memory.
+//! **Who runs what.** Decoding and arithmetic run on the blocking pool, no more at once than there are cores. A request that may be made is read whole first, in memory of its client's share; then it waits two
+//! seconds for one of as many turns as the options say (four for uploads of keys), of which one client has a share, too, and is sent away (503) where there is none.
 //!
-//! **What is kept.** Keys in memory, within a limit of bytes that is reserved before a body is decoded, and with a data folder on the disk, too ([`store`]), so that a new start knows them. Where the limit
-//! is reached, further keys are refused (507) until the operator gives more or removes files.
+//! **What is kept.** Keys in memory, within a limit of bytes of which one address or token has a share, and with a data folder on the disk, too ([`store`]), so that a new start knows them. Keys that were not used for an hour are given away when
+//! others need their room, the least recently used first ([`crate::places`]); their client is told (404, `key`) and sends them again. Where all are in use, further keys are refused (507).
 
 mod enclave;
 mod handle;
@@ -31,8 +30,12 @@ mod store;
 
 use crate::{
     cpu::Cpu,
+    memory::Memory,
+    places::{Keeper, PlaceLimits, Places},
+    share::{Bounds, Share},
     stop::Stop,
     tokens::{Tokens, TokensError},
+    turns::Turns,
 };
 use axum::{
     Router,
@@ -49,12 +52,11 @@ use std::{
 };
 use store::Store;
 use tobari_apps::infer::{ready::SET, server::Keyring};
-use tokio::sync::Semaphore;
 
 pub use enclave::{EnclaveOptions, EnclaveTold};
 pub use models::ModelSource;
 
-/// Uploads of keys that are read at once.
+/// Uploads of keys that are worked at at once.
 const UPLOADS: usize = 4;
 /// A digest of a model, or of keys.
 type Name = [u8; 32];
@@ -77,6 +79,8 @@ pub struct InferOptions {
     pub data: Option<PathBuf>,
     /// Bytes of memory for clients' keys.
     pub key_bytes: u64,
+    /// How long keys have their room after they were used.
+    pub idle: Duration,
     /// Bytes of memory for each model's encoded weights; a model that needs more encodes them anew for every question.
     pub weight_bytes: u64,
     /// Questions in the house at most: read, waiting for a core, and computed.
@@ -98,6 +102,7 @@ impl InferOptions {
             open: false,
             data: None,
             key_bytes: 2 << 30,
+            idle: Duration::from_secs(3600),
             weight_bytes: 1 << 30,
             queue: 16,
             patience: Duration::from_secs(60),
@@ -145,11 +150,10 @@ impl InferError {
     }
 }
 
-/// Clients' keys, and the memory that they take; that of keys which are being read is counted.
-#[derive(Default)]
+/// Clients' keys by their model and their own name, and the memory that they take.
 struct Keys {
     rings: HashMap<(Name, Name), Keyring>,
-    bytes: u64,
+    places: Places<(Name, Name)>,
 }
 
 struct Shared {
@@ -158,8 +162,10 @@ struct Shared {
     tokens: Option<Tokens>,
     store: Option<Store>,
     cpu: Cpu,
-    places: Semaphore,
-    uploads: Semaphore,
+    keeper: Keeper,
+    memory: Memory,
+    turns: Turns,
+    uploads: Turns,
     options: InferOptions,
 }
 
@@ -177,21 +183,26 @@ pub(crate) struct Infer {
 
 impl Infer {
     /// Reads all models, makes them ready, and takes up the keys that were kept.
-    pub(crate) fn open(options: &InferOptions, ip: IpAddr) -> Result<Self, InferError> {
+    pub(crate) fn open(options: &InferOptions, ip: IpAddr, bounds: &Bounds) -> Result<Self, InferError> {
         if options.tokens.is_none() && !options.open && !ip.is_loopback() {
             return Err(InferError::Open(ip));
         }
         let tokens = options.tokens.as_deref().map(Tokens::read).transpose()?;
-        let models = models::open(options)?;
+        let share = bounds.share;
+        let models = models::open(options, share)?;
         let store = options.data.as_deref().map(Store::open).transpose()?;
+        let keeper = store.as_ref().map(Store::keeper).transpose()?;
+        let places = PlaceLimits { count: u64::MAX, bytes: options.key_bytes, idle: options.idle, share };
         let shared = Shared {
             models,
-            keys: Mutex::default(),
+            keys: Mutex::new(Keys { rings: HashMap::new(), places: Places::new(places) }),
             tokens,
             store,
             cpu: Cpu::new(),
-            places: Semaphore::new(options.queue),
-            uploads: Semaphore::new(UPLOADS),
+            keeper: keeper.unwrap_or_else(Keeper::drawn),
+            memory: bounds.memory.clone(),
+            turns: Turns::new(options.queue, share),
+            uploads: Turns::new(UPLOADS, share),
             options: options.clone(),
         };
         if let Some(store) = &shared.store {

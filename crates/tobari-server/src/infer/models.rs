@@ -1,6 +1,6 @@
 //! Files of models, and what they become while they are served.
 
-use super::{InferError, InferOptions, Name, enclave::House};
+use super::{InferError, InferOptions, Name, Share, enclave::House};
 use crate::search::hex;
 use axum::body::Bytes;
 use serde_json::{Value, json};
@@ -91,13 +91,13 @@ pub(super) struct Served {
 }
 
 /// All of them, by their digests.
-pub(super) fn open(options: &InferOptions) -> Result<BTreeMap<Name, Arc<Served>>, InferError> {
+pub(super) fn open(options: &InferOptions, share: Share) -> Result<BTreeMap<Name, Arc<Served>>, InferError> {
     let set = NamedSet::from_name(&options.set).ok_or_else(|| InferError::Set(options.set.clone()))?;
     let mut models = BTreeMap::new();
     for source in &options.models {
         let model = source.read()?;
         let fault = |what: String| InferError::Model { name: source.name.clone(), what };
-        let served = serve(source, &model, &set, options).map_err(fault)?;
+        let served = serve(source, &model, &set, (options, share)).map_err(fault)?;
         if models.insert(model.digest(), Arc::new(served)).is_some() {
             return Err(fault("expected a model that is not served already, found one that is".to_owned()));
         }
@@ -105,7 +105,12 @@ pub(super) fn open(options: &InferOptions) -> Result<BTreeMap<Name, Arc<Served>>
     Ok(models)
 }
 
-fn serve(source: &ModelSource, model: &Model, set: &NamedSet, options: &InferOptions) -> Result<Served, String> {
+fn serve(
+    source: &ModelSource,
+    model: &Model,
+    set: &NamedSet,
+    (options, share): (&InferOptions, Share),
+) -> Result<Served, String> {
     let start = Instant::now();
     let text = |error: &dyn std::error::Error| error.to_string();
     let parameters = set.parameters().map_err(|error| text(&error))?;
@@ -135,7 +140,7 @@ fn serve(source: &ModelSource, model: &Model, set: &NamedSet, options: &InferOpt
         "a model is ready"
     );
     let enclave = options.enclave.as_ref().map(|enclave| {
-        House::open((&source.name, model), enclave, options.layout.as_deref(), options.weight_bytes).map(Arc::new)
+        House::open((&source.name, model), (enclave, share), options.layout.as_deref(), options.weight_bytes).map(Arc::new)
     });
     let enclave = enclave.transpose()?;
     if let Some(told) = enclave.as_ref().map(|house| house.told()) {

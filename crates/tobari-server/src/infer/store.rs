@@ -5,15 +5,25 @@
 //!   FOLDER/infer/{digest}/{hash}.keys    keys for the model of this digest, as they were sent; the hash is their SHA-256
 //! ```
 //!
+//! Beside it stands, as `{hash}.origin`, whose room the keys take (crate::places); keys of earlier releases have none. When they were used last is the time of their file.
+//!
 //! Files are written whole and flushed before their sender hears that the keys are there. A file that is not what its name says is an error; those of models that are not served now are left alone.
 
 use super::{InferError, Name, Shared};
-use crate::search::{hex, sha256, unhex};
+use crate::{
+    places::{self, Keeper, Tag},
+    search::{hex, sha256, unhex},
+};
 use std::{
     fs::{self, File},
+    io,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 use tobari_host::files::{FileError, read_bounded, write_atomically};
+
+/// The extension of the file that says whose keys are.
+const ORIGIN: &str = "origin";
 
 pub(super) struct Store {
     folder: PathBuf,
@@ -37,39 +47,85 @@ impl Store {
         Ok(Self { folder, _lock: lock })
     }
 
-    /// Keeps keys.
-    pub(super) fn write(&self, model: &Name, hash: &Name, bytes: &[u8]) -> Result<(), FileError> {
-        let folder = self.folder.join(hex(model));
-        let fault = |source| FileError::Write { name: folder.display().to_string(), source };
-        fs::create_dir_all(&folder).map_err(fault)?;
-        write_atomically(&folder.join(hex(hash)).with_extension("keys"), bytes)
+    /// What says whose keys are.
+    pub(super) fn keeper(&self) -> Result<Keeper, InferError> {
+        Keeper::open(&self.folder).map_err(|error| InferError::file(&self.folder, error))
     }
 
-    /// The keys of all models that are served.
+    fn path(&self, (model, hash): &(Name, Name)) -> PathBuf {
+        self.folder.join(hex(model)).join(hex(hash)).with_extension("keys")
+    }
+
+    /// Keeps keys.
+    pub(super) fn write(&self, place: &(Name, Name), tag: &Tag, bytes: &[u8]) -> Result<(), FileError> {
+        let (path, folder) = (self.path(place), self.folder.join(hex(&place.0)));
+        let fault = |source| FileError::Write { name: folder.display().to_string(), source };
+        fs::create_dir_all(&folder).map_err(fault)?;
+        Keeper::write(&path.with_extension(ORIGIN), tag)?;
+        write_atomically(&path, bytes)
+    }
+
+    /// Says that keys were used at this time.
+    pub(super) fn tell(&self, place: &(Name, Name), now: SystemTime) {
+        places::tell(&self.path(place), now);
+    }
+
+    /// Removes keys whose room was given away.
+    pub(super) fn remove(&self, place: &(Name, Name)) {
+        let path = self.path(place);
+        let removed = [path.with_extension(ORIGIN), path].map(fs::remove_file);
+        for error in removed.into_iter().filter_map(Result::err).filter(|error| error.kind() != io::ErrorKind::NotFound) {
+            tracing::error!(%error, "keys that were not used for long cannot be removed");
+        }
+    }
+
+    /// The keys of all models that are served, those that were used last first: what has no room any more is removed.
     pub(super) fn take_up(&self, shared: &Shared) -> Result<(), InferError> {
-        for (model, served) in &shared.models {
-            let folder = self.folder.join(hex(model));
-            if !folder.exists() {
+        let mut kept = Vec::new();
+        for model in shared.models.keys() {
+            kept.extend(self.of_model(model)?);
+        }
+        kept.sort_unstable_by(|one, other| other.cmp(one));
+        let (mut bytes, mut given) = (0u64, 0);
+        for (used, place) in kept {
+            let Some(served) = shared.models.get(&place.0) else { continue };
+            bytes = bytes.saturating_add(served.keys.1);
+            if bytes > shared.options.key_bytes {
+                (bytes, given) = (bytes - served.keys.1, given + 1);
+                self.remove(&place);
                 continue;
             }
-            let fault = |error| InferError::file(&folder, error);
-            for entry in fs::read_dir(&folder).map_err(fault)? {
-                let path = entry.map_err(fault)?.path();
-                let stem = path.file_stem().and_then(|stem| stem.to_str()).and_then(unhex::<32>);
-                let Some(hash) = stem.filter(|_| path.extension().is_some_and(|extension| extension == "keys")) else {
-                    continue;
-                };
-                let bytes =
-                    read_bounded(&path, served.keys.0 as u64).map_err(|error| InferError::file(&path, error))?;
-                if sha256(&bytes) != hash {
-                    return Err(InferError::file(
-                        &path,
-                        "damaged keys: expected their SHA-256 in the name, found another",
-                    ));
-                }
-                shared.take(model, served, hash, &bytes, false).map_err(|reply| InferError::file(&path, reply.text))?;
+            let path = self.path(&place);
+            let whole = read_bounded(&path, served.keys.0 as u64).map_err(|error| InferError::file(&path, error))?;
+            if sha256(&whole) != place.1 {
+                let text = "damaged keys: expected their SHA-256 in the name, found another";
+                return Err(InferError::file(&path, text));
             }
+            let ring = shared.make_ready(served, &whole).map_err(|reply| InferError::file(&path, reply.text))?;
+            let mut keys = shared.keys();
+            keys.rings.insert(place, ring);
+            keys.places.restore(place, Keeper::read(&path.with_extension(ORIGIN)), served.keys.1, used);
+        }
+        if given > 0 {
+            tracing::warn!(keys = given, "there is less room than keys that were kept: those that were not used for longest are removed");
         }
         Ok(())
+    }
+
+    /// Names of a model's keys, and when they were used.
+    fn of_model(&self, model: &Name) -> Result<Vec<(SystemTime, (Name, Name))>, InferError> {
+        let folder = self.folder.join(hex(model));
+        if !folder.exists() {
+            return Ok(Vec::new());
+        }
+        let fault = |error| InferError::file(&folder, error);
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(fault)? {
+            let path = entry.map_err(fault)?.path();
+            let stem = path.file_stem().and_then(|stem| stem.to_str()).and_then(unhex::<32>);
+            let hash = stem.filter(|_| path.extension().is_some_and(|extension| extension == "keys"));
+            found.extend(hash.map(|hash| (places::used([&path].into_iter()), (*model, hash))));
+        }
+        Ok(found)
     }
 }

@@ -2,28 +2,53 @@
 
 pub(super) mod hidden;
 
-use super::{Client, Search, Shared, audit::Line, hex, reply::Reply, sha256, unhex};
-use crate::body::{self, drain};
+use super::{Client, Search, Shared, State as Kept, audit::Line, hex, reply::Reply, sha256, unhex};
+use crate::{
+    body::{or_drain, read},
+    clients::Origin,
+    memory::Claim,
+    places::Full,
+    serve::Place,
+};
 use axum::{
-    body::{Body, Bytes},
+    Extension,
+    body::{Body, Bytes, HttpBody},
     extract::{Path, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use serde_json::json;
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 use tobari_apps::search::{
     desk::{Admitted, AdmittedEvaluation, Asked, AskedEvaluation, Refusal},
     messages::{self, CLIENT_BYTES},
     oprf, program,
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Bytes of a request of a client that has no key here: what is longer is refused before it is read.
+const STRANGERS: usize = 64 << 10;
+/// Bytes of a registration at most; the longest has some 300 kB.
+const KEY_BYTES: usize = 1 << 20;
+/// Bytes of an evaluation at most.
+const EVALUATION_BYTES: usize = 1 << 10 | oprf::messages::MAX_ELEMENTS << 6;
+
+/// What a body is for: it says how long it may be, and who may send it.
+enum Purpose {
+    /// A registration of this set, of so many bytes at most.
+    Key(&'static str, usize),
+    /// Something that only a client with a key is answered, of so many bytes at most.
+    Question(usize),
+}
 
 /// The tables, and what the client may still ask.
-pub(super) async fn list(State(search): State<Search>, headers: HeaderMap) -> Result<Response, Reply> {
+pub(super) async fn list(
+    State(search): State<Search>,
+    Extension(place): Extension<Place>,
+    headers: HeaderMap,
+) -> Result<Response, Reply> {
     let shared = search.shared;
-    let client = shared.client(&headers)?;
+    let client = shared.client(&headers, &place.guest.origin)?;
     let state = shared.state();
     let tables: Vec<_> = state.told.values().map(|told| &told.line).collect();
     let limits = &shared.options.limits;
@@ -42,7 +67,7 @@ pub(super) async fn table(
     headers: HeaderMap,
 ) -> Result<Response, Reply> {
     let shared = search.shared;
-    shared.client(&headers)?;
+    shared.client(&headers, &Origin::Unknown)?;
     let state = shared.state();
     let told = unhex(&name).and_then(|name| state.told.get(&name)).ok_or_else(|| Reply::from(&Refusal::Table))?;
     let tag = [(header::ETAG, told.tag.clone())];
@@ -56,15 +81,18 @@ pub(super) async fn table(
 pub(super) async fn register(
     State(search): State<Search>,
     Path(set): Path<String>,
+    Extension(place): Extension<Place>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Reply> {
     let shared = search.shared;
-    let (_place, body) = shared.place(&shared.registrations, &headers, body).await?;
-    let (client, bytes) = shared.enter(&headers, body).await?;
+    let set = program::sets().find(|known| known.name == set).ok_or_else(|| Reply::from(&Refusal::Set));
+    let (set, body) = or_drain(set.map(|set| set.name), body).await?;
+    let (client, bytes, _claim) = shared.enter(&headers, &place, body, Purpose::Key(set, KEY_BYTES)).await?;
+    let _turn = shared.registrations.take(&client.origin).await?;
     let work = Arc::clone(&shared);
     let done = shared.cpu.run(move || {
-        let done = work.register(&client, &set, &bytes);
+        let done = work.register(&client, set, &bytes);
         work.note(&client, "registration", None, outcome(&done))?;
         done
     });
@@ -75,12 +103,14 @@ pub(super) async fn register(
 /// Evaluates for a question to a table with labels.
 pub(super) async fn evaluation(
     State(search): State<Search>,
+    Extension(place): Extension<Place>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Reply> {
     let shared = search.shared;
-    let (_place, body) = shared.place(&shared.places, &headers, body).await?;
-    let (client, bytes) = shared.enter(&headers, body).await?;
+    let purpose = Purpose::Question(EVALUATION_BYTES.min(shared.options.body_bytes));
+    let (client, bytes, claim) = shared.enter(&headers, &place, body, purpose).await?;
+    let _turn = shared.turns.take(&client.origin).await?;
     let fault = || Reply::fault("a fault of the server");
     let (work, kept) = (Arc::clone(&shared), Arc::clone(&shared));
     let done = shared.cpu.run(move || {
@@ -97,14 +127,20 @@ pub(super) async fn evaluation(
     let (answer, id, charge) = done.await.ok_or_else(fault)??;
     let written = tokio::task::spawn_blocking(move || kept.keep(&id, charge)).await;
     written.map_err(|_| fault())??;
-    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response())
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], claim.answer(answer)).into_response())
 }
 
 /// Answers a query.
-pub(super) async fn query(State(search): State<Search>, headers: HeaderMap, body: Body) -> Result<Response, Reply> {
+pub(super) async fn query(
+    State(search): State<Search>,
+    Extension(place): Extension<Place>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Reply> {
     let shared = search.shared;
-    let (_place, body) = shared.place(&shared.places, &headers, body).await?;
-    let (client, bytes) = shared.enter(&headers, body).await?;
+    let purpose = Purpose::Question(shared.options.body_bytes);
+    let (client, bytes, claim) = shared.enter(&headers, &place, body, purpose).await?;
+    let _turn = shared.turns.take(&client.origin).await?;
     let known = (text(&headers, "if-match").map(str::to_owned), text(&headers, "tobari-key").and_then(unhex));
     let fault = || Reply::fault("a fault of the server");
     let (work, who) = (Arc::clone(&shared), client.clone());
@@ -127,7 +163,7 @@ pub(super) async fn query(State(search): State<Search>, headers: HeaderMap, body
     let (answer, written) = tokio::join!(computed, written);
     written.map_err(|_| fault())??;
     let answer = answer.ok_or_else(fault)??;
-    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response())
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], claim.answer(answer)).into_response())
 }
 
 /// What a line of the audit log has of a query or an evaluation.
@@ -136,6 +172,18 @@ enum Head {
     Asked(Asked),
     Table([u8; messages::TABLE_BYTES]),
     Evaluated(AskedEvaluation),
+}
+
+/// All places are taken, or this client's.
+fn no_place(full: &Full) -> Reply {
+    let most = if full.bytes { "--max-key-bytes" } else { "--max-clients" };
+    Reply::full(full, "clients", (if full.bytes { "registrations" } else { "clients" }, most))
+}
+
+/// A client whose place was given away, or that never had one.
+fn not_here() -> Reply {
+    let text = "this server has no key of this client: the client was never here, or was away so long that its place was given away; register again";
+    Reply::new(StatusCode::CONFLICT, "key", text)
 }
 
 fn outcome(done: &Result<(), Reply>) -> &'static str {
@@ -154,57 +202,102 @@ fn answer(admitted: &Admitted) -> Result<Vec<u8>, Reply> {
 
 impl Shared {
     /// Who asks; none where clients name themselves and this one has not.
-    fn client(&self, headers: &HeaderMap) -> Result<Option<Client>, Reply> {
+    fn client(&self, headers: &HeaderMap, origin: &Origin) -> Result<Option<Client>, Reply> {
         let Some(tokens) = &self.tokens else {
             let id = text(headers, "tobari-client").and_then(unhex);
-            return Ok(id.map(|id| Client { id, name: hex(&id).into() }));
+            return Ok(id.map(|id| Client { id, name: hex(&id).into(), origin: origin.clone() }));
         };
         tokens.bearer(headers).map(|name| Some(Client::named(name))).ok_or_else(Reply::unknown)
     }
 
-    /// One of these places, and the body as it was; whoever is nobody takes none.
-    async fn place<'a>(
+    /// Who asks, and all of the body, once it is known that this client may send it.
+    async fn enter(
         &self,
-        places: &'a Semaphore,
         headers: &HeaderMap,
+        place: &Place,
         body: Body,
-    ) -> Result<(Option<SemaphorePermit<'a>>, Body), Reply> {
-        if !matches!(self.client(headers), Ok(Some(_))) {
-            return Ok((None, body));
-        }
-        body::place(places, body).await.map(|(place, body)| (Some(place), body))
+        purpose: Purpose,
+    ) -> Result<(Client, Bytes, Claim), Reply> {
+        let unnamed = "expected a client's name of 32 hexadecimal digits (Tobari-Client), found none";
+        let unnamed = || Reply::new(StatusCode::UNAUTHORIZED, "client", unnamed);
+        let client = self.client(headers, &place.guest.origin).and_then(|client| client.ok_or_else(unnamed));
+        let length = HttpBody::size_hint(&body).lower();
+        let found = client.and_then(|client| Ok((self.most(&client, &purpose, length)?, client)));
+        let ((most, client), body) = or_drain(found, body).await?;
+        let mut claim = self.memory.claim(&client.origin);
+        let bytes = read(body, most, self.options.patience, &mut claim).await?;
+        Ok((client, bytes, claim))
     }
 
-    /// Who asks, and all of the body.
-    async fn enter(&self, headers: &HeaderMap, body: Body) -> Result<(Client, Bytes), Reply> {
-        let client = match self.client(headers) {
-            Ok(Some(client)) => client,
-            other => {
-                drain(body).await;
-                let unnamed = "expected a client's name of 32 hexadecimal digits (Tobari-Client), found none";
-                return Err(other.err().unwrap_or_else(|| Reply::new(StatusCode::UNAUTHORIZED, "client", unnamed)));
+    /// How long a body of this client may be; a refusal where it is not worth to read one of this length.
+    fn most(&self, client: &Client, purpose: &Purpose, length: u64) -> Result<usize, Reply> {
+        let state = self.state();
+        match *purpose {
+            Purpose::Key(set, most) => {
+                if length > STRANGERS as u64 {
+                    let (size, tag) = (state.size(&client.id, set, length), self.keeper.tag(&client.origin));
+                    state.places.check(Some(&client.id), &tag, size, SystemTime::now()).map_err(|full| no_place(&full))?;
+                }
+                Ok(most)
             }
-        };
-        Ok((client, body::read(body, self.options.body_bytes, self.options.patience).await?))
+            Purpose::Question(most) if state.desk.knows(&client.id) => Ok(most),
+            Purpose::Question(most) if length > STRANGERS as u64 && length <= most as u64 => Err(not_here()),
+            Purpose::Question(most) => Ok(most.min(STRANGERS)),
+        }
     }
 
-    fn register(&self, client: &Client, set: &str, bytes: &[u8]) -> Result<(), Reply> {
-        let set = program::sets().find(|known| known.name == set).ok_or_else(|| Reply::from(&Refusal::Set))?.name;
+    fn register(&self, client: &Client, set: &'static str, bytes: &[u8]) -> Result<(), Reply> {
         let hash = sha256(bytes);
         let charge = {
             let mut state = self.state();
-            // the same key again is no new one
+            // the same key again is no new one, and keeps the place
             if state.keys.get(&client.id).and_then(|keys| keys.get(set)) == Some(&hash) {
-                return Ok(());
+                let due = state.places.touch(&client.id, SystemTime::now());
+                drop(state);
+                return if due { self.tell(client) } else { Ok(()) };
             }
+            self.has_place(&state, client, set, bytes.len())?;
             state.desk.register(client.id, set, bytes).map_err(|refusal| Reply::from(&refusal))?;
+            self.take_place(&mut state, client, set, bytes.len())?;
             state.keys.entry(client.id).or_default().insert(set, hash);
             state.charges += 1;
             state.charges
         };
         let lost = |_| Reply::fault("a fault of the server: the key cannot be kept");
         self.store.as_ref().map_or(Ok(()), |store| store.write_key(&client.id, set, bytes)).map_err(lost)?;
+        self.tell(client)?;
         self.keep(&client.id, charge)
+    }
+
+    /// Whether there is a place for a registration of so many bytes.
+    fn has_place(&self, state: &Kept, client: &Client, set: &str, bytes: usize) -> Result<(), Reply> {
+        let (size, tag) = (state.size(&client.id, set, bytes as u64), self.keeper.tag(&client.origin));
+        state.places.check(Some(&client.id), &tag, size, SystemTime::now()).map_err(|full| no_place(&full))
+    }
+
+    /// Takes it. Clients whose places were given away for it are forgotten, on the disk too, while nobody else changes anything.
+    fn take_place(&self, state: &mut Kept, client: &Client, set: &'static str, bytes: usize) -> Result<(), Reply> {
+        let (size, tag) = (state.size(&client.id, set, bytes as u64), self.keeper.tag(&client.origin));
+        let given = state.places.take(&client.id, tag, size, SystemTime::now()).map_err(|full| no_place(&full))?;
+        state.sizes.entry(client.id).or_default().insert(set, bytes as u64);
+        if !given.is_empty() {
+            tracing::info!(clients = given.len(), "places of clients that were not there for long were given away");
+        }
+        let keep = self.tokens.is_some();
+        for other in &given {
+            state.forget(other, keep);
+            if let Some(store) = &self.store {
+                store.remove(other, keep);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts on the disk whose place it is, and that it is in use.
+    fn tell(&self, client: &Client) -> Result<(), Reply> {
+        let lost = |_| Reply::fault("a fault of the server: the place cannot be kept");
+        let Some(store) = &self.store else { return Ok(()) };
+        store.write_origin(&client.id, &self.keeper.tag(&client.origin)).map_err(lost)
     }
 
     /// Admits a query of this client for the revision and the key that it was made with, and charges it; and says how often anybody was charged then.
@@ -233,6 +326,7 @@ impl Shared {
             return Err(Reply::new(StatusCode::CONFLICT, "key", text));
         }
         let (admitted, asked) = state.desk.admit(bytes).map_err(refused)?;
+        state.places.touch(&client.id, SystemTime::now());
         state.charges += 1;
         Ok((admitted, asked, state.charges))
     }
@@ -250,6 +344,7 @@ impl Shared {
         }
         let mut state = self.state();
         let (admitted, asked) = state.desk.admit_evaluation(bytes).map_err(refused)?;
+        state.places.touch(&client.id, SystemTime::now());
         state.charges += 1;
         Ok((admitted, asked, state.charges))
     }

@@ -21,9 +21,11 @@
 //! each. Evaluations are paid as they are admitted, with what was paid on the disk before they leave. A question under an earlier key (412, `labels`) is to be evaluated again,
 //! one of the other mode (409, `mode`) to be asked otherwise.
 //!
-//! **Who runs what.** The desk admits under a lock, on the blocking pool; answers are computed there without the lock, no more at once than there are cores. As many
-//! queries as the options say may be in the house; others wait two seconds for a place, and are then
-//! sent away (503) before their body is read, which bounds memory.
+//! **Who runs what.** The desk admits under a lock, on the blocking pool; answers are computed there without the lock, no more at once than there are cores. A request that may be made is
+//! read whole first, in memory of its client's share; then it waits two seconds for one of as many turns as the options say, of which one client has a share, too, and is sent away (503) where there is none.
+//!
+//! **Places.** Keys and accounts of so many clients are held, of which one address has a share. A client that asks keeps its place; one that was not used for an hour is given away when another client needs it,
+//! the least recently used first ([`crate::places`]). Its client is told to register again (409, `key`), which clients do by themselves. With tokens, what a client has used up stays even then: a budget never comes back.
 //!
 //! **What is kept.** With a data folder, what each client has used is on the disk before an answer leaves ([`store`]). The audit log has one line a query,
 //! evaluation or registration, and never where or what.
@@ -36,9 +38,14 @@ mod store;
 mod tables;
 
 use crate::{
+    clients::Origin,
     cpu::Cpu,
+    memory::Memory,
+    places::{Keeper, PlaceLimits, Places},
+    share::Bounds,
     stop::Stop,
     tokens::{Tokens, TokensError},
+    turns::Turns,
 };
 use audit::Audit;
 use axum::{
@@ -59,11 +66,10 @@ use tobari_apps::search::{
     hidden::numbers::Kind,
     messages::{CLIENT_BYTES, TABLE_BYTES},
 };
-use tokio::sync::Semaphore;
 
 pub use arrange::HiddenOptions;
 
-/// Registrations for questions with the place hidden that are read at once.
+/// Registrations that are worked at at once.
 const REGISTRATIONS: usize = 4;
 /// How the search is served.
 #[derive(Clone, Debug)]
@@ -87,6 +93,10 @@ pub struct SearchOptions {
     pub data: Option<PathBuf>,
     /// The audit log.
     pub audit: Option<PathBuf>,
+    /// Bytes of all clients' registrations at most.
+    pub key_bytes: u64,
+    /// How long a client's place is its own after it was used.
+    pub idle: Duration,
     /// Bytes of a request at most.
     pub body_bytes: usize,
     /// Queries in the house at most: read, waiting for a core, and computed.
@@ -112,6 +122,8 @@ impl SearchOptions {
             hidden: HiddenOptions::default(),
             data,
             audit,
+            key_bytes: 4 << 30,
+            idle: Duration::from_secs(3600),
             body_bytes,
             queue: 64,
             patience,
@@ -162,6 +174,7 @@ impl SearchError {
 pub(crate) struct Client {
     id: [u8; CLIENT_BYTES],
     name: Arc<str>,
+    origin: Origin,
 }
 
 impl Client {
@@ -169,7 +182,7 @@ impl Client {
     fn named(name: Arc<str>) -> Self {
         let mut id = [0; CLIENT_BYTES];
         id.copy_from_slice(&sha256(&[b"tobari search client ", name.as_bytes()].concat())[..CLIENT_BYTES]);
-        Self { id, name }
+        Self { id, origin: Origin::Token(Arc::clone(&name)), name }
     }
 }
 
@@ -188,6 +201,33 @@ struct State {
     keys: HashMap<[u8; CLIENT_BYTES], BTreeMap<&'static str, [u8; 32]>>,
     /// How often anybody was charged.
     charges: u64,
+    /// Who has a place.
+    places: Places<[u8; CLIENT_BYTES]>,
+    /// By client and set, bytes of the registration.
+    sizes: HashMap<[u8; CLIENT_BYTES], BTreeMap<&'static str, u64>>,
+}
+
+impl State {
+    /// Without a client.
+    fn new(limits: Limits, places: PlaceLimits) -> Self {
+        // clients are counted by their places
+        let desk = Desk::new(Limits { clients: usize::MAX, ..limits });
+        let (told, keys, sizes) = Default::default();
+        Self { desk, told, keys, charges: 0, places: Places::new(places), sizes }
+    }
+
+    /// Bytes of a client's registrations once one of this set has so many.
+    fn size(&self, client: &[u8; CLIENT_BYTES], set: &str, bytes: u64) -> u64 {
+        let others = self.sizes.get(client).into_iter().flatten().filter(|(other, _)| **other != set);
+        others.map(|(_, bytes)| bytes).sum::<u64>().saturating_add(bytes)
+    }
+
+    /// Forgets a client whose place was given away; what it has used up stays where budgets hold somebody.
+    fn forget(&mut self, client: &[u8; CLIENT_BYTES], keep_budget: bool) {
+        self.desk.release(client, keep_budget);
+        self.keys.remove(client);
+        self.sizes.remove(client);
+    }
 }
 
 struct Shared {
@@ -196,9 +236,11 @@ struct Shared {
     store: Option<Store>,
     audit: Option<Audit>,
     cpu: Cpu,
-    places: Semaphore,
-    /// Registrations for questions with the place hidden that are read at once.
-    registrations: Semaphore,
+    keeper: Keeper,
+    memory: Memory,
+    turns: Turns,
+    /// For registrations.
+    registrations: Turns,
     options: SearchOptions,
 }
 
@@ -211,26 +253,30 @@ pub(crate) struct Search {
 
 impl Search {
     /// Reads all files.
-    pub(crate) fn open(options: &SearchOptions, ip: IpAddr) -> Result<Self, SearchError> {
+    pub(crate) fn open(options: &SearchOptions, ip: IpAddr, bounds: &Bounds) -> Result<Self, SearchError> {
         if options.tokens.is_none() && !options.open && !ip.is_loopback() {
             return Err(SearchError::Open(ip));
         }
         let tokens = options.tokens.as_deref().map(Tokens::read).transpose()?;
-        let desk = Desk::new(options.limits);
-        let mut state = State { desk, told: BTreeMap::new(), keys: HashMap::new(), charges: 0 };
+        let (count, share) = (options.limits.clients as u64, bounds.share);
+        let places = PlaceLimits { count, bytes: options.key_bytes, idle: options.idle, share };
+        let mut state = State::new(options.limits, places);
         let labels = options.malicious.then_some(options.label_bytes);
         let files = tables::Files::open(&options.tables, (labels, &options.hidden), &mut state)?;
         let store = options.data.as_deref().map(|folder| Store::open(folder, &mut state)).transpose()?;
         let audit = options.audit.as_deref().map(Audit::open).transpose()?;
-        let (places, state) = (Semaphore::new(options.queue), Mutex::new(state));
+        let keeper = options.data.as_deref().map(Keeper::open).transpose();
+        let keeper = keeper.map_err(|error| SearchError::file(options.data.clone().unwrap_or_default(), error))?;
         let shared = Shared {
-            state,
+            state: Mutex::new(state),
             tokens,
             store,
             audit,
             cpu: Cpu::new(),
-            places,
-            registrations: Semaphore::new(REGISTRATIONS),
+            keeper: keeper.unwrap_or_else(Keeper::drawn),
+            memory: bounds.memory.clone(),
+            turns: Turns::new(options.queue, share),
+            registrations: Turns::new(REGISTRATIONS, share),
             options: options.clone(),
         };
         Ok(Self { shared: Arc::new(shared), files: Arc::new(Mutex::new(files)) })

@@ -1,9 +1,11 @@
 //! Refusals as HTTP: a status, a word for programs, a line for people.
 
+use crate::places::{Full, said};
 use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use std::time::Duration;
 use tobari_apps::search::{desk::Refusal, server::AnswerError};
 
 /// A refusal on its way out.
@@ -12,11 +14,13 @@ pub(crate) struct Reply {
     /// The word.
     pub(crate) word: &'static str,
     pub(crate) text: String,
+    /// After how long it is worth to come again; without it, where there is no room, after a second.
+    pub(crate) wait: Option<Duration>,
 }
 
 impl Reply {
     pub(crate) fn new(status: StatusCode, word: &'static str, text: impl Into<String>) -> Self {
-        Self { status, word, text: text.into() }
+        Self { status, word, text: text.into(), wait: None }
     }
 
     /// Nobody, or somebody else.
@@ -28,10 +32,40 @@ impl Reply {
         )
     }
 
+    /// No place: `what` there are too many of, which the option `most` bounds.
+    pub(crate) fn full(full: &Full, word: &'static str, (what, most): (&str, &str)) -> Self {
+        let Full { own, held, bytes, wait } = *full;
+        let of = if bytes { " bytes of" } else { "" };
+        let (whose, option) = if own { ("This address or token", "--client-share") } else { ("This server", most) };
+        let text = format!(
+            "{whose} already has {}{of} {what}. Ask the server's operator to raise {option}, or try again in {}.",
+            grouped(held),
+            said(wait)
+        );
+        let status = if own { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE };
+        Self { wait: Some(wait), ..Self::new(status, word, text) }
+    }
+
+    /// No room at this moment.
+    pub(crate) fn busy() -> Self {
+        let text = "this server has no room for another request at the moment: send it again in a second";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text)
+    }
+
     /// A fault of this server.
     pub(crate) fn fault(text: &'static str) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "fault", text)
     }
+}
+
+/// A number with a comma before every three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let comma = |(at, digit): (usize, char)| {
+        let before = at > 0 && (digits.len() - at).is_multiple_of(3);
+        before.then_some(',').into_iter().chain([digit])
+    };
+    digits.chars().enumerate().flat_map(comma).collect()
 }
 
 impl From<&Refusal> for Reply {
@@ -66,12 +100,33 @@ impl IntoResponse for Reply {
         let mut response = (self.status, [("tobari-refusal", self.word)], self.text + "\n").into_response();
         let extra = match self.status {
             StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
-            StatusCode::SERVICE_UNAVAILABLE => Some((header::RETRY_AFTER, "1")),
+            StatusCode::SERVICE_UNAVAILABLE if self.wait.is_none() => Some((header::RETRY_AFTER, "1")),
             _ => None,
         };
         if let Some((name, value)) = extra {
             response.headers_mut().insert(name, header::HeaderValue::from_static(value));
         }
+        if let Some(wait) = self.wait {
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.max(1).into());
+        }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fault_26_a_full_server_says_what_helps_and_how_long_it_takes() {
+        let full = Full { own: false, held: 1_000, bytes: false, wait: Duration::from_secs(3_599) };
+        let reply = Reply::full(&full, "clients", ("clients", "--max-clients"));
+        let text = "This server already has 1,000 clients. Ask the server's operator to raise --max-clients, or try again in an hour.";
+        assert_eq!((reply.status, reply.text.as_str()), (StatusCode::SERVICE_UNAVAILABLE, text));
+        assert_eq!(reply.into_response().headers()[header::RETRY_AFTER], "3599");
+        let own = Reply::full(&Full { own: true, bytes: true, ..full }, "clients", ("clients", "--max-clients"));
+        assert!(own.text.contains("This address or token already has 1,000 bytes of clients") && own.text.contains("--client-share"));
+        assert_eq!([0, 999, 1_234_567].map(grouped), ["0", "999", "1,234,567"]);
     }
 }

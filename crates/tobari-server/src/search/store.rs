@@ -5,16 +5,21 @@
 //!   FOLDER/{client}/{set}.key        a registration
 //!   FOLDER/{client}/search-hidden.key    the same for questions with the place hidden: read when it is needed
 //!   FOLDER/{client}/account          what the client has used (tobari_apps::search::desk::ledger)
+//!   FOLDER/{client}/origin           whose place it is, under FOLDER/salt (crate::places); folders of earlier releases have none
 //! ```
+//!
+//! When a place was used last is the time of the newest of its files. A place that was given away has no keys any more, and its folder is gone unless its account is to stay.
 //!
 //! Files are replaced whole and flushed. An account is written before the answer that it pays leaves: a server that dies in between has charged for nothing, and never
 //! answers for nothing. Charges of one client that come while its account is written go together with the next writing. A key is
 //! written before the account that says it is unused. What is there and cannot be read is an error, and not an empty account.
 
 use super::{SearchError, State, hex, lock, sha256, unhex};
+use crate::places::{self, Keeper, Tag};
 use std::{
     collections::HashMap,
     fs::{self, File},
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -22,11 +27,14 @@ use tobari_apps::search::{desk::ledger::Account, messages::CLIENT_BYTES, program
 use tobari_host::files::{FileError, read_bounded, write_atomically};
 
 const MAX_KEY_BYTES: u64 = 1 << 22;
-const MAX_HIDDEN_KEY_BYTES: u64 = 1 << 24;
+pub(super) const MAX_HIDDEN_KEY_BYTES: u64 = 1 << 24;
 const MAX_ACCOUNT_BYTES: u64 = 1 << 28;
 
 /// The set of parameters of questions with the place hidden.
-const HIDDEN: &str = "search-hidden";
+pub(super) const HIDDEN: &str = "search-hidden";
+
+/// The file that says whose a place is.
+const ORIGIN: &str = "origin";
 
 /// How far a client's account is written, counted in charges.
 type Written = Arc<Mutex<u64>>;
@@ -67,6 +75,32 @@ impl Store {
         write_atomically(&folder.join(set).with_extension("key"), bytes)
     }
 
+    /// Keeps whose place it is, as of now. It stands beside keys.
+    pub(super) fn write_origin(&self, client: &[u8; CLIENT_BYTES], tag: &Tag) -> Result<(), FileError> {
+        let folder = self.folder.join(hex(client));
+        let fault = |source| FileError::Write { name: folder.display().to_string(), source };
+        fs::create_dir_all(&folder).map_err(fault)?;
+        Keeper::write(&folder.join(ORIGIN), tag)
+    }
+
+    /// Removes what was kept of a client whose place was given away, but for its account where that is to stay.
+    pub(super) fn remove(&self, client: &[u8; CLIENT_BYTES], keep_account: bool) {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(client);
+        let folder = self.folder.join(hex(client));
+        let removed = match keep_account {
+            false => fs::remove_dir_all(&folder),
+            true => keys().map(|set| folder.join(set).with_extension("key")).chain([folder.join(ORIGIN)]).try_for_each(
+                |path| match fs::remove_file(path) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    other => other,
+                },
+            ),
+        };
+        if let Err(error) = removed.or_else(|error| if folder.exists() { Err(error) } else { Ok(()) }) {
+            tracing::error!(%error, "what was kept of a client that was not there for long cannot be removed");
+        }
+    }
+
     /// Keeps a key for questions with the place hidden; its account comes after it.
     pub(super) fn write_hidden_key(&self, client: &[u8; CLIENT_BYTES], bytes: &[u8]) -> Result<(), FileError> {
         self.write_key(client, HIDDEN, bytes)
@@ -102,7 +136,12 @@ impl Store {
     }
 }
 
-/// A client's keys, and then its account.
+/// All sets that a client may have a key of.
+fn keys() -> impl Iterator<Item = &'static str> {
+    program::sets().map(|set| set.name).chain([HIDDEN])
+}
+
+/// A client's keys, its place, and then its account.
 fn take_up(folder: &Path, client: [u8; CLIENT_BYTES], state: &mut State) -> Result<(), SearchError> {
     for set in program::sets() {
         let path = folder.join(set.name).with_extension("key");
@@ -111,12 +150,19 @@ fn take_up(folder: &Path, client: [u8; CLIENT_BYTES], state: &mut State) -> Resu
             let registered = state.desk.register(client, set.name, &bytes);
             registered.map_err(|error| SearchError::file(&path, error))?;
             state.keys.entry(client).or_default().insert(set.name, sha256(&bytes));
+            state.sizes.entry(client).or_default().insert(set.name, bytes.len() as u64);
         }
     }
     let path = folder.join(HIDDEN).with_extension("key");
     if path.exists() {
         let bytes = read_bounded(&path, MAX_HIDDEN_KEY_BYTES).map_err(|error| SearchError::file(&path, error))?;
         state.desk.register_hidden(client, sha256(&bytes), None)?;
+        state.sizes.entry(client).or_default().insert(HIDDEN, bytes.len() as u64);
+    }
+    if let Some(sizes) = state.sizes.get(&client) {
+        let files = keys().map(|set| format!("{set}.key")).chain([ORIGIN.to_owned(), "account".to_owned()]);
+        let used = places::used(files.map(|name| folder.join(name)));
+        state.places.restore(client, Keeper::read(&folder.join(ORIGIN)), sizes.values().sum(), used);
     }
     let path = folder.join("account");
     if !path.exists() {
@@ -136,7 +182,14 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
-    use tobari_apps::search::desk::{Desk, Limits};
+    use crate::{places::PlaceLimits, share::Share};
+    use std::time::Duration;
+    use tobari_apps::search::desk::Limits;
+
+    fn state() -> State {
+        let places = PlaceLimits { count: 9, bytes: 9, idle: Duration::from_secs(9), share: Share::new(50) };
+        State::new(Limits::default(), places)
+    }
 
     /// What lies where a client's key or account should is an error with the file's name, and no empty account.
     #[test]
@@ -150,8 +203,7 @@ mod tests {
                 fs::create_dir(&client).unwrap();
                 let noise: Vec<u8> = sha256(name.as_bytes()).into_iter().cycle().take(length).collect();
                 fs::write(client.join(name), noise).unwrap();
-                let desk = Desk::new(Limits::default());
-                let mut state = State { desk, told: Default::default(), keys: HashMap::new(), charges: 0 };
+                let mut state = state();
                 let error = Store::open(folder.path(), &mut state).err().unwrap().to_string();
                 assert!(error.contains(name.as_str()), "{name}, {length} bytes: {error}");
                 assert!(state.desk.account(&[7; CLIENT_BYTES]).is_none(), "{name}, {length} bytes");

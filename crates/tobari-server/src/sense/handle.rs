@@ -8,9 +8,12 @@ use super::{
     passing::{self, BYTES, Begun, DEVICES, IDLE, LIFE, MESSAGE, OBJECT, PLACES, REQUESTS},
     rights::{Used, Who, full, no_fleet, of_visit, spent},
 };
-use crate::body::{or_drain, place, read};
+use crate::body::{or_drain, read};
+use crate::clients::Origin;
 use crate::search::{reply::Reply, sha256};
+use crate::serve::Place;
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::{Path, State},
     http::{HeaderMap, HeaderName, StatusCode, header},
@@ -29,13 +32,16 @@ use tokio::sync::oneshot;
 pub(super) async fn frames(
     State(sense): State<Sense>,
     Path(fleet): Path<String>,
+    Extension(place): Extension<Place>,
     body: Body,
 ) -> Result<Response, Reply> {
     let shared = sense.shared;
+    let origin = &place.guest.origin;
     let ((used, known), body) = or_drain(shared.of_devices(&fleet), body).await?;
-    let (_place, body) = place(&shared.places, body).await?;
     let most = used.visit.as_ref().map_or(shared.options.batch_bytes, |_| MESSAGE.min(shared.options.batch_bytes));
-    let bytes = read(body, most, shared.options.patience).await?;
+    let mut claim = shared.memory.claim(origin);
+    let bytes = read(body, most, shared.options.patience, &mut claim).await?;
+    let _turn = shared.turns.take(origin).await?;
     if used.visit.as_ref().is_some_and(|visit| !visit.has_room(bytes.len())) {
         return Err(spent());
     }
@@ -175,11 +181,13 @@ pub(super) async fn known(
 pub(super) async fn bundle(
     State(sense): State<Sense>,
     Path(fleet): Path<String>,
+    Extension(place): Extension<Place>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Reply> {
     let shared = Arc::clone(&sense.shared);
-    let (who, bytes, _place) = shared.message(&headers, body, MAX_BUNDLE, MESSAGE).await?;
+    let origin = shared.origin(&headers, &place.guest.origin);
+    let (who, bytes, _held) = shared.message(&headers, &origin, body, (MAX_BUNDLE, MESSAGE)).await?;
     let name = named(&fleet)?;
     let bundle = Bundle::decode(&bytes).map_err(|error| malformed(error.to_string()))?;
     if bundle.fleet != fleet {
@@ -191,7 +199,7 @@ pub(super) async fn bundle(
         )));
     }
     let taken = blocking(move || {
-        let used = sense.used_or_new(&who, &name)?;
+        let used = sense.used_or_new((&who, &origin), &name)?;
         used.charge(bytes.len())?;
         used.fleet
             .take_bundle(bundle, &bytes)
@@ -221,18 +229,20 @@ pub(super) async fn has_object(
 pub(super) async fn object(
     State(sense): State<Sense>,
     Path((fleet, hash)): Path<(String, String)>,
+    Extension(place): Extension<Place>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Reply> {
     let shared = Arc::clone(&sense.shared);
-    let (who, bytes, _place) = shared.message(&headers, body, MAX_OBJECT, OBJECT).await?;
+    let origin = shared.origin(&headers, &place.guest.origin);
+    let (who, bytes, _held) = shared.message(&headers, &origin, body, (MAX_OBJECT, OBJECT)).await?;
     let name = named(&fleet)?;
     let kept = blocking(move || {
         let found = sha256(&bytes);
         if unhex(&hash) != Some(found) {
             return Err(malformed("expected bytes whose SHA-256 is their name, found others".to_owned()));
         }
-        let used = sense.used_or_new(&who, &name)?;
+        let used = sense.used_or_new((&who, &origin), &name)?;
         used.charge(bytes.len())?;
         if let Some(visit) = &used.visit {
             visit.traffic().objects += bytes.len() as u64;
@@ -247,11 +257,13 @@ pub(super) async fn object(
 pub(super) async fn order(
     State(sense): State<Sense>,
     Path((fleet, id)): Path<(String, String)>,
+    Extension(place): Extension<Place>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Reply> {
     let shared = Arc::clone(&sense.shared);
-    let (who, bytes, _place) = shared.message(&headers, body, MAX_ORDER, MESSAGE).await?;
+    let origin = shared.origin(&headers, &place.guest.origin);
+    let (who, bytes, _held) = shared.message(&headers, &origin, body, (MAX_ORDER, MESSAGE)).await?;
     let used = sense.shared.used(&who, &fleet)?;
     let known = used.known()?;
     let order: Order =
@@ -302,6 +314,7 @@ pub(super) async fn windows(
 pub(super) async fn answer(
     State(sense): State<Sense>,
     Path((fleet, id, start)): Path<(String, String, u64)>,
+    Extension(place): Extension<Place>,
     headers: HeaderMap,
 ) -> Result<Response, Reply> {
     let shared = sense.shared;
@@ -313,7 +326,9 @@ pub(super) async fn answer(
     if visit.as_ref().is_some_and(|visit| !visit.charge(0)) {
         return Err(spent());
     }
-    let Ok(_place) = shared.questions.acquire().await else { return Err(Reply::fault("a fault of the server")) };
+    let origin = shared.origin(&headers, &place.guest.origin);
+    let turn = shared.questions.wait(&origin).await;
+    let _turn = turn.ok_or_else(|| Reply::fault("a fault of the server"))?;
     let (memory, began) = (shared.options.memory, Instant::now());
     let answered = shared.cpu.run(move || fleet.answer(&known, &order, start, memory)).await;
     let bytes = answered.ok_or_else(|| Reply::fault("a fault of the server"))?.map_err(|error| unanswered(&error))?;
@@ -323,7 +338,8 @@ pub(super) async fn answer(
     // what is computed does not depend on what was measured
     let timing = format!("answer;dur={:.1}", began.elapsed().as_secs_f64() * 1e3);
     let timing = [(HeaderName::from_static("server-timing"), timing)];
-    Ok((timing, [(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response())
+    let body = shared.memory.claim(&origin).answer(bytes);
+    Ok((timing, [(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
 
 /// Whether a question has this window, and it is over.
@@ -395,10 +411,10 @@ fn named(fleet: &str) -> Result<FleetName, Reply> {
 
 impl Sense {
     /// The fleet of whose name this is, made where there is none and room for it.
-    fn used_or_new(&self, who: &Who, name: &FleetName) -> Result<Used, Reply> {
+    fn used_or_new(&self, (who, origin): (&Who, &Origin), name: &FleetName) -> Result<Used, Reply> {
         let owner = match who {
             Who::Holder => {
-                let fleet = self.fleet_or_new(name).map_err(fault)?.ok_or_else(full)?;
+                let fleet = self.fleet_or_new(name, origin).map_err(fault)?.ok_or_else(full)?;
                 return Ok(Used { fleet, visit: None });
             }
             Who::Visitor(owner) => owner,
@@ -406,7 +422,7 @@ impl Sense {
         if self.shared.fleet(name).is_some() {
             return Err(no_fleet());
         }
-        match self.shared.passing.begin(name, owner, Instant::now()).map_err(fault)? {
+        match self.shared.passing.begin(name, (owner, origin), Instant::now()).map_err(fault)? {
             Begun::Visit(visit) => Ok(of_visit(visit)),
             Begun::Taken => Err(no_fleet()),
             Begun::Full => Err(full()),

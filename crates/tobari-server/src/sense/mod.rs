@@ -26,6 +26,8 @@
 //!
 //! **Ingest.** A batch is answered when all that is taken of it is on the disk: frames of many batches share a transaction ([`commit`]). A batch that is not answered can be sent again: what was taken is counted as a duplicate and answered as taken.
 //!
+//! **Who may take how much.** A body is read, in memory of its client's share, before its request takes a turn; of turns, of fleets that end, and of fleets that stay one address or token has a share ([`crate::share`]).
+//!
 //! **Who runs what.** MACs are checked on the blocking pool, no more at once than there are cores; one thread a fleet stores; one question at a time is computed, by a plan that was checked ([`tobari_host::job`]), within a limit of memory if there is one.
 
 mod commit;
@@ -36,9 +38,13 @@ mod passing;
 mod rights;
 
 use crate::{
+    clients::Origin,
     cpu::Cpu,
+    memory::Memory,
+    share::{Bounds, Share},
     stop::Stop,
     tokens::{Tokens, TokensError},
+    turns::Turns,
 };
 use axum::{
     Router,
@@ -52,19 +58,18 @@ use std::{
     fs,
     net::IpAddr,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tobari_apps::sense::enrol::{hex, unhex};
 use tobari_apps::sense::registry::FLEET;
 use tobari_host::sense::StoreError;
-use tokio::sync::Semaphore;
 
 /// How often old frames are looked for.
 const KEEPING: Duration = Duration::from_secs(600);
 /// How often fleets are looked for whose time is over.
 const SWEEPING: Duration = Duration::from_secs(15);
-/// Messages of key holders in the house at most: the longest has 256 MiB.
+/// Messages of key holders that are worked at at once: the longest has 256 MiB.
 const MESSAGES: usize = 4;
 /// Fleets of a server at most.
 const MAX_FLEETS: usize = 64;
@@ -145,10 +150,15 @@ struct Shared {
     passing: Passing,
     registrars: Registrars,
     cpu: Cpu,
-    places: Semaphore,
+    share: Share,
+    memory: Memory,
+    /// For batches of frames.
+    turns: Turns,
     /// For what key holders send: an object has up to 128 MiB.
-    messages: Semaphore,
-    questions: Semaphore,
+    messages: Turns,
+    questions: Turns,
+    /// By whom fleets that stay were registered since the server started.
+    registered: Mutex<BTreeMap<FleetName, Origin>>,
     options: SenseOptions,
 }
 
@@ -170,7 +180,7 @@ pub(crate) struct Sense {
 
 impl Sense {
     /// Takes up all fleets of the folder.
-    pub(crate) fn open(options: &SenseOptions, ip: IpAddr) -> Result<Self, SenseError> {
+    pub(crate) fn open(options: &SenseOptions, ip: IpAddr, bounds: &Bounds) -> Result<Self, SenseError> {
         let registrars = match &options.tokens {
             Some(tokens) => Registrars::Tokens(Tokens::read(tokens)?),
             None if options.open || ip.is_loopback() => Registrars::Anybody,
@@ -185,15 +195,18 @@ impl Sense {
             let Some(name) = entry.file_name().to_str().and_then(unhex::<FLEET>) else { continue };
             fleets.insert(name, Arc::new(Fleet::open(&entry.path())?));
         }
-        let passing = Passing::open(&options.folder.join("passing")).map_err(fault)?;
+        let passing = Passing::open(&options.folder.join("passing"), bounds.share).map_err(fault)?;
         let shared = Shared {
             fleets: RwLock::new(fleets),
             passing,
             registrars,
             cpu: Cpu::new(),
-            places: Semaphore::new(options.queue),
-            messages: Semaphore::new(MESSAGES),
-            questions: Semaphore::new(1),
+            share: bounds.share,
+            memory: bounds.memory.clone(),
+            turns: Turns::new(options.queue, bounds.share),
+            messages: Turns::new(MESSAGES, bounds.share),
+            questions: Turns::new(1, bounds.share),
+            registered: Mutex::default(),
             options: options.clone(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -254,7 +267,7 @@ impl Sense {
     }
 
     /// The fleet of a name, made where there is none.
-    fn fleet_or_new(&self, name: &FleetName) -> Result<Option<Arc<Fleet>>, SenseError> {
+    fn fleet_or_new(&self, name: &FleetName, origin: &Origin) -> Result<Option<Arc<Fleet>>, SenseError> {
         let mut fleets = self.shared.fleets.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(fleet) = fleets.get(name) {
             return Ok(Some(Arc::clone(fleet)));
@@ -262,7 +275,13 @@ impl Sense {
         if fleets.len() >= MAX_FLEETS || self.shared.passing.find(name, Instant::now()).is_some() {
             return Ok(None);
         }
+        let mut registered = self.shared.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = registered.values().filter(|other| *other == origin).count();
+        if !self.shared.share.admits(held as u64, (MAX_FLEETS - fleets.len()) as u64) {
+            return Ok(None);
+        }
         let fleet = Arc::new(Fleet::open(&self.shared.options.folder.join(hex(name)))?);
+        registered.insert(*name, origin.clone());
         fleets.insert(*name, Arc::clone(&fleet));
         Ok(Some(fleet))
     }

@@ -5,9 +5,10 @@
 //! **Whose it is** is told by 32 random bytes of the tab's (`Tobari-Passing`), of which the server keeps the SHA-256. They open nothing; who has them may send this fleet's objects, questions and windows, and end it. What a browser may send without asking the server first has no such header, so that no other site's
 //! page can do it in a visitor's name.
 //!
-//! **What it takes is bounded by what it may send**: [`REQUESTS`] requests and [`BYTES`] bytes that are kept, in messages of at most [`MESSAGE`] ([`OBJECT`] for objects), at [`PLACES`] fleets at once. Its frames are of U25, whose sums cost the server milliseconds, and its questions have few results ([`admits`]).
+//! **What it takes is bounded by what it may send**: [`REQUESTS`] requests and [`BYTES`] bytes that are kept, in messages of at most [`MESSAGE`] ([`OBJECT`] for objects), at [`PLACES`] fleets at once, of which one address or token has a share. Its frames are of U25, whose sums cost the server milliseconds, and its questions have few results ([`admits`]).
 
 use super::{FleetName, SenseError, fleet::Fleet, private_folder};
+use crate::{clients::Origin, share::Share};
 use std::{
     collections::BTreeMap,
     fs,
@@ -84,6 +85,7 @@ pub(super) struct Visit {
     /// What is kept of it.
     pub(super) fleet: Arc<Fleet>,
     owner: [u8; 32],
+    origin: Origin,
     began: Instant,
     touched: Mutex<Instant>,
     traffic: Mutex<Traffic>,
@@ -148,17 +150,19 @@ pub(super) enum Begun {
 /// All fleets that end.
 pub(super) struct Passing {
     folder: PathBuf,
+    /// What one address or token may have of the places.
+    share: Share,
     visits: Mutex<BTreeMap<FleetName, Arc<Visit>>>,
 }
 
 impl Passing {
     /// In a folder of its own, from which is removed what an earlier run left.
-    pub(super) fn open(folder: &Path) -> std::io::Result<Self> {
+    pub(super) fn open(folder: &Path, share: Share) -> std::io::Result<Self> {
         if folder.exists() {
             fs::remove_dir_all(folder)?;
         }
         private_folder(folder)?;
-        Ok(Self { folder: folder.to_owned(), visits: Mutex::default() })
+        Ok(Self { folder: folder.to_owned(), share, visits: Mutex::default() })
     }
 
     fn visits(&self) -> MutexGuard<'_, BTreeMap<FleetName, Arc<Visit>>> {
@@ -183,7 +187,12 @@ impl Passing {
     }
 
     /// The fleet of whose name this is, made where there is none and room for it.
-    pub(super) fn begin(&self, name: &FleetName, owner: &[u8; 32], now: Instant) -> Result<Begun, SenseError> {
+    pub(super) fn begin(
+        &self,
+        name: &FleetName,
+        (owner, origin): (&[u8; 32], &Origin),
+        now: Instant,
+    ) -> Result<Begun, SenseError> {
         self.sweep(now);
         if let Some(visit) = self.owned(name, owner, now) {
             return Ok(Begun::Visit(visit));
@@ -192,12 +201,15 @@ impl Passing {
         if visits.contains_key(name) {
             return Ok(Begun::Taken);
         }
-        if visits.len() >= PLACES {
+        let held = visits.values().filter(|visit| visit.origin == *origin).count();
+        let free = PLACES.saturating_sub(visits.len());
+        if free == 0 || !self.share.admits(held as u64, free as u64) {
             return Ok(Begun::Full);
         }
         let fleet = Arc::new(Fleet::open(&self.folder.join(hex(name)))?);
         let traffic = Mutex::default();
-        let visit = Arc::new(Visit { fleet, owner: *owner, began: now, touched: Mutex::new(now), traffic });
+        let (owner, origin, touched) = (*owner, origin.clone(), Mutex::new(now));
+        let visit = Arc::new(Visit { fleet, owner, origin, began: now, touched, traffic });
         visits.insert(*name, Arc::clone(&visit));
         Ok(Begun::Visit(visit))
     }
@@ -231,7 +243,7 @@ mod tests {
     const NAMES: [FleetName; 9] = [[0; 8], [1; 8], [2; 8], [3; 8], [4; 8], [5; 8], [6; 8], [7; 8], [8; 8]];
 
     fn begun(passing: &Passing, name: &FleetName, now: Instant) -> Option<Arc<Visit>> {
-        match passing.begin(name, &[name[0]; 32], now).unwrap() {
+        match passing.begin(name, (&[name[0]; 32], &Origin::Unknown), now).unwrap() {
             Begun::Visit(visit) => Some(visit),
             Begun::Taken | Begun::Full => None,
         }
@@ -244,7 +256,7 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let kept = |path: &Path| fs::read_dir(path).unwrap().count();
         fs::create_dir_all(path.join("left by an earlier run")).unwrap();
-        let passing = Passing::open(&path).unwrap();
+        let passing = Passing::open(&path, Share::new(100)).unwrap();
         assert_eq!(kept(&path), 0);
         for name in &NAMES[..PLACES] {
             assert!(begun(&passing, name, start).is_some());
@@ -252,7 +264,7 @@ mod tests {
         assert!(begun(&passing, &NAMES[PLACES], start).is_none(), "no room");
         assert_eq!((passing.room(start), kept(&path)), (0, PLACES));
         // another secret is another's
-        assert!(matches!(passing.begin(&NAMES[0], &[9; 32], start), Ok(Begun::Taken)));
+        assert!(matches!(passing.begin(&NAMES[0], (&[9; 32], &Origin::Unknown), start), Ok(Begun::Taken)));
         assert!(passing.owned(&NAMES[0], &[9; 32], at(100)).is_none());
         // one is asked for, the others are not
         assert!(passing.owned(&NAMES[0], &[0; 32], at(100)).is_some());
@@ -271,11 +283,24 @@ mod tests {
     #[test]
     fn what_a_fleet_may_send_is_bounded_in_requests_and_bytes() {
         let folder = tempfile::tempdir().unwrap();
-        let passing = Passing::open(&folder.path().join("passing")).unwrap();
+        let passing = Passing::open(&folder.path().join("passing"), Share::new(100)).unwrap();
         let visit = begun(&passing, &NAMES[0], Instant::now()).unwrap();
         assert!(visit.charge(BYTES as usize) && !visit.charge(1) && visit.charge(0) && !visit.has_room(1));
         let visit = begun(&passing, &NAMES[1], Instant::now()).unwrap();
         assert_eq!((0..2 * REQUESTS).filter(|_| visit.charge(1)).count(), REQUESTS as usize);
         assert!(!visit.has_room(0) && visit.traffic().up == u64::from(REQUESTS));
+    }
+
+    #[test]
+    fn fault_26_one_address_takes_half_of_the_fleets_that_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let passing = Passing::open(&folder.path().join("passing"), Share::new(50)).unwrap();
+        let now = Instant::now();
+        let begin = |name: &FleetName, origin: &str| {
+            let begun = passing.begin(name, (&[1; 32], &Origin::Token(origin.into())), now).unwrap();
+            matches!(begun, Begun::Visit(_))
+        };
+        assert_eq!(NAMES.iter().filter(|name| begin(name, "greedy")).count(), PLACES / 2);
+        assert!(begin(&NAMES[8], "other"), "there is room for others");
     }
 }

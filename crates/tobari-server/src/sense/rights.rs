@@ -13,9 +13,12 @@ use super::{
     passing::Visit,
 };
 use crate::{
-    body::{or_drain, place, read},
+    body::{or_drain, read},
+    clients::Origin,
+    memory::Claim,
     search::{reply::Reply, sha256},
     tokens::Tokens,
+    turns::Turn,
 };
 use axum::{
     body::{Body, Bytes},
@@ -23,7 +26,6 @@ use axum::{
 };
 use std::{sync::Arc, time::Instant};
 use tobari_apps::sense::enrol::unhex;
-use tokio::sync::SemaphorePermit;
 
 /// The secret of a fleet that ends: 64 hexadecimal digits.
 const SECRET: &str = "tobari-passing";
@@ -85,7 +87,7 @@ pub(super) fn no_fleet() -> Reply {
 
 /// No room for another fleet.
 pub(super) fn full() -> Reply {
-    let text = "expected room for another fleet, found none";
+    let text = "this server has no room for another fleet of this address or token: remove one, or come again when one has ended";
     Reply::new(StatusCode::INSUFFICIENT_STORAGE, "quota", text)
 }
 
@@ -147,18 +149,27 @@ impl Shared {
         Ok((used, known))
     }
 
-    /// Who sends a key holder's message, its body, and the place that it takes while it is worked at: of so many bytes at most where the fleet stays, and of so many where it ends.
+    /// Whose requests these are, for all that one client has a share of.
+    pub(super) fn origin(&self, headers: &HeaderMap, origin: &Origin) -> Origin {
+        let name = match &self.registrars {
+            Registrars::Tokens(tokens) => tokens.bearer(headers),
+            Registrars::Anybody | Registrars::Nobody => None,
+        };
+        origin.or_token(name.as_ref())
+    }
+
+    /// Who sends a key holder's message, its body, and what is held while it is worked at: of so many bytes at most where the fleet stays, and of so many where it ends.
     pub(super) async fn message(
         &self,
         headers: &HeaderMap,
+        origin: &Origin,
         body: Body,
-        holder: usize,
-        visitor: usize,
-    ) -> Result<(Who, Bytes, SemaphorePermit<'_>), Reply> {
+        (holder, visitor): (usize, usize),
+    ) -> Result<(Who, Bytes, (Turn, Claim)), Reply> {
         let (who, body) = or_drain(self.who(headers), body).await?;
-        let (place, body) = place(&self.messages, body).await?;
-        let bytes = read(body, who.most(holder, visitor), self.options.patience).await?;
-        Ok((who, bytes, place))
+        let mut claim = self.memory.claim(origin);
+        let bytes = read(body, who.most(holder, visitor), self.options.patience, &mut claim).await?;
+        Ok((who, bytes, (self.messages.take(origin).await?, claim)))
     }
 }
 

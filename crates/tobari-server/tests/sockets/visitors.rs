@@ -73,7 +73,12 @@ fn word(status: u16, word: &str) -> (u16, Option<String>) {
 async fn served(folder: &Path, change: impl FnOnce(&mut SenseOptions)) -> Server {
     let mut sense = SenseOptions::new(folder.to_owned());
     change(&mut sense);
-    Server::with(|options| options.sense = Some(sense)).await
+    Server::with(|options| {
+        options.sense = Some(sense);
+        // all of these come from one address
+        options.limits.client_share = 100;
+    })
+    .await
 }
 
 /// Fleets in a folder.

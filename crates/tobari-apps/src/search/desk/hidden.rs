@@ -126,8 +126,9 @@ impl Desk {
         }
         self.hidden.turn += 1;
         let (turn, held) = (self.hidden.turn, registration.map(Arc::new));
-        let Client { hidden, .. } = self.clients.entry(client).or_default();
-        let uses = hidden.as_ref().filter(|key| key.hash == hash).map_or(0, |key| key.uses);
+        let Client { hidden, before, .. } = self.client(client);
+        let before = before.remove("search-hidden").unwrap_or(0);
+        let uses = hidden.as_ref().filter(|key| key.hash == hash).map_or(before, |key| key.uses);
         *hidden = Some(HiddenKey { hash, uses, turn, held });
         self.drop_registrations();
         Ok(())

@@ -149,7 +149,13 @@ pub(crate) struct ServeSearchArguments {
     /// A folder on a fast disk for what has no room in that memory: it is read through with each question.
     #[arg(long, requires = "tables", value_name = "FOLDER")]
     pub(crate) hidden_tier: Option<PathBuf>,
-    /// Queries in the server at once; others are told to come again.
+    /// Clients whose keys and accounts are held at once. [default: 1000]
+    #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_clients: Option<u32>,
+    /// Bytes of all clients' keys together, in the data folder if there is one. [default: 4GiB]
+    #[arg(long, requires = "tables", value_parser = parse_bytes, value_name = "BYTES")]
+    pub(crate) max_key_bytes: Option<u64>,
+    /// Queries in the server at once; others are told to come again. [default: 64]
     #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_queries: Option<u32>,
 }

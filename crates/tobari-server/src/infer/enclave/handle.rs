@@ -1,11 +1,16 @@
-//! What is done with each request. Bodies are read within the bytes that their message has, and not before there is a place.
+//! What is done with each request. Bodies are read within the bytes that their message has, and before a request takes a turn.
 
 use super::house::{House, Kind};
-use crate::body::{or_drain, place, read};
+use crate::body::{or_drain, read};
+use crate::clients::Origin;
 use crate::infer::handle::octets;
 use crate::infer::{Infer, Shared};
+use crate::memory::Claim;
 use crate::search::{reply::Reply, unhex};
+use crate::serve::Place;
+use crate::turns::Turn;
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::{Path, State},
     http::{HeaderMap, StatusCode},
@@ -13,7 +18,6 @@ use axum::{
 };
 use std::sync::Arc;
 use tobari_enclave::{Nonce, SessionId};
-use tokio::sync::SemaphorePermit;
 
 /// Bytes of a session's number, and of the encapsulated key of its channel.
 const ID_BYTES: usize = 16;
@@ -25,31 +29,35 @@ pub(super) async fn offer(
     Path(digest): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Reply> {
-    Ok(octets(house(&infer.shared, &digest, &headers)?.offer()))
+    Ok(octets(house(&infer.shared, &digest, &headers, &Origin::Unknown)?.0.offer()))
 }
 
 /// Evidence of a new session.
 pub(super) async fn report(
     State(infer): State<Infer>,
     Path(digest): Path<String>,
+    Extension(place): Extension<Place>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Reply> {
-    let (house, body) = or_drain(house(&infer.shared, &digest, &headers), body).await?;
-    let (_place, bytes) = take(&infer.shared, body, size_of::<Nonce>()).await?;
+    let found = house(&infer.shared, &digest, &headers, &place.guest.origin);
+    let ((house, origin), body) = or_drain(found, body).await?;
+    let (_held, bytes) = take(&infer.shared, &origin, body, size_of::<Nonce>()).await?;
     let nonce = Nonce(exactly(&bytes)?);
-    Ok(octets(run(&infer.shared, house, move |house| house.report(&nonce)).await?.into()))
+    Ok(octets(run(&infer.shared, house, move |house| house.report(&nonce, &origin)).await?))
 }
 
 /// Opens a session.
 pub(super) async fn open(
     State(infer): State<Infer>,
     Path(digest): Path<String>,
+    Extension(place): Extension<Place>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Reply> {
-    let (house, body) = or_drain(house(&infer.shared, &digest, &headers), body).await?;
-    let (_place, bytes) = take(&infer.shared, body, ID_BYTES + KEY_BYTES).await?;
+    let found = house(&infer.shared, &digest, &headers, &place.guest.origin);
+    let ((house, origin), body) = or_drain(found, body).await?;
+    let (_held, bytes) = take(&infer.shared, &origin, body, ID_BYTES + KEY_BYTES).await?;
     let both: [u8; ID_BYTES + KEY_BYTES] = exactly(&bytes)?;
     let (id, key) = both.split_at(ID_BYTES);
     let (id, key) = (SessionId(exactly(id)?), exactly::<KEY_BYTES>(key)?);
@@ -60,40 +68,42 @@ pub(super) async fn open(
 pub(super) async fn image(
     state: State<Infer>,
     path: Path<(String, String)>,
+    place: Extension<Place>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Reply> {
-    message(state, path, headers, body, Kind::Image).await
+    message(state, path, place, (headers, body), Kind::Image).await
 }
 
 /// Takes the frame that asks for what may be told.
 pub(super) async fn ask(
     state: State<Infer>,
     path: Path<(String, String)>,
+    place: Extension<Place>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Reply> {
-    message(state, path, headers, body, Kind::Ask).await
+    message(state, path, place, (headers, body), Kind::Ask).await
 }
 
 async fn message(
     State(infer): State<Infer>,
     Path((digest, id)): Path<(String, String)>,
-    headers: HeaderMap,
-    body: Body,
+    Extension(place): Extension<Place>,
+    (headers, body): (HeaderMap, Body),
     kind: Kind,
 ) -> Result<Response, Reply> {
-    let found = house(&infer.shared, &digest, &headers).and_then(|house| {
+    let found = house(&infer.shared, &digest, &headers, &place.guest.origin).and_then(|(house, origin)| {
         let none = || {
             let text = "expected the frame of an image, which gets what is told, found a question for it";
             Reply::new(StatusCode::NOT_FOUND, "message", text)
         };
         let expected = house.frame_bytes(kind).ok_or_else(none)?;
-        Ok((house, number(&id)?, expected))
+        Ok((house, origin, number(&id)?, expected))
     });
-    let ((house, id, expected), body) = or_drain(found, body).await?;
-    let (_place, frame) = take(&infer.shared, body, expected).await?;
-    Ok(octets(run(&infer.shared, house, move |house| house.message(id, kind, &frame)).await?.into()))
+    let ((house, origin, id, expected), body) = or_drain(found, body).await?;
+    let (_held, frame) = take(&infer.shared, &origin, body, expected).await?;
+    Ok(octets(run(&infer.shared, house, move |house| house.message(id, kind, &frame)).await?))
 }
 
 /// Ends a session.
@@ -102,17 +112,18 @@ pub(super) async fn close(
     Path((digest, id)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Reply> {
-    let house = house(&infer.shared, &digest, &headers)?;
+    let (house, _) = house(&infer.shared, &digest, &headers, &Origin::Unknown)?;
     let id = number(&id)?;
     run(&infer.shared, house, move |house| house.close(id)).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// The enclave of a model, for whoever may ask.
-fn house(shared: &Shared, digest: &str, headers: &HeaderMap) -> Result<Arc<House>, Reply> {
-    shared.enter(headers)?;
+/// The enclave of a model, and who asks, if that client may.
+fn house(shared: &Shared, digest: &str, headers: &HeaderMap, origin: &Origin) -> Result<(Arc<House>, Origin), Reply> {
+    let origin = shared.enter(headers, origin)?;
     let (_, served) = shared.model(digest)?;
     let text = "expected a model that is served with an enclave, found one that is not";
-    served.enclave.clone().ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "enclave", text))
+    let house = served.enclave.clone().ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "enclave", text))?;
+    Ok((house, origin))
 }
 
 fn number(text: &str) -> Result<SessionId, Reply> {
@@ -131,10 +142,11 @@ fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N], Reply> {
     bytes.try_into().map_err(|_| wrong())
 }
 
-/// All of a message's body, and not before there is a place, which is held while it is worked at.
-async fn take<'a>(shared: &'a Shared, body: Body, expected: usize) -> Result<(SemaphorePermit<'a>, Bytes), Reply> {
-    let (place, body) = place(&shared.places, body).await?;
-    Ok((place, read(body, expected, shared.options.patience).await?))
+/// All of a message's body, and what is held while it is worked at.
+async fn take(shared: &Shared, origin: &Origin, body: Body, expected: usize) -> Result<((Turn, Claim), Bytes), Reply> {
+    let mut claim = shared.memory.claim(origin);
+    let bytes = read(body, expected, shared.options.patience, &mut claim).await?;
+    Ok(((shared.turns.take(origin).await?, claim), bytes))
 }
 
 /// Does something with the enclave when it is its turn. The turn goes with the work: it is held to the end even if the client goes away.

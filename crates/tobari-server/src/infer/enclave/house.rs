@@ -2,7 +2,7 @@
 
 use super::process::Started;
 use super::{EnclaveOptions, EnclaveTold};
-use crate::search::reply::Reply;
+use crate::{clients::Origin, search::reply::Reply, share::Share};
 use axum::{body::Bytes, http::StatusCode};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::{
@@ -35,6 +35,8 @@ pub(crate) struct House {
     configuration: Configuration,
     setup: Vec<u8>,
     options: EnclaveOptions,
+    /// What one client may have of the sessions.
+    share: Share,
     offer: (Bytes, Offer),
     /// Who may compute: one after another where all is done inside.
     pub(super) turns: Option<Arc<Semaphore>>,
@@ -64,6 +66,7 @@ struct Shared<'a>(&'a Running);
 
 /// A session.
 struct Entry {
+    origin: Origin,
     stage: Mutex<Stage>,
     used: Mutex<Instant>,
     running: Arc<Running>,
@@ -131,7 +134,7 @@ impl House {
     /// `weight_bytes` is what encoded weights may take; the layout is the combination's own where there is none.
     pub(crate) fn open(
         (name, model): (&str, &Model),
-        options: &EnclaveOptions,
+        options: (&EnclaveOptions, Share),
         layout: Option<&str>,
         weight_bytes: u64,
     ) -> Result<Self, String> {
@@ -141,7 +144,7 @@ impl House {
     fn with(
         start: Start,
         (name, model): (&str, &Model),
-        options: &EnclaveOptions,
+        (options, share): (&EnclaveOptions, Share),
         layout: Option<&str>,
         weight_bytes: u64,
     ) -> Result<Self, String> {
@@ -193,6 +196,7 @@ impl House {
             configuration,
             setup,
             options: options.clone(),
+            share,
             offer: (offer.encode().into(), offer),
             turns: (!combination.uses_process()).then(|| Arc::new(Semaphore::new(1))),
             told,
@@ -217,22 +221,21 @@ impl House {
     }
 
     /// Makes a session for whoever sent this nonce; answers its evidence.
-    pub(super) fn report(&self, nonce: &Nonce) -> Result<Vec<u8>, Reply> {
+    pub(super) fn report(&self, nonce: &Nonce, origin: &Origin) -> Result<Vec<u8>, Reply> {
         self.sweep();
         // an enclave that has ended since the last request is found now, and the second attempt is at a new one
         for attempt in 0..2 {
             let running = {
                 let mut state = lock(&self.state);
-                if state.sessions.len() >= usize::from(self.options.sessions) {
-                    return Err(too_many());
-                }
+                self.has_room(&state, origin)?;
                 self.running(&mut state)?
             };
             match Shared(&running).report(nonce) {
                 Ok(evidence) => {
                     let id = Evidence::decode(&evidence).map(|evidence| evidence.statement.session);
                     let id = id.map_err(|_| Reply::fault("a fault of the server: no evidence could be had"))?;
-                    let entry = Entry { stage: Mutex::new(Stage::Reported), used: Mutex::new(Instant::now()), running };
+                    let (stage, used) = (Mutex::new(Stage::Reported), Mutex::new(Instant::now()));
+                    let entry = Entry { origin: origin.clone(), stage, used, running };
                     let mut state = lock(&self.state);
                     state.sessions.insert(id, Arc::new(entry));
                     tracing::info!(sessions = state.sessions.len(), "evidence was asked for");
@@ -249,6 +252,16 @@ impl House {
             }
         }
         Err(Reply::fault("a fault of the server: no evidence could be had"))
+    }
+
+    /// Whether this client may have another session.
+    fn has_room(&self, state: &State, origin: &Origin) -> Result<(), Reply> {
+        let free = usize::from(self.options.sessions).saturating_sub(state.sessions.len());
+        if free == 0 {
+            return Err(too_many());
+        }
+        let held = state.sessions.values().filter(|entry| entry.origin == *origin).count();
+        self.share.admits(held as u64, free as u64).then_some(()).ok_or_else(too_many_of_one)
     }
 
     /// The enclave that runs, or a new one.
@@ -442,6 +455,11 @@ fn again(why: &str) -> String {
 
 fn too_many() -> Reply {
     let text = "expected fewer open sessions, found as many as the enclave allows: come again when one has ended";
+    Reply::new(StatusCode::SERVICE_UNAVAILABLE, "sessions", text)
+}
+
+fn too_many_of_one() -> Reply {
+    let text = "this address or token has as many open sessions as one client may: end one, wait until one ends, or ask the server's operator to raise --client-share or --enclave-sessions";
     Reply::new(StatusCode::SERVICE_UNAVAILABLE, "sessions", text)
 }
 

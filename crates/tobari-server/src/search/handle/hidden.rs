@@ -1,11 +1,20 @@
 //! Requests about tables that are asked with the place hidden: their layouts, registrations of some 6 MB, and queries.
 //!
-//! A registration is read by one of [`super::super::Shared`]'s few places for them, as it takes 20 MB when it is read. With a data folder it is kept there, and read again when it
+//! A registration takes 20 MB when it is worked at, so that there are few turns for them. With a data folder it is kept there, and read again when it
 //! was dropped from memory; without, its client is told to register again (409).
 
-use super::super::{Client, Search, Shared, audit::Line, reply::Reply, sha256, unhex};
-use super::text;
+use super::super::{
+    Client, Search, Shared,
+    audit::Line,
+    reply::Reply,
+    sha256,
+    store::{HIDDEN, MAX_HIDDEN_KEY_BYTES},
+    unhex,
+};
+use super::{Purpose, text};
+use crate::{body::or_drain, clients::Origin, serve::Place};
 use axum::{
+    Extension,
     body::Body,
     extract::{Path, State},
     http::{HeaderMap, StatusCode, header},
@@ -13,7 +22,7 @@ use axum::{
 };
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use futures_util::future::join_all;
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 use tobari_apps::search::{
     desk::{
         Refusal,
@@ -34,7 +43,7 @@ pub(in super::super) async fn layout(
     headers: HeaderMap,
 ) -> Result<Response, Reply> {
     let shared = search.shared;
-    shared.client(&headers)?;
+    shared.client(&headers, &Origin::Unknown)?;
     let state = shared.state();
     let name = unhex(&name).filter(|name| state.told.contains_key(name)).ok_or_else(|| Reply::from(&Refusal::Table))?;
     let there =
@@ -60,12 +69,16 @@ pub(in super::super) async fn layout(
 /// Registers a key.
 pub(in super::super) async fn register(
     State(search): State<Search>,
+    Extension(place): Extension<Place>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Reply> {
     let shared = search.shared;
-    let (_place, body) = shared.place(&shared.registrations, &headers, body).await?;
-    let (client, bytes) = shared.enter(&headers, body).await?;
+    let hides = shared.state().desk.hides().then_some(()).ok_or_else(|| Reply::from(&Refusal::Set));
+    let ((), body) = or_drain(hides, body).await?;
+    let purpose = Purpose::Key(HIDDEN, MAX_HIDDEN_KEY_BYTES as usize);
+    let (client, bytes, _claim) = shared.enter(&headers, &place, body, purpose).await?;
+    let _turn = shared.registrations.take(&client.origin).await?;
     let work = Arc::clone(&shared);
     let done = shared.cpu.run(move || {
         let done = work.register_hidden(&client, &bytes);
@@ -79,12 +92,14 @@ pub(in super::super) async fn register(
 /// Answers a query.
 pub(in super::super) async fn query(
     State(search): State<Search>,
+    Extension(place): Extension<Place>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Reply> {
     let shared = search.shared;
-    let (_place, body) = shared.place(&shared.places, &headers, body).await?;
-    let (client, bytes) = shared.enter(&headers, body).await?;
+    let purpose = Purpose::Question(shared.options.body_bytes);
+    let (client, bytes, claim) = shared.enter(&headers, &place, body, purpose).await?;
+    let _turn = shared.turns.take(&client.origin).await?;
     let key = text(&headers, "tobari-key").and_then(unhex);
     let fault = || Reply::fault("a fault of the server");
     let (work, who) = (Arc::clone(&shared), client.clone());
@@ -114,7 +129,7 @@ pub(in super::super) async fn query(
     let (answer, written) = tokio::join!(computed, written);
     written.map_err(|_| fault())??;
     let answer = answer.ok_or_else(fault)??;
-    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response())
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], claim.answer(answer)).into_response())
 }
 
 fn answer(admitted: &AdmittedHidden, parts: Vec<Option<Result<Partial, Refusal>>>) -> Result<Vec<u8>, Reply> {
@@ -128,24 +143,26 @@ fn answer(admitted: &AdmittedHidden, parts: Vec<Option<Result<Partial, Refusal>>
 
 impl Shared {
     fn register_hidden(&self, client: &Client, bytes: &[u8]) -> Result<(), Reply> {
-        if !self.state().desk.hides() {
-            return Err(Reply::from(&Refusal::Set));
-        }
         let hash = sha256(bytes);
         let registration = self.registration(bytes)?;
         let charge = {
             let mut state = self.state();
             let known = state.desk.hidden_key(&client.id) == Some(&hash);
+            self.has_place(&state, client, HIDDEN, bytes.len())?;
             let done = state.desk.register_hidden(client.id, hash, Some(registration));
             done.map_err(|refusal| Reply::from(&refusal))?;
             if known {
-                return Ok(());
+                let due = state.places.touch(&client.id, SystemTime::now());
+                drop(state);
+                return if due { self.tell(client) } else { Ok(()) };
             }
+            self.take_place(&mut state, client, HIDDEN, bytes.len())?;
             state.charges += 1;
             state.charges
         };
         let lost = |_| Reply::fault("a fault of the server: the key cannot be kept");
         self.store.as_ref().map_or(Ok(()), |store| store.write_hidden_key(&client.id, bytes)).map_err(lost)?;
+        self.tell(client)?;
         self.keep(&client.id, charge)
     }
 
@@ -172,6 +189,7 @@ impl Shared {
         let admit = || {
             let mut state = self.state();
             let (admitted, asked) = state.desk.admit_hidden(bytes, &key)?;
+            state.places.touch(&client.id, SystemTime::now());
             state.charges += 1;
             Ok((admitted, asked, state.charges))
         };

@@ -29,7 +29,7 @@ fn options(combination: Combination) -> EnclaveOptions {
 }
 
 fn house(start: Start, options: &EnclaveOptions) -> House {
-    House::with(start, ("digits", &Model::digits().unwrap()), options, None, 1 << 30).unwrap()
+    House::with(start, ("digits", &Model::digits().unwrap()), (options, Share::new(100)), None, 1 << 30).unwrap()
 }
 
 struct Client {
@@ -44,7 +44,7 @@ impl Client {
         let offer = Offer::decode(&house.offer()).unwrap();
         let policy = Policy::new(vec![executable()], offer.configuration.clone()).accepting_simulated();
         let challenge = Challenge::new(&mut rng, 0);
-        let evidence = house.report(challenge.nonce())?;
+        let evidence = house.report(challenge.nonce(), &Origin::Unknown)?;
         assert!(evidence.len() <= MAX_EVIDENCE_BYTES);
         let attested = challenge.verify(&policy, &evidence, 0).unwrap();
         let (channel, key) = Connector::connect(&attested, &mut rng).unwrap();
@@ -100,7 +100,7 @@ fn a_session_that_nobody_opens_or_uses_ends_and_one_in_use_does_not() {
     let opened = Client::open(&waits).ok().unwrap();
     let nonce = Nonce([7; 32]);
     for _ in 0..4 {
-        assert!(waits.report(&nonce).is_ok()); // each takes the place of the one before
+        assert!(waits.report(&nonce, &Origin::Unknown).is_ok()); // each takes the place of the one before
     }
     waits.sweep();
     assert_eq!(sessions(&waits), 1, "the one that was opened");
@@ -134,7 +134,7 @@ fn whatever_is_out_of_order_or_does_not_open_ends_the_session_and_no_other() {
     assert_eq!(said(house.message(short.id, Kind::Image, b"")), (409, "session"));
     let twice = Client::open(&house).ok().unwrap();
     assert_eq!(said(house.open_session(twice.id, &[9; 32])), (409, "session"));
-    let evidence = Evidence::decode(&house.report(&Nonce([1; 32])).ok().unwrap()).unwrap();
+    let evidence = Evidence::decode(&house.report(&Nonce([1; 32]), &Origin::Unknown).ok().unwrap()).unwrap();
     let waiting = evidence.statement.session;
     assert_eq!(said(house.message(waiting, Kind::Image, &[0; 804])), (409, "session"));
     for id in [early.id, changed.id, short.id, twice.id, waiting] {
@@ -186,4 +186,17 @@ fn an_enclave_that_ends_takes_its_sessions_with_it_and_is_started_anew_after_a_p
     let running = lock(&house.state).running.clone().unwrap();
     lock(&running.enclave).stop();
     assert!(Client::open(&house).is_ok());
+}
+
+#[test]
+fn fault_26_one_address_takes_half_of_the_sessions_and_another_has_one() {
+    let options = EnclaveOptions { sessions: 4, ..options(Combination::EnclavePlain) };
+    let house = House::with(start, ("digits", &Model::digits().unwrap()), (&options, Share::new(50)), None, 1 << 30).unwrap();
+    let nonce = Nonce([1; 32]);
+    let [greedy, other] = ["greedy", "other"].map(|name| Origin::Token(name.into()));
+    let taken = (0..9).filter(|_| house.report(&nonce, &greedy).is_ok()).count();
+    assert_eq!(taken, 2);
+    let refused = house.report(&nonce, &greedy).err().unwrap();
+    assert!(refused.word == "sessions" && refused.text.contains("--client-share"), "{}", refused.text);
+    assert!(house.report(&nonce, &other).is_ok());
 }

@@ -303,7 +303,7 @@ fn keys_beyond_the_quota_and_other_keys_models_and_bytes_are_refused_and_the_ser
     assert!(said.contains("with which the image was encrypted"), "{said}");
     let other = place.encrypt(&images, 0, &two);
     let said = refused(&["infer", "run", &other, "-o", &answer, "--server", &server.url, "--key", &two]);
-    assert!(said.contains("(507)") && said.contains("bytes of keys within the server's"), "{said}");
+    assert!(said.contains("(507)") && said.contains("bytes of keys. Ask the server's operator to raise --infer-keys"), "{said}");
 
     let bytes = std::fs::read(place.path("question")).unwrap();
     let (digest, hash) = (hex(&bytes[2..34]), hex(&bytes[34..66]));
@@ -334,6 +334,33 @@ fn keys_beyond_the_quota_and_other_keys_models_and_bytes_are_refused_and_the_ser
     }
     let question = place.encrypt(&images, 0, &one);
     assert_eq!(place.label(&question, &one, &server.url, false)["label"], labels[0], "it is still up");
+}
+
+#[test]
+fn fault_26_keys_that_nobody_uses_make_room_and_are_sent_again() {
+    let place = Place::new();
+    let (images, labels) = place.drawn(1);
+    let server = Server::start(&["--infer", "digits"]);
+    let list = raw(&server.address(), b"GET /infer/v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").1;
+    let list: Value = serde_json::from_str(&list[list.find('{').unwrap()..]).unwrap();
+    let memory = list["models"][0]["key_memory"].as_u64().unwrap();
+    server.stop();
+    let (room, data) = ((memory + memory / 2).to_string(), place.path("data"));
+    let args = ["--infer", "digits", "--infer-keys", &room, "--client-idle", "2", "--data", &data];
+    let server = Server::start(&args);
+    let (one, two) = (place.keygen("one", &server.url), place.keygen("two", &server.url));
+    let question = place.encrypt(&images, 0, &one);
+    assert_eq!(place.label(&question, &one, &server.url, true)["label"], labels[0]);
+    // the other comes when the first was away for a while, and the first again after that
+    for (key, sent) in [(&two, true), (&two, false), (&one, true)] {
+        std::thread::sleep(std::time::Duration::from_millis(2_500));
+        let question = place.encrypt(&images, 0, key);
+        assert_eq!(place.label(&question, key, &server.url, sent)["label"], labels[0], "{key}");
+    }
+    server.stop();
+    let server = Server::start(&args);
+    let question = place.encrypt(&images, 0, &one);
+    assert_eq!(place.label(&question, &one, &server.url, false)["label"], labels[0], "a new start knows them");
 }
 
 #[test]

@@ -303,7 +303,10 @@ fn keys_beyond_the_quota_and_other_keys_models_and_bytes_are_refused_and_the_ser
     assert!(said.contains("with which the image was encrypted"), "{said}");
     let other = place.encrypt(&images, 0, &two);
     let said = refused(&["infer", "run", &other, "-o", &answer, "--server", &server.url, "--key", &two]);
-    assert!(said.contains("(507)") && said.contains("bytes of keys. Ask the server's operator to raise --infer-keys"), "{said}");
+    assert!(
+        said.contains("(507)") && said.contains("bytes of keys. Ask the server's operator to raise --infer-keys"),
+        "{said}"
+    );
 
     let bytes = std::fs::read(place.path("question")).unwrap();
     let (digest, hash) = (hex(&bytes[2..34]), hex(&bytes[34..66]));

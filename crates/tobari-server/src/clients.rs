@@ -100,8 +100,8 @@ impl Clients {
         let (limits, share) = (&self.shared.limits, self.shared.share);
         self.change(address, |held, sum| {
             let free = limits.connections.saturating_sub(sum.connections);
-            let fits = held.connections < limits.client_connections
-                && share.admits(held.connections as u64, free as u64);
+            let fits =
+                held.connections < limits.client_connections && share.admits(held.connections as u64, free as u64);
             held.connections += usize::from(fits);
             sum.connections += usize::from(fits);
             fits

@@ -67,12 +67,15 @@ impl<S> Patient<S> {
 }
 
 impl<S: AsyncRead + Unpin> Patient<S> {
-    /// Reads on for a moment.
+    /// Reads on for a moment, and stays until it is over where more comes: a client that is still sending reads the answer meanwhile.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let limit = self.limit.min(LINGER);
         let (over, left) = self.lingering.get_or_insert_with(|| (Box::pin(sleep(limit)), LINGER_BYTES));
         let mut bytes = [0; 4096];
-        while *left > 0 && over.as_mut().poll(context).is_pending() {
+        while over.as_mut().poll(context).is_pending() {
+            if *left == 0 {
+                return Poll::Pending;
+            }
             let mut buffer = ReadBuf::new(&mut bytes);
             let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer));
             let count = buffer.filled().len();

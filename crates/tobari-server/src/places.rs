@@ -92,6 +92,11 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
         self.held.insert(key, Place { tag, bytes, used, told: used });
     }
 
+    /// Bytes of all together.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.held.values().map(|place| place.bytes).sum()
+    }
+
     /// Whether there is such a place.
     #[cfg(test)]
     pub(crate) fn has(&self, key: &K) -> bool {
@@ -129,7 +134,7 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
     pub(crate) fn take(&mut self, key: &K, tag: Tag, bytes: u64, now: SystemTime) -> Result<Vec<K>, Full> {
         self.check(Some(key), &tag, bytes, now)?;
         self.held.insert(key.clone(), Place { tag, bytes, used: now, told: now });
-        let (mut count, mut sum) = (self.held.len() as u64, self.held.values().map(|place| place.bytes).sum::<u64>());
+        let (mut count, mut sum) = (self.held.len() as u64, self.bytes());
         let idle = |(other, place): &(&K, &Place)| *other != key && !self.is_in_use(place, now);
         let mut idle: Vec<(SystemTime, K)> =
             self.held.iter().filter(idle).map(|(key, place)| (place.used, key.clone())).collect();
@@ -187,7 +192,8 @@ impl Keeper {
             if let Ok(salt) = bytes.try_into() {
                 return Ok(Self { salt });
             }
-            let source = io::Error::new(io::ErrorKind::InvalidData, "expected 32 bytes of salt, found fewer: remove it");
+            let source =
+                io::Error::new(io::ErrorKind::InvalidData, "expected 32 bytes of salt, found fewer: remove it");
             return Err(FileError::Read { name: path.display().to_string(), source });
         }
         let this = Self::drawn();
@@ -281,7 +287,11 @@ mod tests {
         let full = places.take(&9, [9; 16], 1, start + Duration::from_secs(60)).unwrap_err();
         assert_eq!(full, Full { own: false, held: 4, bytes: false, wait: HOUR - Duration::from_secs(60) });
         assert_eq!(places.take(&2, [3; 16], 1, start), Ok(vec![]), "the same again is none more");
-        assert_eq!(places.take(&9, [9; 16], 1, start + HOUR), Ok(vec![0]), "an hour later there is a place, as was said");
+        assert_eq!(
+            places.take(&9, [9; 16], 1, start + HOUR),
+            Ok(vec![0]),
+            "an hour later there is a place, as was said"
+        );
     }
 
     #[test]
@@ -298,7 +308,9 @@ mod tests {
     #[test]
     fn fault_26_places_of_before_count_for_all_and_go_first() {
         let (mut places, now) = (places(10, u64::MAX), SystemTime::UNIX_EPOCH + 100 * HOUR);
-        (0..30).for_each(|key| places.restore(key, NOBODY, 1, SystemTime::UNIX_EPOCH + HOUR + Duration::from_secs(key.into())));
+        (0..30).for_each(|key| {
+            places.restore(key, NOBODY, 1, SystemTime::UNIX_EPOCH + HOUR + Duration::from_secs(key.into()))
+        });
         let given = places.take(&100, [1; 16], 1, now).unwrap();
         assert_eq!(given, (0..21).collect::<Vec<_>>(), "as many as are too many, the oldest first");
     }
@@ -316,7 +328,9 @@ mod tests {
         assert!(Keeper::read(&path) == NOBODY && Keeper::read(&folder.path().join("none")) == NOBODY);
         fs::write(folder.path().join("salt"), b"short").unwrap();
         assert!(Keeper::open(folder.path()).is_err());
-        for (seconds, text) in [(0, "a minute"), (61, "2 minutes"), (3_599, "an hour"), (3_601, "61 minutes"), (7_200, "2 hours")] {
+        for (seconds, text) in
+            [(0, "a minute"), (61, "2 minutes"), (3_599, "an hour"), (3_601, "61 minutes"), (7_200, "2 hours")]
+        {
             assert_eq!(said(Duration::from_secs(seconds)), text);
         }
     }

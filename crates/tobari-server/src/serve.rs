@@ -1,6 +1,14 @@
 //! The listener: binds, accepts, answers HTTP, and closes in order.
 
-use std::{collections::BTreeSet, future::Future, io, net::{IpAddr, SocketAddr}, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    future::Future,
+    io,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Extension, Router,
@@ -335,7 +343,10 @@ where
     let service = TowerToHyperService::new(app.layer(Extension(place)));
     let mut http = http1::Builder::new();
     // who comes while the server is closing may ask one thing
-    http.max_buf_size(BUFFERED).timer(TokioTimer::new()).header_read_timeout(limits.handshake).keep_alive(!stopped.is_given());
+    http.max_buf_size(BUFFERED)
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.handshake)
+        .keep_alive(!stopped.is_given());
     let stream = TokioIo::new(Patient::new(stream, limits.write));
     let mut connection = std::pin::pin!(http.serve_connection(stream, service).with_upgrades());
     if stopped.is_given() {

@@ -2,11 +2,10 @@
 
 use super::load::{posts, status, target};
 use super::*;
-use serde_json::Value;
 use std::io::{Read, Write};
 use std::sync::Arc;
-use support::files;
 use support::rude::Post;
+use support::tables::files;
 use support::tap::{Tap, connect_from};
 
 /// Of this machine, and so different clients to a server.
@@ -124,7 +123,10 @@ fn fault_26_registrations_from_one_address_leave_places_to_others_before_and_aft
     // all are in use now
     let (status, word, text) = key.send([127, 0, 2, 1], &server.address(), 3_000);
     assert_eq!((status, word.as_str()), (503, "clients"), "{text}");
-    assert!(text.starts_with("This server already has 20 clients. Ask the server's operator to raise --max-clients"), "{text}");
+    assert!(
+        text.starts_with("This server already has 20 clients. Ask the server's operator to raise --max-clients"),
+        "{text}"
+    );
     // and somebody whose place was given away comes back as soon as there is one, without a hand
     thread::sleep(Duration::from_secs(9));
     asks(&honest[0], [127, 0, 0, 2], &server.address(), &queries);
@@ -185,12 +187,27 @@ fn fault_26_a_token_has_one_place_and_a_budget_that_outlives_it() {
         if !Path::new(&key).exists() {
             place.good(&["search", "keygen", "-o", &key]);
         }
-        place.run(&["search", "query", "--server", &tap.url, "--key", &key, "--token", &clients[client].0, "--queries", &queries])
+        place.run(&[
+            "search",
+            "query",
+            "--server",
+            &tap.url,
+            "--key",
+            &key,
+            "--token",
+            &clients[client].0,
+            "--queries",
+            &queries,
+        ])
     };
     assert!(asked(&server, 0, ATTACKER).status.success(), "three of four tests");
     let left = |server: &Server| {
         let headers = format!("Authorization: Bearer {}\r\nConnection: close\r\n", clients[0].0);
-        let (_, _, list) = send(ATTACKER, &server.address(), format!("GET /search/v1 HTTP/1.1\r\nHost: x\r\n{headers}\r\n").as_bytes());
+        let (_, _, list) = send(
+            ATTACKER,
+            &server.address(),
+            format!("GET /search/v1 HTTP/1.1\r\nHost: x\r\n{headers}\r\n").as_bytes(),
+        );
         serde_json::from_str::<Value>(&list).unwrap()["tests_left"].as_u64()
     };
     assert_eq!(left(&server), Some(1));
@@ -200,7 +217,11 @@ fn fault_26_a_token_has_one_place_and_a_budget_that_outlives_it() {
         let done = asked(&server, client, [127, 0, 0, 2]);
         assert!(done.status.success(), "{}", stderr(&done));
     }
-    assert!(!files(Path::new(&data)).iter().any(|path| path.ends_with("search.key") && !path.with_file_name("account").exists()));
+    assert!(
+        !files(Path::new(&data))
+            .iter()
+            .any(|path| path.ends_with("search.key") && !path.with_file_name("account").exists())
+    );
     assert_eq!(left(&server), Some(1), "what was used stays used");
     server.kill();
     server = Server::start(&[&args[..], &["--budget", "4"]].concat());
@@ -226,7 +247,10 @@ fn siege(attackers: &[Address]) -> (usize, Vec<String>) {
             let from = attackers[number % attackers.len()];
             scope.spawn(move || {
                 let length = post.body.len().max(4_000);
-                let head = format!("POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n{}\r\n", post.path, post.headers);
+                let head = format!(
+                    "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n{}\r\n",
+                    post.path, post.headers
+                );
                 let begin = || {
                     let mut stream = connect_from(from, address).ok()?;
                     stream.write_all(head.as_bytes()).ok().map(|()| stream)
@@ -310,7 +334,7 @@ fn fault_27_sixty_megabytes_of_nobodys_are_refused_unread() {
             stream.read_exact(&mut reply).unwrap_or_else(|error| panic!("{}: {error}", post.path));
             let reply = std::str::from_utf8(&reply[9..]).unwrap();
             assert!(["401", "404", "409", "413", "422"].contains(&reply), "{}: {reply}", post.path);
-            assert!(sent < 4 << 20, "{}: {sent} bytes were taken", post.path);
+            assert!(sent < 1 << 20, "{}: {sent} bytes were taken", post.path);
         }
     }
 }
@@ -326,13 +350,15 @@ fn fault_27_connections_that_never_get_anywhere_shut_nobody_out() {
         b"GET /call/v2/room HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
         b"GET /web/dist/tobari.wasm HTTP/1.1\r\nHost: x\r\n\r\n",
     ];
-    let mut held: Vec<_> = (0..400).map(|number| connect_from(ATTACKER, &address).map(|stream| (number, stream)).unwrap()).collect();
+    let mut held: Vec<_> =
+        (0..400).map(|number| connect_from(ATTACKER, &address).map(|stream| (number, stream)).unwrap()).collect();
     for (number, stream) in &mut held {
         let _ = stream.write_all(begun[*number % begun.len()]);
     }
     let began = Instant::now();
     for number in 2..26 {
-        let (status, _, text) = send([127, 0, 0, number], &address, b"GET /search/v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let (status, _, text) =
+            send([127, 0, 0, number], &address, b"GET /search/v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         assert_eq!(status, 200, "{text}");
     }
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());

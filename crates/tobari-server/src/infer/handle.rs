@@ -181,6 +181,14 @@ impl Shared {
 
     /// Keys are taken: there is room for them before anything is decoded, and they are on the disk before they are told of.
     fn take(&self, place: &(Name, Name), served: &Served, tag: Tag, bytes: &[u8]) -> Result<(), Reply> {
+        let done = self.take_in(place, served, tag, bytes);
+        let keys = self.keys();
+        let (bytes, sets) = (keys.places.bytes(), keys.rings.len());
+        tracing::info!(bytes, sets, taken = done.is_ok(), "keys were sent");
+        done
+    }
+
+    fn take_in(&self, place: &(Name, Name), served: &Served, tag: Tag, bytes: &[u8]) -> Result<(), Reply> {
         if self.keys().rings.contains_key(place) {
             self.note_use(*place);
             return Ok(());
@@ -208,7 +216,9 @@ impl Shared {
                 store.remove(other);
             }
         }
-        tracing::info!(sets = keys.rings.len(), given_away = given.len(), "keys were sent");
+        if !given.is_empty() {
+            tracing::info!(sets = given.len(), "keys that were not used for long were given away");
+        }
         Ok(())
     }
 

@@ -140,7 +140,8 @@ fn serve(
         "a model is ready"
     );
     let enclave = options.enclave.as_ref().map(|enclave| {
-        House::open((&source.name, model), (enclave, share), options.layout.as_deref(), options.weight_bytes).map(Arc::new)
+        House::open((&source.name, model), (enclave, share), options.layout.as_deref(), options.weight_bytes)
+            .map(Arc::new)
     });
     let enclave = enclave.transpose()?;
     if let Some(told) = enclave.as_ref().map(|house| house.told()) {

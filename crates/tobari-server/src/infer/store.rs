@@ -22,6 +22,9 @@ use std::{
 };
 use tobari_host::files::{FileError, read_bounded, write_atomically};
 
+/// A model, and keys for it.
+type Place = (Name, Name);
+
 /// The extension of the file that says whose keys are.
 const ORIGIN: &str = "origin";
 
@@ -52,12 +55,12 @@ impl Store {
         Keeper::open(&self.folder).map_err(|error| InferError::file(&self.folder, error))
     }
 
-    fn path(&self, (model, hash): &(Name, Name)) -> PathBuf {
+    fn path(&self, (model, hash): &Place) -> PathBuf {
         self.folder.join(hex(model)).join(hex(hash)).with_extension("keys")
     }
 
     /// Keeps keys.
-    pub(super) fn write(&self, place: &(Name, Name), tag: &Tag, bytes: &[u8]) -> Result<(), FileError> {
+    pub(super) fn write(&self, place: &Place, tag: &Tag, bytes: &[u8]) -> Result<(), FileError> {
         let (path, folder) = (self.path(place), self.folder.join(hex(&place.0)));
         let fault = |source| FileError::Write { name: folder.display().to_string(), source };
         fs::create_dir_all(&folder).map_err(fault)?;
@@ -66,15 +69,16 @@ impl Store {
     }
 
     /// Says that keys were used at this time.
-    pub(super) fn tell(&self, place: &(Name, Name), now: SystemTime) {
+    pub(super) fn tell(&self, place: &Place, now: SystemTime) {
         places::tell(&self.path(place), now);
     }
 
     /// Removes keys whose room was given away.
-    pub(super) fn remove(&self, place: &(Name, Name)) {
+    pub(super) fn remove(&self, place: &Place) {
         let path = self.path(place);
         let removed = [path.with_extension(ORIGIN), path].map(fs::remove_file);
-        for error in removed.into_iter().filter_map(Result::err).filter(|error| error.kind() != io::ErrorKind::NotFound) {
+        for error in removed.into_iter().filter_map(Result::err).filter(|error| error.kind() != io::ErrorKind::NotFound)
+        {
             tracing::error!(%error, "keys that were not used for long cannot be removed");
         }
     }
@@ -107,13 +111,16 @@ impl Store {
             keys.places.restore(place, Keeper::read(&path.with_extension(ORIGIN)), served.keys.1, used);
         }
         if given > 0 {
-            tracing::warn!(keys = given, "there is less room than keys that were kept: those that were not used for longest are removed");
+            tracing::warn!(
+                keys = given,
+                "there is less room than keys that were kept: those that were not used for longest are removed"
+            );
         }
         Ok(())
     }
 
     /// Names of a model's keys, and when they were used.
-    fn of_model(&self, model: &Name) -> Result<Vec<(SystemTime, (Name, Name))>, InferError> {
+    fn of_model(&self, model: &Name) -> Result<Vec<(SystemTime, Place)>, InferError> {
         let folder = self.folder.join(hex(model));
         if !folder.exists() {
             return Ok(Vec::new());

@@ -236,7 +236,10 @@ impl Shared {
             Purpose::Key(set, most) => {
                 if length > STRANGERS as u64 {
                     let (size, tag) = (state.size(&client.id, set, length), self.keeper.tag(&client.origin));
-                    state.places.check(Some(&client.id), &tag, size, SystemTime::now()).map_err(|full| no_place(&full))?;
+                    state
+                        .places
+                        .check(Some(&client.id), &tag, size, SystemTime::now())
+                        .map_err(|full| no_place(&full))?;
                 }
                 Ok(most)
             }

@@ -126,7 +126,10 @@ mod tests {
         assert_eq!((reply.status, reply.text.as_str()), (StatusCode::SERVICE_UNAVAILABLE, text));
         assert_eq!(reply.into_response().headers()[header::RETRY_AFTER], "3599");
         let own = Reply::full(&Full { own: true, bytes: true, ..full }, "clients", ("clients", "--max-clients"));
-        assert!(own.text.contains("This address or token already has 1,000 bytes of clients") && own.text.contains("--client-share"));
+        assert!(
+            own.text.contains("This address or token already has 1,000 bytes of clients")
+                && own.text.contains("--client-share")
+        );
         assert_eq!([0, 999, 1_234_567].map(grouped), ["0", "999", "1,234,567"]);
     }
 }

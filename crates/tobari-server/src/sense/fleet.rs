@@ -169,7 +169,9 @@ impl Fleet {
     fn sweep(&self, names: &[String]) {
         for entry in fs::read_dir(self.folder.join("objects")).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            if !names.iter().any(|known| *known == *name.to_string_lossy()) {
+            // what has another name is being written
+            let is_object = crate::search::unhex::<32>(&name.to_string_lossy()).is_some();
+            if is_object && !names.iter().any(|known| *known == *name.to_string_lossy()) {
                 let _ = fs::remove_file(entry.path());
             }
         }

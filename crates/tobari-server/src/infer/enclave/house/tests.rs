@@ -191,7 +191,8 @@ fn an_enclave_that_ends_takes_its_sessions_with_it_and_is_started_anew_after_a_p
 #[test]
 fn fault_26_one_address_takes_half_of_the_sessions_and_another_has_one() {
     let options = EnclaveOptions { sessions: 4, ..options(Combination::EnclavePlain) };
-    let house = House::with(start, ("digits", &Model::digits().unwrap()), (&options, Share::new(50)), None, 1 << 30).unwrap();
+    let house =
+        House::with(start, ("digits", &Model::digits().unwrap()), (&options, Share::new(50)), None, 1 << 30).unwrap();
     let nonce = Nonce([1; 32]);
     let [greedy, other] = ["greedy", "other"].map(|name| Origin::Token(name.into()));
     let taken = (0..9).filter(|_| house.report(&nonce, &greedy).is_ok()).count();

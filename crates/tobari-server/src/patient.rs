@@ -21,7 +21,7 @@ use tokio::{
 /// Bytes that have to be taken in a second, on the average while some wait.
 const BYTES_PER_S: f64 = 240.0;
 /// What is read and forgotten of a stream that is closed, and the time for it.
-const LINGER_BYTES: usize = 256 << 10;
+const LINGER_BYTES: usize = 64 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Fails where the other side takes nothing, or next to nothing.

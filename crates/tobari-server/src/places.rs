@@ -309,7 +309,7 @@ mod tests {
     fn fault_26_places_of_before_count_for_all_and_go_first() {
         let (mut places, now) = (places(10, u64::MAX), SystemTime::UNIX_EPOCH + 100 * HOUR);
         (0..30).for_each(|key| {
-            places.restore(key, NOBODY, 1, SystemTime::UNIX_EPOCH + HOUR + Duration::from_secs(key.into()))
+            places.restore(key, NOBODY, 1, SystemTime::UNIX_EPOCH + HOUR + Duration::from_secs(key.into()));
         });
         let given = places.take(&100, [1; 16], 1, now).unwrap();
         assert_eq!(given, (0..21).collect::<Vec<_>>(), "as many as are too many, the oldest first");

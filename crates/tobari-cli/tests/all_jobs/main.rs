@@ -15,6 +15,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use support::fleet::{Place as Fleet, ask, get, good};
@@ -31,6 +32,12 @@ const SCHEMA: &str = "profile = \"u25\"\nsamples = 16\n\n[[channel]]\nname = \"c
 /// Whoever comes back in every round must not come to the end of a budget.
 const BUDGETS: [&str; 4] = ["--budget", "1000000", "--region-budget", "1000000"];
 const DEVICES: [&str; 3] = ["canary-of-a-device", "b", "c"];
+
+/// Held by a test that needs the machine for itself, or would disturb one that does.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A server with all jobs, and the folder of all that it has.
 struct House {

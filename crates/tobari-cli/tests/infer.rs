@@ -286,7 +286,7 @@ fn keys_beyond_the_quota_and_other_keys_models_and_bytes_are_refused_and_the_ser
     let place = Place::new();
     let (images, labels) = place.drawn(1);
     let server = Server::start(&["--infer", "digits"]);
-    let list = raw(&server.address(), b"GET /infer/v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").1;
+    let list = raw(&server.address(), b"GET /infer/v1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").1;
     let list: Value = serde_json::from_str(&list[list.find('{').unwrap()..]).unwrap();
     let memory = list["models"][0]["key_memory"].as_u64().unwrap();
     println!("{list}");
@@ -329,7 +329,7 @@ fn keys_beyond_the_quota_and_other_keys_models_and_bytes_are_refused_and_the_ser
         (post(&format!("/infer/v1/models/{}/answers", "ab".repeat(32)), &known, good_body), 404, "model"),
         (post("/infer/v1/models/zz/keys", "", b"x"), 404, "model"),
         (post(&format!("/infer/v1/models/{digest}/keys"), "", b"no keys"), 507, "quota"),
-        (b"DELETE /infer/v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 405, ""),
+        (b"DELETE /infer/v1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_vec(), 405, ""),
     ] {
         let (found, text) = raw(&server.address(), &request);
         assert_eq!(found, status, "{text}");

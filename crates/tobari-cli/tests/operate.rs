@@ -5,9 +5,10 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use support::fleet::{ask, good};
 use support::{Server, stderr, tobari};
 use tempfile::tempdir;
@@ -152,11 +153,86 @@ fn one_word_serves_every_job_on_made_up_data_and_leaves_nothing_behind() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
+/// Sends a signal.
+fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
+}
+
+/// The status of a request with this token.
+fn status(address: &str, token: &str) -> u16 {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let head = "GET /sense/v1/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer";
+    stream.write_all(format!("{head} {token}\r\n\r\n").as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text[9..12].parse().unwrap()
+}
+
+#[test]
+fn fault_28_a_hangup_reloads_tokens_guesses_are_counted_and_a_drain_says_when_to_come() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let line = |name: &str| format!("{name} {}\n", tobari_server::token_hash(name));
+    std::fs::write(at("tokens"), line("alice") + &line("bob")).unwrap();
+    let args = ["--sense", &at("sense"), "--tokens", &at("tokens"), "--drain", "6"];
+    let mut server = Server::logging_to(Path::new(&at("log")), &args);
+    let address = server.address();
+    let logged = |words: &str| {
+        let begun = Instant::now();
+        while !std::fs::read_to_string(at("log")).unwrap().contains(words) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "not in the log: {words}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    assert_eq!((status(&address, "alice"), status(&address, "bob")), (200, 200));
+    // a bad file first: the server lives, and so do the tokens
+    std::fs::write(at("tokens"), "alice\n").unwrap();
+    signal("HUP", server.pid());
+    logged("the old tokens stay in force");
+    assert_eq!((status(&address, "alice"), status(&address, "bob")), (200, 200));
+    std::fs::write(at("tokens"), line("bob")).unwrap();
+    signal("HUP", server.pid());
+    logged("the file of tokens was read again");
+    assert_eq!((status(&address, "alice"), status(&address, "bob")), (401, 200));
+    for guess in 1..200 {
+        assert_eq!(status(&address, &format!("canary-guess-{guess}")), 401);
+    }
+    let (_, counters) = ask(&address, "GET", "/metrics", b"").unwrap();
+    assert!(String::from_utf8(counters).unwrap().contains("tobari_edge_unknown_tokens_total 200\n"));
+
+    // the server drains while somebody is in a call
+    let link = stdout(&tobari(&["call", "link", &server.url])).trim().to_owned();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
+    command.args(["call", "join", &link, "--seconds", "30"]).stdin(Stdio::null());
+    let inside = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    logged("live room opened");
+    signal("TERM", server.pid());
+    std::thread::sleep(Duration::from_millis(500));
+    let late = tobari(&["call", "join", &link, "--seconds", "1"]);
+    let words = "the server is shutting down or restarting, and lets nobody in: try again in ";
+    assert!(late.status.code() == Some(1) && stderr(&late).contains(words), "{}", stderr(&late));
+    assert!(server.is_alive(), "the call goes on");
+    let inside = inside.wait_with_output().unwrap();
+    assert!(stderr(&inside).contains("shutdown"), "told to the end: {}", stderr(&inside));
+    logged("without a known token");
+    let begun = Instant::now();
+    while server.is_alive() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it does not end");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let log = std::fs::read_to_string(at("log")).unwrap();
+    let refusals = log.lines().filter(|line| line.contains("without a known token"));
+    let counts: Vec<u64> = refusals.map(|line| line.split_once("count=").unwrap().1.trim().parse().unwrap()).collect();
+    assert!(counts.len() <= 4 && counts.iter().sum::<u64>() == 200, "{counts:?}");
+    assert!(!log.contains("canary-guess") && !log.contains("127.0.0.1"), "{log}");
+}
+
 #[test]
 fn the_unit_for_systemd_is_one() {
     let name = "the_unit_for_systemd_is_one";
     let folder = tempdir().unwrap();
     let unit = std::fs::read_to_string(deployed("systemd/tobari.service")).unwrap();
+    assert!(unit.contains("\nExecReload=/bin/kill -HUP $MAINPID\n"));
     assert!(unit.contains("DynamicUser=yes") && unit.contains("ProtectSystem=strict"));
     let file = folder.path().join("tobari.service");
     std::fs::write(&file, unit.replace("/usr/local/bin/tobari", env!("CARGO_BIN_EXE_tobari"))).unwrap();

@@ -113,7 +113,7 @@ fn what_is_told_of_a_table_is_not_sent_again_to_whoever_has_it() {
     let place = Place::new();
     let table = place.variants("panel", SITES, '|');
     let server = Server::start(&["--search", &table]);
-    let head = format!("Host: x\r\nConnection: close\r\nTobari-Client: {}\r\n", "07".repeat(16));
+    let head = format!("Host: localhost\r\nConnection: close\r\nTobari-Client: {}\r\n", "07".repeat(16));
     let get =
         |path: &str, more: &str| raw(&server.address(), format!("GET {path} HTTP/1.1\r\n{head}{more}\r\n").as_bytes());
     let (status, list) = get("/search/v1", "");
@@ -337,8 +337,8 @@ fn malformed_requests_get_their_status_and_leave_the_server_up() {
         (post("/search/v1/keys/no-such-set", &name, b"x"), 404, "set"),
         (post("/search/v1/keys/search", &name, &[1, 0x20, 0, 0]), 422, "message"),
         (query(&vec![0; (16 << 20) + 1]), 413, "size"),
-        (b"GET /search/v1/tables/zz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 404, "table"),
-        (b"DELETE /search/v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_vec(), 405, ""),
+        (b"GET /search/v1/tables/zz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_vec(), 404, "table"),
+        (b"DELETE /search/v1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_vec(), 405, ""),
     ] {
         let (found, text) = raw(&address, &request);
         assert_eq!(found, status, "{text}");

@@ -49,7 +49,12 @@ use tokio_tungstenite::{
     tungstenite::{self, Message, http::Uri, protocol::WebSocketConfig},
 };
 
-use crate::{Fingerprint, room_task::MAX_MESSAGE_BYTES, session::READ_BYTES};
+use crate::{
+    Fingerprint,
+    room_task::MAX_MESSAGE_BYTES,
+    serve::{CLOSING, REFUSAL},
+    session::READ_BYTES,
+};
 
 pub use http::{HttpClient, HttpConnection, HttpReply, HttpRequest};
 pub use live::{LiveInbound, LiveIncoming, LiveOutbound, connect_live};
@@ -381,6 +386,20 @@ pub enum ConnectError {
         /// The version of this client.
         version: u32,
     },
+    /// The server is about to end, and lets nobody in.
+    #[error("{CLOSING}: try again in {seconds} s")]
+    Closing {
+        /// When it has ended, from now on: whoever comes then finds the next one, if there is one.
+        seconds: u64,
+    },
+    /// The server, or what stands in front of it, answers with something else than a WebSocket.
+    #[error("expected a WebSocket of the server, found the answer {status}{text}")]
+    Answered {
+        /// The HTTP status.
+        status: u16,
+        /// The first line of what it says, behind a colon; nothing if it says nothing.
+        text: String,
+    },
     /// The server put the member out.
     #[error("removed by the server ({code}): {reason}")]
     Removed {
@@ -412,8 +431,33 @@ pub enum ConnectError {
     Unexpected,
 }
 
+/// The most of a refusal's text that is told.
+const MAX_TOLD: usize = 300;
+
+impl ConnectError {
+    /// What an answer means that is no WebSocket.
+    fn answered(answer: &tungstenite::http::Response<Option<Vec<u8>>>) -> Self {
+        let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
+        if answer.status().as_u16() == 503 && header(REFUSAL) == Some(Code::Shutdown.to_string().as_str()) {
+            let seconds = header("retry-after").and_then(|seconds| seconds.parse().ok());
+            return Self::Closing { seconds: seconds.unwrap_or(1) };
+        }
+        let said = answer.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+        let line: String = said.lines().next().unwrap_or_default().chars().take(MAX_TOLD).collect();
+        // a proxy's page is of no use, and what is no text may not reach a terminal
+        let is_text = !line.is_empty() && !line.starts_with('<') && !line.contains(char::is_control);
+        Self::Answered {
+            status: answer.status().as_u16(),
+            text: if is_text { format!(": {line}") } else { String::new() },
+        }
+    }
+}
+
 impl From<tungstenite::Error> for ConnectError {
     fn from(error: tungstenite::Error) -> Self {
-        Self::WebSocket(Box::new(error))
+        match error {
+            tungstenite::Error::Http(answer) => Self::answered(&answer),
+            error => Self::WebSocket(Box::new(error)),
+        }
     }
 }

@@ -10,7 +10,7 @@
 //!   GET /call/v1/{room}      a WebSocket: one member of a call (tobari_apps::call::messages has the protocol)
 //!   GET /call/v3/{room}      a WebSocket: one member of a live room (tobari_apps::call::live::messages)
 //!   GET /call/, /call/{room} the page of live rooms, with what belongs to it under /web/ (the module `web`)
-//!   GET /metrics             counters of live rooms, without names
+//!   GET /metrics             counters of live rooms and of refused requests, without names
 //! ```
 //!
 //! **What the server holds.** Points of a curve, room names and member numbers, and its own TLS key. It has no option, file
@@ -33,7 +33,9 @@ mod body;
 mod clients;
 pub mod connect;
 mod cpu;
+mod edge;
 mod fingerprint;
+mod hosts;
 mod infer;
 mod kind;
 mod live;
@@ -60,6 +62,7 @@ mod web;
 
 pub use connect::connect;
 pub use fingerprint::{Fingerprint, NotAFingerprint};
+pub use hosts::{HostName, NotAHostName};
 pub use infer::{EnclaveOptions, EnclaveTold, InferError, InferOptions, ModelSource};
 #[cfg(feature = "cascade")]
 pub use live::bus::{BusError, CallBus};
@@ -67,7 +70,7 @@ pub use options::{ServerLimits, ServerOptions, Tls};
 pub use origins::{NotAWebServer, NotAnOrigin, WebOrigin, WebServer};
 pub use search::{HiddenOptions, SearchError, SearchOptions};
 pub use sense::{MqttBroker, MqttError, SenseError, SenseOptions, publish};
-pub use serve::{BlindServer, ServerError, bind};
+pub use serve::{BlindServer, Reloader, ServerError, bind};
 #[cfg(feature = "acme")]
 pub use tls::acme::{AcmeOptions, LETS_ENCRYPT};
 pub use tokens::{TokensError, token_hash};

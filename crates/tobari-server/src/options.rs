@@ -6,6 +6,7 @@ use tobari_apps::call::{live::LiveLimits, server::Limits};
 use tobari_core::params::SecurityFloor;
 
 use crate::{
+    hosts::HostName,
     infer::InferOptions,
     origins::{WebOrigin, WebServer},
     search::SearchOptions,
@@ -34,6 +35,9 @@ pub struct ServerOptions {
     pub sense: Option<SenseOptions>,
     /// A folder with the files of the page, instead of those that are built in.
     pub web: Option<PathBuf>,
+    /// Names besides this machine's own that requests may give as their host. Where the server listens on a loopback address, others are refused; elsewhere
+    /// they are if any is named.
+    pub host_names: Vec<HostName>,
     /// Origins whose pages may call, the server's own among them if its page is to be used; any may where none is named.
     pub web_origins: Vec<WebOrigin>,
     /// Servers whose live rooms this server's page may call, besides its own.
@@ -58,6 +62,7 @@ impl ServerOptions {
             infer: None,
             sense: None,
             web: None,
+            host_names: Vec::new(),
             web_origins: Vec::new(),
             web_servers: Vec::new(),
             call_hosts: Vec::new(),

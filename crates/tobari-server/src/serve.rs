@@ -13,7 +13,7 @@ use std::{
 use axum::{
     Extension, Router,
     extract::{Path, Request, State, WebSocketUpgrade},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderName, StatusCode, header, header::RETRY_AFTER},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::get,
@@ -23,7 +23,10 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use tobari_apps::call::{live::host_of, messages::RoomName};
+use tobari_apps::call::{
+    live::host_of,
+    messages::{Code, RoomName},
+};
 use tobari_host::data::{DataError, DataFolder};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -31,11 +34,12 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{sleep, timeout},
 };
-use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    Fingerprint, ServerLimits, ServerOptions,
+    Fingerprint, ServerLimits, ServerOptions, Tls,
     clients::{Clients, Guest, forwarded},
+    edge::{self, Edge},
+    hosts::Hosts,
     infer::{EnclaveTold, Infer, InferError},
     kind::Kind,
     live,
@@ -48,9 +52,15 @@ use crate::{
     session::{Call, READ_BYTES, session},
     share::Bounds,
     stop::{Stop, stop},
-    tls::{ServerTls, server_tls},
+    tls::{Acceptor, ServerTls, server_tls},
+    tokens::TokenFiles,
     web::{self, Bundle, BundleError},
 };
+
+/// The header with the word for programs of why a request is refused.
+pub(crate) const REFUSAL: &str = "tobari-refusal";
+/// What is said to whoever comes while the server ends.
+pub(crate) const CLOSING: &str = "the server is shutting down or restarting, and lets nobody in";
 
 /// How long to wait after the system could not accept a connection (too many open files, for instance).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -78,6 +88,7 @@ pub struct BlindServer {
     infer: Option<Infer>,
     sense: Option<Sense>,
     page: Bundle,
+    tokens: TokenFiles,
     #[cfg(feature = "cascade")]
     bus: Option<live::bus::Bus>,
     options: ServerOptions,
@@ -96,18 +107,28 @@ pub async fn bind(options: ServerOptions) -> Result<BlindServer, ServerError> {
     let tls = server_tls(&options.tls, addr)?;
     let page = options.web.as_deref().map_or_else(|| Ok(Bundle::embedded()), Bundle::read)?;
     let data = data_folders(&options)?;
+    let tokens = TokenFiles::default();
     let bounds = Bounds::new(&options.limits);
     let search = match options.search.clone() {
         None => None,
-        Some(search) => Some(open(addr, &bounds, move |ip, bounds| Search::open(&search, ip, bounds)).await?),
+        Some(search) => {
+            let files = tokens.clone();
+            Some(open(addr, &bounds, move |ip, bounds| Search::open(&search, ip, bounds, &files)).await?)
+        }
     };
     let infer = match options.infer.clone() {
         None => None,
-        Some(infer) => Some(open(addr, &bounds, move |ip, bounds| Infer::open(&infer, ip, bounds)).await?),
+        Some(infer) => {
+            let files = tokens.clone();
+            Some(open(addr, &bounds, move |ip, bounds| Infer::open(&infer, ip, bounds, &files)).await?)
+        }
     };
     let sense = match options.sense.clone() {
         None => None,
-        Some(sense) => Some(open(addr, &bounds, move |ip, bounds| Sense::open(&sense, ip, bounds)).await?),
+        Some(sense) => {
+            let files = tokens.clone();
+            Some(open(addr, &bounds, move |ip, bounds| Sense::open(&sense, ip, bounds, &files)).await?)
+        }
     };
     #[cfg(feature = "cascade")]
     let bus = match &options.call_bus {
@@ -122,6 +143,7 @@ pub async fn bind(options: ServerOptions) -> Result<BlindServer, ServerError> {
         infer,
         sense,
         page,
+        tokens,
         #[cfg(feature = "cascade")]
         bus,
         options,
@@ -169,6 +191,12 @@ impl BlindServer {
         self.infer.as_ref().map(Infer::enclaves).unwrap_or_default()
     }
 
+    /// What reads the files of tokens and certificates again.
+    pub fn reloader(&self) -> Reloader {
+        let acceptor = self.tls.as_ref().map(|tls| tls.acceptor.clone());
+        Reloader { tokens: self.tokens.clone(), tls: self.options.tls.clone(), addr: self.addr, acceptor }
+    }
+
     /// Serves until `shutdown` is done; then every room ends and every member is told, within the limits' grace.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let limits = self.options.limits;
@@ -195,11 +223,14 @@ impl BlindServer {
         let behind_proxy = self.options.behind_proxy;
         let (search, infer, sense) = (self.search.is_some(), self.infer.is_some(), self.sense.is_some());
         let jobs = web::Jobs { call: true, infer, search, sense };
+        let edge = Arc::new(Edge::new(Hosts::new(self.addr.ip(), &self.options.host_names)));
+        let telling = tokio::spawn(Arc::clone(&edge).keep_up());
         let app = routes(rooms, self.search.as_ref(), self.infer.as_ref(), self.sense.as_ref())
             .merge(live::routes(
                 limits,
                 stopped.clone(),
                 &self.options.call_hosts,
+                Arc::clone(&edge),
                 #[cfg(feature = "cascade")]
                 self.bus,
             ))
@@ -208,7 +239,8 @@ impl BlindServer {
             .layer(Extension(Origins::new(&self.options.web_origins)));
         let told_apart = from_fn_with_state(clients.clone(), by_the_proxys_word);
         let door = Door {
-            app: if behind_proxy { app.layer(told_apart) } else { app },
+            app: if behind_proxy { app.layer(told_apart) } else { app }
+                .layer(from_fn_with_state(Arc::clone(&edge), edge::pass)),
             tls,
             limits,
             stopped,
@@ -220,7 +252,7 @@ impl BlindServer {
             () = shutdown => {}
             () = door.accept(&self.listener) => {}
         }
-        stop.send();
+        stop.send(limits.drain);
         // while live rooms go on, whoever comes is told that nobody is let in
         tokio::select! {
             () = sleep(limits.drain) => {}
@@ -231,6 +263,8 @@ impl BlindServer {
         if timeout(limits.grace, door.places.acquire_many(places)).await.is_err() {
             tracing::info!("closed with connections still open");
         }
+        telling.abort();
+        edge.tell();
     }
 }
 
@@ -268,7 +302,7 @@ pub(crate) async fn answer_few(listener: TcpListener, app: Router, shutdown: imp
         () = shutdown => {}
         () = door.accept(&listener) => {}
     }
-    stop.send();
+    stop.send(Duration::ZERO);
     drop(listener);
     let _ = timeout(limits.grace, door.emptied(limits.connections)).await;
 }
@@ -276,7 +310,7 @@ pub(crate) async fn answer_few(listener: TcpListener, app: Router, shutdown: imp
 /// What every new connection passes.
 struct Door {
     app: Router,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Acceptor>,
     limits: ServerLimits,
     stopped: Stop,
     places: Arc<Semaphore>,
@@ -319,7 +353,7 @@ impl Door {
 
     fn enter(&self, stream: TcpStream, place: Place) {
         let (app, limits, stopped) = (self.app.clone(), self.limits, self.stopped.clone());
-        let tls = self.tls.clone();
+        let tls = self.tls.as_ref().map(Acceptor::now);
         tokio::spawn(async move {
             // A failure here is the client's affair, and its reason may name what it tried: it is not logged.
             let _ = stream.set_nodelay(true);
@@ -424,6 +458,9 @@ fn answer_call<K: Kind>(
         return (StatusCode::FORBIDDEN, "pages of this origin may not call here\n").into_response();
     }
     let most = K::MAX_MESSAGE_BYTES;
+    if let Some(seconds) = rooms.stopped().seconds_left() {
+        return closing(seconds);
+    }
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).and_then(host_of);
     match room.parse::<RoomName>() {
         Ok(room) => {
@@ -434,6 +471,41 @@ fn answer_call<K: Kind>(
             })
         }
         Err(error) => (StatusCode::NOT_FOUND, error.to_string()).into_response(),
+    }
+}
+
+/// To whoever wants to join while the server ends.
+fn closing(seconds: u64) -> Response {
+    let text = format!("{CLOSING}: try again in {seconds} s\n");
+    let headers = [(RETRY_AFTER, seconds.to_string()), (HeaderName::from_static(REFUSAL), Code::Shutdown.to_string())];
+    (StatusCode::SERVICE_UNAVAILABLE, headers, text).into_response()
+}
+
+/// Reads files again that may have changed while a server runs: those of tokens, and those of the certificate.
+pub struct Reloader {
+    tokens: TokenFiles,
+    tls: Tls,
+    addr: SocketAddr,
+    acceptor: Option<Acceptor>,
+}
+
+impl Reloader {
+    /// Reads them now. What cannot be used is told to the log, and the old stays in force. Connections that are there go on; new ones are given the new
+    /// certificate. It waits for the disk.
+    pub fn reload(&self) {
+        self.tokens.reload();
+        let (Tls::Files { .. }, Some(acceptor)) = (&self.tls, &self.acceptor) else { return };
+        match server_tls(&self.tls, self.addr) {
+            Ok(Some(new)) => {
+                acceptor.become_as(&new.acceptor);
+                let fingerprint = new.fingerprint.map(|fingerprint| fingerprint.to_string()).unwrap_or_default();
+                tracing::info!(fingerprint, "the certificate was read again");
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(%error, "the certificate cannot be used: the old one stays in force; mend its files");
+            }
+        }
     }
 }
 

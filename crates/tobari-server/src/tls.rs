@@ -3,7 +3,11 @@
 #[cfg(feature = "acme")]
 pub(crate) mod acme;
 
-use std::{net::SocketAddr, path::Path, sync::Arc};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use rustls::{
@@ -20,11 +24,28 @@ const HTTP: &[u8] = b"http/1.1";
 
 /// What accepts TLS connections, and the fingerprint that clients may pin.
 pub(crate) struct ServerTls {
-    pub(crate) acceptor: TlsAcceptor,
+    pub(crate) acceptor: Acceptor,
     /// None of a certificate that an authority renews.
     pub(crate) fingerprint: Option<Fingerprint>,
     #[cfg(feature = "acme")]
     pub(crate) renewal: Option<acme::Renewal>,
+}
+
+/// What accepts TLS connections, and can be replaced while the server runs; connections that are there go on.
+#[derive(Clone)]
+pub(crate) struct Acceptor(Arc<RwLock<TlsAcceptor>>);
+
+impl Acceptor {
+    /// For one connection.
+    pub(crate) fn now(&self) -> TlsAcceptor {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the other's place.
+    pub(crate) fn become_as(&self, other: &Self) {
+        let other = other.now();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = other;
+    }
 }
 
 /// As the options ask; `addr` goes into a self-signed certificate.
@@ -54,8 +75,8 @@ pub(crate) fn server_tls(options: &Tls, addr: SocketAddr) -> Result<Option<Serve
     }))
 }
 
-fn acceptor(config: ServerConfig) -> TlsAcceptor {
-    TlsAcceptor::from(Arc::new(config))
+fn acceptor(config: ServerConfig) -> Acceptor {
+    Acceptor(Arc::new(RwLock::new(TlsAcceptor::from(Arc::new(config)))))
 }
 
 fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerError> {

@@ -1,23 +1,90 @@
 //! Who may ask: names, and hashes of their tokens.
 //!
 //! One line a client: a name, white space, SHA-256 of the token as 64 hexadecimal digits; lines that are empty or begin with `#` are left out. A client may have several lines,
-//! as while its token changes. Tokens are long and random, so that a hash without salt gives nothing away; they are compared with all lines in a time that does not depend on
+//! as while its token changes. The file may change while the server runs: it is looked at when somebody asks, at most every two seconds, and
+//! what is no file of tokens any more leaves those in force that were there. Tokens are long and random, so that a hash without salt gives nothing away; they are compared with all lines in a time that does not depend on
 //! which one is right.
 
 use crate::search::{hex, sha256, unhex};
 use axum::http::{HeaderMap, header};
 use std::{
+    fs, io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime},
 };
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 const LIMIT_BYTES: u64 = 1 << 20;
 const MAX_NAME_BYTES: usize = 64;
 
+/// Time between two looks at a file.
+const LOOK: Duration = Duration::from_secs(2);
+
 /// Clients and their tokens' hashes.
-pub(crate) struct Tokens {
+struct Lines {
     lines: Vec<([u8; 32], Arc<str>)>,
+}
+
+/// By what a file that has changed is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    length: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Ok(Self { modified: metadata.modified().ok(), length: metadata.len(), inode })
+    }
+}
+
+/// What a file had when it was good, and when it was looked at.
+struct Held {
+    lines: Arc<Lines>,
+    /// Of the file that `lines` are from.
+    stamp: Option<Stamp>,
+    looked: Instant,
+    /// Of the bad file that the log was told of; none within where there was no file.
+    told: Option<Option<Stamp>>,
+}
+
+/// A file of clients and their tokens' hashes, as it is now or was when it was last good.
+pub(crate) struct Tokens {
+    path: PathBuf,
+    held: Mutex<Held>,
+}
+
+/// The files of tokens of one server, each once, however many jobs ask it.
+#[derive(Clone, Default)]
+pub(crate) struct TokenFiles(Arc<Mutex<Vec<Arc<Tokens>>>>);
+
+impl TokenFiles {
+    /// The file at this path, read now unless another job has it.
+    ///
+    /// # Errors
+    /// As [`Tokens::read`].
+    pub(crate) fn open(&self, path: &Path) -> Result<Arc<Tokens>, TokensError> {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = files.iter().find(|tokens| tokens.path == path) {
+            return Ok(Arc::clone(known));
+        }
+        let tokens = Arc::new(Tokens::read(path)?);
+        files.push(Arc::clone(&tokens));
+        Ok(tokens)
+    }
+
+    /// Reads all of them again.
+    pub(crate) fn reload(&self) {
+        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        files.iter().for_each(|tokens| tokens.reload());
+    }
 }
 
 /// What is wrong with a file of tokens.
@@ -41,6 +108,56 @@ impl Tokens {
     /// # Errors
     /// [`TokensError`] for a file that cannot be read, or has a line that is none.
     pub(crate) fn read(path: &Path) -> Result<Self, TokensError> {
+        // before the file is read: what changes meanwhile is seen at the next look
+        let stamp = Stamp::of(path).ok();
+        let held = Held { lines: Arc::new(Lines::read(path)?), stamp, looked: Instant::now(), told: None };
+        Ok(Self { path: path.to_owned(), held: Mutex::new(held) })
+    }
+
+    /// Whose token stands in the headers of a request (`Authorization: Bearer`).
+    pub(crate) fn bearer(&self, headers: &HeaderMap) -> Option<Arc<str>> {
+        self.lines().bearer(headers)
+    }
+
+    /// Reads the file again, and tells the log what came of it.
+    fn reload(&self) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.told = None;
+        self.take_up(&mut held, Stamp::of(&self.path).ok());
+    }
+
+    /// What is in force; looks at the file if the last look was a while ago.
+    fn lines(&self) -> Arc<Lines> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.looked.elapsed() >= LOOK {
+            let stamp = Stamp::of(&self.path).ok();
+            if stamp.is_none() || stamp != held.stamp {
+                self.take_up(&mut held, stamp);
+            }
+            held.looked = Instant::now();
+        }
+        Arc::clone(&held.lines)
+    }
+
+    /// Puts the file's lines in the place of the old ones; a bad file leaves those in force, and is told once.
+    fn take_up(&self, held: &mut Held, stamp: Option<Stamp>) {
+        match Lines::read(&self.path) {
+            Ok(lines) => {
+                tracing::info!(lines = lines.lines.len(), "the file of tokens was read again");
+                (held.lines, held.stamp, held.told) = (Arc::new(lines), stamp, None);
+            }
+            Err(error) if held.told != Some(stamp) => {
+                tracing::error!(%error, "the file of tokens cannot be used: the old tokens stay in force; mend the file");
+                // so that the old file is taken up again as well
+                (held.stamp, held.told) = (None, Some(stamp));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+impl Lines {
+    fn read(path: &Path) -> Result<Self, TokensError> {
         let fault = |what: String| TokensError { path: path.to_owned(), what };
         let bytes = tobari_host::files::read_bounded(path, LIMIT_BYTES).map_err(|error| fault(error.to_string()))?;
         let text = String::from_utf8(bytes).map_err(|_| fault("expected text".to_owned()))?;
@@ -66,8 +183,8 @@ impl Tokens {
         Ok(Self { lines })
     }
 
-    /// Whose token stands in the headers of a request (`Authorization: Bearer`).
-    pub(crate) fn bearer(&self, headers: &HeaderMap) -> Option<Arc<str>> {
+    /// Whose token stands in the headers.
+    fn bearer(&self, headers: &HeaderMap) -> Option<Arc<str>> {
         let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let bearer = value.and_then(|value| value.split_once(' '));
         let token = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
@@ -95,7 +212,7 @@ mod tests {
     fn a_token_is_known_by_its_hash_and_gives_the_name_of_its_line() {
         let text =
             format!("# who\nalice {}\n\nbob\t{}\nalice {}\n", token_hash("a"), token_hash("b"), token_hash("new"));
-        let tokens = Tokens::parse(&text).unwrap();
+        let tokens = Lines::parse(&text).unwrap();
         let names = ["a", "new", "b"].map(|token| tokens.client(token).unwrap());
         assert_eq!(names.each_ref().map(|name| &**name), ["alice", "alice", "bob"]);
         let with =
@@ -106,7 +223,7 @@ mod tests {
             assert!(tokens.client(unknown).is_none(), "{unknown}");
         }
         for wrong in ["alice", "alice abc", &format!("a {} c", token_hash("a")), &format!("a {}0", token_hash("a"))] {
-            assert_eq!(Tokens::parse(&format!("#\n{wrong}")).err(), Some(2), "{wrong}");
+            assert_eq!(Lines::parse(&format!("#\n{wrong}")).err(), Some(2), "{wrong}");
         }
     }
 
@@ -115,8 +232,8 @@ mod tests {
         let good = format!("# who\nalice {}\n\nbob\t{}\n", token_hash("a"), token_hash("b"));
         let judge = |text: &str| {
             let lines = text.lines().count();
-            match Tokens::parse(text) {
-                Ok(Tokens { lines: found }) => {
+            match Lines::parse(text) {
+                Ok(Lines { lines: found }) => {
                     let is_name =
                         |name: &str| (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.contains(['\n', ' ']);
                     assert!(found.len() <= lines && found.iter().all(|(_, name)| is_name(name)), "{text:?}");

@@ -7,7 +7,7 @@ use crate::cmd::sense::ServeSenseArguments;
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use tobari_server::{WebOrigin, WebServer};
+use tobari_server::{HostName, WebOrigin, WebServer};
 
 /// `tobari serve`
 #[derive(Args)]
@@ -75,6 +75,10 @@ pub(crate) struct ServeArguments {
     /// Serve the files of this folder as the page of live rooms, instead of those that are built in (`tobari info` has their hash).
     #[arg(long, value_name = "DIR")]
     pub(crate) web: Option<PathBuf>,
+    /// Answer requests whose `Host` is one of these names, too (`call.example`, without a port; separated by commas): the names by which a proxy's clients
+    /// reach it. On a loopback address, only requests for localhost, 127.0.0.0/8, [::1] and these names are answered; elsewhere all are, unless names are given.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    pub(crate) host_name: Vec<HostName>,
     /// Let pages of these origins call and no others (`https://call.example`; separated by commas), this server's own only if it is one of them. Any page
     /// may without it: the page can be hosted elsewhere. Programs always may.
     #[arg(long, value_delimiter = ',', value_name = "ORIGIN")]

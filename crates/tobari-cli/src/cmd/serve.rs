@@ -12,7 +12,7 @@ use std::time::Duration;
 use tobari_apps::infer::guarded::Combination;
 use tobari_host::memory;
 use tobari_server::{
-    BlindServer, EnclaveOptions, EnclaveTold, InferOptions, SearchOptions, SenseOptions, ServerOptions, Tls,
+    BlindServer, EnclaveOptions, EnclaveTold, InferOptions, Reloader, SearchOptions, SenseOptions, ServerOptions, Tls,
 };
 use tokio::io::AsyncReadExt;
 
@@ -29,12 +29,44 @@ pub(crate) fn run(arguments: &mut ServeArguments) -> Result<ExitCode, Failure> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
+        let hangups = Hangups::new(); // before the files are read: a signal that comes meanwhile ends nothing
         let server = tobari_server::bind(options).await?;
         announce(&server, arguments, placed.as_ref())?;
         tokio::spawn(give_memory_back());
+        tokio::spawn(hangups.reload(server.reloader()));
         server.run(stop_signal(arguments.until_stdin_closes)).await;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// The signal by which files are read again (SIGHUP), where there is one. It would end the process otherwise.
+struct Hangups {
+    #[cfg(unix)]
+    signal: std::io::Result<tokio::signal::unix::Signal>,
+}
+
+impl Hangups {
+    fn new() -> Self {
+        Self {
+            #[cfg(unix)]
+            signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()),
+        }
+    }
+
+    #[cfg(unix)]
+    async fn reload(self, reloader: Reloader) {
+        let Ok(mut signal) = self.signal else { return };
+        let reloader = std::sync::Arc::new(reloader);
+        while signal.recv().await.is_some() {
+            tracing::info!("told to read the files of tokens and certificates again");
+            let reloader = std::sync::Arc::clone(&reloader);
+            // live rooms do not wait for the disk
+            let _ = tokio::task::spawn_blocking(move || reloader.reload()).await;
+        }
+    }
+
+    #[cfg(not(unix))]
+    async fn reload(self, _: Reloader) {}
 }
 
 /// What the last job used goes back to the system when the next one does not come soon.
@@ -83,6 +115,7 @@ pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failu
     limits.live.speakers = arguments.max_speakers.unwrap_or(limits.live.speakers);
     options.web.clone_from(&arguments.web);
     options.call_hosts.clone_from(&arguments.call_host);
+    options.host_names.clone_from(&arguments.host_name);
     options.web_origins.clone_from(&arguments.web_origin);
     options.web_servers.clone_from(&arguments.web_server);
     options.limits.drain = Duration::from_secs(arguments.drain.into());

@@ -116,7 +116,7 @@ fn json(house: &House, method: &str, path: &str, body: &[u8]) -> Option<Value> {
 
 /// What a client has left to ask, by its name.
 fn left(house: &House, client: &str) -> Option<u64> {
-    let head = format!("GET /search/v1 HTTP/1.0\r\nHost: x\r\nTobari-Client: {client}\r\n\r\n");
+    let head = format!("GET /search/v1 HTTP/1.0\r\nHost: localhost\r\nTobari-Client: {client}\r\n\r\n");
     let (_, reply) = raw(&house.server.address(), head.as_bytes());
     serde_json::from_str::<Value>(reply.split_once("\r\n\r\n")?.1).ok()?["tests_left"].as_u64()
 }

@@ -280,7 +280,7 @@ fn slow_senders_shut_nobody_out() {
     let (address, over) = (house.server.address(), AtomicBool::new(false));
     let place = Fleet::new();
     let name = place.fleet(SCHEMA, &DEVICES);
-    let head = format!("POST /sense/v1/fleets/{name} HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n");
+    let head = format!("POST /sense/v1/fleets/{name} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n");
     let cut = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..8 {

@@ -87,7 +87,8 @@ pub fn send(address: &str, method: &str, path: &str, body: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let length = body.len();
-    let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
     let _ = stream.write_all(&[head.as_bytes(), body].concat()); // it may be refused before all is read
     let mut reply = Vec::new();
     let _ = stream.read_to_end(&mut reply);

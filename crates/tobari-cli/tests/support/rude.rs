@@ -77,7 +77,7 @@ impl Target {
     }
 
     fn head(&self, post: &Post, length: &str) -> Vec<u8> {
-        format!("POST {} HTTP/1.1\r\nHost: x\r\n{}{length}\r\n\r\n", post.path, post.headers).into_bytes()
+        format!("POST {} HTTP/1.1\r\nHost: localhost\r\n{}{length}\r\n\r\n", post.path, post.headers).into_bytes()
     }
 
     fn request(&self, post: &Post, body: &[u8]) -> Vec<u8> {
@@ -97,7 +97,7 @@ pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
 /// Asks for much, and reads nothing of it.
 pub fn deaf(target: &Target) -> Option<TcpStream> {
     let mut stream = target.connect()?;
-    let _ = stream.write_all("GET /web/dist/tobari.wasm HTTP/1.1\r\nHost: x\r\n\r\n".repeat(32).as_bytes());
+    let _ = stream.write_all("GET /web/dist/tobari.wasm HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(32).as_bytes());
     Some(stream)
 }
 
@@ -108,7 +108,7 @@ fn malformed(target: &Target, round: u64) {
         "\0\0\0\r\n\r\n".to_owned(),
         "GET\r\n\r\n".to_owned(),
         "GET  /  HTTP/1.1\r\n\r\n".to_owned(),
-        "GET /%%%%\u{7f} HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+        "GET /%%%%\u{7f} HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(),
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
         "GET / HTTP/1.1\r\nno colon\r\n\r\n".to_owned(),
         "POST /search/v1/queries HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_owned(),
@@ -116,9 +116,9 @@ fn malformed(target: &Target, round: u64) {
         "POST /search/v1/queries HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".to_owned(),
         "POST /search/v1/queries HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n".to_owned(),
         format!("GET / HTTP/1.1\r\nHost: {long}\r\n\r\n"),
-        format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n"),
+        format!("GET /{long} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
         format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(5_000)),
-        format!("GET /sense/v1/fleets/{}/held HTTP/1.1\r\nHost: x\r\n\r\n", "../".repeat(50)),
+        format!("GET /sense/v1/fleets/{}/held HTTP/1.1\r\nHost: localhost\r\n\r\n", "../".repeat(50)),
     ];
     match requests.get(round as usize % (2 * requests.len())) {
         Some(request) => target.send(request.as_bytes()),
@@ -145,7 +145,8 @@ fn astray(target: &Target, round: u64) {
         4 => headers = (0..45).map(|i| format!("x-{i}: {}\r\nTobari-Client: {i}\r\n", "y".repeat(200))).collect(),
         _ => body = bytes(round, round as usize * 31 % 3_000),
     }
-    let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
     target.send(&[head.as_bytes(), &body].concat());
 }
 
@@ -190,7 +191,7 @@ fn endless(target: &Target, round: u64) {
 fn slow(target: &Target, _: u64) {
     let mut begun: Vec<Vec<u8>> =
         target.posts.iter().map(|post| target.head(post, &format!("Content-Length: {}", post.body.len()))).collect();
-    begun.extend([&b""[..], b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nX: "].map(<[u8]>::to_vec));
+    begun.extend([&b""[..], b"GET / HT", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: "].map(<[u8]>::to_vec));
     let open = |begun: &Vec<u8>| {
         let mut stream = target.connect()?;
         stream.write_all(begun).ok().map(|()| stream)
@@ -225,7 +226,7 @@ fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
 /// WebSockets that begin well, and some of them with a seat in a room.
 fn sockets(target: &Target, round: u64) {
     let upgrade = format!(
-        "GET /call/v{}/rude-{round} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        "GET /call/v{}/rude-{round} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
         1 + 2 * (round % 2)
     );

@@ -34,7 +34,7 @@ use crate::{
     places::{Keeper, PlaceLimits, Places},
     share::{Bounds, Share},
     stop::Stop,
-    tokens::{Tokens, TokensError},
+    tokens::{TokenFiles, Tokens, TokensError},
     turns::Turns,
 };
 use axum::{
@@ -159,7 +159,7 @@ struct Keys {
 struct Shared {
     models: BTreeMap<Name, Arc<Served>>,
     keys: Mutex<Keys>,
-    tokens: Option<Tokens>,
+    tokens: Option<Arc<Tokens>>,
     store: Option<Store>,
     cpu: Cpu,
     keeper: Keeper,
@@ -183,11 +183,16 @@ pub(crate) struct Infer {
 
 impl Infer {
     /// Reads all models, makes them ready, and takes up the keys that were kept.
-    pub(crate) fn open(options: &InferOptions, ip: IpAddr, bounds: &Bounds) -> Result<Self, InferError> {
+    pub(crate) fn open(
+        options: &InferOptions,
+        ip: IpAddr,
+        bounds: &Bounds,
+        files: &TokenFiles,
+    ) -> Result<Self, InferError> {
         if options.tokens.is_none() && !options.open && !ip.is_loopback() {
             return Err(InferError::Open(ip));
         }
-        let tokens = options.tokens.as_deref().map(Tokens::read).transpose()?;
+        let tokens = options.tokens.as_deref().map(|path| files.open(path)).transpose()?;
         let share = bounds.share;
         let models = models::open(options, share)?;
         let store = options.data.as_deref().map(Store::open).transpose()?;

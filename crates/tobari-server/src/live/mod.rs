@@ -23,6 +23,7 @@ use axum::{Router, http::header, routing::get};
 
 use crate::{
     ServerLimits,
+    edge::Edge,
     rooms::Rooms,
     serve::{call, earlier_call},
     stop::Stop,
@@ -33,11 +34,12 @@ use tobari_apps::call::live::host_of;
 use metrics::Metrics;
 use task::Live;
 
-/// The routes of live rooms.
+/// The routes of live rooms; what the edge counts is told with their counters.
 pub(crate) fn routes(
     limits: ServerLimits,
     stopped: Stop,
     hosts: &[String],
+    edge: Arc<Edge>,
     #[cfg(feature = "cascade")] bus: Option<bus::Bus>,
 ) -> Router {
     let metrics = Arc::new(Metrics::default());
@@ -51,6 +53,6 @@ pub(crate) fn routes(
     let calls = Router::new().route("/call/v3/{room}", get(call::<Live>));
     calls.route("/call/v2/{room}", get(earlier_call::<Live>)).with_state(rooms).route(
         "/metrics",
-        get(move || async move { ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.text()) }),
+        get(move || async move { ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.text() + &edge.text()) }),
     )
 }

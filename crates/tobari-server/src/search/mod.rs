@@ -44,7 +44,7 @@ use crate::{
     places::{Keeper, PlaceLimits, Places},
     share::Bounds,
     stop::Stop,
-    tokens::{Tokens, TokensError},
+    tokens::{TokenFiles, Tokens, TokensError},
     turns::Turns,
 };
 use audit::Audit;
@@ -232,7 +232,7 @@ impl State {
 
 struct Shared {
     state: Mutex<State>,
-    tokens: Option<Tokens>,
+    tokens: Option<Arc<Tokens>>,
     store: Option<Store>,
     audit: Option<Audit>,
     cpu: Cpu,
@@ -253,11 +253,16 @@ pub(crate) struct Search {
 
 impl Search {
     /// Reads all files.
-    pub(crate) fn open(options: &SearchOptions, ip: IpAddr, bounds: &Bounds) -> Result<Self, SearchError> {
+    pub(crate) fn open(
+        options: &SearchOptions,
+        ip: IpAddr,
+        bounds: &Bounds,
+        files: &TokenFiles,
+    ) -> Result<Self, SearchError> {
         if options.tokens.is_none() && !options.open && !ip.is_loopback() {
             return Err(SearchError::Open(ip));
         }
-        let tokens = options.tokens.as_deref().map(Tokens::read).transpose()?;
+        let tokens = options.tokens.as_deref().map(|path| files.open(path)).transpose()?;
         let (count, share) = (options.limits.clients as u64, bounds.share);
         let places = PlaceLimits { count, bytes: options.key_bytes, idle: options.idle, share };
         let mut state = State::new(options.limits, places);

@@ -43,7 +43,7 @@ use crate::{
     memory::Memory,
     share::{Bounds, Share},
     stop::Stop,
-    tokens::{Tokens, TokensError},
+    tokens::{TokenFiles, TokensError},
     turns::Turns,
 };
 use axum::{
@@ -180,9 +180,14 @@ pub(crate) struct Sense {
 
 impl Sense {
     /// Takes up all fleets of the folder.
-    pub(crate) fn open(options: &SenseOptions, ip: IpAddr, bounds: &Bounds) -> Result<Self, SenseError> {
+    pub(crate) fn open(
+        options: &SenseOptions,
+        ip: IpAddr,
+        bounds: &Bounds,
+        files: &TokenFiles,
+    ) -> Result<Self, SenseError> {
         let registrars = match &options.tokens {
-            Some(tokens) => Registrars::Tokens(Tokens::read(tokens)?),
+            Some(tokens) => Registrars::Tokens(files.open(tokens)?),
             None if options.open || ip.is_loopback() => Registrars::Anybody,
             None if options.visitors => Registrars::Nobody,
             None => return Err(SenseError::Open(ip)),

@@ -35,7 +35,7 @@ pub(super) enum Registrars {
     /// Whoever reaches the server.
     Anybody,
     /// Who has one of these.
-    Tokens(Tokens),
+    Tokens(Arc<Tokens>),
     /// Nobody: the server is for visitors alone.
     Nobody,
 }

@@ -187,7 +187,7 @@ fn the_plain_pages_answer_and_others_do_not() {
     run(async {
         let server = Server::start().await;
         let get = async |path: &str| {
-            answer(server.addr, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await
+            answer(server.addr, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")).await
         };
         for path in ["/health", "/healthz"] {
             let health = get(path).await;
@@ -201,7 +201,7 @@ fn the_plain_pages_answer_and_others_do_not() {
         let upgrade = "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
         for name in ["a%20b", "%2e%2e", &"x".repeat(65)] {
             let request =
-                format!("GET /call/v1/{name} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n{upgrade}\r\n\r\n");
+                format!("GET /call/v1/{name} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n{upgrade}\r\n\r\n");
             let mut stream = TcpStream::connect(server.addr).await.unwrap();
             stream.write_all(request.as_bytes()).await.unwrap();
             let head = read_until(&mut stream, b"\r\n").await;
@@ -250,12 +250,12 @@ fn whatever_is_not_a_join_is_refused_with_a_reason() {
 fn half_a_request_and_silence_are_cut_off() {
     run(async {
         let server = Server::with(|options| options.limits.handshake = SOON).await;
-        for begun in ["", "GET / HT", "GET / HTTP/1.1\r\nHost: x\r\n"] {
+        for begun in ["", "GET / HT", "GET / HTTP/1.1\r\nHost: localhost\r\n"] {
             let said = answer(server.addr, begun).await;
             assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
         }
         // So is a connection that has had its answer, and one that promises a body and does not send it.
-        let head = "HTTP/1.1\r\nHost: x\r\n";
+        let head = "HTTP/1.1\r\nHost: localhost\r\n";
         assert!(answer(server.addr, &format!("GET /health {head}\r\n")).await.ends_with("ok"));
         let promised = answer(server.addr, &format!("POST /health {head}Content-Length: 9\r\n\r\n")).await;
         assert!(promised.starts_with("HTTP/1.1 405"), "{promised}");
@@ -275,7 +275,7 @@ fn connections_beyond_the_limit_are_closed_and_places_come_free_again() {
         let live = Join::new(Pace::Live, Curve::Secp256k1);
         let first = server.enter("limit", &live).await.unwrap();
         let _second = server.enter("limit", &live).await.unwrap();
-        assert_eq!(answer(server.addr, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n").await, "");
+        assert_eq!(answer(server.addr, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").await, "");
         drop(first);
         // The server hears of it in its own time.
         while server.enter("limit", &live).await.is_err() {}
@@ -296,7 +296,7 @@ fn a_removed_member_that_goes_on_sending_is_cut_off() {
 async fn through_a_proxy(server: &Server, room: &str, client: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(server.addr).await.unwrap();
     let request = format!(
-        "GET /call/v1/{room} HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        "GET /call/v1/{room} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          X-Forwarded-For: 203.0.113.200, {client}\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     );

@@ -125,8 +125,21 @@ fn another_room_under_the_same_name_is_refused_and_so_is_what_is_no_join() {
     });
 }
 
+/// The whole answer to who asks for a WebSocket of a server that is closing.
+async fn upgraded(addr: std::net::SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(addr).await.unwrap();
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    text
+}
+
 #[test]
-fn a_closing_server_lets_the_call_go_on_for_a_while_and_lets_nobody_in() {
+fn fault_28_a_closing_server_lets_the_call_go_on_for_a_while_and_tells_newcomers_when_to_come() {
     run(async {
         let server = Server::with(|options| options.limits.drain = Duration::from_secs(1)).await;
         let link = link(&server.url, Settings::default());
@@ -141,7 +154,17 @@ fn a_closing_server_lets_the_call_go_on_for_a_while_and_lets_nobody_in() {
         assert!(ready.starts_with("HTTP/1.1 503") && ready.ends_with("closing\n"), "{ready}");
         assert!(asked(addr, "/healthz").await.starts_with("HTTP/1.1 200"), "it still lives");
         assert!(one.news.iter().any(|news| matches!(news, News::Closing { .. })));
-        assert!(Caller::enter(&RoomLink { server: url, ..link.clone() }, 3, 5).await.is_err());
+        // the status and the words, not just any error: a broken handshake was one, too
+        let late = Caller::enter(&RoomLink { server: url, ..link.clone() }, 3, 5).await;
+        let late = late.err().expect("nobody is let in");
+        assert!(matches!(late, ConnectError::Closing { seconds: 1 }), "{late}");
+        let words = "the server is shutting down or restarting, and lets nobody in: try again in 1 s";
+        assert_eq!(late.to_string(), words);
+        for version in ["v1", "v2"] {
+            let answer = upgraded(addr, &format!("/call/{version}/canary-room")).await;
+            assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
+            assert!(answer.ends_with(&format!("{words}\n")), "{answer}");
+        }
         one.call(60).await;
         assert_eq!(one.is_over(), Some(Some(Code::Shutdown)));
         timeout(Duration::from_secs(4), stopping).await.unwrap().unwrap();

@@ -4,6 +4,7 @@
 
 mod call;
 mod edge;
+mod fault_28;
 mod live;
 mod modes;
 mod page;

@@ -17,7 +17,7 @@ struct Answer {
 
 async fn get(server: &Server, path: &str, more: &str) -> Answer {
     let mut stream = TcpStream::connect(server.addr).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{more}\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{more}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await.unwrap();
@@ -176,7 +176,7 @@ async fn opened(server: &Server, path: &str, origin: Option<&str>) -> u16 {
     let mut stream = TcpStream::connect(server.addr).await.unwrap();
     let origin = origin.map_or(String::new(), |origin| format!("Origin: {origin}\r\n"));
     let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{origin}\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();

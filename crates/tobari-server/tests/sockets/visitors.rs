@@ -28,7 +28,7 @@ async fn ask(server: &Server, method: &str, path: &str, headers: &str, body: &[u
     let mut stream = TcpStream::connect(server.addr).await.unwrap();
     let length = body.len();
     let head = format!(
-        "{method} /sense/v1{path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+        "{method} /sense/v1{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     // a server that refuses need not read all of it

@@ -198,7 +198,7 @@ pub(crate) async fn raw_member(server: &Server, room: &str, join: &Join) -> TcpS
 pub(crate) async fn raw_socket(server: &Server, room: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.addr).await.unwrap();
     let request = format!(
-        "GET /call/v1/{room} HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        "GET /call/v1/{room} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();

@@ -1,0 +1,109 @@
+//! What every request passes before anything else, and what is counted there: hosts that are not this server's, and clients without a known token.
+//!
+//! Whoever guesses tokens can ask thousands of times a second. Refusals are therefore counted, and the log has one line for all of an interval. Neither
+//! says who asked or for what: no address, no token, no host.
+
+use crate::{hosts::Hosts, search::reply::Reply};
+use axum::{
+    extract::{Request, State},
+    http::StatusCode,
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::{sync::Notify, time::sleep};
+
+/// The log has one line of a kind in this time.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Refusals of one kind.
+#[derive(Default)]
+struct Count {
+    all: AtomicU64,
+    /// Of these, the ones that are in the log.
+    told: AtomicU64,
+}
+
+impl Count {
+    /// How many came since the last time.
+    fn untold(&self) -> u64 {
+        let all = self.all.load(Relaxed);
+        all.saturating_sub(self.told.swap(all, Relaxed))
+    }
+}
+
+/// The first thing that a request meets.
+pub(crate) struct Edge {
+    hosts: Hosts,
+    unknown: Count,
+    misdirected: Count,
+    come: Notify,
+}
+
+impl Edge {
+    pub(crate) fn new(hosts: Hosts) -> Self {
+        Self { hosts, unknown: Count::default(), misdirected: Count::default(), come: Notify::new() }
+    }
+
+    /// Tells the log of the first refusal at once, and of those that follow together, once in an interval.
+    pub(crate) async fn keep_up(self: Arc<Self>) {
+        loop {
+            self.come.notified().await;
+            self.tell();
+            sleep(INTERVAL).await;
+        }
+    }
+
+    /// Tells the log of what it was not told yet.
+    pub(crate) fn tell(&self) {
+        let (unknown, misdirected) = (self.unknown.untold(), self.misdirected.untold());
+        if unknown > 0 {
+            tracing::warn!(count = unknown, "requests without a known token were refused");
+        }
+        if misdirected > 0 {
+            tracing::warn!(
+                count = misdirected,
+                "requests for another host than this server's were refused: --host-name names those that it answers for"
+            );
+        }
+    }
+
+    /// In the format that Prometheus reads.
+    pub(crate) fn text(&self) -> String {
+        let of = |name: &str, help: &str, count: &Count| {
+            let name = format!("tobari_edge_{name}_total");
+            format!("# HELP {name} {help}\n# TYPE {name} counter\n{name} {}\n", count.all.load(Relaxed))
+        };
+        of("unknown_tokens", "requests refused for want of a known token", &self.unknown)
+            + &of("misdirected", "requests refused for the host that they name", &self.misdirected)
+    }
+
+    fn count(&self, status: StatusCode) {
+        let count = match status {
+            StatusCode::UNAUTHORIZED => &self.unknown,
+            StatusCode::MISDIRECTED_REQUEST => &self.misdirected,
+            _ => return,
+        };
+        count.all.fetch_add(1, Relaxed);
+        self.come.notify_one();
+    }
+}
+
+/// Refuses requests for hosts that are not this server's, and counts refusals.
+pub(crate) async fn pass(State(edge): State<Arc<Edge>>, request: Request, next: Next) -> Response {
+    let response = if edge.hosts.admit(request.version(), request.uri(), request.headers()) {
+        next.run(request).await
+    } else {
+        let text = "this server does not answer for the host that the request names: reach it as localhost, or have \
+                    its operator name the host (tobari serve --host-name)";
+        Reply::new(StatusCode::MISDIRECTED_REQUEST, "host", text).into_response()
+    };
+    edge.count(response.status());
+    response
+}

@@ -3,6 +3,7 @@
 use super::load::{posts, status, target};
 use super::*;
 use std::io::{Read, Write};
+use std::process::Stdio;
 use std::sync::Arc;
 use support::rude::Post;
 use support::tables::files;
@@ -380,4 +381,46 @@ fn fault_27_connections_that_never_get_anywhere_shut_nobody_out() {
     };
     thread::sleep(Duration::from_secs(12));
     assert!(held.iter_mut().all(|(_, stream)| ended(stream)));
+}
+
+/// Begun uploads hold memory of their sender's share, and no turn: as long as there is some everybody is served, and who finds none comes again.
+///
+/// Before, four begun uploads were all that there was room for, and this test asked for that.
+#[test]
+fn fault_27_begun_uploads_hold_their_senders_memory_alone_and_a_busy_server_is_asked_again() {
+    let _alone = alone();
+    let first = Server::start(&["--infer", "digits"]);
+    let models: Value = serde_json::from_str(&get(&first.address(), "/infer/v1")).unwrap();
+    let length = models["models"][0]["key_bytes"].as_u64().unwrap() as usize;
+    let digest = models["models"][0]["digest"].as_str().unwrap().to_owned();
+    first.stop();
+    let server = Server::start(&["--infer", "digits", "--max-body-memory", &(4 * length).to_string()]);
+    let address = server.address();
+    let path = format!("/infer/v1/models/{digest}/keys");
+    let begin = |_| {
+        let mut stream = connect_from(ATTACKER, &address).unwrap();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+        stream.write_all(&[head.as_bytes(), &rude::bytes(5, length - 1_000)].concat()).unwrap();
+        stream
+    };
+    // of four uploads one client may hold two, and a little
+    let held: Vec<TcpStream> = (0..2).map(begin).collect();
+    thread::sleep(Duration::from_secs(1));
+    let own = Images::new(&server.url);
+    let image = draw(4, &STYLES[2]);
+    own.encrypt(&image);
+    let other = Tap::from([127, 0, 0, 2], &address);
+    let elsewhere = Images::new(&other.url);
+    elsewhere.encrypt(&image);
+    let came = tobari(&elsewhere.run().iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(came.status.success(), "another address: {}", stderr(&came));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
+    let mut coming = command.args(own.run()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    // longer than a request waits before it is sent away
+    thread::sleep(Duration::from_secs(4));
+    assert!(coming.try_wait().unwrap().is_none(), "the same address waits");
+    drop(held);
+    let came = coming.wait_with_output().unwrap();
+    assert!(came.status.success(), "{}", stderr(&came));
+    assert_eq!(own.label(), plain_label(&image));
 }

@@ -256,11 +256,6 @@ fn routes(house: &House, fleet: &str) -> Vec<String> {
     fixed.split_whitespace().map(str::to_owned).chain(table).chain(model).chain(fleet).collect()
 }
 
-/// Of a message of keys.
-fn key_bytes(house: &House) -> usize {
-    told(house, "/infer/v1")["models"][0]["key_bytes"].as_u64().unwrap() as usize
-}
-
 #[test]
 fn every_route_that_is_tried_is_one() {
     let house = House::open("info");

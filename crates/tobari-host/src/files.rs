@@ -4,6 +4,7 @@
 //! a crash) sees the old file or the new one, never a part. On error the temporary file is removed and the old file is
 //! untouched. Every message names the file.
 
+use crate::storage::Trouble;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -49,6 +50,16 @@ pub enum FileError {
         /// The file, as the caller named it.
         name: String,
     },
+}
+
+impl FileError {
+    /// What is wrong with the storage, if the system refused to read or write.
+    pub fn trouble(&self) -> Trouble {
+        match self {
+            Self::Read { source, .. } | Self::Write { source, .. } => Trouble::of(source),
+            Self::Exists { .. } | Self::TooLarge { .. } | Self::NotAFile { .. } => Trouble::Other,
+        }
+    }
 }
 
 /// Writes `bytes` as the whole of `path`, replacing what stood there.
@@ -183,12 +194,12 @@ pub(crate) fn directory_of(path: &Path) -> PathBuf {
 
 /// Makes a rename durable: until its directory is flushed, a crash may undo it.
 #[cfg(unix)]
-fn sync_directory(directory: PathBuf) -> io::Result<()> {
+pub(crate) fn sync_directory(directory: PathBuf) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
 #[cfg(not(unix))]
-fn sync_directory(_: PathBuf) -> io::Result<()> {
+pub(crate) fn sync_directory(_: PathBuf) -> io::Result<()> {
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! A program within a limit of memory: planned, checked and carried out, with a tier where values do not fit.
 
 use crate::run::{self, Finished, Options, RunError};
+use crate::storage::Trouble;
 use crate::store::{self, Blocks, DiskStore, Store, StoreError};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -46,6 +47,16 @@ pub enum JobError<E: std::error::Error + 'static> {
     /// The run.
     #[error(transparent)]
     Run(#[from] RunError<E>),
+}
+
+impl<E: std::error::Error + 'static> JobError<E> {
+    /// What is wrong with the tier's disk, if that is why.
+    pub fn trouble(&self) -> Option<Trouble> {
+        match self {
+            Self::Tier(error) | Self::Run(RunError::Store(error)) => error.trouble(),
+            _ => None,
+        }
+    }
 }
 
 /// Plans a program for a server that holds no key, checks the plan and carries it out. Inputs are asked for as [`run::run`] does.

@@ -19,6 +19,7 @@
 //! | [`run`] | a checked plan, carried out by threads and a tier |
 //! | `seal` | folders, files and streams, sealed and opened (Linux) |
 //! | [`sense`] | a device's counter, and the frames of devices that a server keeps, also as Parquet |
+//! | [`storage`] | what is wrong with a disk that takes no bytes |
 //! | [`store`] | a disk tier: objects that leave memory and come back |
 //! | [`tsv`] | keys and counts from a table of text |
 //! | [`threads`] | a parallel map that keeps order |
@@ -42,6 +43,7 @@ pub mod run;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub mod seal;
 pub mod sense;
+pub mod storage;
 pub mod store;
 #[doc(hidden)]
 pub mod testing;

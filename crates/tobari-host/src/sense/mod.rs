@@ -3,6 +3,7 @@
 mod counter;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+mod reopening;
 mod store;
 
 pub use counter::{CounterFile, CounterFileError};

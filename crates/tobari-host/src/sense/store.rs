@@ -10,6 +10,9 @@
 //! **Frames are stored small and as they came**: 553 or 840 bytes, where a ciphertext of the homomorphic scheme takes half a megabyte and more; they are converted when a question asks for them. One transaction has all frames of a group and what their devices' windows are after them, and is on the disk before
 //! [`FrameStore::append`] returns: a crash at any moment loses none that was acknowledged, and none is there twice. Times never go back, so that a window of time that has ended gets no frame any more.
 
+use super::reopening::Reopening;
+use crate::files::{directory_of, sync_directory};
+use crate::storage::Trouble;
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -28,12 +31,39 @@ const DONE: TableDefinition<'_, (&str, u64), ()> = TableDefinition::new("done");
 
 /// Why frames cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
-#[error("the store of frames: {0}")]
-pub struct StoreError(Box<redb::Error>);
+#[error(transparent)]
+pub struct StoreError(Fault);
+
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("the store of frames: {0}")]
+    Database(Box<redb::Error>),
+    #[error("the store of frames is closed: its storage {0}. The server opens it again when that is over")]
+    Closed(Trouble),
+}
+
+impl StoreError {
+    pub(super) fn closed(trouble: Trouble) -> Self {
+        Self(Fault::Closed(trouble))
+    }
+
+    /// What is wrong with the storage, if it is the storage. The store is closed then, and is opened again by a later call.
+    pub fn trouble(&self) -> Option<Trouble> {
+        match &self.0 {
+            Fault::Closed(trouble) => Some(*trouble),
+            Fault::Database(error) => match &**error {
+                redb::Error::Io(error) => Some(Trouble::of(error)),
+                redb::Error::PreviousIo | redb::Error::TransactionPoisoned => Some(Trouble::Other),
+                redb::Error::Corrupted(_) => Some(Trouble::Damaged),
+                _ => None,
+            },
+        }
+    }
+}
 
 impl<E: Into<redb::Error>> From<E> for StoreError {
     fn from(error: E) -> Self {
-        Self(Box::new(error.into()))
+        Self(Fault::Database(Box::new(error.into())))
     }
 }
 
@@ -62,22 +92,22 @@ pub struct Appended {
     pub records: u64,
 }
 
-/// Frames of one fleet.
+/// Frames of one fleet. A store whose storage fails closes, and opens again by itself when the storage works: see [`FrameStore::recover`].
 pub struct FrameStore {
+    database: Reopening<Opened>,
+}
+
+/// The file while it is open.
+struct Opened {
     database: Database,
     last: Mutex<Last>,
 }
 
-impl FrameStore {
-    /// Opens a file, or makes it. No other process may have it.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let database = Database::builder().set_cache_size(CACHE_BYTES).create(path)?;
+impl Opened {
+    /// Takes up a database, and makes the tables that are not there.
+    fn of(database: Database) -> Result<Self, StoreError> {
         let writing = database.begin_write()?;
         let last = {
-            // makes the tables that are not there
             let (_records, _devices, _done) =
                 (writing.open_table(RECORDS)?, writing.open_table(DEVICES)?, writing.open_table(DONE)?);
             let times = writing.open_table(TIMES)?;
@@ -88,11 +118,7 @@ impl FrameStore {
         Ok(Self { database, last: Mutex::new(last) })
     }
 
-    /// Stores frames, each of so many bytes and one after another, and the states of their devices. It returns when they are on the disk, all of them; after an error none is.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn append(
+    fn append(
         &self,
         now_ms: u64,
         frame_bytes: usize,
@@ -122,18 +148,123 @@ impl FrameStore {
         Ok(Appended { time_ms, records })
     }
 
+    /// One transaction's worth of records from before a time: how many frames were in each.
+    fn remove_some_before(&self, before_ms: u64) -> Result<Vec<u64>, StoreError> {
+        let writing = self.database.begin_write()?;
+        let mut gone = Vec::new();
+        {
+            let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
+            for entry in times.range((0, 0)..(before_ms, 0))?.take(REMOVED_AT_ONCE) {
+                let (key, frames) = entry?;
+                gone.push((key.value(), u64::from(frames.value())));
+            }
+            for (key, _) in &gone {
+                times.remove(key)?;
+                records.remove(key.1)?;
+            }
+        }
+        writing.commit()?;
+        Ok(gone.into_iter().map(|(_, frames)| frames).collect())
+    }
+
+    /// Opens a file. One that is not there is made whole under another name first: a disk that is full in the midst of it
+    /// leaves no half of a database behind, which nothing could open.
+    fn file(path: &Path, again: bool) -> Result<Self, StoreError> {
+        let builder = || {
+            let mut builder = Database::builder();
+            builder.set_cache_size(CACHE_BYTES);
+            builder
+        };
+        if std::fs::metadata(path).map_or(true, |found| found.len() == 0) {
+            let new = path.with_extension("new");
+            match std::fs::remove_file(&new) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+            drop(Self::of(builder().create(&new)?)?);
+            std::fs::rename(&new, path)?;
+            sync_directory(directory_of(path))?;
+        }
+        if again {
+            forget_cached(path)?;
+        }
+        Self::of(builder().open(path)?)
+    }
+}
+
+/// After a flush that failed the system may hold pages that never reached the device, and hand them out as if they had: what is
+/// read from now on comes from the device.
+#[cfg(target_os = "linux")]
+fn forget_cached(path: &Path) -> std::io::Result<()> {
+    Ok(rustix::fs::fadvise(std::fs::File::open(path)?, 0, None, rustix::fs::Advice::DontNeed)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forget_cached(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+impl FrameStore {
+    /// Opens a file, or makes it. No other process may have it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::of_file(path, false)
+    }
+
+    /// The same for a server, which starts where the storage fails, too: the store is closed then, and opens when it can.
+    ///
+    /// # Errors
+    /// [`StoreError`] if something else is wrong.
+    pub fn open_when_it_can(path: &Path) -> Result<Self, StoreError> {
+        Self::of_file(path, true)
+    }
+
+    fn of_file(path: &Path, lenient: bool) -> Result<Self, StoreError> {
+        let path = path.to_owned();
+        Ok(Self { database: Reopening::new(lenient, move |again| Opened::file(&path, again))? })
+    }
+
+    /// What is wrong with the storage while the store is closed.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.database.trouble()
+    }
+
+    /// Opens a store that is closed, if it is time to try: any call does so, too. Answers whether it is open.
+    pub fn recover(&self) -> bool {
+        self.database.open().is_ok()
+    }
+
+    /// Stores frames, each of so many bytes and one after another, and the states of their devices. It returns when they are on the disk, all of them.
+    /// After an error all of them may be there or none: the store, opened again, tells.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn append(
+        &self,
+        now_ms: u64,
+        frame_bytes: usize,
+        frames: &[u8],
+        states: &[DeviceState],
+    ) -> Result<Appended, StoreError> {
+        self.database.with(|open| open.append(now_ms, frame_bytes, frames, states))
+    }
+
     /// Which counters of which device came.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn devices(&self) -> Result<Vec<DeviceState>, StoreError> {
-        let devices = self.database.begin_read()?.open_table(DEVICES)?;
-        let mut all = Vec::new();
-        for entry in devices.iter()? {
-            let (number, state) = entry?;
-            all.push((number.value(), state.value()));
-        }
-        Ok(all)
+        self.database.with(|open| {
+            let devices = open.database.begin_read()?.open_table(DEVICES)?;
+            let mut all = Vec::new();
+            for entry in devices.iter()? {
+                let (number, state) = entry?;
+                all.push((number.value(), state.value()));
+            }
+            Ok(all)
+        })
     }
 
     /// Every record of a stretch of time, in the order in which they came.
@@ -157,16 +288,19 @@ impl FrameStore {
         to_ms: u64,
         mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let reading = self.database.begin_read().map_err(StoreError::from)?;
-        let times = reading.open_table(TIMES).map_err(StoreError::from)?;
-        let records = reading.open_table(RECORDS).map_err(StoreError::from)?;
-        for entry in times.range((from_ms, 0)..(to_ms, 0)).map_err(StoreError::from)? {
-            let (time_ms, record) = entry.map_err(StoreError::from)?.0.value();
-            if let Some(bytes) = records.get(record).map_err(StoreError::from)? {
-                take(time_ms, bytes.value())?;
+        self.database.with(|open| {
+            let reading = open.database.begin_read()?;
+            let (times, records) = (reading.open_table(TIMES)?, reading.open_table(RECORDS)?);
+            for entry in times.range((from_ms, 0)..(to_ms, 0))? {
+                let (time_ms, record) = entry?.0.value();
+                if let Some(bytes) = records.get(record)?
+                    && let Err(error) = take(time_ms, bytes.value())
+                {
+                    return Ok(Err(error));
+                }
             }
-        }
-        Ok(())
+            Ok(Ok(()))
+        })?
     }
 
     /// The newest records, the newest first, until there were so many bytes.
@@ -174,17 +308,19 @@ impl FrameStore {
     /// # Errors
     /// [`StoreError`].
     pub fn newest(&self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<(), StoreError> {
-        let records = self.database.begin_read()?.open_table(RECORDS)?;
-        let mut read = 0;
-        for entry in records.iter()?.rev() {
-            let record = entry?.1;
-            take(record.value());
-            read += record.value().len() as u64;
-            if read >= bytes {
-                break;
+        self.database.with(|open| {
+            let records = open.database.begin_read()?.open_table(RECORDS)?;
+            let mut read = 0;
+            for entry in records.iter()?.rev() {
+                let record = entry?.1;
+                take(record.value());
+                read += record.value().len() as u64;
+                if read >= bytes {
+                    break;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// When records of a stretch of time came, ascending, each time once; so many at most.
@@ -192,18 +328,20 @@ impl FrameStore {
     /// # Errors
     /// [`StoreError`].
     pub fn times(&self, from_ms: u64, to_ms: u64, most: usize) -> Result<Vec<u64>, StoreError> {
-        let times = self.database.begin_read()?.open_table(TIMES)?;
-        let mut all: Vec<u64> = Vec::new();
-        for entry in times.range((from_ms, 0)..(to_ms, 0))? {
-            let (time, _) = entry?.0.value();
-            if all.last() != Some(&time) {
-                if all.len() >= most {
-                    break;
+        self.database.with(|open| {
+            let times = open.database.begin_read()?.open_table(TIMES)?;
+            let mut all: Vec<u64> = Vec::new();
+            for entry in times.range((from_ms, 0)..(to_ms, 0))? {
+                let (time, _) = entry?.0.value();
+                if all.last() != Some(&time) {
+                    if all.len() >= most {
+                        break;
+                    }
+                    all.push(time);
                 }
-                all.push(time);
             }
-        }
-        Ok(all)
+            Ok(all)
+        })
     }
 
     /// The first time from this one on at which a record came.
@@ -219,12 +357,14 @@ impl FrameStore {
     /// # Errors
     /// [`StoreError`].
     pub fn frames(&self) -> Result<u64, StoreError> {
-        let times = self.database.begin_read()?.open_table(TIMES)?;
-        let mut frames = 0;
-        for entry in times.iter()? {
-            frames += u64::from(entry?.1.value());
-        }
-        Ok(frames)
+        self.database.with(|open| {
+            let times = open.database.begin_read()?.open_table(TIMES)?;
+            let mut frames = 0;
+            for entry in times.iter()? {
+                frames += u64::from(entry?.1.value());
+            }
+            Ok(frames)
+        })
     }
 
     /// How many records there are.
@@ -232,7 +372,7 @@ impl FrameStore {
     /// # Errors
     /// [`StoreError`].
     pub fn records(&self) -> Result<u64, StoreError> {
-        Ok(self.database.begin_read()?.open_table(RECORDS)?.len()?)
+        self.database.with(|open| Ok(open.database.begin_read()?.open_table(RECORDS)?.len()?))
     }
 
     /// Removes what came before a time; counters stay known. Answers how many frames that were.
@@ -242,21 +382,8 @@ impl FrameStore {
     pub fn remove_before(&self, before_ms: u64) -> Result<u64, StoreError> {
         let mut removed = 0;
         loop {
-            let writing = self.database.begin_write()?;
-            let mut gone = Vec::new();
-            {
-                let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
-                for entry in times.range((0, 0)..(before_ms, 0))?.take(REMOVED_AT_ONCE) {
-                    let (key, frames) = entry?;
-                    gone.push((key.value(), frames.value()));
-                }
-                for (key, _) in &gone {
-                    times.remove(key)?;
-                    records.remove(key.1)?;
-                }
-            }
-            writing.commit()?;
-            removed += gone.iter().map(|(_, frames)| u64::from(*frames)).sum::<u64>();
+            let gone = self.database.with(|open| open.remove_some_before(before_ms))?;
+            removed += gone.iter().sum::<u64>();
             if gone.len() < REMOVED_AT_ONCE {
                 return Ok(removed);
             }
@@ -268,33 +395,35 @@ impl FrameStore {
     /// # Errors
     /// [`StoreError`]: after one nothing is removed.
     pub fn remove_frames(&self, frame_bytes: usize, mut gone: impl FnMut(&[u8]) -> bool) -> Result<u64, StoreError> {
-        let writing = self.database.begin_write()?;
-        let mut removed = 0;
-        {
-            let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
-            let mut changed = Vec::new();
-            for entry in times.iter()? {
-                let key = entry?.0.value();
-                let Some(bytes) = records.get(key.1)? else { continue };
-                let frames = bytes.value().chunks(frame_bytes.max(1));
-                let kept: Vec<u8> = frames.filter(|frame| !gone(frame)).flatten().copied().collect();
-                if kept.len() < bytes.value().len() {
-                    removed += ((bytes.value().len() - kept.len()) / frame_bytes.max(1)) as u64;
-                    changed.push((key, kept));
+        self.database.with(|open| {
+            let writing = open.database.begin_write()?;
+            let mut removed = 0;
+            {
+                let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
+                let mut changed = Vec::new();
+                for entry in times.iter()? {
+                    let key = entry?.0.value();
+                    let Some(bytes) = records.get(key.1)? else { continue };
+                    let frames = bytes.value().chunks(frame_bytes.max(1));
+                    let kept: Vec<u8> = frames.filter(|frame| !gone(frame)).flatten().copied().collect();
+                    if kept.len() < bytes.value().len() {
+                        removed += ((bytes.value().len() - kept.len()) / frame_bytes.max(1)) as u64;
+                        changed.push((key, kept));
+                    }
+                }
+                for (key, kept) in changed {
+                    if kept.is_empty() {
+                        times.remove(key)?;
+                        records.remove(key.1)?;
+                    } else {
+                        times.insert(key, (kept.len() / frame_bytes.max(1)) as u32)?;
+                        records.insert(key.1, &kept[..])?;
+                    }
                 }
             }
-            for (key, kept) in changed {
-                if kept.is_empty() {
-                    times.remove(key)?;
-                    records.remove(key.1)?;
-                } else {
-                    times.insert(key, (kept.len() / frame_bytes.max(1)) as u32)?;
-                    records.insert(key.1, &kept[..])?;
-                }
-            }
-        }
-        writing.commit()?;
-        Ok(removed)
+            writing.commit()?;
+            Ok(removed)
+        })
     }
 
     /// Notes that a result was fetched.
@@ -302,10 +431,12 @@ impl FrameStore {
     /// # Errors
     /// [`StoreError`].
     pub fn note_done(&self, question: &str, start_ms: u64) -> Result<(), StoreError> {
-        let writing = self.database.begin_write()?;
-        writing.open_table(DONE)?.insert((question, start_ms), ())?;
-        writing.commit()?;
-        Ok(())
+        self.database.with(|open| {
+            let writing = open.database.begin_write()?;
+            writing.open_table(DONE)?.insert((question, start_ms), ())?;
+            writing.commit()?;
+            Ok(())
+        })
     }
 
     /// When the windows of a question began whose results were fetched.
@@ -313,14 +444,19 @@ impl FrameStore {
     /// # Errors
     /// [`StoreError`].
     pub fn done(&self, question: &str) -> Result<Vec<u64>, StoreError> {
-        let done = self.database.begin_read()?.open_table(DONE)?;
-        let mut all = Vec::new();
-        for entry in done.range((question, 0)..=(question, u64::MAX))? {
-            all.push(entry?.0.value().1);
-        }
-        Ok(all)
+        self.database.with(|open| {
+            let done = open.database.begin_read()?.open_table(DONE)?;
+            let mut all = Vec::new();
+            for entry in done.range((question, 0)..=(question, u64::MAX))? {
+                all.push(entry?.0.value().1);
+            }
+            Ok(all)
+        })
     }
 }
+
+#[cfg(test)]
+mod faults;
 
 #[cfg(test)]
 mod tests {

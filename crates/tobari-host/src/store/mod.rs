@@ -57,6 +57,7 @@ pub use block::{Block, BlockError, Blocks};
 pub use disk::DiskStore;
 pub use measure::{Speed, measure};
 
+use crate::storage::Trouble;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -345,6 +346,18 @@ impl StoreError {
             Self::Options { .. } | Self::Open { .. } | Self::Engine { .. } | Self::Memory(_) | Self::Full { .. } => {
                 None
             }
+        }
+    }
+
+    /// What is wrong with the disk, if it is the disk.
+    pub fn trouble(&self) -> Option<Trouble> {
+        match self {
+            Self::Open { source, .. } | Self::Engine { source, .. } | Self::Io { source, .. } => {
+                Some(Trouble::of(source))
+            }
+            Self::Full { .. } => Some(Trouble::Full),
+            Self::Short { .. } | Self::Corrupted { .. } => Some(Trouble::Damaged),
+            _ => None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Processes that are killed: a device's counters go on, and none comes twice; a key holder loses no result, and opens no other in its place. And what a server hears of a key holder.
+//! Processes that are killed, and disks that are full: a device's counters go on, and none comes twice; a key holder loses no result, and opens no other in its place. And what a server hears of a key holder.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use support::Server;
-use support::fleet::{Place, get, good};
+use support::fleet::{Place, ask, get, good};
 use tobari_apps::sense::cloud::{Cloud, Frames, Material};
 use tobari_apps::sense::holder::Holder;
 use tobari_apps::sense::program::Input;
@@ -23,7 +23,9 @@ use tobari_apps::sense::question::Registered;
 use tobari_apps::sense::registry::Registry;
 use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_core::rlwe::SecretKey;
-use tobari_device::{MacKey, U25};
+use tobari_device::{MacKey, Profile, U25};
+use tobari_host::sense::FrameStore;
+use tobari_host::testing::not_run;
 
 const SCHEMA: &str = "profile = \"u25\"\n\n[[channel]]\nname = \"x\"\n";
 /// Frames of a run that is not killed: more than a killed one comes to.
@@ -266,4 +268,154 @@ fn a_key_holder_that_is_killed_loses_no_result_and_opens_no_other_in_its_place()
     std::fs::write(&left, &second).unwrap();
     assert_eq!(released(&place, &url), []);
     assert!(!std::fs::exists(&left).unwrap());
+}
+
+/// A server on a file system of its own, which is small; on a line of standard input it ends, and what it kept is copied away.
+const ON_A_SMALL_DISK: &str = "mount -t tmpfs -o size=24m none \"$2\" || exit 77
+    \"$1\" serve --addr 127.0.0.1:0 --json --sense \"$2/server\" & server=$!
+    read -r _
+    kill \"$server\"; wait \"$server\"
+    cp -a \"$2/server\" \"$3\" && echo copied";
+
+struct SmallDisk {
+    child: Child,
+    said: BufReader<std::process::ChildStdout>,
+    url: String,
+    /// The file system, as it is seen from outside its name space.
+    seen: std::path::PathBuf,
+}
+
+impl SmallDisk {
+    /// None where the system makes no such file system.
+    fn start(mount: &str, kept: &str) -> Option<Self> {
+        std::fs::create_dir(mount).unwrap();
+        let mut unshared = Command::new("unshare");
+        unshared.args(["--user", "--map-root-user", "--mount", "sh", "-c", ON_A_SMALL_DISK, "sh"]);
+        unshared.args([env!("CARGO_BIN_EXE_tobari"), mount, kept]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = unshared.stderr(Stdio::null()).spawn().ok()?;
+        let (mut said, mut line) = (BufReader::new(child.stdout.take().unwrap()), String::new());
+        if said.read_line(&mut line).unwrap() == 0 {
+            assert_eq!(child.wait().unwrap().code(), Some(77), "the server starts");
+            return None;
+        }
+        let told: Value = serde_json::from_str(&line).unwrap();
+        let seen = format!("/proc/{}/root{mount}", child.id()).into();
+        Some(Self { child, said, url: told["listening"].as_str().unwrap().to_owned(), seen })
+    }
+
+    /// Takes all room that there is: in which file.
+    fn fill(&self) -> std::path::PathBuf {
+        let path = self.seen.join("filler");
+        let mut filler = std::fs::File::create(&path).unwrap();
+        while filler.write_all(&[1; 4096]).is_ok() {}
+        path
+    }
+
+    /// Stops the server, and waits for the copy.
+    fn stop(mut self) {
+        self.child.stdin.take().unwrap().write_all(b"\n").unwrap();
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        assert!(line == "copied\n" && self.child.wait().unwrap().success(), "{line}");
+    }
+}
+
+/// How many frames of a batch were taken, and how many were there.
+fn taken(answer: &(u16, Vec<u8>)) -> (u64, u64) {
+    assert_eq!(answer.0, 200, "{}", String::from_utf8_lossy(&answer.1));
+    let told: Value = serde_json::from_slice(&answer.1).unwrap();
+    (told["taken"].as_u64().unwrap(), told["duplicate"].as_u64().unwrap())
+}
+
+/// All that a server says of a batch, head and all.
+fn whole_answer(address: &str, path: &str, body: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Asks for what is ready, with the state of each job.
+fn job(address: &str, job: &str) -> (u16, Value) {
+    let (status, body) = ask(address, "GET", "/readyz", b"").unwrap();
+    let told: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(told["ready"], Value::Bool(status == 200), "{told}");
+    (status, told["jobs"][job].clone())
+}
+
+#[test]
+fn fault_25_after_a_full_disk_frames_are_taken_again_without_a_restart_and_none_is_lost_or_there_twice() {
+    const BATCH: usize = 200;
+    let place = Place::new();
+    let fleet = place.fleet(SCHEMA, &["a"]);
+    let (kept, output) = (place.path("kept"), place.path("frames"));
+    let Some(disk) = SmallDisk::start(&place.path("mount"), &kept) else {
+        let name =
+            "fault_25_after_a_full_disk_frames_are_taken_again_without_a_restart_and_none_is_lost_or_there_twice";
+        return not_run(name, "this system makes no file system for who asks");
+    };
+    good(&["sense", "keyholder", &place.path("holder"), "--server", &disk.url, "--once"]);
+    place.write("readings.csv", &(0..FRAMES).fold(String::new(), |rows, i| format!("{rows}{}\n", i % 256)));
+    place.seal("a", "readings.csv", &["-o", &output]);
+    let frames = std::fs::read(&output).unwrap();
+    let batches: Vec<&[u8]> = frames.chunks(BATCH * U25::FRAME).collect();
+    assert_eq!(batches.len(), FRAMES / BATCH);
+    let (address, path) = (support::address(&disk.url).to_owned(), format!("/sense/v1/fleets/{fleet}/frames"));
+    let send = |batch: usize| ask(&address, "POST", &path, batches[batch]).unwrap();
+    let all = BATCH as u64;
+
+    assert_eq!([0, 1].map(|batch| taken(&send(batch))), [(all, 0); 2]);
+    assert_eq!(ask(&address, "GET", "/readyz", b"").unwrap(), (200, b"ready\n".to_vec()));
+
+    // the disk is full: sooner or later a batch is refused, and from then on each is, with what to do
+    let filler = disk.fill();
+    let mut next = 2;
+    while next < 12 && send(next).0 == 200 {
+        next += 1;
+    }
+    for _ in 0..5 {
+        let refused = whole_answer(&address, &path, batches[next]).to_ascii_lowercase();
+        assert!(refused.starts_with("http/1.1 507"), "{refused}");
+        for word in ["tobari-refusal: storage", "retry-after: ", "storage is full", "not acknowledged", "send it again"]
+        {
+            assert!(refused.contains(word), "{word}: {refused}");
+        }
+        let (status, sense) = job(&address, "sense");
+        assert_eq!((status, &sense["state"], &sense["reason"]), (503, &"failing".into(), &"storage is full".into()));
+        assert_eq!(job(&address, "call").1["state"], "ready");
+        assert_eq!(ask(&address, "GET", "/healthz", b"").unwrap().0, 200, "it lives");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+
+    // there is room: the server finds out by itself
+    std::fs::remove_file(filler).unwrap();
+    let began = std::time::Instant::now();
+    while ask(&address, "GET", "/readyz", b"").unwrap() != (200, b"ready\n".to_vec()) {
+        assert!(began.elapsed() < Duration::from_secs(20), "there is room and the server is not ready");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // what was refused may be there, whole, if the disk took it and then failed; otherwise none of it is
+    assert!([(all, 0), (0, all)].contains(&taken(&send(next))));
+    assert_eq!([1, 2].map(|more| taken(&send(next + more))), [(all, 0); 2]);
+    let sent = next + 3;
+    for batch in 0..sent {
+        assert_eq!(taken(&send(batch)), (0, all), "batch {batch} is there");
+    }
+    let stored = |address: &str| count(&get(address, "/sense/v1/metrics"), "tobari_sense_frames_stored");
+    assert_eq!(stored(&address), sent as u64 * all);
+
+    // and after a restart
+    disk.stop();
+    let server = Server::start(&["--sense", &kept]);
+    assert_eq!(stored(&server.address()), sent as u64 * all);
+    assert_eq!(taken(&ask(&server.address(), "POST", &path, batches[sent]).unwrap()), (all, 0));
+    drop(server);
+    let (store, mut found) = (FrameStore::open(format!("{kept}/{fleet}/frames.redb").as_ref()).unwrap(), Vec::new());
+    store.window(0, u64::MAX, |bytes| found.extend_from_slice(bytes)).unwrap();
+    assert!(found == frames[..(sent + 1) * BATCH * U25::FRAME], "each frame once, in its order");
 }

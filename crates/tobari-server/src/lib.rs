@@ -3,7 +3,7 @@
 //! ```text
 //!   GET /                    one line: what this is; to browsers, the way to the page
 //!   GET /healthz             ok, while the process answers (and at /health)
-//!   GET /readyz              ready, or 503 and why nobody is let in: the server is closing
+//!   GET /readyz              ready, or 503 and why: a job's disk fails, or the server is closing; with each job as JSON (the module `ready`)
 //!   /search/v1…              searches in tables (the module `search` has the routes)
 //!   /infer/v1…               images through models, encrypted (the module `infer` has the routes)
 //!   /sense/v1…               devices' frames, and questions about them (the module `sense` has the routes)
@@ -33,6 +33,7 @@ mod body;
 mod clients;
 pub mod connect;
 mod cpu;
+mod disk;
 mod edge;
 mod fingerprint;
 mod hosts;
@@ -44,6 +45,7 @@ mod options;
 mod origins;
 mod patient;
 mod places;
+mod ready;
 mod room_task;
 mod rooms;
 mod search;

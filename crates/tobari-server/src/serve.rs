@@ -45,6 +45,7 @@ use crate::{
     live,
     origins::Origins,
     patient::Patient,
+    ready,
     room_task::Points,
     rooms::Rooms,
     search::{Search, SearchError},
@@ -197,11 +198,28 @@ impl BlindServer {
         Reloader { tokens: self.tokens.clone(), tls: self.options.tls.clone(), addr: self.addr, acceptor }
     }
 
+    /// The jobs that it serves, and how to ask whether they are ready.
+    fn served(&self) -> ready::Jobs {
+        let mut served = ready::Jobs::default();
+        served.add("call", || None);
+        if self.search.is_some() {
+            served.add("search", || None);
+        }
+        if self.infer.is_some() {
+            served.add("infer", || None);
+        }
+        if let Some(sense) = self.sense.clone() {
+            served.add("sense", move || sense.trouble());
+        }
+        served
+    }
+
     /// Serves until `shutdown` is done; then every room ends and every member is told, within the limits' grace.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let limits = self.options.limits;
         let places = u32::try_from(limits.connections).unwrap_or(u32::MAX);
         let (stop, stopped) = stop();
+        let served = self.served();
         let rooms = Rooms::new(Points { floor: self.options.floor }, limits, stopped.clone());
         if let Some(search) = self.search.clone() {
             tokio::spawn(search.keep_up(stopped.clone()));
@@ -235,7 +253,7 @@ impl BlindServer {
                 self.bus,
             ))
             .merge(web::routes(self.page, jobs, &self.options.web_servers))
-            .merge(health(stopped.clone()))
+            .merge(ready::routes(served, stopped.clone()))
             .layer(Extension(Origins::new(&self.options.web_origins)));
         let told_apart = from_fn_with_state(clients.clone(), by_the_proxys_word);
         let door = Door {
@@ -401,15 +419,6 @@ fn routes(rooms: Rooms<Points>, search: Option<&Search>, infer: Option<&Infer>, 
     let own = search.map_or(own.clone(), |search| own.merge(search.routes()));
     let own = infer.map_or(own.clone(), |infer| own.merge(infer.routes()));
     sense.map_or(own.clone(), |sense| own.merge(sense.routes()))
-}
-
-/// What asks whether the server is there, and whether it lets anybody in.
-fn health(stopped: Stop) -> Router {
-    let ready = move || async move {
-        if stopped.is_given() { (StatusCode::SERVICE_UNAVAILABLE, "closing\n") } else { (StatusCode::OK, "ready\n") }
-    };
-    let alive = || async { "ok" };
-    Router::new().route("/health", get(alive)).route("/healthz", get(alive)).route("/readyz", get(ready))
 }
 
 /// Puts the client that the proxy names in the place of the proxy.

@@ -101,6 +101,8 @@ impl IntoResponse for Reply {
         let extra = match self.status {
             StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
             StatusCode::SERVICE_UNAVAILABLE if self.wait.is_none() => Some((header::RETRY_AFTER, "1")),
+            // a disk that is full may not be in a second; a quota stays used up
+            StatusCode::INSUFFICIENT_STORAGE if self.word == "storage" => Some((header::RETRY_AFTER, "1")),
             _ => None,
         };
         if let Some((name, value)) = extra {

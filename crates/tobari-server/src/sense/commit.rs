@@ -3,7 +3,8 @@
 //! A batch whose frames were checked waits in a queue. The thread takes all that wait, says of each frame whether it came before, in one order, appends what is new and what its devices' windows are then in **one transaction that is on the disk before anybody hears of it**, and answers everybody. While it writes,
 //! the next ones gather: the more there is to do, the more frames share a flush.
 //!
-//! Where storage fails nothing was taken: what is known of devices is read from storage again, and senders are told to come again.
+//! Where storage fails nothing is acknowledged. What is known of devices is forgotten then, because it has frames that may not be
+//! there. It is read from storage again before the next frame is judged, and until that succeeds every batch is refused.
 
 use std::{
     collections::BTreeSet,
@@ -14,6 +15,7 @@ use tobari_apps::sense::ProfileName;
 use tobari_apps::sense::ingest::{Checked, IngestCounts, Seen, Verdict};
 use tobari_device::{DeviceNumber, ReplayWindow};
 use tobari_host::sense::{DeviceState, FrameStore, StoreError};
+use tobari_host::storage::Trouble;
 use tokio::sync::{mpsc, oneshot};
 
 /// Batches that wait at most.
@@ -30,8 +32,11 @@ pub(super) struct Batch {
     /// What is known of each.
     pub(super) checked: Vec<Checked>,
     /// Who waits.
-    pub(super) answer: oneshot::Sender<Option<Stored>>,
+    pub(super) answer: oneshot::Sender<Outcome>,
 }
+
+/// What became of a batch, or what is wrong with the storage; none where something else is wrong.
+pub(super) type Outcome = Result<Stored, Option<Trouble>>;
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +75,12 @@ pub(super) fn start(
     counts: Arc<Counts>,
 ) -> Result<mpsc::Sender<Batch>, StoreError> {
     let (sender, queue) = mpsc::channel(QUEUE);
-    let seen = seen(profile, &store)?;
+    let seen = match seen(profile, &store) {
+        Ok(seen) => Some(seen),
+        // the first batch finds out whether the storage works by then
+        Err(error) if error.trouble().is_some() => None,
+        Err(error) => return Err(error),
+    };
     let writer = Writer { profile, store, counts, seen };
     let thread = thread::Builder::new().name("frames".to_owned());
     thread.spawn(move || writer.run(queue)).map_err(redb_io)?;
@@ -100,7 +110,8 @@ struct Writer {
     profile: ProfileName,
     store: Arc<FrameStore>,
     counts: Arc<Counts>,
-    seen: Seen,
+    /// None after an error of the storage, until it is read again.
+    seen: Option<Seen>,
 }
 
 impl Writer {
@@ -116,12 +127,39 @@ impl Writer {
         }
     }
 
+    /// Forgets what is not certain any more, and refuses everybody.
+    fn refuse(&mut self, error: &StoreError, answers: impl Iterator<Item = oneshot::Sender<Outcome>>) {
+        let trouble = error.trouble();
+        if self.seen.take().is_some() {
+            tracing::error!(%error, "frames cannot be stored: they are refused until the storage works again");
+        }
+        // whoever went away has no acknowledgement either
+        for answer in answers {
+            let _ = answer.send(Err(trouble));
+        }
+    }
+
+    /// Reads what storage knows, if that is not certain.
+    fn know(&mut self) -> Result<Seen, StoreError> {
+        if let Some(seen) = self.seen.take() {
+            return Ok(seen);
+        }
+        let (seen, stored) = (seen(self.profile, &self.store)?, self.store.frames()?);
+        self.counts.lock().stored = stored;
+        tracing::info!(stored, "frames are stored again");
+        Ok(seen)
+    }
+
     fn commit(&mut self, group: Vec<Batch>) {
+        let mut seen = match self.know() {
+            Ok(seen) => seen,
+            Err(error) => return self.refuse(&error, group.into_iter().map(|batch| batch.answer)),
+        };
         let (mut fresh, mut devices, mut answers) = (Vec::new(), BTreeSet::new(), Vec::with_capacity(group.len()));
         for Batch { frames, checked, answer } in group {
             let mut counts = IngestCounts::default();
             for (frame, checked) in frames.chunks_exact(self.profile.frame_bytes()).zip(&checked) {
-                let verdict = self.seen.admit(checked);
+                let verdict = seen.admit(checked);
                 counts.count(verdict);
                 if verdict == Verdict::Taken {
                     fresh.extend_from_slice(frame);
@@ -130,25 +168,16 @@ impl Writer {
             }
             answers.push((answer, counts));
         }
-        let state = |number: &DeviceNumber| Some((number.value(), self.seen.window(*number)?.to_bytes()));
+        let state = |number: &DeviceNumber| Some((number.value(), seen.window(*number)?.to_bytes()));
         let states: Vec<DeviceState> = devices.iter().filter_map(state).collect();
         let stored = match fresh.is_empty() {
             true => Ok(None),
             false => self.store.append(super::now_ms(), self.profile.frame_bytes(), &fresh, &states).map(Some),
         };
+        self.seen = Some(seen);
         let time_ms = match stored {
             Ok(appended) => appended.map(|appended| appended.time_ms),
-            Err(error) => {
-                tracing::error!(%error, "frames cannot be stored");
-                match seen(self.profile, &self.store) {
-                    Ok(seen) => self.seen = seen,
-                    Err(error) => tracing::error!(%error, "what came before cannot be read"),
-                }
-                for (answer, _) in answers {
-                    let _ = answer.send(None);
-                }
-                return;
-            }
+            Err(error) => return self.refuse(&error, answers.into_iter().map(|(answer, _)| answer)),
         };
         {
             let mut counted = self.counts.lock();
@@ -158,7 +187,7 @@ impl Writer {
         }
         // whoever went away knows of nothing, and may send again
         for (answer, counts) in answers {
-            let _ = answer.send(Some(Stored { counts, time_ms: time_ms.filter(|_| counts.taken > 0) }));
+            let _ = answer.send(Ok(Stored { counts, time_ms: time_ms.filter(|_| counts.taken > 0) }));
         }
     }
 }

@@ -10,7 +10,7 @@
 
 use super::{
     SenseError,
-    commit::{self, Batch, Counts, Stored},
+    commit::{self, Batch, Counts, Outcome},
     private_folder,
 };
 use crate::search::sha256;
@@ -36,6 +36,7 @@ use tobari_device::{DeviceNumber, MacKey, P1, Profile, U25, peek};
 use tobari_host::files::{FileError, read_bounded, write_atomically, write_secret};
 use tobari_host::job::{self, JobError, Limits};
 use tobari_host::sense::{FrameStore, StoreError};
+use tobari_host::storage::Trouble;
 use tokio::sync::{mpsc, oneshot};
 use zeroize::Zeroizing;
 
@@ -83,12 +84,29 @@ pub(super) enum AnswerError {
 impl Fleet {
     /// Opens a fleet's folder, or makes it.
     pub(super) fn open(folder: &Path) -> Result<Self, SenseError> {
+        Self::with_store(folder, FrameStore::open)
+    }
+
+    /// The same at a start, where a disk that fails keeps the fleet's frames out and the server up.
+    pub(super) fn take_up(folder: &Path) -> Result<Self, SenseError> {
+        Self::with_store(folder, FrameStore::open_when_it_can)
+    }
+
+    fn with_store(
+        folder: &Path,
+        open: impl FnOnce(&Path) -> Result<FrameStore, StoreError>,
+    ) -> Result<Self, SenseError> {
         for folder in [folder.to_owned(), folder.join("objects"), folder.join("orders")] {
-            private_folder(&folder).map_err(|error| SenseError::file(&folder, error))?;
+            private_folder(&folder).map_err(|error| SenseError::system(&folder, &error))?;
         }
-        let store = Arc::new(FrameStore::open(&folder.join("frames.redb"))?);
+        let store = Arc::new(open(&folder.join("frames.redb"))?);
         let counts = Arc::new(Counts::default());
-        counts.lock().stored = store.frames()?;
+        counts.lock().stored = match store.frames() {
+            Ok(frames) => frames,
+            // counted when it can be read
+            Err(_) if store.trouble().is_some() => 0,
+            Err(error) => return Err(error.into()),
+        };
         let fleet = Self {
             folder: folder.to_owned(),
             known: RwLock::default(),
@@ -129,6 +147,24 @@ impl Fleet {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What is wrong with the storage of its frames.
+    pub(super) fn trouble(&self) -> Option<Trouble> {
+        self.store.trouble()
+    }
+
+    /// Opens the store of its frames again if it is closed and the storage works.
+    pub(super) fn recover(&self) {
+        if self.trouble().is_none() || !self.store.recover() {
+            return;
+        }
+        tracing::info!("a store of frames is open again");
+        // a batch of nothing has the writer read what is there; if the queue is full, the next batch does
+        let (answer, _) = oneshot::channel();
+        if let Some(known) = self.known() {
+            let _ = known.writer.try_send(Batch { frames: Vec::new(), checked: Vec::new(), answer });
+        }
+    }
+
     /// What it is, if its bundle came.
     pub(super) fn known(&self) -> Option<Arc<Known>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -158,7 +194,7 @@ impl Fleet {
         }
         let path = self.folder.join("bundle.json");
         let write = if path.exists() { write_atomically(&path, bytes) } else { write_secret(&path, bytes) };
-        write.map_err(|error| SenseError::file(&path, error))?;
+        write.map_err(|error| SenseError::disk(&path, &error))?;
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         self.know(bundle, sha256(bytes))?;
         self.sweep(&names);
@@ -245,12 +281,12 @@ impl Fleet {
         (frames, checked, counts)
     }
 
-    /// Has checked frames stored, those first that are queued first: what comes of it, and none if they were not. None if nobody stores.
+    /// Has checked frames stored, those first that are queued first: what comes of it. None if nobody stores.
     pub(super) async fn queue(
         known: &Known,
         frames: Vec<u8>,
         checked: Vec<tobari_apps::sense::ingest::Checked>,
-    ) -> Option<oneshot::Receiver<Option<Stored>>> {
+    ) -> Option<oneshot::Receiver<Outcome>> {
         let (answer, stored) = oneshot::channel();
         known.writer.send(Batch { frames, checked, answer }).await.ok()?;
         Some(stored)

@@ -1,8 +1,8 @@
 //! What is done with each request.
 
 use super::{
-    FleetName, Sense, Shared,
-    commit::Stored,
+    FleetName, Sense, SenseError, Shared,
+    commit::{Outcome, Stored},
     fleet::{AnswerError, Fleet, Known, MAX_ORDER, is_id},
     now_ms,
     passing::{self, BYTES, Begun, DEVICES, IDLE, LIFE, MESSAGE, OBJECT, PLACES, REQUESTS},
@@ -10,6 +10,7 @@ use super::{
 };
 use crate::body::{or_drain, read};
 use crate::clients::Origin;
+use crate::disk::{Disk, no_room};
 use crate::search::{reply::Reply, sha256};
 use crate::serve::Place;
 use axum::{
@@ -26,6 +27,7 @@ use tobari_apps::sense::cloud::CloudError;
 use tobari_apps::sense::enrol::{hex, unhex};
 use tobari_apps::sense::ingest::{Checked, IngestCounts};
 use tobari_apps::sense::order::{Order, OrderError};
+use tobari_host::{sense::StoreError, storage::Trouble};
 use tokio::sync::oneshot;
 
 /// Takes frames. Anybody may send them: a frame's MAC tells who made it.
@@ -72,12 +74,27 @@ pub(super) struct Candidates {
 
 /// Frames on their way to the disk.
 pub(super) struct Queued {
-    stored: Option<oneshot::Receiver<Option<Stored>>>,
+    stored: Option<oneshot::Receiver<Outcome>>,
     counts: IngestCounts,
 }
 
 fn not_stored() -> Reply {
     Reply::fault("a fault of the server: the frames are not stored")
+}
+
+/// The refusal of what the storage did not take.
+fn refused(trouble: Option<Trouble>, other: impl FnOnce() -> Reply) -> Reply {
+    trouble.map_or_else(other, no_room)
+}
+
+/// The same of what a store says.
+fn closed(error: &StoreError) -> Reply {
+    refused(error.trouble(), || fault(error))
+}
+
+/// The same of a fleet that cannot be made or changed.
+fn unmade(disk: &Disk, error: &SenseError) -> Reply {
+    error.trouble().map_or_else(|| fault(error), |trouble| disk.note(trouble, error))
 }
 
 /// Has frames checked; what was refused is counted whatever becomes of the rest.
@@ -111,7 +128,7 @@ impl Queued {
     pub(super) async fn stored(self) -> Result<Stored, Reply> {
         let Self { stored, mut counts } = self;
         let Some(stored) = stored else { return Ok(Stored { counts, time_ms: None }) };
-        let stored = stored.await.ok().flatten().ok_or_else(not_stored)?;
+        let stored = stored.await.map_err(|_| not_stored())?.map_err(|trouble| refused(trouble, not_stored))?;
         counts.add(&stored.counts);
         Ok(Stored { counts, time_ms: stored.time_ms })
     }
@@ -203,7 +220,7 @@ pub(super) async fn bundle(
         used.charge(bytes.len())?;
         used.fleet
             .take_bundle(bundle, &bytes)
-            .map_err(fault)?
+            .map_err(|error| unmade(&sense.shared.disk, &error))?
             .map_err(|missing| Reply::new(StatusCode::CONFLICT, "object", format!("expected {missing}, found none")))
     });
     taken.await?;
@@ -247,7 +264,7 @@ pub(super) async fn object(
         if let Some(visit) = &used.visit {
             visit.traffic().objects += bytes.len() as u64;
         }
-        used.fleet.keep_object(&found, &bytes).map_err(fault)
+        used.fleet.keep_object(&found, &bytes).map_err(|error| sense.shared.disk.failed(&error))
     });
     kept.await?;
     Ok(StatusCode::CREATED)
@@ -280,7 +297,9 @@ pub(super) async fn order(
         return Err(malformed(text.to_owned()));
     }
     used.charge(bytes.len())?;
-    let kept = blocking(move || used.fleet.keep_order(&id, order, &bytes).map_err(fault)).await?;
+    let kept =
+        blocking(move || used.fleet.keep_order(&id, order, &bytes).map_err(|error| sense.shared.disk.failed(&error)))
+            .await?;
     let text = "expected room for another order, or this name for this order; found another under it, or no room";
     kept.then_some(StatusCode::CREATED).ok_or_else(|| Reply::new(StatusCode::CONFLICT, "question", text))
 }
@@ -306,7 +325,7 @@ pub(super) async fn windows(
     let used = sense.shared.used(&sense.shared.who(&headers)?, &fleet)?;
     used.known()?;
     let order = used.fleet.order(&id).ok_or_else(no_question)?;
-    let windows = blocking(move || used.fleet.windows(&id, &order, now_ms()).map_err(fault)).await?;
+    let windows = blocking(move || used.fleet.windows(&id, &order, now_ms()).map_err(|error| closed(&error))).await?;
     Ok(as_json(&json!({ "version": 1, "windows": windows })))
 }
 
@@ -360,7 +379,7 @@ pub(super) async fn done(
     used.known()?;
     used.fleet.order(&id).ok_or_else(no_question)?;
     used.charge(0)?;
-    blocking(move || used.fleet.note_done(&id, start).map_err(fault)).await?;
+    blocking(move || used.fleet.note_done(&id, start).map_err(|error| closed(&error))).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -373,7 +392,7 @@ pub(super) async fn remove(
     let used = sense.shared.used(&sense.shared.who(&headers)?, &fleet)?;
     let known = used.known()?;
     used.charge(0)?;
-    let removed = blocking(move || used.fleet.remove_device(&known, number).map_err(fault)).await?;
+    let removed = blocking(move || used.fleet.remove_device(&known, number).map_err(|error| closed(&error))).await?;
     tracing::info!(frames = removed, "frames of a device were removed");
     Ok(as_json(&json!({ "removed": removed })))
 }
@@ -414,7 +433,8 @@ impl Sense {
     fn used_or_new(&self, (who, origin): (&Who, &Origin), name: &FleetName) -> Result<Used, Reply> {
         let owner = match who {
             Who::Holder => {
-                let fleet = self.fleet_or_new(name, origin).map_err(fault)?.ok_or_else(full)?;
+                let fleet = self.fleet_or_new(name, origin);
+                let fleet = fleet.map_err(|error| unmade(&self.shared.disk, &error))?.ok_or_else(full)?;
                 return Ok(Used { fleet, visit: None });
             }
             Who::Visitor(owner) => owner,
@@ -422,7 +442,8 @@ impl Sense {
         if self.shared.fleet(name).is_some() {
             return Err(no_fleet());
         }
-        match self.shared.passing.begin(name, (owner, origin), Instant::now()).map_err(fault)? {
+        let begun = self.shared.passing.begin(name, (owner, origin), Instant::now());
+        match begun.map_err(|error| unmade(&self.shared.disk, &error))? {
             Begun::Visit(visit) => Ok(of_visit(visit)),
             Begun::Taken => Err(no_fleet()),
             Begun::Full => Err(full()),
@@ -452,6 +473,8 @@ fn unanswered(error: &AnswerError) -> Reply {
             Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "overflow", error.to_string())
         }
         AnswerError::Cloud(CloudError::Material(_)) => Reply::new(StatusCode::CONFLICT, "object", error.to_string()),
+        AnswerError::Store(error) => closed(error),
+        AnswerError::Job(job) => refused(job.trouble(), || fault(error)),
         _ => fault(error),
     }
 }

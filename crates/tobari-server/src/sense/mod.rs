@@ -28,6 +28,9 @@
 //!
 //! **Who may take how much.** A body is read, in memory of its client's share, before its request takes a turn; of turns, of fleets that end, and of fleets that stay one address or token has a share ([`crate::share`]).
 //!
+//! **A disk that fails** (full, read-only, errors) loses nothing that was acknowledged. What needs it is refused with 507 (`Tobari-Refusal: storage`,
+//! `Retry-After`), messages over MQTT stay with the broker, and `/readyz` says 503. The disk is tried every second, and the job goes on when it works.
+//!
 //! **Who runs what.** MACs are checked on the blocking pool, no more at once than there are cores; one thread a fleet stores; one question at a time is computed, by a plan that was checked ([`tobari_host::job`]), within a limit of memory if there is one.
 
 mod commit;
@@ -40,6 +43,7 @@ mod rights;
 use crate::{
     clients::Origin,
     cpu::Cpu,
+    disk::{Disk, keep_trying},
     memory::Memory,
     share::{Bounds, Share},
     stop::Stop,
@@ -63,7 +67,7 @@ use std::{
 };
 use tobari_apps::sense::enrol::{hex, unhex};
 use tobari_apps::sense::registry::FLEET;
-use tobari_host::sense::StoreError;
+use tobari_host::{files::FileError, sense::StoreError, storage::Trouble};
 
 /// How often old frames are looked for.
 const KEEPING: Duration = Duration::from_secs(600);
@@ -126,6 +130,16 @@ pub enum SenseError {
         /// What is wrong with it.
         what: String,
     },
+    /// A disk that takes nothing for now.
+    #[error("{}: the disk {trouble} ({what}): it has to take bytes again before this can be kept", path.display())]
+    Disk {
+        /// Which file or folder could not be written.
+        path: PathBuf,
+        /// What is wrong with the disk.
+        trouble: Trouble,
+        /// What the system says.
+        what: String,
+    },
     /// What the store says.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -143,6 +157,23 @@ impl SenseError {
     pub(crate) fn file(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
         Self::File { path: path.into(), what: format!("{what}") }
     }
+
+    fn disk(path: &Path, error: &FileError) -> Self {
+        Self::Disk { path: path.to_owned(), trouble: error.trouble(), what: error.to_string() }
+    }
+
+    fn system(path: &Path, error: &std::io::Error) -> Self {
+        Self::Disk { path: path.to_owned(), trouble: Trouble::of(error), what: error.to_string() }
+    }
+
+    /// What is wrong with the disk, if it is the disk.
+    fn trouble(&self) -> Option<Trouble> {
+        match self {
+            Self::Disk { trouble, .. } => Some(*trouble),
+            Self::Store(error) => error.trouble(),
+            _ => None,
+        }
+    }
 }
 
 struct Shared {
@@ -159,6 +190,8 @@ struct Shared {
     questions: Turns,
     /// By whom fleets that stay were registered since the server started.
     registered: Mutex<BTreeMap<FleetName, Origin>>,
+    /// Where bundles, objects and orders go.
+    disk: Disk,
     options: SenseOptions,
 }
 
@@ -198,7 +231,7 @@ impl Sense {
         for entry in fs::read_dir(&options.folder).map_err(fault)? {
             let entry = entry.map_err(fault)?;
             let Some(name) = entry.file_name().to_str().and_then(unhex::<FLEET>) else { continue };
-            fleets.insert(name, Arc::new(Fleet::open(&entry.path())?));
+            fleets.insert(name, Arc::new(Fleet::take_up(&entry.path())?));
         }
         let passing = Passing::open(&options.folder.join("passing"), bounds.share).map_err(fault)?;
         let shared = Shared {
@@ -212,9 +245,27 @@ impl Sense {
             messages: Turns::new(MESSAGES, bounds.share),
             questions: Turns::new(1, bounds.share),
             registered: Mutex::default(),
+            disk: Disk::folder("what key holders send", &options.folder),
             options: options.clone(),
         };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// What is wrong with the disk: of frames, or of what key holders send.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        let stores = || self.fleets().iter().find_map(|fleet| fleet.trouble());
+        self.shared.disk.trouble().or_else(stores)
+    }
+
+    /// All fleets, those that end too.
+    fn fleets(&self) -> Vec<Arc<Fleet>> {
+        [self.shared.all(), self.shared.passing.fleets()].concat()
+    }
+
+    /// Tries what fails.
+    fn try_again(&self) {
+        self.shared.disk.try_again();
+        self.fleets().iter().for_each(|fleet| fleet.recover());
     }
 
     /// Its routes.
@@ -240,6 +291,8 @@ impl Sense {
         if let Some(broker) = self.shared.options.mqtt.clone() {
             tokio::spawn(mqtt::listen(self.clone(), broker, stopped.clone()));
         }
+        let again = self.clone();
+        tokio::spawn(keep_trying(stopped.clone(), move || again.try_again()));
         let mut removal = Instant::now();
         loop {
             if let Some(keep) = self.shared.options.keep.filter(|_| Instant::now() >= removal) {

@@ -1,7 +1,7 @@
 //! Frames over MQTT 5: the server subscribes at a broker, and devices publish there.
 //!
 //! Topics are `tobari/{fleet}/…`, whatever a device puts behind; a message is one frame or several, one after another, with quality of service 1. **The broker is told that a message was received when its frames are on the disk**, or when there is nothing to take of it; a message that could not be stored is delivered again when the
-//! connection is. The session is kept by the broker for a day, so that a server that starts again misses nothing. The broker sees what everybody on the way sees: frames, and who sends them when.
+//! connection is. While the disk takes nothing the server therefore leaves the broker, and comes back when it takes frames again. The session is kept by the broker for a day, so that a server that starts again misses nothing. The broker sees what everybody on the way sees: frames, and who sends them when.
 
 use super::{
     Sense,
@@ -12,14 +12,14 @@ use crate::{
     search::{reply::Reply, sha256},
     stop::Stop,
 };
-use axum::body::Bytes;
+use axum::{body::Bytes, http::StatusCode};
 use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::{Packet, PubAckReason, Publish};
 use rumqttc::v5::{AsyncClient, Event, MqttOptions};
 use std::{sync::Arc, time::Duration};
 use tobari_apps::sense::enrol::{hex, unhex};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -136,11 +136,20 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
     let places = Arc::new(Semaphore::new(usize::from(AT_ONCE)));
     let (line, queue) = mpsc::channel(usize::from(AT_ONCE));
     let (acks, stored) = mpsc::unbounded_channel();
-    tokio::spawn(store(acks, queue));
+    let refused = Arc::new(Notify::new());
+    tokio::spawn(store(acks, queue, Arc::clone(&refused)));
     tokio::spawn(acknowledge(client.clone(), stored));
     loop {
         let event = tokio::select! {
             () = stopped.wait() => return drop(client.try_disconnect()),
+            () = refused.notified() => {
+                // the broker delivers what it was not told of to a new connection, in its order
+                events.clean();
+                if works_again(&sense, &mut stopped).await {
+                    continue;
+                }
+                return;
+            }
             event = events.poll() => event,
         };
         match event {
@@ -166,6 +175,20 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
     }
 }
 
+/// Waits until the disk takes frames: false if the server stops before.
+async fn works_again(sense: &Sense, stopped: &mut Stop) -> bool {
+    tracing::warn!("frames cannot be stored: they stay with the broker meanwhile");
+    loop {
+        tokio::select! {
+            () = stopped.wait() => return false,
+            () = sleep(PAUSE) => {}
+        }
+        if sense.trouble().is_none() {
+            return true;
+        }
+    }
+}
+
 /// What became of a message's frames; none if it is nobody's.
 type Checked = Option<(Arc<Known>, Result<Candidates, Reply>)>;
 
@@ -178,7 +201,7 @@ struct Taken {
 }
 
 /// Messages are checked many at once and stored as they came: a device's frame is too old when many newer ones of it are stored.
-async fn store(acks: mpsc::UnboundedSender<Publish>, mut line: mpsc::Receiver<Taken>) {
+async fn store(acks: mpsc::UnboundedSender<Publish>, mut line: mpsc::Receiver<Taken>, refused: Arc<Notify>) {
     while let Some(Taken { mut message, checked, place }) = line.recv().await {
         message.payload = Bytes::new();
         let queued = match checked.await {
@@ -190,12 +213,16 @@ async fn store(acks: mpsc::UnboundedSender<Publish>, mut line: mpsc::Receiver<Ta
             // the broker delivers it again
             Ok(Some((_, Err(_)))) | Err(_) => continue,
         };
-        let acks = acks.clone();
+        let (acks, refused) = (acks.clone(), Arc::clone(&refused));
         tokio::spawn(async move {
-            if let Ok(queued) = queued
-                && queued.stored().await.is_ok()
-            {
-                let _ = acks.send(message);
+            let stored = match queued {
+                Ok(queued) => queued.stored().await,
+                Err(reply) => Err(reply),
+            };
+            match stored {
+                Ok(_) => drop(acks.send(message)),
+                Err(reply) if reply.status == StatusCode::INSUFFICIENT_STORAGE => refused.notify_one(),
+                Err(_) => {}
             }
             drop(place);
         });

@@ -181,6 +181,11 @@ impl Passing {
         Some(visit)
     }
 
+    /// All of them.
+    pub(super) fn fleets(&self) -> Vec<Arc<Fleet>> {
+        self.visits().values().map(|visit| Arc::clone(&visit.fleet)).collect()
+    }
+
     /// How many more there may be.
     pub(super) fn room(&self, now: Instant) -> usize {
         PLACES.saturating_sub(self.visits().values().filter(|visit| !visit.is_over(now)).count())

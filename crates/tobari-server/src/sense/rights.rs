@@ -166,7 +166,7 @@ impl Shared {
         body: Body,
         (holder, visitor): (usize, usize),
     ) -> Result<(Who, Bytes, (Turn, Claim)), Reply> {
-        let (who, body) = or_drain(self.who(headers), body).await?;
+        let (who, body) = or_drain(self.who(headers).and_then(|who| self.disk.ready().map(|()| who)), body).await?;
         let mut claim = self.memory.claim(origin);
         let bytes = read(body, who.most(holder, visitor), self.options.patience, &mut claim).await?;
         Ok((who, bytes, (self.messages.take(origin).await?, claim)))

@@ -1,0 +1,169 @@
+//! A place on the server's disk, and whether it takes what is written there.
+//!
+//! A disk that is full, read-only or failing takes nothing for a while, and then it does again. Files are written whole or not at all,
+//! so there is nothing to repair. What a job needs is to know the state: requests that need the disk are refused with 507 before they
+//! are charged, `/readyz` names the job, the log has one line when it begins and one when it is over. While it lasts a small
+//! write is tried every second ([`Disk::try_again`]).
+
+use std::{
+    fmt::Display,
+    fs,
+    io::{self, Write},
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use axum::http::StatusCode;
+use tobari_host::{files::FileError, storage::Trouble};
+
+use crate::{search::reply::Reply, stop::Stop};
+
+/// How often a disk that fails is tried.
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
+
+/// Bytes of a write that is a trial.
+const TRIAL_BYTES: usize = 1 << 16;
+
+type Trial = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
+
+/// A place where a job keeps something.
+pub(crate) struct Disk {
+    what: &'static str,
+    trouble: Mutex<Option<(Trouble, u64)>>,
+    trial: Trial,
+}
+
+impl Disk {
+    /// A place, as the log calls it, and how it is tried.
+    pub(crate) fn new(what: &'static str, trial: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> Self {
+        Self { what, trouble: Mutex::default(), trial: Box::new(trial) }
+    }
+
+    /// A folder, tried with a file that is removed again.
+    pub(crate) fn folder(what: &'static str, folder: &Path) -> Self {
+        let folder = folder.to_owned();
+        Self::new(what, move || try_folder(&folder))
+    }
+
+    fn state(&self) -> MutexGuard<'_, Option<(Trouble, u64)>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is wrong with it.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        self.state().map(|(trouble, _)| trouble)
+    }
+
+    /// Refuses what needs it while it fails.
+    pub(crate) fn ready(&self) -> Result<(), Reply> {
+        let Some((trouble, refused)) = &mut *self.state() else { return Ok(()) };
+        *refused += 1;
+        Err(no_room(*trouble))
+    }
+
+    /// Takes note of a write that failed, and refuses the request that it was for. The log has a line of the first one.
+    pub(crate) fn failed(&self, error: &FileError) -> Reply {
+        self.note(error.trouble(), error)
+    }
+
+    /// The same where it is known what is wrong.
+    pub(crate) fn note(&self, trouble: Trouble, error: &dyn Display) -> Reply {
+        let mut state = self.state();
+        if state.is_none() {
+            tracing::error!(%error, "{} cannot be written: the disk {trouble}; requests that need it are refused until it takes them", self.what);
+        }
+        let refused = state.map_or(0, |(_, refused)| refused);
+        *state = Some((trouble, refused + 1));
+        drop(state);
+        no_room(trouble)
+    }
+
+    /// Tries a disk that fails.
+    pub(crate) fn try_again(&self) {
+        if self.trouble().is_none() {
+            return;
+        }
+        match (self.trial)() {
+            Ok(()) => {
+                let refused = self.state().take().map_or(0, |(_, refused)| refused);
+                tracing::info!(refused, "{} can be written again", self.what);
+            }
+            Err(error) => {
+                if let Some(state) = &mut *self.state() {
+                    state.0 = Trouble::of(&error);
+                }
+            }
+        }
+    }
+}
+
+/// Writes a file, flushes it and removes it.
+fn try_folder(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::Builder::new().prefix(".trial-").tempfile_in(folder)?;
+    file.write_all(&[0; TRIAL_BYTES])?;
+    file.as_file().sync_all()?;
+    file.close()
+}
+
+/// The refusal of what needs a disk that takes nothing.
+pub(crate) fn no_room(trouble: Trouble) -> Reply {
+    let text = format!(
+        "expected a disk that takes what is to be kept, found that the server's storage {trouble}: the request is not acknowledged. Send it again in some seconds; if this lasts, tell the server's operator"
+    );
+    Reply::new(StatusCode::INSUFFICIENT_STORAGE, "storage", text)
+}
+
+/// Tries what fails, every second until the server stops.
+pub(crate) async fn keep_trying(mut stopped: Stop, again: impl Fn() + Clone + Send + 'static) {
+    loop {
+        tokio::select! {
+            () = stopped.wait() => return,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        if tokio::task::spawn_blocking(again.clone()).await.is_err() {
+            tracing::error!("trying the disk failed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    };
+
+    #[test]
+    fn fault_25_a_disk_refuses_while_it_fails_and_not_after_a_trial_that_went_well() {
+        let (full, tried) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+        let (is_full, was_tried) = (Arc::clone(&full), Arc::clone(&tried));
+        let disk = Disk::new("a place", move || {
+            was_tried.store(true, SeqCst);
+            if is_full.load(SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        });
+        disk.try_again();
+        assert!(disk.ready().is_ok() && !tried.load(SeqCst), "what works is not tried");
+        let reply = disk.note(Trouble::ReadOnly, &"a test");
+        assert_eq!((reply.status.as_u16(), reply.word, disk.trouble()), (507, "storage", Some(Trouble::ReadOnly)));
+        disk.try_again();
+        assert_eq!((disk.ready().unwrap_err().status.as_u16(), disk.trouble()), (507, Some(Trouble::Full)));
+        full.store(false, SeqCst);
+        disk.try_again();
+        assert!(disk.ready().is_ok() && disk.trouble().is_none());
+    }
+
+    #[test]
+    fn a_folder_is_tried_and_nothing_is_left_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("not there yet");
+        try_folder(&place).unwrap();
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+        fs::write(folder.path().join("file"), b"").unwrap();
+        assert!(try_folder(&folder.path().join("file")).is_err());
+    }
+}

@@ -609,7 +609,7 @@ mod tests {
         let names: Vec<_> = serve.get_arguments().map(|argument| argument.get_id().as_str().to_owned()).collect();
         assert!(names.contains(&"tls_key".to_owned()), "the listing works");
         // beside the server's own: how often a key may be used, and how much room clients' evaluation keys have
-        let others = ["tls_key", "key_uses", "infer_keys"];
+        let others = ["tls_key", "key_uses", "infer_keys", "max_key_bytes"];
         assert!(names.iter().all(|name| !name.contains("key") || others.contains(&name.as_str())), "{names:?}");
         assert!(names.iter().all(|name| !name.contains("secret")), "{names:?}");
     }

@@ -344,7 +344,7 @@ fn fault_26_keys_that_nobody_uses_make_room_and_are_sent_again() {
     let place = Place::new();
     let (images, labels) = place.drawn(1);
     let server = Server::start(&["--infer", "digits"]);
-    let list = raw(&server.address(), b"GET /infer/v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").1;
+    let list = raw(&server.address(), b"GET /infer/v1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").1;
     let list: Value = serde_json::from_str(&list[list.find('{').unwrap()..]).unwrap();
     let memory = list["models"][0]["key_memory"].as_u64().unwrap();
     server.stop();

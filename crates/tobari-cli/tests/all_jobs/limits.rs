@@ -28,8 +28,9 @@ fn send(from: Address, server: &str, request: &[u8]) -> (u16, String, String) {
 
 fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
-    let head =
-        format!("POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n");
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+    );
     [head.as_bytes(), body].concat()
 }
 
@@ -208,7 +209,7 @@ fn fault_26_a_token_has_one_place_and_a_budget_that_outlives_it() {
         let (_, _, list) = send(
             ATTACKER,
             &server.address(),
-            format!("GET /search/v1 HTTP/1.1\r\nHost: x\r\n{headers}\r\n").as_bytes(),
+            format!("GET /search/v1 HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").as_bytes(),
         );
         serde_json::from_str::<Value>(&list).unwrap()["tests_left"].as_u64()
     };
@@ -251,7 +252,7 @@ fn siege(attackers: &[Address]) -> (usize, Vec<String>) {
             scope.spawn(move || {
                 let length = post.body.len().max(4_000);
                 let head = format!(
-                    "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n{}\r\n",
+                    "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{}\r\n",
                     post.path, post.headers
                 );
                 let begin = || {
@@ -326,7 +327,8 @@ fn fault_27_sixty_megabytes_of_nobodys_are_refused_unread() {
             stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
             let length = 60 << 20;
-            let head = format!("POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n{headers}\r\n", post.path);
+            let head =
+                format!("POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{headers}\r\n", post.path);
             stream.write_all(head.as_bytes()).unwrap();
             let (mut sent, part) = (0, vec![7; 16 << 10]);
             while sent < length
@@ -352,8 +354,8 @@ fn fault_27_connections_that_never_get_anywhere_shut_nobody_out() {
     let begun: [&[u8]; 4] = [
         b"",
         b"GET / HTTP/1.1\r\nX: ",
-        b"GET /call/v2/room HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-        b"GET /web/dist/tobari.wasm HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /call/v3/room HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        b"GET /web/dist/tobari.wasm HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ];
     let mut held: Vec<_> =
         (0..400).map(|number| connect_from(ATTACKER, &address).map(|stream| (number, stream)).unwrap()).collect();
@@ -362,8 +364,11 @@ fn fault_27_connections_that_never_get_anywhere_shut_nobody_out() {
     }
     let began = Instant::now();
     for number in 2..26 {
-        let (status, _, text) =
-            send([127, 0, 0, number], &address, b"GET /search/v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let (status, _, text) = send(
+            [127, 0, 0, number],
+            &address,
+            b"GET /search/v1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        );
         assert_eq!(status, 200, "{text}");
     }
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
@@ -399,7 +404,7 @@ fn fault_27_begun_uploads_hold_their_senders_memory_alone_and_a_busy_server_is_a
     let path = format!("/infer/v1/models/{digest}/keys");
     let begin = |_| {
         let mut stream = connect_from(ATTACKER, &address).unwrap();
-        let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+        let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n");
         stream.write_all(&[head.as_bytes(), &rude::bytes(5, length - 1_000)].concat()).unwrap();
         stream
     };

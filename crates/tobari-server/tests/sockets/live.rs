@@ -345,7 +345,7 @@ fn fault_21_a_proof_for_another_server_is_refused() {
 async fn answered(server: &Server, path: &str, first: &str) -> String {
     let mut stream = TcpStream::connect(server.addr).await.unwrap();
     let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();

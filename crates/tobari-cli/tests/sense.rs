@@ -506,7 +506,7 @@ fn wait_for(server: &Server, count: u64) {
 fn stored_at(address: &str, fleet: &str, frames: &[u8]) -> u64 {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(
-        "POST /sense/v1/fleets/{fleet}/frames HTTP/1.1\r\nhost: h\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        "POST /sense/v1/fleets/{fleet}/frames HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         frames.len()
     );
     stream.write_all(&[head.as_bytes(), frames].concat()).unwrap();

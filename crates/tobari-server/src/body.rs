@@ -16,7 +16,7 @@ use crate::{memory::Claim, search::reply::Reply};
 
 /// Bytes of a refused request that are read on at most, and the time for it: so many keep the connection of a client that asks for something else next. A longer
 /// body is not read. The refusal leaves at once, and the connection is closed.
-const DRAINED: u64 = 64 << 10;
+pub(crate) const DRAINED: u64 = 64 << 10;
 const DRAINING: Duration = Duration::from_secs(2);
 /// How long a sender may say nothing in the midst of a body.
 const SILENCE: Duration = Duration::from_secs(20);

@@ -3,10 +3,11 @@
 //! Whoever guesses tokens can ask thousands of times a second. Refusals are therefore counted, and the log has one line for all of an interval. Neither
 //! says who asked or for what: no address, no token, no host.
 
-use crate::{hosts::Hosts, search::reply::Reply};
+use crate::{body::DRAINED, hosts::Hosts, search::reply::Reply};
 use axum::{
+    body::HttpBody,
     extract::{Request, State},
-    http::StatusCode,
+    http::{HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -96,14 +97,22 @@ impl Edge {
 }
 
 /// Refuses requests for hosts that are not this server's, and counts refusals.
+///
+/// A long body of a refused request is not read, so its connection ends. The answer says so: a client that asks
+/// for something else on it would find it closed in the midst of its request.
 pub(crate) async fn pass(State(edge): State<Arc<Edge>>, request: Request, next: Next) -> Response {
-    let response = if edge.hosts.admit(request.version(), request.uri(), request.headers()) {
+    let is_long = HttpBody::size_hint(request.body()).exact().is_none_or(|length| length > DRAINED);
+    let mut response = if edge.hosts.admit(request.version(), request.uri(), request.headers()) {
         next.run(request).await
     } else {
         let text = "this server does not answer for the host that the request names: reach it as localhost, or have \
                     its operator name the host (tobari serve --host-name)";
         Reply::new(StatusCode::MISDIRECTED_REQUEST, "host", text).into_response()
     };
-    edge.count(response.status());
+    let status = response.status();
+    if is_long && (status.is_client_error() || status.is_server_error()) {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    edge.count(status);
     response
 }

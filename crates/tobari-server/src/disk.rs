@@ -67,6 +67,11 @@ impl Disk {
         self.note(error.trouble(), error)
     }
 
+    /// The same of a write that was no whole file's.
+    pub(crate) fn failed_writing(&self, error: &io::Error) -> Reply {
+        self.note(Trouble::of(error), error)
+    }
+
     /// The same where it is known what is wrong.
     pub(crate) fn note(&self, trouble: Trouble, error: &dyn Display) -> Reply {
         let mut state = self.state();

@@ -202,11 +202,11 @@ impl BlindServer {
     fn served(&self) -> ready::Jobs {
         let mut served = ready::Jobs::default();
         served.add("call", || None);
-        if self.search.is_some() {
-            served.add("search", || None);
+        if let Some(search) = self.search.clone() {
+            served.add("search", move || search.trouble());
         }
-        if self.infer.is_some() {
-            served.add("infer", || None);
+        if let Some(infer) = self.infer.clone() {
+            served.add("infer", move || infer.trouble());
         }
         if let Some(sense) = self.sense.clone() {
             served.add("sense", move || sense.trouble());

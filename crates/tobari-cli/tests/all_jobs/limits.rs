@@ -10,8 +10,8 @@ use support::tables::files;
 use support::tap::{Tap, connect_from};
 
 /// Of this machine, and so different clients to a server.
-type Address = [u8; 4];
-const ATTACKER: Address = [127, 0, 0, 1];
+pub(super) type Address = [u8; 4];
+pub(super) const ATTACKER: Address = [127, 0, 0, 1];
 
 /// A request from an address: status, the word of a refusal, and the text.
 fn send(from: Address, server: &str, request: &[u8]) -> (u16, String, String) {
@@ -35,11 +35,11 @@ fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// A key for questions as a client would send it, and how often it was asked for.
-struct Registration(Vec<u8>);
+pub(super) struct Registration(Vec<u8>);
 
 impl Registration {
     /// That of some client of the server, which has a place there for it.
-    fn of(server: &Server, queries: &str) -> (Self, Post) {
+    pub(super) fn of(server: &Server, queries: &str) -> (Self, Post) {
         let (tap, place) = (Tap::to(&server.address()), Tables::new());
         let asked = place.query(&tap.url, &["--queries", queries]);
         assert!(asked.status.success(), "{}", stderr(&asked));
@@ -51,7 +51,7 @@ impl Registration {
     }
 
     /// Registers it under the name of this number.
-    fn send(&self, from: Address, server: &str, number: u32) -> (u16, String, String) {
+    pub(super) fn send(&self, from: Address, server: &str, number: u32) -> (u16, String, String) {
         let name = format!("Tobari-Client: {number:032x}\r\n");
         send(from, server, &post("/search/v1/keys/search", &name, &self.0))
     }
@@ -64,7 +64,7 @@ fn kept(data: &str) -> usize {
 }
 
 /// Somebody asks at this server from there, as in a terminal: with a key that he has, or a new one.
-fn asks(place: &Tables, from: Address, server: &str, queries: &str) {
+pub(super) fn asks(place: &Tables, from: Address, server: &str, queries: &str) {
     let tap = Tap::from(from, server);
     let asked = place.query(&tap.url, &["--queries", queries]);
     assert!(asked.status.success(), "{from:?}: {}", stderr(&asked));

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "figures of the soak are printed")]
 
 mod canaries;
+mod disks;
 mod kills;
 mod limits;
 mod load;

@@ -71,6 +71,7 @@ pub(super) async fn register(
     let shared = infer.shared;
     let found = shared.enter(&headers, &place.guest.origin).and_then(|origin| {
         let (model, served) = shared.model(&digest)?;
+        shared.store.iter().try_for_each(|store| store.disk().ready())?;
         shared.has_room(None, &shared.keeper.tag(&origin), &served)?;
         Ok((origin, model, served))
     });
@@ -195,11 +196,9 @@ impl Shared {
         }
         self.has_room(Some(place), &tag, served)?;
         let ring = self.make_ready(served, bytes)?;
-        let kept = self.store.as_ref().map_or(Ok(()), |store| store.write(place, &tag, bytes));
-        kept.map_err(|error| {
-            tracing::error!(%error, "keys cannot be kept");
-            Reply::fault("a fault of the server: the keys cannot be kept")
-        })?;
+        if let Some(store) = &self.store {
+            store.write(place, &tag, bytes).map_err(|error| store.disk().failed(&error))?;
+        }
         let mut keys = self.keys();
         let taken = keys.places.take(place, tag, served.keys.1, SystemTime::now());
         if taken.is_ok() {

@@ -30,6 +30,7 @@ mod store;
 
 use crate::{
     cpu::Cpu,
+    disk::keep_trying,
     memory::Memory,
     places::{Keeper, PlaceLimits, Places},
     share::{Bounds, Share},
@@ -52,6 +53,7 @@ use std::{
 };
 use store::Store;
 use tobari_apps::infer::{ready::SET, server::Keyring};
+use tobari_host::storage::Trouble;
 
 pub use enclave::{EnclaveOptions, EnclaveTold};
 pub use models::ModelSource;
@@ -233,9 +235,20 @@ impl Infer {
         self.houses().map(|house| house.told().clone()).collect()
     }
 
-    /// Ends sessions of enclaves that nobody uses, until the server stops.
+    /// What is wrong with the disk.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        self.shared.store.as_ref().and_then(|store| store.disk().trouble())
+    }
+
+    /// Ends sessions of enclaves that nobody uses, and tries a disk that fails, until the server stops.
     pub(crate) fn keep_up(&self, stopped: Stop) -> impl Future<Output = ()> + Send + use<> {
-        enclave::keep_up(self.houses().cloned().collect(), stopped)
+        let shared = Arc::clone(&self.shared);
+        let again = move || shared.store.iter().for_each(|store| store.disk().try_again());
+        let tried = keep_trying(stopped.clone(), again);
+        let ended = enclave::keep_up(self.houses().cloned().collect(), stopped);
+        async move {
+            tokio::join!(tried, ended);
+        }
     }
 
     fn houses(&self) -> impl Iterator<Item = &Arc<enclave::House>> {

@@ -11,6 +11,7 @@
 
 use super::{InferError, Name, Shared};
 use crate::{
+    disk::Disk,
     places::{self, Keeper, Tag},
     search::{hex, sha256, unhex},
 };
@@ -30,6 +31,7 @@ const ORIGIN: &str = "origin";
 
 pub(super) struct Store {
     folder: PathBuf,
+    disk: Disk,
     /// Locked while it is open.
     _lock: File,
 }
@@ -47,7 +49,13 @@ impl Store {
                 "expected a folder that no other server uses, found one that is used",
             ));
         }
-        Ok(Self { folder, _lock: lock })
+        let disk = Disk::folder("the folder of clients' keys", &folder);
+        Ok(Self { folder, disk, _lock: lock })
+    }
+
+    /// Whether it can be written.
+    pub(super) fn disk(&self) -> &Disk {
+        &self.disk
     }
 
     /// What says whose keys are.

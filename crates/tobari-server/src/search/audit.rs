@@ -2,21 +2,48 @@
 //!
 //! Time, who, which table, what kind of question, how many sites and places, or inputs of an evaluation, what is told, and what came of it; never at which places, and nothing of what is in a query. A line is
 //! with the system before the answer leaves, and reaches the device when the system wants: a crash of the machine may lose the last lines, one of the server does not.
-//! Where no line can be written, there is no answer.
+//! Where no line can be written, there is no answer. Questions are then refused until a line can be written: the
+//! first one says `resumed`. No line is left half written.
 
 use super::SearchError;
+use crate::{disk::Disk, search::reply::Reply};
 use serde_json::{Value, json};
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
     path::Path,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::SystemTime,
 };
 use tobari_apps::search::{messages::TABLE_BYTES, program::Shape, server::Granularity};
 
 pub(super) struct Audit {
-    file: Mutex<File>,
+    log: Arc<Mutex<Log>>,
+    disk: Disk,
+}
+
+/// The file.
+struct Log {
+    file: File,
+    /// Whether a part of a line stands at its end.
+    torn: bool,
+}
+
+impl Log {
+    /// Appends a line, or nothing. A part of a line is taken back where the disk took no more of it. Where that fails
+    /// too, the next line begins on a new one.
+    fn append(&mut self, line: &str) -> io::Result<()> {
+        let begin = if self.torn { "\n" } else { "" };
+        let before = self.file.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
+        let written = self.file.write_all(format!("{begin}{line}\n").as_bytes());
+        let is_taken_back = written.is_err() && before.is_some_and(|before| self.file.set_len(before).is_ok());
+        self.torn = written.is_err() && (self.torn || !is_taken_back);
+        written
+    }
+}
+
+fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a line says besides the time.
@@ -34,19 +61,35 @@ pub(super) struct Line<'a> {
 impl Audit {
     pub(super) fn open(path: &Path) -> Result<Self, SearchError> {
         let file = OpenOptions::new().create(true).append(true).open(path);
-        Ok(Self { file: Mutex::new(file.map_err(|error| SearchError::file(path, error))?) })
+        let file = file.map_err(|error| SearchError::file(path, error))?;
+        let log = Arc::new(Mutex::new(Log { file, torn: false }));
+        let tried = Arc::clone(&log);
+        // a line, and no file beside the log: a server may append here and have no right to make files
+        let trial = move || lock(&tried).append(&stamped(SystemTime::now(), json!({ "what": "resumed" })).to_string());
+        Ok(Self { log, disk: Disk::new("the audit log", trial) })
     }
 
-    pub(super) fn write(&self, line: &Line<'_>) -> io::Result<()> {
-        let mut text = text(line, SystemTime::now()).to_string();
-        text.push('\n');
-        self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(text.as_bytes())
+    /// Whether it can be written.
+    pub(super) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Writes a line; the refusal of the request that it is about if it cannot.
+    pub(super) fn write(&self, line: &Line<'_>) -> Result<(), Reply> {
+        let written = lock(&self.log).append(&text(line, SystemTime::now()).to_string());
+        written.map_err(|error| self.disk.failed_writing(&error))
     }
 }
 
-fn text(line: &Line<'_>, now: SystemTime) -> Value {
+/// With the time.
+fn stamped(now: SystemTime, mut value: Value) -> Value {
     let seconds = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let mut value = json!({ "time": utc(seconds), "client": line.client, "what": line.what });
+    value["time"] = utc(seconds).into();
+    value
+}
+
+fn text(line: &Line<'_>, now: SystemTime) -> Value {
+    let mut value = stamped(now, json!({ "client": line.client, "what": line.what }));
     if let Some(table) = line.table {
         value["table"] = super::hex(&table).into();
     }
@@ -86,6 +129,8 @@ fn utc(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
     use super::*;
 
     #[test]
@@ -98,6 +143,28 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ] {
             assert_eq!(utc(seconds), text);
+        }
+    }
+
+    #[test]
+    fn fault_25_no_line_of_the_audit_log_joins_half_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit");
+        let file = OpenOptions::new().create(true).append(true).open(&path).unwrap();
+        let mut log = Log { file, torn: false };
+        log.append("one").unwrap();
+        // half a line that could not be taken back
+        log.file.write_all(b"tw").unwrap();
+        log.torn = true;
+        log.append("three").unwrap();
+        log.append("four").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntw\nthree\nfour\n");
+        #[cfg(target_os = "linux")]
+        {
+            // a device that is always full
+            let mut full = Log { file: OpenOptions::new().append(true).open("/dev/full").unwrap(), torn: false };
+            assert_eq!(full.append("line").unwrap_err().kind(), io::ErrorKind::StorageFull);
+            assert!(full.torn);
         }
     }
 }

@@ -6,6 +6,7 @@ use super::{Client, Search, Shared, State as Kept, audit::Line, hex, reply::Repl
 use crate::{
     body::{or_drain, read},
     clients::Origin,
+    disk::Disk,
     memory::Claim,
     places::Full,
     serve::Place,
@@ -222,6 +223,8 @@ impl Shared {
         let unnamed = || Reply::new(StatusCode::UNAUTHORIZED, "client", unnamed);
         let client = self.client(headers, &place.guest.origin).and_then(|client| client.ok_or_else(unnamed));
         let length = HttpBody::size_hint(&body).lower();
+        // before anything is charged for what could not be kept
+        let client = client.and_then(|client| self.storage().map(|()| client));
         let found = client.and_then(|client| Ok((self.most(&client, &purpose, length)?, client)));
         let ((most, client), body) = or_drain(found, body).await?;
         let mut claim = self.memory.claim(&client.origin);
@@ -251,10 +254,11 @@ impl Shared {
 
     fn register(&self, client: &Client, set: &'static str, bytes: &[u8]) -> Result<(), Reply> {
         let hash = sha256(bytes);
+        let is_kept = self.store.as_ref().is_none_or(|store| store.has_key(&client.id, set, &hash));
         let charge = {
             let mut state = self.state();
             // the same key again is no new one, and keeps the place
-            if state.keys.get(&client.id).and_then(|keys| keys.get(set)) == Some(&hash) {
+            if is_kept && state.keys.get(&client.id).and_then(|keys| keys.get(set)) == Some(&hash) {
                 let due = state.places.touch(&client.id, SystemTime::now());
                 drop(state);
                 return if due { self.tell(client) } else { Ok(()) };
@@ -266,10 +270,16 @@ impl Shared {
             state.charges += 1;
             state.charges
         };
-        let lost = |_| Reply::fault("a fault of the server: the key cannot be kept");
-        self.store.as_ref().map_or(Ok(()), |store| store.write_key(&client.id, set, bytes)).map_err(lost)?;
+        if let Some(store) = &self.store {
+            store.write_key(&client.id, set, bytes).map_err(|error| store.disk().failed(&error))?;
+        }
         self.tell(client)?;
         self.keep(&client.id, charge)
+    }
+
+    /// Refuses what has to be kept while the disk takes nothing.
+    fn storage(&self) -> Result<(), Reply> {
+        self.disks().try_for_each(Disk::ready)
     }
 
     /// Whether there is a place for a registration of so many bytes.
@@ -298,9 +308,9 @@ impl Shared {
 
     /// Puts on the disk whose place it is, and that it is in use.
     fn tell(&self, client: &Client) -> Result<(), Reply> {
-        let lost = |_| Reply::fault("a fault of the server: the place cannot be kept");
         let Some(store) = &self.store else { return Ok(()) };
-        store.write_origin(&client.id, &self.keeper.tag(&client.origin)).map_err(lost)
+        let written = store.write_origin(&client.id, &self.keeper.tag(&client.origin));
+        written.map_err(|error| store.disk().failed(&error))
     }
 
     /// Admits a query of this client for the revision and the key that it was made with, and charges it; and says how often anybody was charged then.
@@ -355,10 +365,7 @@ impl Shared {
     /// Puts a client's account on the disk, as far as this charge.
     fn keep(&self, client: &[u8; CLIENT_BYTES], charge: u64) -> Result<(), Reply> {
         let Some(store) = &self.store else { return Ok(()) };
-        store.write_account(client, charge, &self.state).map_err(|error| {
-            tracing::error!(%error, "an account cannot be kept");
-            Reply::fault("a fault of the server: the account cannot be kept")
-        })
+        store.write_account(client, charge, &self.state).map_err(|error| store.disk().failed(&error))
     }
 
     /// A line of the audit log.
@@ -378,9 +385,6 @@ impl Shared {
                 (line.table, line.elements) = (Some(asked.table), Some(asked.elements));
             }
         }
-        audit.write(&line).map_err(|error| {
-            tracing::error!(%error, "the audit log cannot be written");
-            Reply::fault("a fault of the server: the audit log cannot be written")
-        })
+        audit.write(&line)
     }
 }

@@ -40,6 +40,7 @@ mod tables;
 use crate::{
     clients::Origin,
     cpu::Cpu,
+    disk::{Disk, keep_trying},
     memory::Memory,
     places::{Keeper, PlaceLimits, Places},
     share::Bounds,
@@ -66,6 +67,7 @@ use tobari_apps::search::{
     hidden::numbers::Kind,
     messages::{CLIENT_BYTES, TABLE_BYTES},
 };
+use tobari_host::storage::Trouble;
 
 pub use arrange::HiddenOptions;
 
@@ -301,8 +303,15 @@ impl Search {
             .with_state(self.clone())
     }
 
+    /// What is wrong with the disk.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        self.shared.disks().find_map(Disk::trouble)
+    }
+
     /// Looks at the tables' files again and again, and serves what they have become.
     pub(crate) async fn keep_up(self, mut stopped: Stop) {
+        let tried = Arc::clone(&self.shared);
+        tokio::spawn(keep_trying(stopped.clone(), move || tried.disks().for_each(Disk::try_again)));
         loop {
             tokio::select! {
                 () = stopped.wait() => return,
@@ -325,6 +334,11 @@ impl Search {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    /// Where something is kept: keys and accounts, and the audit log.
+    fn disks(&self) -> impl Iterator<Item = &Disk> {
+        self.store.iter().map(Store::disk).chain(self.audit.iter().map(Audit::disk))
     }
 }
 

@@ -15,6 +15,7 @@
 //! written before the account that says it is unused. What is there and cannot be read is an error, and not an empty account.
 
 use super::{SearchError, State, hex, lock, sha256, unhex};
+use crate::disk::Disk;
 use crate::places::{self, Keeper, Tag};
 use std::{
     collections::HashMap,
@@ -41,6 +42,7 @@ type Written = Arc<Mutex<u64>>;
 
 pub(super) struct Store {
     folder: PathBuf,
+    disk: Disk,
     written: Mutex<HashMap<[u8; CLIENT_BYTES], Written>>,
     /// Locked while it is open.
     _lock: File,
@@ -64,7 +66,19 @@ impl Store {
                 take_up(&entry.path(), client, state)?;
             }
         }
-        Ok(Self { folder: folder.to_owned(), written: Mutex::default(), _lock: lock })
+        let disk = Disk::folder("the folder of keys and accounts", folder);
+        Ok(Self { folder: folder.to_owned(), disk, written: Mutex::default(), _lock: lock })
+    }
+
+    /// Whether it can be written.
+    pub(super) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Whether a key with this hash is kept. One that came while the disk failed is in memory only.
+    pub(super) fn has_key(&self, client: &[u8; CLIENT_BYTES], set: &str, hash: &[u8; 32]) -> bool {
+        let path = self.folder.join(hex(client)).join(set).with_extension("key");
+        read_bounded(&path, MAX_HIDDEN_KEY_BYTES).is_ok_and(|bytes| sha256(&bytes) == *hash)
     }
 
     /// Keeps a key; its account comes after it.

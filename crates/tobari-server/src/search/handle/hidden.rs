@@ -145,9 +145,10 @@ impl Shared {
     fn register_hidden(&self, client: &Client, bytes: &[u8]) -> Result<(), Reply> {
         let hash = sha256(bytes);
         let registration = self.registration(bytes)?;
+        let is_kept = self.store.as_ref().is_none_or(|store| store.has_key(&client.id, HIDDEN, &hash));
         let charge = {
             let mut state = self.state();
-            let known = state.desk.hidden_key(&client.id) == Some(&hash);
+            let known = is_kept && state.desk.hidden_key(&client.id) == Some(&hash);
             self.has_place(&state, client, HIDDEN, bytes.len())?;
             let done = state.desk.register_hidden(client.id, hash, Some(registration));
             done.map_err(|refusal| Reply::from(&refusal))?;
@@ -160,8 +161,9 @@ impl Shared {
             state.charges += 1;
             state.charges
         };
-        let lost = |_| Reply::fault("a fault of the server: the key cannot be kept");
-        self.store.as_ref().map_or(Ok(()), |store| store.write_hidden_key(&client.id, bytes)).map_err(lost)?;
+        if let Some(store) = &self.store {
+            store.write_hidden_key(&client.id, bytes).map_err(|error| store.disk().failed(&error))?;
+        }
         self.tell(client)?;
         self.keep(&client.id, charge)
     }
@@ -218,11 +220,6 @@ impl Shared {
         let Some(audit) = &self.audit else { return Ok(()) };
         let shape = asked.map(|asked| asked.shape);
         let (table, granularity) = (asked.map(|asked| asked.table), asked.map(|asked| asked.granularity));
-        audit.write(&Line { client: &client.name, what, table, shape, granularity, elements: None, outcome }).map_err(
-            |error| {
-                tracing::error!(%error, "the audit log cannot be written");
-                Reply::fault("a fault of the server: the audit log cannot be written")
-            },
-        )
+        audit.write(&Line { client: &client.name, what, table, shape, granularity, elements: None, outcome })
     }
 }

@@ -36,14 +36,12 @@ pub struct ServerOptions {
     /// A folder with the files of the page, instead of those that are built in.
     pub web: Option<PathBuf>,
     /// Names besides this machine's own that requests may give as their host. Where the server listens on a loopback address, others are refused; elsewhere
-    /// they are if any is named.
+    /// they are if any is named. A member's proof that it has a link is taken for these names and for the host of its request.
     pub host_names: Vec<HostName>,
     /// Origins whose pages may call, the server's own among them if its page is to be used; any may where none is named.
     pub web_origins: Vec<WebOrigin>,
     /// Servers whose live rooms this server's page may call, besides its own.
     pub web_servers: Vec<WebServer>,
-    /// The names under which clients of live rooms reach this server, without ports; whatever host they name where there is none here.
-    pub call_hosts: Vec<String>,
     /// What joins this server with others in live rooms.
     #[cfg(feature = "cascade")]
     pub call_bus: Option<crate::CallBus>,
@@ -65,7 +63,6 @@ impl ServerOptions {
             host_names: Vec::new(),
             web_origins: Vec::new(),
             web_servers: Vec::new(),
-            call_hosts: Vec::new(),
             #[cfg(feature = "cascade")]
             call_bus: None,
         }

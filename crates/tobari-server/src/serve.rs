@@ -247,7 +247,7 @@ impl BlindServer {
             .merge(live::routes(
                 limits,
                 stopped.clone(),
-                &self.options.call_hosts,
+                &self.options.host_names,
                 Arc::clone(&edge),
                 #[cfg(feature = "cascade")]
                 self.bus,

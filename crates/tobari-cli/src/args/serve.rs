@@ -77,16 +77,13 @@ pub(crate) struct ServeArguments {
     pub(crate) web: Option<PathBuf>,
     /// Answer requests whose `Host` is one of these names, too (`call.example`, without a port; separated by commas): the names by which a proxy's clients
     /// reach it. On a loopback address, only requests for localhost, 127.0.0.0/8, [::1] and these names are answered; elsewhere all are, unless names are given.
+    /// Name the host of your links: a proof of membership that a server in between passes on is for another name, and refused.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub(crate) host_name: Vec<HostName>,
     /// Let pages of these origins call and no others (`https://call.example`; separated by commas), this server's own only if it is one of them. Any page
     /// may without it: the page can be hosted elsewhere. Programs always may.
     #[arg(long, value_delimiter = ',', value_name = "ORIGIN")]
     pub(crate) web_origin: Vec<WebOrigin>,
-    /// The names under which clients of live rooms reach this server (`call.example`; separated by commas). A proof of membership that names another host is
-    /// refused, so that a server which got one cannot use it here. Without it the host of each request counts, which a server in between can choose.
-    #[arg(long, value_delimiter = ',', value_name = "NAME", value_parser = host)]
-    pub(crate) call_host: Vec<String>,
     /// Let this server's page call live rooms on these servers, too (`https://call.example`; separated by commas): whoever does not want the page from the
     /// server that adds up the voices opens `https://HERE/call/#LINK`.
     #[arg(long, value_delimiter = ',', value_name = "SERVER")]
@@ -178,12 +175,6 @@ impl AcmeArguments {
         options.authority.clone_from(&self.tls_acme_ca);
         Some(options)
     }
-}
-
-/// The name of a host, without a port.
-fn host(text: &str) -> Result<String, String> {
-    let name = tobari_apps::call::live::host_of(text).filter(|name| name.eq_ignore_ascii_case(text));
-    name.ok_or_else(|| format!("expected the name of a host without a port, as in call.example, found {text:?}"))
 }
 
 /// `tobari config check`

@@ -114,7 +114,6 @@ pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failu
     limits.live.members = arguments.max_members.map_or(limits.live.members, usize::from);
     limits.live.speakers = arguments.max_speakers.unwrap_or(limits.live.speakers);
     options.web.clone_from(&arguments.web);
-    options.call_hosts.clone_from(&arguments.call_host);
     options.host_names.clone_from(&arguments.host_name);
     options.web_origins.clone_from(&arguments.web_origin);
     options.web_servers.clone_from(&arguments.web_server);

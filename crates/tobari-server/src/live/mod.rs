@@ -24,12 +24,11 @@ use axum::{Router, http::header, routing::get};
 use crate::{
     ServerLimits,
     edge::Edge,
+    hosts::HostName,
     rooms::Rooms,
     serve::{call, earlier_call},
     stop::Stop,
 };
-
-use tobari_apps::call::live::host_of;
 
 use metrics::Metrics;
 use task::Live;
@@ -38,14 +37,14 @@ use task::Live;
 pub(crate) fn routes(
     limits: ServerLimits,
     stopped: Stop,
-    hosts: &[String],
+    names: &[HostName],
     edge: Arc<Edge>,
     #[cfg(feature = "cascade")] bus: Option<bus::Bus>,
 ) -> Router {
     let metrics = Arc::new(Metrics::default());
     let live = Live {
         metrics: Arc::clone(&metrics),
-        hosts: hosts.iter().filter_map(|host| host_of(host)).collect(),
+        names: names.iter().map(HostName::to_string).collect(),
         #[cfg(feature = "cascade")]
         bus,
     };

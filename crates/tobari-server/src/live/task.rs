@@ -38,8 +38,8 @@ const MAX_MESSAGE_BYTES: usize = 2 * 34 * (PACKET_SAMPLES + 2) + 1024;
 #[derive(Clone)]
 pub(super) struct Live {
     pub(super) metrics: Arc<Metrics>,
-    /// This server's names; whatever a client names where there is none.
-    pub(super) hosts: Arc<[String]>,
+    /// This server's names, beside the host of each request.
+    pub(super) names: Arc<[String]>,
     /// What joins this server with others, if anything does.
     #[cfg(feature = "cascade")]
     pub(super) bus: Option<super::bus::Bus>,
@@ -78,8 +78,8 @@ impl Kind for Live {
     fn ask(&self, room: &RoomName, host: Option<&str>) -> Option<(Challenge, Option<ServerMessage>)> {
         let mut nonce = Nonce([0; 16]);
         getrandom::fill(&mut nonce.0).ok()?;
-        let hosts =
-            if self.hosts.is_empty() { host.map(str::to_owned).into_iter().collect() } else { self.hosts.to_vec() };
+        // the host of the request is one that this server answers for: a proxy may have put its own there
+        let hosts = self.names.iter().cloned().chain(host.map(str::to_owned)).collect();
         Some((Challenge { nonce, room: room.clone(), hosts }, Some(ServerMessage::Challenge { nonce })))
     }
 

@@ -324,32 +324,45 @@ fn fault_21_a_recorded_join_lets_nobody_in() {
 #[test]
 fn fault_21_a_proof_for_another_server_is_refused() {
     run(async {
-        // one that does not know its name takes that of the request, and one that does takes that alone
-        let (nameless, named) =
-            (Server::start().await, Server::with(|options| options.call_hosts = vec!["Call.Example".to_owned()]).await);
+        // one that does not know its name takes that of the request, and one that does takes its name, too
+        let (nameless, named) = (
+            Server::start().await,
+            Server::with(|options| options.host_names = vec!["Call.Example".parse().unwrap()]).await,
+        );
         let of = |server: &str| link(server, Settings { speakers: 8, ..Settings::default() });
         let evil = of("http://evil.example");
         for server in [&nameless, &named] {
             let (code, reason) = refused(&of(&server.url), |nonce| LiveMember::join(&evil, true, nonce)).await;
             assert!(code == Code::Server && reason.contains("evil.example"), "{code}: {reason}");
         }
-        let (code, _) = refused(&of(&named.url), |nonce| LiveMember::join(&of(&named.url), true, nonce)).await;
-        assert_eq!(code, Code::Server, "by its address");
         let by_name = of("https://call.example:7610/behind");
         let join = |nonce| LiveMember::join(&by_name, true, nonce);
+        let (code, _) = refused(&of(&nameless.url), join).await;
+        assert_eq!(code, Code::Server, "a name that it does not know");
         connect_live(&named.url, &by_name.room, join, &ClientTls::System).await.unwrap();
+        // and a server in between cannot make this one answer for its own name
+        let told = answered_as(&named, "evil.example", "/call/v3/room", "").await;
+        assert!(told.starts_with("HTTP/1.1 421"), "{told}");
     });
 }
 
 /// What a server says to the first message of a WebSocket at this path.
 async fn answered(server: &Server, path: &str, first: &str) -> String {
+    answered_as(server, "localhost", path, first).await
+}
+
+/// The same of a request that names a host; the refusal where it gets no WebSocket.
+async fn answered_as(server: &Server, host: &str, path: &str, first: &str) -> String {
     let mut stream = TcpStream::connect(server.addr).await.unwrap();
     let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
-    super::support::read_until(&mut stream, b"\r\n\r\n").await;
+    let head = super::support::read_until(&mut stream, b"\r\n\r\n").await;
+    if !head.starts_with(b"HTTP/1.1 101") {
+        return String::from_utf8_lossy(&head).into_owned();
+    }
     stream.write_all(&super::support::frame(0x81, first.as_bytes())).await.unwrap();
     String::from_utf8_lossy(&super::support::read_until(&mut stream, b"}").await).into_owned()
 }

@@ -75,7 +75,7 @@ pub enum Refusal {
     Proof,
     /// A proof for a server of another name.
     #[error(
-        "the proof is for the server {found:?}: expected {expected:?}. If a proxy stands in front, have it pass the Host header on, or name the server by --call-host"
+        "the proof is for the server {found:?}: expected {expected:?}. If a proxy stands in front, have it pass the Host header on, or name the server by --host-name"
     )]
     Host {
         /// The host that the client dialled.

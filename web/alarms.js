@@ -7,7 +7,8 @@ export class Alarms {
     this.kinds = new Map(); // by kind, the last that came at the end
   }
 
-  /// Takes an alarm; answers its kind's entry: the last text, how many there were, and when the last came.
+  /// Takes an alarm; answers its kind's entry: the last text, how many there were, and when the
+  /// last came.
   add(kind, text, now = Date.now()) {
     const entry = this.kinds.get(kind) ?? { kind, count: 0 };
     Object.assign(entry, { text, last: now, count: entry.count + 1 });

@@ -251,7 +251,8 @@ function changed({ state, reason }) {
   $("again").focus();
 }
 
-/// Of who is there, talks, is muted or missing nothing is known without a connection, and of the line neither.
+/// Of who is there, talks, is muted or missing nothing is known without a connection, and of the
+/// line neither.
 function disconnected() {
   people.forget();
   $("mute").classList.remove("by-host");

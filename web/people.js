@@ -71,7 +71,8 @@ export class People {
     this.now.textContent = names.length > 0 ? `Speaking: ${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}` : "Nobody is speaking";
   }
 
-  /// A connection has ended. The next one tells anew who is there, talks, is missing, wants to speak or waits.
+  /// A connection has ended. The next one tells anew who is there, talks, is missing, wants to
+  /// speak or waits.
   forget() {
     [this.talking, this.missing, this.hands, this.muted, this.waiting].forEach((those) => those.clear());
     this.roster([]);

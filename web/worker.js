@@ -98,7 +98,8 @@ class Call {
     setTimeout(() => this.over || this.socket || this.connect(), wait * (0.8 + 0.4 * Math.random()));
   }
 
-  /// A server of before this protocol has no such address, which a browser does not tell of a WebSocket.
+  /// A server of before this protocol has no such address, which a browser does not tell of a
+  /// WebSocket.
   async look(address) {
     const found = await fetch(address.replace(/^ws/, "http")).catch(() => null);
     if (found?.status === 404 && !this.over) this.end("version", "the server is older than this page: update the server");

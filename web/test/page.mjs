@@ -17,7 +17,8 @@ assert.equal(alarms.add("kind 9999", "text").count, 1, "what was dismissed is co
 alarms.clear();
 assert.equal(alarms.kinds.size, 0);
 
-// fault 24: when a connection ends, nothing of who is there, talks, is muted or missing stays on the page
+// fault 24: when a connection ends, nothing of who is there, talks, is muted or missing stays on
+// the page
 const element = () => {
   const set = () => {};
   const one = { dataset: {}, style: { setProperty: set }, classList: { toggle: set, add: set }, children: [] };

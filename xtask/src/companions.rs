@@ -1,4 +1,5 @@
-//! Programs that some tests need: brokers and proxies that they talk to, and a tracer of system calls, of the distribution's packages.
+//! Programs that some tests need: brokers and proxies that they talk to, and a tracer of system
+//! calls, of the distribution's packages.
 //!
 //! A package that has a server starts it when it is installed, which nobody asked for who runs tests. So these are not installed: what a
 //! package and its libraries contain is unpacked in the target folder, and started from there by the tests. Where that cannot be done the

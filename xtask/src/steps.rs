@@ -56,7 +56,8 @@ static STEPS: &[Step] = &[
     Step { name: "advisories", tool: None, run: advisories },
 ];
 
-/// A part of the tests under a name of its own, only run where `--only` asks for it: all steps together run its tests anyway.
+/// A part of the tests under a name of its own, only run where `--only` asks for it: all steps
+/// together run its tests anyway.
 static PARTS: &[Step] = &[Step { name: "faults", tool: None, run: faults }];
 
 /// What is left out of the product unless one asks for it, and can be tested anywhere, with OpenSSL's module where its headers are: all is built once, with it.
@@ -194,8 +195,8 @@ impl Run {
     }
 }
 
-/// Tests of faults that somebody could use, or that broke a promise, and that are closed: each has `fault` and a number in its name. Those that
-/// need a browser are in the step `browser`.
+/// Tests of faults that somebody could use, or that broke a promise, and that are closed: each has
+/// `fault` and a number in its name. Those that need a browser are in the step `browser`.
 fn faults(run: &mut Run) -> Outcome {
     run.tests_named("fault_")
 }

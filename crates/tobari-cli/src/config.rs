@@ -29,7 +29,8 @@ pub(crate) fn arguments() -> Result<Arguments, Failure> {
     }
 }
 
-/// `tobari seal verify -o OUT` seals a folder of that name: only what is sealed has an output. Clap would take the name for the verb.
+/// `tobari seal verify -o OUT` seals a folder of that name: only what is sealed has an output. Clap
+/// would take the name for the verb.
 fn named_like_a_verb(mut words: Vec<OsString>) -> Vec<OsString> {
     let has_output = |word: &OsString| {
         let word = word.to_string_lossy();

@@ -426,7 +426,8 @@ fn who_comes_into_a_room_of_agreed_keys_and_is_put_out_is_timed_over_sockets() {
     }
 }
 
-/// Ten seconds of a hum in frames of 20 ms, with a loud stretch once a second: written as a microphone does, after so many frames at once.
+/// Ten seconds of a hum in frames of 20 ms, with a loud stretch once a second: written as a
+/// microphone does, after so many frames at once.
 fn hum(mut input: impl Write, at_once: usize) -> Vec<Instant> {
     let mut loud = Vec::new();
     let began = Instant::now();

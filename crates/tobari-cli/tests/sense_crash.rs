@@ -1,4 +1,6 @@
-//! Processes that are killed, and disks that are full: a device's counters go on, and none comes twice; a key holder loses no result, and opens no other in its place. And what a server hears of a key holder.
+//! Processes that are killed, and disks that are full: a device's counters go on, and none comes
+//! twice; a key holder loses no result, and opens no other in its place. And what a server hears of
+//! a key holder.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -15,6 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use support::Server;
+use support::disk::SmallDisk;
 use support::fleet::{Place, ask, get, good};
 use tobari_apps::sense::cloud::{Cloud, Frames, Material};
 use tobari_apps::sense::holder::Holder;
@@ -270,55 +273,13 @@ fn a_key_holder_that_is_killed_loses_no_result_and_opens_no_other_in_its_place()
     assert!(!std::fs::exists(&left).unwrap());
 }
 
-/// A server on a file system of its own, which is small; on a line of standard input it ends, and what it kept is copied away.
+/// A server on a file system of its own, which is small; on a line of standard input it ends, and
+/// what it kept is copied away.
 const ON_A_SMALL_DISK: &str = "mount -t tmpfs -o size=24m none \"$2\" || exit 77
     \"$1\" serve --addr 127.0.0.1:0 --json --sense \"$2/server\" & server=$!
     read -r _
     kill \"$server\"; wait \"$server\"
     cp -a \"$2/server\" \"$3\" && echo copied";
-
-struct SmallDisk {
-    child: Child,
-    said: BufReader<std::process::ChildStdout>,
-    url: String,
-    /// The file system, as it is seen from outside its name space.
-    seen: std::path::PathBuf,
-}
-
-impl SmallDisk {
-    /// None where the system makes no such file system.
-    fn start(mount: &str, kept: &str) -> Option<Self> {
-        std::fs::create_dir(mount).unwrap();
-        let mut unshared = Command::new("unshare");
-        unshared.args(["--user", "--map-root-user", "--mount", "sh", "-c", ON_A_SMALL_DISK, "sh"]);
-        unshared.args([env!("CARGO_BIN_EXE_tobari"), mount, kept]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = unshared.stderr(Stdio::null()).spawn().ok()?;
-        let (mut said, mut line) = (BufReader::new(child.stdout.take().unwrap()), String::new());
-        if said.read_line(&mut line).unwrap() == 0 {
-            assert_eq!(child.wait().unwrap().code(), Some(77), "the server starts");
-            return None;
-        }
-        let told: Value = serde_json::from_str(&line).unwrap();
-        let seen = format!("/proc/{}/root{mount}", child.id()).into();
-        Some(Self { child, said, url: told["listening"].as_str().unwrap().to_owned(), seen })
-    }
-
-    /// Takes all room that there is: in which file.
-    fn fill(&self) -> std::path::PathBuf {
-        let path = self.seen.join("filler");
-        let mut filler = std::fs::File::create(&path).unwrap();
-        while filler.write_all(&[1; 4096]).is_ok() {}
-        path
-    }
-
-    /// Stops the server, and waits for the copy.
-    fn stop(mut self) {
-        self.child.stdin.take().unwrap().write_all(b"\n").unwrap();
-        let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
-        assert!(line == "copied\n" && self.child.wait().unwrap().success(), "{line}");
-    }
-}
 
 /// How many frames of a batch were taken, and how many were there.
 fn taken(answer: &(u16, Vec<u8>)) -> (u64, u64) {
@@ -354,7 +315,7 @@ fn fault_25_after_a_full_disk_frames_are_taken_again_without_a_restart_and_none_
     let place = Place::new();
     let fleet = place.fleet(SCHEMA, &["a"]);
     let (kept, output) = (place.path("kept"), place.path("frames"));
-    let Some(disk) = SmallDisk::start(&place.path("mount"), &kept) else {
+    let Some(disk) = SmallDisk::start(ON_A_SMALL_DISK, &place.path("mount"), &[&kept]) else {
         let name =
             "fault_25_after_a_full_disk_frames_are_taken_again_without_a_restart_and_none_is_lost_or_there_twice";
         return not_run(name, "this system makes no file system for who asks");
@@ -365,14 +326,15 @@ fn fault_25_after_a_full_disk_frames_are_taken_again_without_a_restart_and_none_
     let frames = std::fs::read(&output).unwrap();
     let batches: Vec<&[u8]> = frames.chunks(BATCH * U25::FRAME).collect();
     assert_eq!(batches.len(), FRAMES / BATCH);
-    let (address, path) = (support::address(&disk.url).to_owned(), format!("/sense/v1/fleets/{fleet}/frames"));
+    let (address, path) = (disk.address().to_owned(), format!("/sense/v1/fleets/{fleet}/frames"));
     let send = |batch: usize| ask(&address, "POST", &path, batches[batch]).unwrap();
     let all = BATCH as u64;
 
     assert_eq!([0, 1].map(|batch| taken(&send(batch))), [(all, 0); 2]);
     assert_eq!(ask(&address, "GET", "/readyz", b"").unwrap(), (200, b"ready\n".to_vec()));
 
-    // the disk is full: sooner or later a batch is refused, and from then on each is, with what to do
+    // the disk is full: sooner or later a batch is refused, and from then on each is, with what to
+    // do
     let filler = disk.fill();
     let mut next = 2;
     while next < 12 && send(next).0 == 200 {
@@ -399,11 +361,13 @@ fn fault_25_after_a_full_disk_frames_are_taken_again_without_a_restart_and_none_
         assert!(began.elapsed() < Duration::from_secs(20), "there is room and the server is not ready");
         std::thread::sleep(Duration::from_millis(100));
     }
-    // what was refused may be there, whole, if the disk took it and then failed; otherwise none of it is
+    // what was refused may be there, whole, if the disk took it and then failed; otherwise none of
+    // it is
     assert!([all, 0].contains(&taken(&send(next)).0));
     assert_eq!([1, 2].map(|more| taken(&send(next + more))), [(all, 0); 2]);
     let sent = next + 3;
-    // no batch is taken again: of each device the newest 64 are known as duplicates, those before as replayed
+    // no batch is taken again: of each device the newest 64 are known as duplicates, those before
+    // as replayed
     for batch in 0..sent {
         assert_eq!(taken(&send(batch)).0, 0, "batch {batch} is there");
     }
@@ -412,7 +376,7 @@ fn fault_25_after_a_full_disk_frames_are_taken_again_without_a_restart_and_none_
     assert_eq!(stored(&address), sent as u64 * all);
 
     // and after a restart
-    disk.stop();
+    disk.end("copied");
     let server = Server::start(&["--sense", &kept]);
     assert_eq!(stored(&server.address()), sent as u64 * all);
     assert_eq!(taken(&ask(&server.address(), "POST", &path, batches[sent]).unwrap()), (all, 0));

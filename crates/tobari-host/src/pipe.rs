@@ -2,8 +2,9 @@
 
 use std::os::fd::AsFd;
 
-/// Makes a pipe hold no more than this, or what its system allows at least (a page on Linux). A pipe holds 64 KiB by default: two seconds of 16 kHz, by which
-/// a reader that is slow once is late for ever. What is no pipe, and a system without this, is left alone.
+/// Makes a pipe hold no more than this, or what its system allows at least (a page on Linux). A
+/// pipe holds 64 KiB by default: two seconds of 16 kHz, by which a reader that is slow once is late
+/// for ever. What is no pipe, and a system without this, is left alone.
 pub fn limit(end: impl AsFd, bytes: usize) {
     #[cfg(target_os = "linux")]
     let _ = rustix::pipe::fcntl_setpipe_size(end, bytes);

@@ -1,7 +1,7 @@
 //! What is wrong with storage, told by the error that a write met.
 //!
-//! A disk that is full, read-only or failing is a state, not the end of a server: it passes, and the same write
-//! works again. This names the state, so that every store refuses in the same words.
+//! A disk that is full, read-only or failing is a state, not the end of a server: it passes, and
+//! the same write works again. This names the state, so that every store refuses in the same words.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -16,7 +16,8 @@ use std::io::{self, ErrorKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trouble {
-    /// No space: on the device (`ENOSPC`), in the user's quota (`EDQUOT`), or within the limit of a file (`EFBIG`).
+    /// No space: on the device (`ENOSPC`), in the user's quota (`EDQUOT`), or within the limit of a
+    /// file (`EFBIG`).
     Full,
     /// The file system is mounted read-only (`EROFS`), as systems do after an error.
     ReadOnly,

@@ -1,7 +1,10 @@
-//! Bodies of requests: all of one, of so many bytes at most and within a time, in memory that its client has a right to.
+//! Bodies of requests: all of one, of so many bytes at most and within a time, in memory that its
+//! client has a right to.
 //!
-//! **The order.** A handler first finds out who asks, whether that client may, and whether what it names is there; a refusal leaves before the body is read. Then the body
-//! is read, and only then the request takes a turn ([`crate::turns`]): a slow sender holds its own memory ([`crate::memory`]) and nothing else.
+//! **The order.** A handler first finds out who asks, whether that client may, and whether what it
+//! names is there; a refusal leaves before the body is read. Then the body is read, and only then
+//! the request takes a turn ([`crate::turns`]): a slow sender holds its own memory
+//! ([`crate::memory`]) and nothing else.
 
 use std::time::Duration;
 
@@ -14,13 +17,15 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{memory::Claim, search::reply::Reply};
 
-/// Bytes of a refused request that are read on at most, and the time for it: so many keep the connection of a client that asks for something else next. A longer
-/// body is not read. The refusal leaves at once, and the connection is closed.
+/// Bytes of a refused request that are read on at most, and the time for it: so many keep the
+/// connection of a client that asks for something else next. A longer body is not read. The refusal
+/// leaves at once, and the connection is closed.
 pub(crate) const DRAINED: u64 = 64 << 10;
 const DRAINING: Duration = Duration::from_secs(2);
 /// How long a sender may say nothing in the midst of a body.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Bytes that have to come in a second, on the average since the body began, and for how long fewer may.
+/// Bytes that have to come in a second, on the average since the body began, and for how long fewer
+/// may.
 const BYTES_PER_S: usize = 240;
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a request waits for a turn or for memory.
@@ -55,7 +60,8 @@ pub(crate) async fn or_drain<T>(found: Result<T, Reply>, body: Body) -> Result<(
     }
 }
 
-/// All of a body, whose bytes are counted in the claim. One that says that it is too long is refused unread.
+/// All of a body, whose bytes are counted in the claim. One that says that it is too long is
+/// refused unread.
 pub(crate) async fn read(body: Body, most: usize, patience: Duration, claim: &mut Claim) -> Result<Bytes, Reply> {
     if HttpBody::size_hint(&body).lower() > most as u64 {
         drain(body).await;

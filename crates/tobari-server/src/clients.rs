@@ -1,11 +1,15 @@
 //! How much of the server one client may take.
 //!
-//! A client is an address, or in version 6 the first 64 bits of one, which is what a single subscriber is given; the operator may say how many bits. People behind one
-//! router are one client. Behind a proxy (`--behind-proxy`) the address is the last one in `X-Forwarded-For`, which the proxy must have written itself: everything
-//! before it is the client's own word. **Connections and rooms of this machine's own addresses are not counted**: they may be a proxy's of which the server was not
-//! told. Everything else is counted by [`Origin`], for which such an address is one like any other.
+//! A client is an address, or in version 6 the first 64 bits of one, which is what a single
+//! subscriber is given; the operator may say how many bits. People behind one router are one
+//! client. Behind a proxy (`--behind-proxy`) the address is the last one in `X-Forwarded-For`,
+//! which the proxy must have written itself: everything before it is the client's own word.
+//! **Connections and rooms of this machine's own addresses are not counted**: they may be a proxy's
+//! of which the server was not told. Everything else is counted by [`Origin`], for which such an
+//! address is one like any other.
 //!
-//! Addresses are held in memory while something of theirs is there, and written nowhere ([`crate::places`] keeps a hash).
+//! Addresses are held in memory while something of theirs is there, and written nowhere
+//! ([`crate::places`] keeps a hash).
 
 use std::{
     collections::HashMap,

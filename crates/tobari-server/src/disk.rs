@@ -1,9 +1,10 @@
 //! A place on the server's disk, and whether it takes what is written there.
 //!
-//! A disk that is full, read-only or failing takes nothing for a while, and then it does again. Files are written whole or not at all,
-//! so there is nothing to repair. What a job needs is to know the state: requests that need the disk are refused with 507 before they
-//! are charged, `/readyz` names the job, the log has one line when it begins and one when it is over. While it lasts a small
-//! write is tried every second ([`Disk::try_again`]).
+//! A disk that is full, read-only or failing takes nothing for a while, and then it does again.
+//! Files are written whole or not at all, so there is nothing to repair. What a job needs is to
+//! know the state: requests that need the disk are refused with 507 before they are charged,
+//! `/readyz` names the job, the log has one line when it begins and one when it is over. While it
+//! lasts a small write is tried every second ([`Disk::try_again`]).
 
 use std::{
     fmt::Display,
@@ -62,7 +63,8 @@ impl Disk {
         Err(no_room(*trouble))
     }
 
-    /// Takes note of a write that failed, and refuses the request that it was for. The log has a line of the first one.
+    /// Takes note of a write that failed, and refuses the request that it was for. The log has a
+    /// line of the first one.
     pub(crate) fn failed(&self, error: &FileError) -> Reply {
         self.note(error.trouble(), error)
     }

@@ -1,7 +1,9 @@
-//! What every request passes before anything else, and what is counted there: hosts that are not this server's, and clients without a known token.
+//! What every request passes before anything else, and what is counted there: hosts that are not
+//! this server's, and clients without a known token.
 //!
-//! Whoever guesses tokens can ask thousands of times a second. Refusals are therefore counted, and the log has one line for all of an interval. Neither
-//! says who asked or for what: no address, no token, no host.
+//! Whoever guesses tokens can ask thousands of times a second. Refusals are therefore counted, and
+//! the log has one line for all of an interval. Neither says who asked or for what: no address, no
+//! token, no host.
 
 use crate::{body::DRAINED, hosts::Hosts, search::reply::Reply};
 use axum::{
@@ -52,7 +54,8 @@ impl Edge {
         Self { hosts, unknown: Count::default(), misdirected: Count::default(), come: Notify::new() }
     }
 
-    /// Tells the log of the first refusal at once, and of those that follow together, once in an interval.
+    /// Tells the log of the first refusal at once, and of those that follow together, once in an
+    /// interval.
     pub(crate) async fn keep_up(self: Arc<Self>) {
         loop {
             self.come.notified().await;
@@ -98,8 +101,8 @@ impl Edge {
 
 /// Refuses requests for hosts that are not this server's, and counts refusals.
 ///
-/// A long body of a refused request is not read, so its connection ends. The answer says so: a client that asks
-/// for something else on it would find it closed in the midst of its request.
+/// A long body of a refused request is not read, so its connection ends. The answer says so: a
+/// client that asks for something else on it would find it closed in the midst of its request.
 pub(crate) async fn pass(State(edge): State<Arc<Edge>>, request: Request, next: Next) -> Response {
     let is_long = HttpBody::size_hint(request.body()).exact().is_none_or(|length| length > DRAINED);
     let mut response = if edge.hosts.admit(request.version(), request.uri(), request.headers()) {

@@ -1,8 +1,10 @@
 //! Which host names the server answers for.
 //!
-//! A page of any site can have its own name resolve to 127.0.0.1 (DNS rebinding). A browser then treats a server on this machine as that site, and lets
-//! the page read its answers. Such a request names the site in `Host`, so a server that listens on a loopback address answers only for this machine's
-//! names and for those that it is told. Programs can write any `Host`: this keeps out pages, not programs.
+//! A page of any site can have its own name resolve to 127.0.0.1 (DNS rebinding). A browser then
+//! treats a server on this machine as that site, and lets the page read its answers. Such a request
+//! names the site in `Host`, so a server that listens on a loopback address answers only for this
+//! machine's names and for those that it is told. Programs can write any `Host`: this keeps out
+//! pages, not programs.
 
 use axum::http::{HeaderMap, Uri, Version, header, uri::Authority};
 use std::{
@@ -54,7 +56,8 @@ impl fmt::Display for HostName {
     }
 }
 
-/// The hosts that are answered for; none is checked where the server listens for others and no name is given.
+/// The hosts that are answered for; none is checked where the server listens for others and no name
+/// is given.
 #[derive(Clone)]
 pub(crate) struct Hosts(Option<Arc<[HostName]>>);
 

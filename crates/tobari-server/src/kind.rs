@@ -64,7 +64,8 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
     fn entered(&self, _let_in: bool) {}
 
     fn parse(text: &str) -> Result<Self::Said, MessageError>;
-    /// What is asked of whoever wants into this room and named this host, and how that is said, if anything is; none if there is no randomness.
+    /// What is asked of whoever wants into this room and named this host, and how that is said, if
+    /// anything is; none if there is no randomness.
     fn ask(&self, room: &RoomName, host: Option<&str>) -> Option<(Self::Asked, Option<Self::Told>)>;
     /// The join, if it is one and answers what was asked.
     fn join(said: Self::Said, asked: &Self::Asked) -> Result<Self::Join, NotAJoin>;

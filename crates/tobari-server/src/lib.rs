@@ -21,9 +21,10 @@
 //! asynchronous threads: decoding passes a gate as wide as the machine has cores, additions run on the blocking pool. Masked words are
 //! added on the asynchronous threads: handing them over would take longer.
 //!
-//! **What is bounded.** Connections and rooms, of all and of each client; registrations, turns at the cores, and bytes of bodies and answers, of all and of each client (the
-//! module `share` has the rule); members, the length of every message, every queue, and the time for a TLS
-//! handshake, a request's head, a join, a write, and for silence.
+//! **What is bounded.** Connections and rooms, of all and of each client; registrations, turns at
+//! the cores, and bytes of bodies and answers, of all and of each client (the module `share` has
+//! the rule); members, the length of every message, every queue, and the time for a TLS handshake,
+//! a request's head, a join, a write, and for silence.
 
 #![forbid(unsafe_code)]
 

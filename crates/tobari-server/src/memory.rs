@@ -1,7 +1,9 @@
-//! Memory for what clients send and have not been answered, and for answers that they have not read yet.
+//! Memory for what clients send and have not been answered, and for answers that they have not read
+//! yet.
 //!
-//! A body claims its bytes as they come, not as they are announced: whoever announces much and sends little holds little. An answer is counted with its client until
-//! the client has taken it. What one client may claim follows [`Share`].
+//! A body claims its bytes as they come, not as they are announced: whoever announces much and
+//! sends little holds little. An answer is counted with its client until the client has taken it.
+//! What one client may claim follows [`Share`].
 
 use crate::{clients::Origin, share::Share};
 use axum::body::{Body, Bytes, HttpBody};
@@ -96,7 +98,8 @@ impl Claim {
         }
     }
 
-    /// The body of an answer. It is there already, so that it is counted whether there is room or not: further requests of this client wait until it is read.
+    /// The body of an answer. It is there already, so that it is counted whether there is room or
+    /// not: further requests of this client wait until it is read.
     pub(crate) fn answer(mut self, bytes: Vec<u8>) -> Body {
         let length = bytes.len() as u64;
         // the question is not needed any more

@@ -35,8 +35,9 @@ pub struct ServerOptions {
     pub sense: Option<SenseOptions>,
     /// A folder with the files of the page, instead of those that are built in.
     pub web: Option<PathBuf>,
-    /// Names besides this machine's own that requests may give as their host. Where the server listens on a loopback address, others are refused; elsewhere
-    /// they are if any is named. A member's proof that it has a link is taken for these names and for the host of its request.
+    /// Names besides this machine's own that requests may give as their host. Where the server
+    /// listens on a loopback address, others are refused; elsewhere they are if any is named. A
+    /// member's proof that it has a link is taken for these names and for the host of its request.
     pub host_names: Vec<HostName>,
     /// Origins whose pages may call, the server's own among them if its page is to be used; any may where none is named.
     pub web_origins: Vec<WebOrigin>,
@@ -97,9 +98,11 @@ pub struct ServerLimits {
     pub client_connections: usize,
     /// Bits of an address that are one client, of version 4 and of version 6.
     pub client_prefix: (u8, u8),
-    /// Percent of anything that one client alone may hold: places, turns, bytes. The more clients hold something, the less each may; 100 is no limit.
+    /// Percent of anything that one client alone may hold: places, turns, bytes. The more clients
+    /// hold something, the less each may; 100 is no limit.
     pub client_share: u8,
-    /// Bytes of memory for bodies that are being read or worked at, and for answers that were not taken yet.
+    /// Bytes of memory for bodies that are being read or worked at, and for answers that were not
+    /// taken yet.
     pub body_bytes: u64,
     /// Rooms at once, of each kind.
     pub rooms: usize,

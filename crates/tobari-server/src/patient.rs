@@ -1,9 +1,11 @@
 //! A stream to somebody who has to take what is sent.
 //!
-//! Whoever asks and never reads the answer would hold a connection for ever: where not one byte can be sent for so long, the stream fails. It fails, too, where so few
-//! bytes are taken that those who wait for them have waited longer than that in all, beyond a second for every 240 bytes.
+//! Whoever asks and never reads the answer would hold a connection for ever: where not one byte can
+//! be sent for so long, the stream fails. It fails, too, where so few bytes are taken that those
+//! who wait for them have waited longer than that in all, beyond a second for every 240 bytes.
 //!
-//! A stream that is closed is read on for a moment: a socket that is closed over unread bytes is reset, and its peer might never see what it was told.
+//! A stream that is closed is read on for a moment: a socket that is closed over unread bytes is
+//! reset, and its peer might never see what it was told.
 
 use std::{
     future::Future,
@@ -67,7 +69,8 @@ impl<S> Patient<S> {
 }
 
 impl<S: AsyncRead + Unpin> Patient<S> {
-    /// Reads on for a moment, and stays until it is over where more comes: a client that is still sending reads the answer meanwhile.
+    /// Reads on for a moment, and stays until it is over where more comes: a client that is still
+    /// sending reads the answer meanwhile.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let limit = self.limit.min(LINGER);
         let (over, left) = self.lingering.get_or_insert_with(|| (Box::pin(sleep(limit)), LINGER_BYTES));
@@ -138,7 +141,8 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
-    /// Sends to somebody who reads so many bytes now and then: how long it lasted, and whether all was taken.
+    /// Sends to somebody who reads so many bytes now and then: how long it lasted, and whether all
+    /// was taken.
     async fn send_to(each: usize, pause: Duration) -> (u64, bool) {
         let (server, mut client) = duplex(1024);
         let mut stream = Patient::new(server, Duration::from_secs(10));

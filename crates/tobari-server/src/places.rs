@@ -1,11 +1,16 @@
-//! Places that strangers take by a registration: a bounded number, in bounded bytes, of which one client holds only a share.
+//! Places that strangers take by a registration: a bounded number, in bounded bytes, of which one
+//! client holds only a share.
 //!
-//! **In use** is a place that was used within [`PlaceLimits::idle`]; nobody takes it from its client. Any other is given away when its room is needed, the least recently used
-//! first, and not before: a client that comes back late usually finds what it left. What one client may have in use follows [`Share`].
+//! **In use** is a place that was used within [`PlaceLimits::idle`]; nobody takes it from its
+//! client. Any other is given away when its room is needed, the least recently used first, and not
+//! before: a client that comes back late usually finds what it left. What one client may have in
+//! use follows [`Share`].
 //!
-//! **On the disk** a place has beside it whose it is ([`Keeper`]): SHA-256 of the client's address or token name with random bytes of the folder, cut to 16 bytes. Whoever has the folder can
-//! try all addresses of version 4. When a place was used last is the time of its newest file. Places of releases before this have no such file, and
-//! belong to nobody: they count for all, and are given away like the others.
+//! **On the disk** a place has beside it whose it is ([`Keeper`]): SHA-256 of the client's address
+//! or token name with random bytes of the folder, cut to 16 bytes. Whoever has the folder can try
+//! all addresses of version 4. When a place was used last is the time of its newest file. Places of
+//! releases before this have no such file, and belong to nobody: they count for all, and are given
+//! away like the others.
 
 use crate::{clients::Origin, search::sha256, share::Share};
 use std::{
@@ -204,7 +209,8 @@ impl Keeper {
     /// For what is kept nowhere.
     pub(crate) fn drawn() -> Self {
         let mut salt = [0; SALT_BYTES];
-        // without it tags are guessed more easily, and the server has no other use for randomness that fails
+        // without it tags are guessed more easily, and the server has no other use for randomness
+        // that fails
         let _ = getrandom::fill(&mut salt);
         Self { salt }
     }
@@ -221,7 +227,8 @@ impl Keeper {
         write_atomically(path, &[&MAGIC[..], tag].concat())
     }
 
-    /// Whose it is; nobody's where that was not written down, or is damaged: nothing but a share depends on it.
+    /// Whose it is; nobody's where that was not written down, or is damaged: nothing but a share
+    /// depends on it.
     pub(crate) fn read(path: &Path) -> Tag {
         let bytes = read_bounded(path, (MAGIC.len() + NOBODY.len()) as u64).unwrap_or_default();
         let tag = bytes.strip_prefix(&MAGIC).and_then(|tag| tag.try_into().ok());

@@ -1,14 +1,16 @@
 //! Whether the server lets anybody in, and which of its jobs work: `/healthz` and `/readyz`.
 //!
-//! `/readyz` is 200 where every job that is served is ready, and 503 where one is not or the server is closing, which is what load
-//! balancers look at. For those that look at the text as well, the body of a 200 is `ready`, and that of a server that closes is
-//! `closing`. Whoever accepts `application/json` gets one JSON object instead, and so does everybody while a job is not ready:
+//! `/readyz` is 200 where every job that is served is ready, and 503 where one is not or the server
+//! is closing, which is what load balancers look at. For those that look at the text as well, the
+//! body of a 200 is `ready`, and that of a server that closes is `closing`. Whoever accepts
+//! `application/json` gets one JSON object instead, and so does everybody while a job is not ready:
 //!
 //! ```text
 //!   {"ready":false,"jobs":{"call":{"state":"ready"},"sense":{"state":"failing","reason":"storage is full"}}}
 //! ```
 //!
-//! A job is `ready`, `failing` with a reason, or `closing`. Jobs that are not served are not listed. No path, address or name is told.
+//! A job is `ready`, `failing` with a reason, or `closing`. Jobs that are not served are not
+//! listed. No path, address or name is told.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -415,7 +415,7 @@ where
 }
 
 fn routes(rooms: Rooms<Points>, search: Option<&Search>, infer: Option<&Infer>, sense: Option<&Sense>) -> Router {
-    let own = Router::new().route("/call/v1/{room}", get(call::<Points>)).with_state(rooms);
+    let own = Router::new().route("/call/v1/{room}", get(call::<Points, true>)).with_state(rooms);
     let own = search.map_or(own.clone(), |search| own.merge(search.routes()));
     let own = infer.map_or(own.clone(), |infer| own.merge(infer.routes()));
     sense.map_or(own.clone(), |sense| own.merge(sense.routes()))
@@ -432,8 +432,9 @@ async fn by_the_proxys_word(State(clients): State<Clients>, mut request: Request
     next.run(request).await
 }
 
-/// A WebSocket for one member of a room of this kind.
-pub(crate) async fn call<K: Kind>(
+/// A WebSocket for one member of a room of this kind. Where the protocol is not `CURRENT`, the client
+/// is told to update.
+pub(crate) async fn call<K: Kind, const CURRENT: bool>(
     State(rooms): State<Rooms<K>>,
     Path(room): Path<String>,
     Extension(place): Extension<Place>,
@@ -441,19 +442,7 @@ pub(crate) async fn call<K: Kind>(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    answer_call((rooms, room, true), place, &origins, &headers, upgrade)
-}
-
-/// The same where clients of an earlier protocol call, which are told to update.
-pub(crate) async fn earlier_call<K: Kind>(
-    State(rooms): State<Rooms<K>>,
-    Path(room): Path<String>,
-    Extension(place): Extension<Place>,
-    Extension(origins): Extension<Origins>,
-    headers: HeaderMap,
-    upgrade: WebSocketUpgrade,
-) -> Response {
-    answer_call((rooms, room, false), place, &origins, &headers, upgrade)
+    answer_call((rooms, room, CURRENT), place, &origins, &headers, upgrade)
 }
 
 fn answer_call<K: Kind>(
@@ -490,7 +479,8 @@ fn closing(seconds: u64) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, headers, text).into_response()
 }
 
-/// Reads files again that may have changed while a server runs: those of tokens, and those of the certificate.
+/// Reads files again that may have changed while a server runs: those of tokens, and those of the
+/// certificate.
 pub struct Reloader {
     tokens: TokenFiles,
     tls: Tls,
@@ -499,8 +489,9 @@ pub struct Reloader {
 }
 
 impl Reloader {
-    /// Reads them now. What cannot be used is told to the log, and the old stays in force. Connections that are there go on; new ones are given the new
-    /// certificate. It waits for the disk.
+    /// Reads them now. What cannot be used is told to the log, and the old stays in force.
+    /// Connections that are there go on; new ones are given the new certificate. It waits for the
+    /// disk.
     pub fn reload(&self) {
         self.tokens.reload();
         let (Tls::Files { .. }, Some(acceptor)) = (&self.tls, &self.acceptor) else { return };

@@ -66,7 +66,8 @@ pub(crate) struct Call<'a> {
     pub(crate) guest: &'a Guest,
 }
 
-/// Asks what is to be asked, waits for the join and takes the seat; or says why not, unless nobody is there to hear it.
+/// Asks what is to be asked, waits for the join and takes the seat; or says why not, unless nobody
+/// is there to hear it.
 async fn enter<K: Kind>(
     sink: &mut Sink,
     stream: &mut Stream,

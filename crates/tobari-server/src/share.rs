@@ -1,8 +1,10 @@
 //! How much of something scarce one client may hold.
 //!
-//! A server has so many places, bytes and turns. A fixed limit for each client leaves nothing to others when a few clients are at theirs. Here the limit follows
-//! what is free: with a share of `p` percent a client may take more while `held * (100 - p) < free * p`. One client alone gets `p` percent at most. `n` clients
-//! that take all they can leave `1 / (n + 1)` of the whole at 50 percent, so that another client still finds room. The rule is that of dynamic thresholds for
+//! A server has so many places, bytes and turns. A fixed limit for each client leaves nothing to
+//! others when a few clients are at theirs. Here the limit follows what is free: with a share of
+//! `p` percent a client may take more while `held * (100 - p) < free * p`. One client alone gets
+//! `p` percent at most. `n` clients that take all they can leave `1 / (n + 1)` of the whole at 50
+//! percent, so that another client still finds room. The rule is that of dynamic thresholds for
 //! shared buffers (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6, 1998).
 
 use crate::{ServerLimits, memory::Memory};
@@ -19,7 +21,8 @@ impl Share {
         Self { percent: u64::from(percent).clamp(1, 100) }
     }
 
-    /// Whether a client that holds this much may take more of what is free. The first of anything is everybody's.
+    /// Whether a client that holds this much may take more of what is free. The first of anything
+    /// is everybody's.
     pub(crate) fn admits(self, held: u64, free: u64) -> bool {
         let (held, free, percent) = (u128::from(held), u128::from(free), u128::from(self.percent));
         held == 0 || percent == 100 || held * (100 - percent) < free * percent

@@ -31,7 +31,8 @@ pub(crate) struct ServerTls {
     pub(crate) renewal: Option<acme::Renewal>,
 }
 
-/// What accepts TLS connections, and can be replaced while the server runs; connections that are there go on.
+/// What accepts TLS connections, and can be replaced while the server runs; connections that are
+/// there go on.
 #[derive(Clone)]
 pub(crate) struct Acceptor(Arc<RwLock<TlsAcceptor>>);
 

@@ -1,9 +1,11 @@
 //! Who may ask: names, and hashes of their tokens.
 //!
-//! One line a client: a name, white space, SHA-256 of the token as 64 hexadecimal digits; lines that are empty or begin with `#` are left out. A client may have several lines,
-//! as while its token changes. The file may change while the server runs: it is looked at when somebody asks, at most every two seconds, and
-//! what is no file of tokens any more leaves those in force that were there. Tokens are long and random, so that a hash without salt gives nothing away; they are compared with all lines in a time that does not depend on
-//! which one is right.
+//! One line a client: a name, white space, SHA-256 of the token as 64 hexadecimal digits; lines
+//! that are empty or begin with `#` are left out. A client may have several lines, as while its
+//! token changes. The file may change while the server runs: it is looked at when somebody asks, at
+//! most every two seconds, and what is no file of tokens any more leaves those in force that were
+//! there. Tokens are long and random, so that a hash without salt gives nothing away; they are
+//! compared with all lines in a time that does not depend on which one is right.
 
 use crate::search::{hex, sha256, unhex};
 use axum::http::{HeaderMap, header};
@@ -139,7 +141,8 @@ impl Tokens {
         Arc::clone(&held.lines)
     }
 
-    /// Puts the file's lines in the place of the old ones; a bad file leaves those in force, and is told once.
+    /// Puts the file's lines in the place of the old ones; a bad file leaves those in force, and is
+    /// told once.
     fn take_up(&self, held: &mut Held, stamp: Option<Stamp>) {
         match Lines::read(&self.path) {
             Ok(lines) => {

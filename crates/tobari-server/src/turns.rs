@@ -1,7 +1,8 @@
 //! Turns for work that takes time: so many at once, and not all of them one client's.
 //!
-//! A request has its whole body before it asks for a turn, so a slow sender holds none. Of those who wait, the client whose last turn is longest ago goes first; the
-//! requests of one client stay in their order. What one client may hold at once follows [`Share`].
+//! A request has its whole body before it asks for a turn, so a slow sender holds none. Of those
+//! who wait, the client whose last turn is longest ago goes first; the requests of one client stay
+//! in their order. What one client may hold at once follows [`Share`].
 
 use crate::{body::WAITING, clients::Origin, search::reply::Reply, share::Share};
 use std::{

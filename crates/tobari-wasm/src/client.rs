@@ -180,7 +180,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that has not said anything yet; its first thing to send is the join, which answers the server's challenge.
+    /// A client that has not said anything yet; its first thing to send is the join, which answers
+    /// the server's challenge.
     ///
     /// # Errors
     /// [`StartError`] if the link or the rate cannot be used.

@@ -3,10 +3,11 @@
 //! Entry after entry, in the order of a walk through the folder; each is kind (1), length of the path (2), path, length of the name (2), name, salt (32), MAC (32), bytes of
 //! content (8). That the list is whole and unaltered is the affair of the file that it is the content of.
 //!
-//! **Order.** A walk visits each folder before what is in it, and names by their bytes. So the paths of a list
-//! increase, compared name by name, and all that lies below a path follows it at once. [`ListOrder`] needs the
-//! entry before only, and finds every path that comes twice and every entry that lies below a file or a link.
-//! A reader that followed such a link would write outside its folder.
+//! **Order.** A walk visits each folder before what is in it, and names by their bytes. So the
+//! paths of a list increase, compared name by name, and all that lies below a path follows it at
+//! once. [`ListOrder`] needs the entry before only, and finds every path that comes twice and every
+//! entry that lies below a file or a link. A reader that followed such a link would write outside
+//! its folder.
 
 use super::record::{Fields, Kind, MAX_PATH_BYTES, is_path};
 use super::{Identity, SealError};
@@ -31,11 +32,13 @@ pub struct Entry {
     pub identity: Identity,
     /// Bytes of its content.
     pub bytes: u64,
-    /// Whether its source could not be read when the set was brought up to date last: it is as it was sealed before.
+    /// Whether its source could not be read when the set was brought up to date last: it is as it
+    /// was sealed before.
     pub stale: bool,
 }
 
-/// Checks that the entries of a list come in the order of a walk, each path once, and none below a file or a link.
+/// Checks that the entries of a list come in the order of a walk, each path once, and none below a
+/// file or a link.
 ///
 /// ```
 /// use tobari_apps::seal::{Kind, ListOrder};

@@ -2,8 +2,8 @@
 
 use super::SealError;
 
-/// Bytes of a path at most: as many as its length can say. No system call takes as long a path; whoever writes
-/// such files goes from folder to folder.
+/// Bytes of a path at most: as many as its length can say. No system call takes as long a path;
+/// whoever writes such files goes from folder to folder.
 pub(super) const MAX_PATH_BYTES: usize = u16::MAX as usize;
 /// Bytes of a link's target at most.
 const MAX_LINK_BYTES: u64 = 4096;

@@ -250,7 +250,8 @@ impl Desk {
         Ok(())
     }
 
-    /// Lets a client go: its keys are forgotten, and it has to register again. With `keep_budget` what it has used up stays for then, and does not count as a client meanwhile.
+    /// Lets a client go: its keys are forgotten, and it has to register again. With `keep_budget`
+    /// what it has used up stays for then, and does not count as a client meanwhile.
     pub fn release(&mut self, client: &[u8; CLIENT_BYTES], keep_budget: bool) {
         let account = self.account(client).filter(|_| keep_budget);
         self.clients.remove(client);
@@ -265,7 +266,8 @@ impl Desk {
         self.clients.contains_key(client)
     }
 
-    /// The client of this name, made where there is none; one that was let go has what it had used up.
+    /// The client of this name, made where there is none; one that was let go has what it had used
+    /// up.
     fn client(&mut self, name: [u8; CLIENT_BYTES]) -> &mut Client {
         let client = self.clients.entry(name).or_default();
         if let Some(Account { tests, uses, regions, .. }) = self.released.remove(&name) {
@@ -283,8 +285,8 @@ impl Desk {
         Some(Account { client: *client, tests: known.tests, uses, regions: known.regions.clone() })
     }
 
-    /// Takes up an account that was kept. Its keys are registered again before, and are then used as often as the account says; without a key its client is one
-    /// that was let go.
+    /// Takes up an account that was kept. Its keys are registered again before, and are then used
+    /// as often as the account says; without a key its client is one that was let go.
     pub fn restore(&mut self, account: &Account) {
         let Some(client) = self.clients.get_mut(&account.client) else {
             self.released.insert(account.client, account.clone());

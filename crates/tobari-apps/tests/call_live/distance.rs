@@ -1,4 +1,5 @@
-//! Members far from their server: lines with round trips of up to 600 ms, jitter and losses, as TCP has them.
+//! Members far from their server: lines with round trips of up to 600 ms, jitter and losses, as TCP
+//! has them.
 
 #![allow(clippy::print_stdout, reason = "figures are printed")]
 
@@ -17,7 +18,8 @@ struct Line {
     round_trip: u64,
     /// The most by which something is later, each way.
     jitter: u64,
-    /// Of a thousand packets: how many are lost, so that they and those behind them come when they were sent again.
+    /// Of a thousand packets: how many are lost, so that they and those behind them come when they
+    /// were sent again.
     lost: u64,
 }
 
@@ -74,7 +76,8 @@ struct Far {
     made: BTreeMap<u32, u64>,
     last: Option<u32>,
     probes: u32,
-    /// Of each tick that the listener heard: its time, and how long what the far one said was under way.
+    /// Of each tick that the listener heard: its time, and how long what the far one said was under
+    /// way.
     heard: Vec<(u64, Option<u64>)>,
 }
 
@@ -194,7 +197,8 @@ impl Far {
         self.world.person_of(self.far)
     }
 
-    /// Of the ticks in these seconds: the part in which the far one was heard, and the mean time under way.
+    /// Of the ticks in these seconds: the part in which the far one was heard, and the mean time
+    /// under way.
     fn part(&self, from: u64, to: u64) -> (f64, f64) {
         let within = || self.heard.iter().filter(|(at, _)| (from * 1000..to * 1000).contains(at));
         let delays: Vec<u64> = within().filter_map(|(_, delay)| *delay).collect();

@@ -24,7 +24,8 @@ impl Insider {
         Self { person: world.people.remove(&member).unwrap(), came }
     }
 
-    /// Does what its program does but for this: a task is changed before it sees it, and pieces of its answer after.
+    /// Does what its program does but for this: a task is changed before it sees it, and pieces of
+    /// its answer after.
     fn answers(&mut self, world: &mut World, member: u16, task: impl Fn(&mut Vec<u8>), piece: impl Fn(&mut Vec<u8>)) {
         let came = std::mem::take(&mut *self.came.borrow_mut());
         for mut bytes in came {

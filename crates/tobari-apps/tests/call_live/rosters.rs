@@ -1,4 +1,5 @@
-//! What one member can do to the list of members, over the life of a room: the others leave nothing of what is said.
+//! What one member can do to the list of members, over the life of a room: the others leave nothing
+//! of what is said.
 
 use crate::*;
 use chacha20::rand_core::Rng;

@@ -1,5 +1,6 @@
-//! A client of this protocol against this server, and recordings of this protocol and the one before: transcripts in `vectors/call`, which no release may fail.
-//! A client of protocol 2 is told to update; the rosters and sums that its server has sent are recordings, and open for ever.
+//! A client of this protocol against this server, and recordings of this protocol and the one
+//! before: transcripts in `vectors/call`, which no release may fail. A client of protocol 2 is told
+//! to update; the rosters and sums that its server has sent are recordings, and open for ever.
 //!
 //! A transcript is a call of three (a host, a guest from the lobby who speaks, and a listener who raises its hand, speaks, is muted and is put out), one thing a line, as
 //! an earlier version's client and server said it to each other:

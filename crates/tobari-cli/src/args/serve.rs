@@ -43,8 +43,10 @@ pub(crate) struct ServeArguments {
     /// Connections at once from one address, or from one network of 64 bits; this machine's own are not counted. [default: 1024]
     #[arg(long, value_name = "N")]
     pub(crate) max_client_connections: Option<usize>,
-    /// The most that one client may hold of anything scarce, in percent: places for keys and fleets, sessions, turns at the cores, memory, connections. The more clients hold
-    /// something, the less each may, so that there is room for another. A client is an address, or who has a token. 100 is no limit. [default: 50]
+    /// The most that one client may hold of anything scarce, in percent: places for keys and
+    /// fleets, sessions, turns at the cores, memory, connections. The more clients hold something,
+    /// the less each may, so that there is room for another. A client is an address, or who has a
+    /// token. 100 is no limit. [default: 50]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=100), value_name = "PERCENT")]
     pub(crate) client_share: Option<u8>,
     /// Bits of an IPv4 address that are one client. [default: 32]
@@ -53,11 +55,13 @@ pub(crate) struct ServeArguments {
     /// Bits of an IPv6 address that are one client. [default: 64]
     #[arg(long, value_parser = clap::value_parser!(u8).range(16..=128), value_name = "BITS")]
     pub(crate) client_prefix_v6: Option<u8>,
-    /// With --search or --infer: how long a client's keys have their place after they were used. Then the place is given away if another client needs it, the least recently used
-    /// first. [default: 3600]
+    /// With --search or --infer: how long a client's keys have their place after they were used.
+    /// Then the place is given away if another client needs it, the least recently used first.
+    /// [default: 3600]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "SECONDS")]
     pub(crate) client_idle: Option<u32>,
-    /// Memory for bodies of requests that are read or worked at, and for answers that were not taken yet. [default: 1GiB]
+    /// Memory for bodies of requests that are read or worked at, and for answers that were not
+    /// taken yet. [default: 1GiB]
     #[arg(long, value_parser = super::parse_bytes, value_name = "BYTES")]
     pub(crate) max_body_memory: Option<u64>,
     /// Rooms at once.
@@ -75,9 +79,11 @@ pub(crate) struct ServeArguments {
     /// Serve the files of this folder as the page of live rooms, instead of those that are built in (`tobari info` has their hash).
     #[arg(long, value_name = "DIR")]
     pub(crate) web: Option<PathBuf>,
-    /// Answer requests whose `Host` is one of these names, too (`call.example`, without a port; separated by commas): the names by which a proxy's clients
-    /// reach it. On a loopback address, only requests for localhost, 127.0.0.0/8, [::1] and these names are answered; elsewhere all are, unless names are given.
-    /// Name the host of your links: a proof of membership that a server in between passes on is for another name, and refused.
+    /// Answer requests whose `Host` is one of these names, too (`call.example`, without a port;
+    /// separated by commas): the names by which a proxy's clients reach it. On a loopback address,
+    /// only requests for localhost, 127.0.0.0/8, [::1] and these names are answered; elsewhere all
+    /// are, unless names are given. Name the host of your links: a proof of membership that a
+    /// server in between passes on is for another name, and refused.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub(crate) host_name: Vec<HostName>,
     /// Let pages of these origins call and no others (`https://call.example`; separated by commas), this server's own only if it is one of them. Any page

@@ -39,7 +39,8 @@ pub(crate) fn run(arguments: &mut ServeArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The signal by which files are read again (SIGHUP), where there is one. It would end the process otherwise.
+/// The signal by which files are read again (SIGHUP), where there is one. It would end the process
+/// otherwise.
 struct Hangups {
     #[cfg(unix)]
     signal: std::io::Result<tokio::signal::unix::Signal>,

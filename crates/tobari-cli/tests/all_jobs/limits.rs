@@ -1,4 +1,5 @@
-//! Strangers who take what others need: places for keys, turns, memory, connections. Everybody else is served meanwhile, after a restart, and afterwards.
+//! Strangers who take what others need: places for keys, turns, memory, connections. Everybody else
+//! is served meanwhile, after a restart, and afterwards.
 
 use super::load::{posts, status, target};
 use super::*;
@@ -114,7 +115,8 @@ fn fault_26_registrations_from_one_address_leave_places_to_others_before_and_aft
     assert_eq!(kept(&data), before, "his place is there after the restart");
     assert_eq!(key.send(ATTACKER, &server.address(), 998).0, 429, "and so are the attacker's, which are still his");
     asks(&honest[2], [127, 0, 0, 4], &server.address(), &queries);
-    // he keeps the others; when he stops, those who come have his places, and never more than there are
+    // he keeps the others; when he stops, those who come have his places, and never more than there
+    // are
     over.store(true, Ordering::Relaxed);
     keeping.join().unwrap();
     thread::sleep(Duration::from_secs(9));
@@ -150,7 +152,8 @@ fn fault_26_whose_place_was_given_away_is_told_and_registers_again() {
     asks(&place, ATTACKER, &server.address(), &queries);
 }
 
-/// Folders as every release before this wrote them: keys, and nothing that says whose they are or when they were used.
+/// Folders as every release before this wrote them: keys, and nothing that says whose they are or
+/// when they were used.
 #[test]
 fn fault_26_places_of_an_earlier_release_are_read_and_given_away() {
     let place = Tables::new();
@@ -174,7 +177,8 @@ fn fault_26_places_of_an_earlier_release_are_read_and_given_away() {
     assert_eq!(kept(data), 20, "as many as there may be, and the new one is among them");
 }
 
-/// A budget is what keeps a client from reading a table: it does not come back because a key was away.
+/// A budget is what keeps a client from reading a table: it does not come back because a key was
+/// away.
 #[test]
 fn fault_26_a_token_has_one_place_and_a_budget_that_outlives_it() {
     let (place, folder) = (Tables::new(), tempdir().unwrap());
@@ -234,8 +238,9 @@ fn fault_26_a_token_has_one_place_and_a_budget_that_outlives_it() {
     assert!(stderr(&done).contains("budget"), "{}", stderr(&done));
 }
 
-/// The attack: 64 connections that begin what is right, and bring 300 bytes a second each. Answers how many of 24 requests of others were answered as they are when
-/// nobody disturbs, and how much memory the server had at most.
+/// The attack: 64 connections that begin what is right, and bring 300 bytes a second each. Answers
+/// how many of 24 requests of others were answered as they are when nobody disturbs, and how much
+/// memory the server had at most.
 fn siege(attackers: &[Address]) -> (usize, Vec<String>) {
     let _alone = alone();
     let house = House::open("info");
@@ -302,7 +307,8 @@ fn fault_27_slow_senders_of_a_few_addresses_shut_nobody_out() {
     assert!(memory < 768 << 10, "{memory} kB");
 }
 
-/// 60 MB to every route with a body, without a token and of no client: the refusal is there before more than a little was taken.
+/// 60 MB to every route with a body, without a token and of no client: the refusal is there before
+/// more than a little was taken.
 #[test]
 fn fault_27_sixty_megabytes_of_nobodys_are_refused_unread() {
     let _alone = alone();
@@ -318,7 +324,8 @@ fn fault_27_sixty_megabytes_of_nobodys_are_refused_unread() {
     let strict = Server::start(&[&jobs[..], &rest].concat());
     for (server, named) in [(&strict, true), (&house.server, false)] {
         for post in &target.posts {
-            // a fleet's own messages may be as long where everybody on this machine is its key holder
+            // a fleet's own messages may be as long where everybody on this machine is its key
+            // holder
             if !named && post.path.starts_with("/sense") && !post.path.ends_with("/frames") {
                 continue;
             }
@@ -345,7 +352,8 @@ fn fault_27_sixty_megabytes_of_nobodys_are_refused_unread() {
     }
 }
 
-/// Handshakes that never finish, heads that dribble in, and answers that nobody reads, many of each: others are served.
+/// Handshakes that never finish, heads that dribble in, and answers that nobody reads, many of
+/// each: others are served.
 #[test]
 fn fault_27_connections_that_never_get_anywhere_shut_nobody_out() {
     let _alone = alone();
@@ -388,7 +396,8 @@ fn fault_27_connections_that_never_get_anywhere_shut_nobody_out() {
     assert!(held.iter_mut().all(|(_, stream)| ended(stream)));
 }
 
-/// Begun uploads hold memory of their sender's share, and no turn: as long as there is some everybody is served, and who finds none comes again.
+/// Begun uploads hold memory of their sender's share, and no turn: as long as there is some
+/// everybody is served, and who finds none comes again.
 ///
 /// Before, four begun uploads were all that there was room for, and this test asked for that.
 #[test]

@@ -267,9 +267,11 @@ fn every_route_that_is_tried_is_one() {
     }
 }
 
-/// Senders that give a byte now and then hold neither places nor memory, and are cut off: whoever comes meanwhile is served at once.
+/// Senders that give a byte now and then hold neither places nor memory, and are cut off: whoever
+/// comes meanwhile is served at once.
 ///
-/// Until bodies were read before a request took its turn this test asked for a wait of two seconds behind them, and so for the fault.
+/// Until bodies were read before a request took its turn this test asked for a wait of two seconds
+/// behind them, and so for the fault.
 #[test]
 fn slow_senders_shut_nobody_out() {
     let house = House::open("info");

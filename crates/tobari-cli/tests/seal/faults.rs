@@ -1,4 +1,5 @@
-//! Hostile sets, and runs that are killed at any system call: what comes of them, under a tracer of system calls.
+//! Hostile sets, and runs that are killed at any system call: what comes of them, under a tracer of
+//! system calls.
 
 use super::forge::{self, FILE, FOLDER, Item, KEY_FILE, LINK, item};
 use super::*;
@@ -50,7 +51,8 @@ impl Stage {
         all
     }
 
-    /// Runs the program under the tracer: its exit status, what it says, and the calls that alter something.
+    /// Runs the program under the tracer: its exit status, what it says, and the calls that alter
+    /// something.
     fn traced(&self, words: &[&str]) -> (Option<i32>, String, Vec<String>) {
         let trace = self.world.path("trace");
         let before = self.outside();
@@ -75,7 +77,8 @@ impl Stage {
         (code, said)
     }
 
-    /// A call that alters something does so in a folder below `out`, by one name that is no link to be followed; all else only reads.
+    /// A call that alters something does so in a folder below `out`, by one name that is no link to
+    /// be followed; all else only reads.
     fn stays_inside(&self, call: &str) {
         let (out, outside) = (self.world.path("out"), self.world.path("outside"));
         let call = call.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == ' ');
@@ -287,7 +290,8 @@ fn fault_2_a_link_or_file_that_lies_where_a_set_goes_is_replaced_and_never_follo
     }
 }
 
-/// A set lies in a folder of storage that nobody trusts: links in it lead nowhere, to read, to write or to remove.
+/// A set lies in a folder of storage that nobody trusts: links in it lead nowhere, to read, to
+/// write or to remove.
 #[test]
 fn fault_2_a_link_in_the_folder_of_a_set_is_followed_neither_to_read_nor_to_remove() {
     let stage = Stage::new();
@@ -373,7 +377,8 @@ const FATAL: [&str; 20] = [
     "lseek",
 ];
 
-/// Runs a command again and again, and has it meet this fate at the first, the second, … of each system call; `then` is run after each.
+/// Runs a command again and again, and has it meet this fate at the first, the second, … of each
+/// system call; `then` is run after each.
 fn at_every_call(words: &[&str], fate: &str, mut then: impl FnMut(&str)) -> u32 {
     let mut met = 0;
     for call in FATAL {

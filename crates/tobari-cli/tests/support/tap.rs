@@ -52,7 +52,8 @@ impl Tap {
     }
 }
 
-/// A connection from one of this machine's addresses, whose system keeps few bytes that the server did not take.
+/// A connection from one of this machine's addresses, whose system keeps few bytes that the server
+/// did not take.
 pub fn connect_from(source: [u8; 4], server: &str) -> std::io::Result<TcpStream> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let stream = runtime.block_on(async {

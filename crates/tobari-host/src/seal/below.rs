@@ -1,13 +1,14 @@
 //! One folder, and all that lies below it, by descriptors of folders.
 //!
-//! A path is walked one name at a time. Each name is opened in the folder before it, without following a
-//! symbolic link, so that no path leads out of the folder, whatever lies in it or appears there meanwhile.
-//! Names are checked when a record is decoded: none is empty, `.`, `..` or holds a slash. `openat2` with
-//! `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS` would say the same of a whole path. One name at a time needs no
-//! recent kernel, passes filters of system calls that know no `openat2`, and has no limit of 4,096 bytes of path.
+//! A path is walked one name at a time. Each name is opened in the folder before it, without
+//! following a symbolic link, so that no path leads out of the folder, whatever lies in it or
+//! appears there meanwhile. Names are checked when a record is decoded: none is empty, `.`, `..` or
+//! holds a slash. `openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS` would say the same of
+//! a whole path. One name at a time needs no recent kernel, passes filters of system calls that
+//! know no `openat2`, and has no limit of 4,096 bytes of path.
 //!
-//! A walk asks for neighbours again and again: descriptors of the last path are kept, so that the next one
-//! costs one call for each folder that is new.
+//! A walk asks for neighbours again and again: descriptors of the last path are kept, so that the
+//! next one costs one call for each folder that is new.
 
 use super::PART;
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RawMode, RenameFlags};
@@ -94,7 +95,8 @@ impl Below {
         &self.root
     }
 
-    /// Keeps other runs out as long as this descriptor lives; false if one is there. A file system without locks lets all in.
+    /// Keeps other runs out as long as this descriptor lives; false if one is there. A file system
+    /// without locks lets all in.
     pub(super) fn lock(&self) -> bool {
         rustix::fs::flock(&self.root, FlockOperation::NonBlockingLockExclusive) != Err(Errno::WOULDBLOCK)
     }
@@ -200,7 +202,8 @@ pub(super) fn look(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
     Ok(rustix::fs::openat(folder, name, OFlags::PATH | UNFOLLOWED, Mode::empty())?.into())
 }
 
-/// A file in a folder, for reading. `NONBLOCK`, so that nobody waits at a pipe that somebody put there.
+/// A file in a folder, for reading. `NONBLOCK`, so that nobody waits at a pipe that somebody put
+/// there.
 pub(super) fn open_file(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | UNFOLLOWED;
     let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);

@@ -133,7 +133,8 @@ pub(super) fn sealed_content_is(
     identity.ok().filter(|_| same && reader.read_content(1).is_ok_and(|rest| rest.is_empty()))
 }
 
-/// What a list says of a sealed file whose source cannot be read now, if that file opens as a whole under the set's key, to the path that its name stands for.
+/// What a list says of a sealed file whose source cannot be read now, if that file opens as a whole
+/// under the set's key, to the path that its name stands for.
 pub(super) fn stale_entry(set: &Below, name: &str, key: &SetKey) -> Option<Entry> {
     let (file, place) = (set.file(name.as_bytes()).ok()?, &set.place(name.as_bytes()));
     let (input, ..) = Input::open(Box::new(file), place, |_| Ok(Some(key.clone()))).ok()?;

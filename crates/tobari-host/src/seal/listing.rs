@@ -1,6 +1,7 @@
 //! What lies in the folder of a set, beside what its list says.
 //!
-//! Only folders and files that lie in the set count: a link in it is never followed, neither to read nor to remove what it leads to.
+//! Only folders and files that lie in the set count: a link in it is never followed, neither to
+//! read nor to remove what it leads to.
 
 use super::below::{Below, is_temporary};
 use super::naming::clean;

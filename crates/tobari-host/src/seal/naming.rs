@@ -3,9 +3,11 @@
 //! A name is given by one rename, so that whatever has a final name is whole, wherever a process was killed. That this holds where the machine lost its power, too, takes an order
 //! on the disk: bytes first, names after them. The files of a folder get their names many at a time, after one `syncfs` for all of them.
 //!
-//! Whoever writes a set, or opens one into a folder, holds a lock on that folder: temporary files in it belong to nobody else, and a
-//! later run removes what a killed one left. A file that is written alone lies in a folder that others may use. Its temporary
-//! file has a name of its own kind and holds a lock, which ends with its process, so that the next run knows what is left over.
+//! Whoever writes a set, or opens one into a folder, holds a lock on that folder: temporary files
+//! in it belong to nobody else, and a later run removes what a killed one left. A file that is
+//! written alone lies in a folder that others may use. Its temporary file has a name of its own
+//! kind and holds a lock, which ends with its process, so that the next run knows what is left
+//! over.
 
 use super::below::{Below, Need, Onto, is_held, is_temporary, open_file, rename, split};
 use super::{FileProblem, PART};
@@ -54,7 +56,8 @@ pub(super) enum Folder {
     Shared,
 }
 
-/// A name that no other process of this machine uses now. What a killed one left under it is passed over by whoever makes it.
+/// A name that no other process of this machine uses now. What a killed one left under it is passed
+/// over by whoever makes it.
 fn fresh(prefix: &str) -> OsString {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     // asked for once: there may be a million files
@@ -159,7 +162,8 @@ pub(super) struct Unnamed {
 }
 
 impl Unnamed {
-    /// A file; its folder is closed meanwhile, as a process may have a thousand descriptors and no more.
+    /// A file; its folder is closed meanwhile, as a process may have a thousand descriptors and no
+    /// more.
     pub(super) fn push(&mut self, mut whole: Whole) {
         whole.made.folder = None;
         self.all.push(whole);
@@ -169,7 +173,8 @@ impl Unnamed {
         self.all.len() >= UNNAMED
     }
 
-    /// Gives all of them their names, once they are on the disk: those that did not get theirs, as bytes of content and why.
+    /// Gives all of them their names, once they are on the disk: those that did not get theirs, as
+    /// bytes of content and why.
     pub(super) fn name_all(&mut self, below: &Below) -> Result<Vec<(u64, FileProblem)>, FileProblem> {
         let all = std::mem::take(&mut self.all);
         if !all.is_empty() {
@@ -187,7 +192,8 @@ pub(super) struct Link {
     pub(super) modified: Time,
 }
 
-/// Makes a link with its time under a temporary name, so that it replaces what is there at once or, unless it may, not at all.
+/// Makes a link with its time under a temporary name, so that it replaces what is there at once or,
+/// unless it may, not at all.
 pub(super) fn make_link(below: &Arc<Below>, link: &Link, need: Need, onto: Onto) -> Result<(), FileProblem> {
     let target = OsStr::from_bytes(&link.target);
     let symlink = |folder: &OwnedFd, name: &OsStr| rustix::fs::symlinkat(target, folder, name);
@@ -233,7 +239,8 @@ fn is_used_alone(below: &Below, folder: &[u8], name: &OsStr) -> bool {
         && below.folder(folder, Need::Found).and_then(|folder| open_file(&folder, name)).is_ok_and(is_held)
 }
 
-/// The folder of a file that is written alone, which is made if it is not there, and the file's name.
+/// The folder of a file that is written alone, which is made if it is not there, and the file's
+/// name.
 pub(super) fn folder_of(target: &Path) -> Result<(Arc<Below>, Vec<u8>), FileProblem> {
     let Some(name) = target.file_name() else {
         return Err(FileProblem::IsFolder { name: target.display().to_string() });

@@ -137,7 +137,8 @@ impl<'a> Run<'a> {
     }
 
     fn sink(&mut self, meta: &Meta, in_order: bool) -> Result<Sink<'static>, FileProblem> {
-        // what a killed run left in a source is verified and nothing else: it would be removed again
+        // what a killed run left in a source is verified and nothing else: it would be removed
+        // again
         let Some(out) = self.out.as_mut().filter(|_| !is_temporary(split(&meta.path).1)) else {
             return Ok(Sink::Nowhere);
         };
@@ -146,7 +147,8 @@ impl<'a> Run<'a> {
         Ok(match meta.kind {
             Kind::Directory => {
                 open_up(&below, &meta.path, need).map_err(FileProblem::system(&place))?;
-                // a list has each folder before what is in it, so that no temporary file there is ours
+                // a list has each folder before what is in it, so that no temporary file there is
+                // ours
                 if in_order {
                     clean(&below, &meta.path)?;
                 }
@@ -225,7 +227,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Waits for the rest; then folders are described, the innermost first: a folder's time changes when something is made in it.
+    /// Waits for the rest; then folders are described, the innermost first: a folder's time changes
+    /// when something is made in it.
     pub(super) fn finish(mut self, rng: &mut dyn CryptoRng) -> Result<Opened, FileProblem> {
         self.settle(rng)?;
         let Some(below) = self.out.as_ref().and_then(|out| out.below.clone()) else { return Ok(self.opened) };
@@ -247,8 +250,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A folder to write into. One that an earlier run has described already may be closed to its owner, as its source was: it is
-/// opened up until it is described again.
+/// A folder to write into. One that an earlier run has described already may be closed to its
+/// owner, as its source was: it is opened up until it is described again.
 fn open_up(below: &Below, path: &[u8], need: Need) -> std::io::Result<()> {
     let folder = below.folder(path, need)?;
     let mode = File::from(folder.try_clone()?).metadata()?.mode() & 0o7777;

@@ -29,7 +29,8 @@ pub struct Opened {
     pub read: u64,
     /// What is not right, or could not be written.
     pub problems: Vec<FileProblem>,
-    /// Paths of entries that are as they were sealed earlier: their source could not be read when the set was brought up to date last.
+    /// Paths of entries that are as they were sealed earlier: their source could not be read when
+    /// the set was brought up to date last.
     pub stale: Vec<Vec<u8>>,
 }
 
@@ -46,7 +47,8 @@ pub struct Found {
     pub bytes: u64,
     /// By what the sealed file is known.
     pub identity: Identity,
-    /// Whether it is older than the set: its source could not be read when the set was brought up to date last.
+    /// Whether it is older than the set: its source could not be read when the set was brought up
+    /// to date last.
     pub stale: bool,
 }
 
@@ -185,7 +187,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a list to its end, so that nothing is done for one that does not hold: the first names of its paths.
+    /// Reads a list to its end, so that nothing is done for one that does not hold: the first names
+    /// of its paths.
     fn check_list(&self, set: &Below) -> Result<Names, FileProblem> {
         let mut names = Names::default();
         self.entries(set, |entry| {
@@ -210,13 +213,14 @@ impl<'a> Reader<'a> {
 
     /// Opens a whole set into a folder, or only verifies it where there is none.
     ///
-    /// Nothing outside that folder is read, written or described, whatever the set holds and whatever lies in
-    /// the folder: no link in it is followed. A file that is missing, altered, or not the one that the list
-    /// names is a problem of its own; all others are written. Without `replace` the folder may hold what an
-    /// earlier run made of this set, which stays.
+    /// Nothing outside that folder is read, written or described, whatever the set holds and
+    /// whatever lies in the folder: no link in it is followed. A file that is missing, altered, or
+    /// not the one that the list names is a problem of its own; all others are written. Without
+    /// `replace` the folder may hold what an earlier run made of this set, which stays.
     ///
     /// # Errors
-    /// [`FileProblem`] if the list does not open or does not hold, or without `replace` the folder has something in it that the set does not; nothing was written then.
+    /// [`FileProblem`] if the list does not open or does not hold, or without `replace` the folder
+    /// has something in it that the set does not; nothing was written then.
     pub fn set(
         &self,
         set: &Path,

@@ -39,7 +39,8 @@ pub(super) struct Beside<'a> {
     pub(super) onto: Onto,
 }
 
-/// Writes the chunks that are right to a file beside another, and says what is missing; none for what is no file, or where no chunk is right. `taken` is told the bytes of each chunk.
+/// Writes the chunks that are right to a file beside another, and says what is missing; none for
+/// what is no file, or where no chunk is right. `taken` is told the bytes of each chunk.
 pub(super) fn pieces(
     mut input: Input,
     place: &Path,

@@ -21,7 +21,8 @@ pub(super) struct Source {
     pub(super) kind: Kind,
     /// Of a folder or a link; a file's is asked for when it is open.
     pub(super) metadata: Option<Metadata>,
-    /// The folder that it is found in; none for a file that the caller named, where a link is followed.
+    /// The folder that it is found in; none for a file that the caller named, where a link is
+    /// followed.
     below: Option<Arc<Below>>,
 }
 
@@ -60,7 +61,8 @@ pub(super) struct Unread {
     pub(super) problem: FileProblem,
 }
 
-/// A walk: each folder before what is in it, names by their bytes. A folder whose names cannot be read is followed by its problem.
+/// A walk: each folder before what is in it, names by their bytes. A folder whose names cannot be
+/// read is followed by its problem.
 ///
 /// Temporary files of this program are passed over: they are what a killed run left.
 pub(super) struct Walk {
@@ -302,7 +304,8 @@ impl Content {
 pub(super) enum Since {
     /// Nothing.
     Same,
-    /// It is longer: a log, a recording. Whether anything before its old end was altered too is not known.
+    /// It is longer: a log, a recording. Whether anything before its old end was altered too is not
+    /// known.
     Grown,
     /// It was altered, or cut.
     Changed,

@@ -1,7 +1,8 @@
 //! A set on its way: what its list gets, and what becomes of what was sealed earlier.
 //!
-//! A sealed file stays right when its source cannot be read for once: a disk that fails, permissions that changed. It is then listed
-//! again as *stale*, so that a set is whole after each run, and says of what it knows that it is old. Only what is known to be gone is removed.
+//! A sealed file stays right when its source cannot be read for once: a disk that fails,
+//! permissions that changed. It is then listed again as *stale*, so that a set is whole after each
+//! run, and says of what it knows that it is old. Only what is known to be gone is removed.
 
 use super::below::Below;
 use super::flow::Flow;
@@ -34,7 +35,8 @@ pub(super) struct Update<'a> {
     pub(super) waiting: BTreeMap<u32, Result<Entry, FileProblem>>,
     next: u32,
     open: HashMap<u32, Unlisted>,
-    /// Of all sealed files that were there: their paths, name by name, and their names. Made when a folder cannot be read.
+    /// Of all sealed files that were there: their paths, name by name, and their names. Made when a
+    /// folder cannot be read.
     earlier: Option<BTreeMap<Vec<Vec<u8>>, String>>,
     /// Whether something of a path could not be looked at.
     has_unread: bool,
@@ -83,7 +85,8 @@ impl<'a> Update<'a> {
         Some((number, ended))
     }
 
-    /// What was sealed earlier of something that cannot be read now, and opens as a whole: in the order of a walk.
+    /// What was sealed earlier of something that cannot be read now, and opens as a whole: in the
+    /// order of a walk.
     pub(super) fn earlier(&mut self, number: u32) -> Result<Vec<Entry>, FileProblem> {
         let Some((set, key)) = self.before.clone() else { return Ok(Vec::new()) };
         let names = match self.open.remove(&number) {
@@ -118,7 +121,8 @@ impl<'a> Update<'a> {
         Ok(found.filter(|name| !self.names.contains(name)).collect())
     }
 
-    /// The first change makes an unfinished set of a finished one: a list that stayed would call whatever is new wrong, if this run were killed.
+    /// The first change makes an unfinished set of a finished one: a list that stayed would call
+    /// whatever is new wrong, if this run were killed.
     pub(super) fn retire_list(&mut self) -> Result<(), FileProblem> {
         if let Some((set, _)) = self.before.as_ref().filter(|_| std::mem::take(&mut self.has_list)) {
             let removed = set.remove(MANIFEST.as_bytes()).and_then(|()| set.sync_names());
@@ -127,7 +131,8 @@ impl<'a> Update<'a> {
         Ok(())
     }
 
-    /// Removes sealed files whose source is gone: all that the list does not name, as it names what could not be read, too.
+    /// Removes sealed files whose source is gone: all that the list does not name, as it names what
+    /// could not be read, too.
     pub(super) fn remove_others(&mut self) -> Result<(), FileProblem> {
         let Some((set, key)) = self.before.clone() else { return Ok(()) };
         for file in others(&set, &self.names)? {

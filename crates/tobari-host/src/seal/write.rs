@@ -35,9 +35,11 @@ pub struct Sealed {
     pub kept: u64,
     /// Sealed files whose source is gone, which were removed.
     pub removed: u64,
-    /// Entries that are as they were sealed earlier, since their source cannot be read now: paths below the folder.
+    /// Entries that are as they were sealed earlier, since their source cannot be read now: paths
+    /// below the folder.
     pub stale: Vec<Vec<u8>>,
-    /// Files that grew while they were read, and how many of their bytes were sealed: their length when they were opened.
+    /// Files that grew while they were read, and how many of their bytes were sealed: their length
+    /// when they were opened.
     pub grown: Vec<(PathBuf, u64)>,
     /// What was left out, and why.
     pub problems: Vec<FileProblem>,
@@ -57,7 +59,8 @@ const KEPT: usize = 32 << 10;
 
 /// Where a sealed file goes that does not belong to a set.
 pub enum Destination<'a> {
-    /// To a file: whole, or not at all; something else of this name is replaced if the second says so.
+    /// To a file: whole, or not at all; something else of this name is replaced if the second says
+    /// so.
     File(&'a Path, bool),
     /// To a writer, as it is sealed: if an error comes, what was written does not open as a whole.
     Stream(&'a mut dyn Write),
@@ -314,7 +317,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Seals a folder into another, which is new, or unfinished, or to be brought up to date with `replace`. Where `root` is a link to a folder, that folder is sealed.
+    /// Seals a folder into another, which is new, or unfinished, or to be brought up to date with
+    /// `replace`. Where `root` is a link to a folder, that folder is sealed.
     ///
     /// # Errors
     /// [`FileProblem`] if it cannot be done at all. What single sources were left out for is in [`Sealed::problems`].
@@ -381,7 +385,8 @@ impl<'a> Writer<'a> {
             (self.set, self.stanzas) = key_to_continue(set, keys)?;
             return Ok(true);
         }
-        // a run that was killed before it had written the mark leaves temporary files and nothing else
+        // a run that was killed before it had written the mark leaves temporary files and nothing
+        // else
         if !names.iter().all(|(name, _)| is_temporary(name)) {
             return Err(FileProblem::NotASet { name: set.place(b"").display().to_string() });
         }
@@ -507,7 +512,8 @@ impl<'a> Writer<'a> {
         Some(Entry { kind, path, name: name.to_owned(), identity, bytes, stale: false })
     }
 
-    /// Takes what has ended into the list, in the order of the walk. What cannot be read now is listed as it was sealed earlier, if it was.
+    /// Takes what has ended into the list, in the order of the walk. What cannot be read now is
+    /// listed as it was sealed earlier, if it was.
     fn collect(&mut self, flow: &mut Flow<'_, Output<'static>>, update: &mut Update<'_>) -> Result<(), FileProblem> {
         for (number, ended) in flow.take_ended() {
             update.waiting.insert(number, ended);

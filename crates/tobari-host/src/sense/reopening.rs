@@ -1,16 +1,17 @@
 //! A database that closes when its storage fails, and is opened again.
 //!
-//! A database whose file met one error refuses all work from then on, although the disk may work again a second later. Here the
-//! first such error closes it; each later call opens it again, no oftener than a pause allows, and says what is wrong until that succeeds.
-//! Nobody waits for an attempt of somebody else's, because taking up a large file may take a while.
+//! A database whose file met one error refuses all work from then on, although the disk may work
+//! again a second later. Here the first such error closes it; each later call opens it again, no
+//! oftener than a pause allows, and says what is wrong until that succeeds. Nobody waits for an
+//! attempt of somebody else's, because taking up a large file may take a while.
 
 use super::StoreError;
 use crate::storage::Trouble;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
-/// The pause before the first attempt to open it again. In this time everything is refused: whoever hands over several things in order
-/// learns that the first was refused before the next is taken.
+/// The pause before the first attempt to open it again. In this time everything is refused: whoever
+/// hands over several things in order learns that the first was refused before the next is taken.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// After an attempt that took long the pause is so many times as long.
 const FACTOR: u32 = 3;
@@ -34,7 +35,8 @@ struct Closed {
 }
 
 impl<T> Reopening<T> {
-    /// Opens it. Where the storage fails that is an error, or with `lenient` something that is closed for now.
+    /// Opens it. Where the storage fails that is an error, or with `lenient` something that is
+    /// closed for now.
     pub(super) fn new(
         lenient: bool,
         how: impl Fn(bool) -> Result<T, StoreError> + Send + Sync + 'static,

@@ -47,7 +47,8 @@ impl StoreError {
         Self(Fault::Closed(trouble))
     }
 
-    /// What is wrong with the storage, if it is the storage. The store is closed then, and is opened again by a later call.
+    /// What is wrong with the storage, if it is the storage. The store is closed then, and is
+    /// opened again by a later call.
     pub fn trouble(&self) -> Option<Trouble> {
         match &self.0 {
             Fault::Closed(trouble) => Some(*trouble),
@@ -92,7 +93,8 @@ pub struct Appended {
     pub records: u64,
 }
 
-/// Frames of one fleet. A store whose storage fails closes, and opens again by itself when the storage works: see [`FrameStore::recover`].
+/// Frames of one fleet. A store whose storage fails closes, and opens again by itself when the
+/// storage works: see [`FrameStore::recover`].
 pub struct FrameStore {
     database: Reopening<Opened>,
 }
@@ -167,8 +169,8 @@ impl Opened {
         Ok(gone.into_iter().map(|(_, frames)| frames).collect())
     }
 
-    /// Opens a file. One that is not there is made whole under another name first: a disk that is full in the midst of it
-    /// leaves no half of a database behind, which nothing could open.
+    /// Opens a file. One that is not there is made whole under another name first: a disk that is
+    /// full in the midst of it leaves no half of a database behind, which nothing could open.
     fn file(path: &Path, again: bool) -> Result<Self, StoreError> {
         let builder = || {
             let mut builder = Database::builder();
@@ -192,8 +194,8 @@ impl Opened {
     }
 }
 
-/// After a flush that failed the system may hold pages that never reached the device, and hand them out as if they had: what is
-/// read from now on comes from the device.
+/// After a flush that failed the system may hold pages that never reached the device, and hand them
+/// out as if they had: what is read from now on comes from the device.
 #[cfg(target_os = "linux")]
 fn forget_cached(path: &Path) -> std::io::Result<()> {
     Ok(rustix::fs::fadvise(std::fs::File::open(path)?, 0, None, rustix::fs::Advice::DontNeed)?)
@@ -213,7 +215,8 @@ impl FrameStore {
         Self::of_file(path, false)
     }
 
-    /// The same for a server, which starts where the storage fails, too: the store is closed then, and opens when it can.
+    /// The same for a server, which starts where the storage fails, too: the store is closed then,
+    /// and opens when it can.
     ///
     /// # Errors
     /// [`StoreError`] if something else is wrong.
@@ -231,13 +234,15 @@ impl FrameStore {
         self.database.trouble()
     }
 
-    /// Opens a store that is closed, if it is time to try: any call does so, too. Answers whether it is open.
+    /// Opens a store that is closed, if it is time to try: any call does so, too. Answers whether
+    /// it is open.
     pub fn recover(&self) -> bool {
         self.database.open().is_ok()
     }
 
-    /// Stores frames, each of so many bytes and one after another, and the states of their devices. It returns when they are on the disk, all of them.
-    /// After an error all of them may be there or none: the store, opened again, tells.
+    /// Stores frames, each of so many bytes and one after another, and the states of their devices.
+    /// It returns when they are on the disk, all of them. After an error all of them may be there
+    /// or none: the store, opened again, tells.
     ///
     /// # Errors
     /// [`StoreError`].

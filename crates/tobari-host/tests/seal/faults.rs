@@ -74,9 +74,11 @@ fn fault_3_a_set_is_opened_again_over_what_an_interrupted_run_made_of_it_and_ove
 fn fault_5_what_was_sealed_of_a_source_that_cannot_be_read_stays_although_the_set_was_unfinished() {
     let (source, set) = (folder(), tempdir().unwrap());
     seal(source.path(), set.path(), 76, false).unwrap();
-    // an update was killed: there is no list any more, and a file has become a folder's name on another file system, say
+    // an update was killed: there is no list any more, and a file has become a folder's name on
+    // another file system, say
     fs::remove_file(set.path().join(MANIFEST)).unwrap();
-    // a pipe in the place of a file is known to be none: what was sealed of the file is gone with it
+    // a pipe in the place of a file is known to be none: what was sealed of the file is gone with
+    // it
     fs::remove_file(source.path().join("full")).unwrap();
     let made = std::process::Command::new("mkfifo").arg(source.path().join("full")).status();
     assert!(made.unwrap().success());

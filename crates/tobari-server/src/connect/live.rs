@@ -43,7 +43,8 @@ pub enum LiveIncoming {
     Message(ServerMessage),
 }
 
-/// Connects to the server at `url` and joins a live room, with what `join` makes of the server's challenge.
+/// Connects to the server at `url` and joins a live room, with what `join` makes of the server's
+/// challenge.
 ///
 /// # Errors
 /// [`ConnectError`] if the server cannot be reached or trusted, or does not let the member in.

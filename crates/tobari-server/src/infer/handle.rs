@@ -180,7 +180,8 @@ impl Shared {
         checked.map_err(|full| no_room(&full))
     }
 
-    /// Keys are taken: there is room for them before anything is decoded, and they are on the disk before they are told of.
+    /// Keys are taken: there is room for them before anything is decoded, and they are on the disk
+    /// before they are told of.
     fn take(&self, place: &(Name, Name), served: &Served, tag: Tag, bytes: &[u8]) -> Result<(), Reply> {
         let done = self.take_in(place, served, tag, bytes);
         let keys = self.keys();

@@ -17,11 +17,16 @@
 //! **Who is who.** With a file of tokens, only who has one is served. Without, anybody on this machine, unless the options say otherwise. Keys belong to nobody: their name
 //! is known to whoever made them, and answers under them help nobody else.
 //!
-//! **Who runs what.** Decoding and arithmetic run on the blocking pool, no more at once than there are cores. A request that may be made is read whole first, in memory of its client's share; then it waits two
-//! seconds for one of as many turns as the options say (four for uploads of keys), of which one client has a share, too, and is sent away (503) where there is none.
+//! **Who runs what.** Decoding and arithmetic run on the blocking pool, no more at once than there
+//! are cores. A request that may be made is read whole first, in memory of its client's share; then
+//! it waits two seconds for one of as many turns as the options say (four for uploads of keys), of
+//! which one client has a share, too, and is sent away (503) where there is none.
 //!
-//! **What is kept.** Keys in memory, within a limit of bytes of which one address or token has a share, and with a data folder on the disk, too ([`store`]), so that a new start knows them. Keys that were not used for an hour are given away when
-//! others need their room, the least recently used first ([`crate::places`]); their client is told (404, `key`) and sends them again. Where all are in use, further keys are refused (507).
+//! **What is kept.** Keys in memory, within a limit of bytes of which one address or token has a
+//! share, and with a data folder on the disk, too ([`store`]), so that a new start knows them. Keys
+//! that were not used for an hour are given away when others need their room, the least recently
+//! used first ([`crate::places`]); their client is told (404, `key`) and sends them again. Where
+//! all are in use, further keys are refused (507).
 
 mod enclave;
 mod handle;
@@ -240,7 +245,8 @@ impl Infer {
         self.shared.store.as_ref().and_then(|store| store.disk().trouble())
     }
 
-    /// Ends sessions of enclaves that nobody uses, and tries a disk that fails, until the server stops.
+    /// Ends sessions of enclaves that nobody uses, and tries a disk that fails, until the server
+    /// stops.
     pub(crate) fn keep_up(&self, stopped: Stop) -> impl Future<Output = ()> + Send + use<> {
         let shared = Arc::clone(&self.shared);
         let again = move || shared.store.iter().for_each(|store| store.disk().try_again());

@@ -5,7 +5,8 @@
 //!   FOLDER/infer/{digest}/{hash}.keys    keys for the model of this digest, as they were sent; the hash is their SHA-256
 //! ```
 //!
-//! Beside it stands, as `{hash}.origin`, whose room the keys take (crate::places); keys of earlier releases have none. When they were used last is the time of their file.
+//! Beside it stands, as `{hash}.origin`, whose room the keys take (crate::places); keys of earlier
+//! releases have none. When they were used last is the time of their file.
 //!
 //! Files are written whole and flushed before their sender hears that the keys are there. A file that is not what its name says is an error; those of models that are not served now are left alone.
 
@@ -91,7 +92,8 @@ impl Store {
         }
     }
 
-    /// The keys of all models that are served, those that were used last first: what has no room any more is removed.
+    /// The keys of all models that are served, those that were used last first: what has no room
+    /// any more is removed.
     pub(super) fn take_up(&self, shared: &Shared) -> Result<(), InferError> {
         let mut kept = Vec::new();
         for model in shared.models.keys() {

@@ -21,14 +21,7 @@ use std::sync::Arc;
 
 use axum::{Router, http::header, routing::get};
 
-use crate::{
-    ServerLimits,
-    edge::Edge,
-    hosts::HostName,
-    rooms::Rooms,
-    serve::{call, earlier_call},
-    stop::Stop,
-};
+use crate::{ServerLimits, edge::Edge, hosts::HostName, rooms::Rooms, serve::call, stop::Stop};
 
 use metrics::Metrics;
 use task::Live;
@@ -49,8 +42,8 @@ pub(crate) fn routes(
         bus,
     };
     let rooms = Rooms::new(live, limits, stopped);
-    let calls = Router::new().route("/call/v3/{room}", get(call::<Live>));
-    calls.route("/call/v2/{room}", get(earlier_call::<Live>)).with_state(rooms).route(
+    let calls = Router::new().route("/call/v3/{room}", get(call::<Live, true>));
+    calls.route("/call/v2/{room}", get(call::<Live, false>)).with_state(rooms).route(
         "/metrics",
         get(move || async move { ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.text() + &edge.text()) }),
     )

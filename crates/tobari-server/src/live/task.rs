@@ -78,7 +78,8 @@ impl Kind for Live {
     fn ask(&self, room: &RoomName, host: Option<&str>) -> Option<(Challenge, Option<ServerMessage>)> {
         let mut nonce = Nonce([0; 16]);
         getrandom::fill(&mut nonce.0).ok()?;
-        // the host of the request is one that this server answers for: a proxy may have put its own there
+        // the host of the request is one that this server answers for: a proxy may have put its own
+        // there
         let hosts = self.names.iter().cloned().chain(host.map(str::to_owned)).collect();
         Some((Challenge { nonce, room: room.clone(), hosts }, Some(ServerMessage::Challenge { nonce })))
     }

@@ -1,9 +1,11 @@
 //! The audit log: one JSON object a line for each query, each evaluation and each registration, appended.
 //!
-//! Time, who, which table, what kind of question, how many sites and places, or inputs of an evaluation, what is told, and what came of it; never at which places, and nothing of what is in a query. A line is
-//! with the system before the answer leaves, and reaches the device when the system wants: a crash of the machine may lose the last lines, one of the server does not.
-//! Where no line can be written, there is no answer. Questions are then refused until a line can be written: the
-//! first one says `resumed`. No line is left half written.
+//! Time, who, which table, what kind of question, how many sites and places, or inputs of an
+//! evaluation, what is told, and what came of it; never at which places, and nothing of what is in
+//! a query. A line is with the system before the answer leaves, and reaches the device when the
+//! system wants: a crash of the machine may lose the last lines, one of the server does not. Where
+//! no line can be written, there is no answer. Questions are then refused until a line can be
+//! written: the first one says `resumed`. No line is left half written.
 
 use super::SearchError;
 use crate::{disk::Disk, search::reply::Reply};
@@ -30,8 +32,8 @@ struct Log {
 }
 
 impl Log {
-    /// Appends a line, or nothing. A part of a line is taken back where the disk took no more of it. Where that fails
-    /// too, the next line begins on a new one.
+    /// Appends a line, or nothing. A part of a line is taken back where the disk took no more of
+    /// it. Where that fails too, the next line begins on a new one.
     fn append(&mut self, line: &str) -> io::Result<()> {
         let begin = if self.torn { "\n" } else { "" };
         let before = self.file.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
@@ -64,7 +66,8 @@ impl Audit {
         let file = file.map_err(|error| SearchError::file(path, error))?;
         let log = Arc::new(Mutex::new(Log { file, torn: false }));
         let tried = Arc::clone(&log);
-        // a line, and no file beside the log: a server may append here and have no right to make files
+        // a line, and no file beside the log: a server may append here and have no right to make
+        // files
         let trial = move || lock(&tried).append(&stamped(SystemTime::now(), json!({ "what": "resumed" })).to_string());
         Ok(Self { log, disk: Disk::new("the audit log", trial) })
     }

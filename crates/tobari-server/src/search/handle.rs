@@ -27,7 +27,8 @@ use tobari_apps::search::{
     oprf, program,
 };
 
-/// Bytes of a request of a client that has no key here: what is longer is refused before it is read.
+/// Bytes of a request of a client that has no key here: what is longer is refused before it is
+/// read.
 const STRANGERS: usize = 64 << 10;
 /// Bytes of a registration at most; the longest has some 300 kB.
 const KEY_BYTES: usize = 1 << 20;
@@ -232,7 +233,8 @@ impl Shared {
         Ok((client, bytes, claim))
     }
 
-    /// How long a body of this client may be; a refusal where it is not worth to read one of this length.
+    /// How long a body of this client may be; a refusal where it is not worth to read one of this
+    /// length.
     fn most(&self, client: &Client, purpose: &Purpose, length: u64) -> Result<usize, Reply> {
         let state = self.state();
         match *purpose {
@@ -288,7 +290,8 @@ impl Shared {
         state.places.check(Some(&client.id), &tag, size, SystemTime::now()).map_err(|full| no_place(&full))
     }
 
-    /// Takes it. Clients whose places were given away for it are forgotten, on the disk too, while nobody else changes anything.
+    /// Takes it. Clients whose places were given away for it are forgotten, on the disk too, while
+    /// nobody else changes anything.
     fn take_place(&self, state: &mut Kept, client: &Client, set: &'static str, bytes: usize) -> Result<(), Reply> {
         let (size, tag) = (state.size(&client.id, set, bytes as u64), self.keeper.tag(&client.origin));
         let given = state.places.take(&client.id, tag, size, SystemTime::now()).map_err(|full| no_place(&full))?;

@@ -21,11 +21,17 @@
 //! each. Evaluations are paid as they are admitted, with what was paid on the disk before they leave. A question under an earlier key (412, `labels`) is to be evaluated again,
 //! one of the other mode (409, `mode`) to be asked otherwise.
 //!
-//! **Who runs what.** The desk admits under a lock, on the blocking pool; answers are computed there without the lock, no more at once than there are cores. A request that may be made is
-//! read whole first, in memory of its client's share; then it waits two seconds for one of as many turns as the options say, of which one client has a share, too, and is sent away (503) where there is none.
+//! **Who runs what.** The desk admits under a lock, on the blocking pool; answers are computed
+//! there without the lock, no more at once than there are cores. A request that may be made is read
+//! whole first, in memory of its client's share; then it waits two seconds for one of as many turns
+//! as the options say, of which one client has a share, too, and is sent away (503) where there is
+//! none.
 //!
-//! **Places.** Keys and accounts of so many clients are held, of which one address has a share. A client that asks keeps its place; one that was not used for an hour is given away when another client needs it,
-//! the least recently used first ([`crate::places`]). Its client is told to register again (409, `key`), which clients do by themselves. With tokens, what a client has used up stays even then: a budget never comes back.
+//! **Places.** Keys and accounts of so many clients are held, of which one address has a share. A
+//! client that asks keeps its place; one that was not used for an hour is given away when another
+//! client needs it, the least recently used first ([`crate::places`]). Its client is told to
+//! register again (409, `key`), which clients do by themselves. With tokens, what a client has used
+//! up stays even then: a budget never comes back.
 //!
 //! **What is kept.** With a data folder, what each client has used is on the disk before an answer leaves ([`store`]). The audit log has one line a query,
 //! evaluation or registration, and never where or what.
@@ -224,7 +230,8 @@ impl State {
         others.map(|(_, bytes)| bytes).sum::<u64>().saturating_add(bytes)
     }
 
-    /// Forgets a client whose place was given away; what it has used up stays where budgets hold somebody.
+    /// Forgets a client whose place was given away; what it has used up stays where budgets hold
+    /// somebody.
     fn forget(&mut self, client: &[u8; CLIENT_BYTES], keep_budget: bool) {
         self.desk.release(client, keep_budget);
         self.keys.remove(client);

@@ -14,7 +14,8 @@ pub(crate) struct Reply {
     /// The word.
     pub(crate) word: &'static str,
     pub(crate) text: String,
-    /// After how long it is worth to come again; without it, where there is no room, after a second.
+    /// After how long it is worth to come again; without it, where there is no room, after a
+    /// second.
     pub(crate) wait: Option<Duration>,
 }
 

@@ -8,7 +8,8 @@
 //!   FOLDER/{client}/origin           whose place it is, under FOLDER/salt (crate::places); folders of earlier releases have none
 //! ```
 //!
-//! When a place was used last is the time of the newest of its files. A place that was given away has no keys any more, and its folder is gone unless its account is to stay.
+//! When a place was used last is the time of the newest of its files. A place that was given away
+//! has no keys any more, and its folder is gone unless its account is to stay.
 //!
 //! Files are replaced whole and flushed. An account is written before the answer that it pays leaves: a server that dies in between has charged for nothing, and never
 //! answers for nothing. Charges of one client that come while its account is written go together with the next writing. A key is
@@ -97,7 +98,8 @@ impl Store {
         Keeper::write(&folder.join(ORIGIN), tag)
     }
 
-    /// Removes what was kept of a client whose place was given away, but for its account where that is to stay.
+    /// Removes what was kept of a client whose place was given away, but for its account where that
+    /// is to stay.
     pub(super) fn remove(&self, client: &[u8; CLIENT_BYTES], keep_account: bool) {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(client);
         let folder = self.folder.join(hex(client));

@@ -3,8 +3,9 @@
 //! A batch whose frames were checked waits in a queue. The thread takes all that wait, says of each frame whether it came before, in one order, appends what is new and what its devices' windows are then in **one transaction that is on the disk before anybody hears of it**, and answers everybody. While it writes,
 //! the next ones gather: the more there is to do, the more frames share a flush.
 //!
-//! Where storage fails nothing is acknowledged. What is known of devices is forgotten then, because it has frames that may not be
-//! there. It is read from storage again before the next frame is judged, and until that succeeds every batch is refused.
+//! Where storage fails nothing is acknowledged. What is known of devices is forgotten then, because
+//! it has frames that may not be there. It is read from storage again before the next frame is
+//! judged, and until that succeeds every batch is refused.
 
 use std::{
     collections::BTreeSet,

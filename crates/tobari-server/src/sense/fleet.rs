@@ -158,7 +158,8 @@ impl Fleet {
             return;
         }
         tracing::info!("a store of frames is open again");
-        // a batch of nothing has the writer read what is there; if the queue is full, the next batch does
+        // a batch of nothing has the writer read what is there; if the queue is full, the next
+        // batch does
         let (answer, _) = oneshot::channel();
         if let Some(known) = self.known() {
             let _ = known.writer.try_send(Batch { frames: Vec::new(), checked: Vec::new(), answer });
@@ -281,7 +282,8 @@ impl Fleet {
         (frames, checked, counts)
     }
 
-    /// Has checked frames stored, those first that are queued first: what comes of it. None if nobody stores.
+    /// Has checked frames stored, those first that are queued first: what comes of it. None if
+    /// nobody stores.
     pub(super) async fn queue(
         known: &Known,
         frames: Vec<u8>,

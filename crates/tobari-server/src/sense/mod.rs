@@ -26,10 +26,14 @@
 //!
 //! **Ingest.** A batch is answered when all that is taken of it is on the disk: frames of many batches share a transaction ([`commit`]). A batch that is not answered can be sent again: what was taken is counted as a duplicate and answered as taken.
 //!
-//! **Who may take how much.** A body is read, in memory of its client's share, before its request takes a turn; of turns, of fleets that end, and of fleets that stay one address or token has a share ([`crate::share`]).
+//! **Who may take how much.** A body is read, in memory of its client's share, before its request
+//! takes a turn; of turns, of fleets that end, and of fleets that stay one address or token has a
+//! share ([`crate::share`]).
 //!
-//! **A disk that fails** (full, read-only, errors) loses nothing that was acknowledged. What needs it is refused with 507 (`Tobari-Refusal: storage`,
-//! `Retry-After`), messages over MQTT stay with the broker, and `/readyz` says 503. The disk is tried every second, and the job goes on when it works.
+//! **A disk that fails** (full, read-only, errors) loses nothing that was acknowledged. What needs
+//! it is refused with 507 (`Tobari-Refusal: storage`, `Retry-After`), messages over MQTT stay with
+//! the broker, and `/readyz` says 503. The disk is tried every second, and the job goes on when it
+//! works.
 //!
 //! **Who runs what.** MACs are checked on the blocking pool, no more at once than there are cores; one thread a fleet stores; one question at a time is computed, by a plan that was checked ([`tobari_host::job`]), within a limit of memory if there is one.
 

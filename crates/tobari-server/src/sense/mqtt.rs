@@ -1,7 +1,12 @@
 //! Frames over MQTT 5: the server subscribes at a broker, and devices publish there.
 //!
-//! Topics are `tobari/{fleet}/…`, whatever a device puts behind; a message is one frame or several, one after another, with quality of service 1. **The broker is told that a message was received when its frames are on the disk**, or when there is nothing to take of it; a message that could not be stored is delivered again when the
-//! connection is. While the disk takes nothing the server therefore leaves the broker, and comes back when it takes frames again. The session is kept by the broker for a day, so that a server that starts again misses nothing. The broker sees what everybody on the way sees: frames, and who sends them when.
+//! Topics are `tobari/{fleet}/…`, whatever a device puts behind; a message is one frame or several,
+//! one after another, with quality of service 1. **The broker is told that a message was received
+//! when its frames are on the disk**, or when there is nothing to take of it; a message that could
+//! not be stored is delivered again when the connection is. While the disk takes nothing the server
+//! therefore leaves the broker, and comes back when it takes frames again. The session is kept by
+//! the broker for a day, so that a server that starts again misses nothing. The broker sees what
+//! everybody on the way sees: frames, and who sends them when.
 
 use super::{
     Sense,

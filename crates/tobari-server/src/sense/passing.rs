@@ -5,7 +5,10 @@
 //! **Whose it is** is told by 32 random bytes of the tab's (`Tobari-Passing`), of which the server keeps the SHA-256. They open nothing; who has them may send this fleet's objects, questions and windows, and end it. What a browser may send without asking the server first has no such header, so that no other site's
 //! page can do it in a visitor's name.
 //!
-//! **What it takes is bounded by what it may send**: [`REQUESTS`] requests and [`BYTES`] bytes that are kept, in messages of at most [`MESSAGE`] ([`OBJECT`] for objects), at [`PLACES`] fleets at once, of which one address or token has a share. Its frames are of U25, whose sums cost the server milliseconds, and its questions have few results ([`admits`]).
+//! **What it takes is bounded by what it may send**: [`REQUESTS`] requests and [`BYTES`] bytes that
+//! are kept, in messages of at most [`MESSAGE`] ([`OBJECT`] for objects), at [`PLACES`] fleets at
+//! once, of which one address or token has a share. Its frames are of U25, whose sums cost the
+//! server milliseconds, and its questions have few results ([`admits`]).
 
 use super::{FleetName, SenseError, fleet::Fleet, private_folder};
 use crate::{clients::Origin, share::Share};

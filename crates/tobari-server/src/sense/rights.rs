@@ -158,7 +158,8 @@ impl Shared {
         origin.or_token(name.as_ref())
     }
 
-    /// Who sends a key holder's message, its body, and what is held while it is worked at: of so many bytes at most where the fleet stays, and of so many where it ends.
+    /// Who sends a key holder's message, its body, and what is held while it is worked at: of so
+    /// many bytes at most where the fleet stays, and of so many where it ends.
     pub(super) async fn message(
         &self,
         headers: &HeaderMap,

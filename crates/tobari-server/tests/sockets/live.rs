@@ -324,7 +324,8 @@ fn fault_21_a_recorded_join_lets_nobody_in() {
 #[test]
 fn fault_21_a_proof_for_another_server_is_refused() {
     run(async {
-        // one that does not know its name takes that of the request, and one that does takes its name, too
+        // one that does not know its name takes that of the request, and one that does takes its
+        // name, too
         let (nameless, named) = (
             Server::start().await,
             Server::with(|options| options.host_names = vec!["Call.Example".parse().unwrap()]).await,

@@ -23,8 +23,8 @@ struct Kind {
     open: bool,
 }
 
-/// Merges alarms by their kind ([`Alarm::kind`]): the first of each is told at once, then all that came since, every ten seconds. As there are few kinds it
-/// stays small whatever comes.
+/// Merges alarms by their kind ([`Alarm::kind`]): the first of each is told at once, then all that
+/// came since, every ten seconds. As there are few kinds it stays small whatever comes.
 ///
 /// ```
 /// use std::time::Duration;

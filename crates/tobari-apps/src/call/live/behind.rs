@@ -1,8 +1,11 @@
-//! A member that cannot follow its room: it asks to be told everything anew, and where the members agree on keys it comes in anew.
+//! A member that missed a roster. The member asks the server for the whole roster. Where the members
+//! agree on keys it joins their group again.
 //!
-//! Until it is told, it keeps the keys that it has. It never guesses: whoever leaves out what others list has other keys than they.
+//! Until the roster comes the member keeps its keys. It never leaves out an entry by itself: its keys
+//! would then differ from those of the others.
 
-/// Ticks after which it is asked again whether the whole roster comes: a second, and three where a session has to be taken in by others.
+/// Ticks after which it is asked again whether the whole roster comes: a second, and three where a
+/// session has to be taken in by others.
 const AGAIN: u32 = 50;
 const AGAIN_IN_A_GROUP: u32 = 150;
 /// Ticks between one session and the next that is begun for such a reason.

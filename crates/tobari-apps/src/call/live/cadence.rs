@@ -1,23 +1,30 @@
 //! For which tick a frame is: frames come by the clock of a microphone, ticks go by the clock of the server.
 //!
-//! **Lead.** A frame is for the tick after that of the frame before. Its packet has to reach the server before that tick closes, so it is made for a tick
-//! some way ahead of the first that has not closed as far as is known: the *lead*. The lead has to be at least the round trip, in ticks: the server says
-//! that a tick has closed, and the packet goes back. The server removes a member whose packet is a whole *window* of ticks ahead of its open tick. What a
-//! member knows of the open tick is never ahead of the server, so a lead below the window is always safe, and no longer round trip can be bridged.
+//! **Lead.** A frame is for the tick after that of the frame before. Its packet has to reach the
+//! server before that tick closes, so it is made for a tick some way ahead of the first that has
+//! not closed as far as is known: the *lead*. The lead has to be at least the round trip, in ticks:
+//! the server says that a tick has closed, and the packet goes back. The server removes a member
+//! whose packet is a whole *window* of ticks ahead of its open tick. What a member knows of the
+//! open tick is never ahead of the server, so a lead below the window is always safe, and no longer
+//! round trip can be bridged.
 //!
-//! **Measuring.** A member has no clock and needs none: the server counts for it. A packet that was made when tick `o` was open and reaches the server in
-//! tick `t` took `t - o` ticks for the round trip. The server says `t` for every packet that is late: the sum of `t` lists its sender. Packets of one
-//! connection arrive in order, so the first packet that is missing is the one that is listed. Where nothing is late, an old packet is sent again now and
-//! then (a *probe*): it is late wherever it arrives, and costs nobody a frame.
+//! **Measuring.** A member has no clock and needs none: the server counts for it. A packet that was
+//! made when tick `o` was open and reaches the server in tick `t` took `t - o` ticks for the round
+//! trip. The server says `t` for every packet that is late: the sum of `t` lists its sender.
+//! Packets of one connection arrive in order, so the first packet that is missing is the one that
+//! is listed. Where nothing is late, an old packet is sent again now and then (a *probe*): it is
+//! late wherever it arrives, and costs nobody a frame.
 //!
-//! **Adapting.** Single late packets raise the lead by one. A series of them, and the first packet of all, raise it to the round trip at once. Probes lower it.
-//! Ticks never go back: where the lead shrinks, frames are passed over one at a time until the ticks have caught up.
+//! **Adapting.** Single late packets raise the lead by one. A series of them, and the first packet
+//! of all, raise it to the round trip at once. Probes lower it. Ticks never go back: where the lead
+//! shrinks, frames are passed over one at a time until the ticks have caught up.
 
 use std::collections::VecDeque;
 
 /// The lead that a member begins with, which is enough where the round trip takes less than a tick.
 const FIRST_LEAD: u32 = 1;
-/// Frames over which packets were further ahead than the lead, before some are passed over, and frames from one of those to the next.
+/// Frames over which packets were further ahead than the lead, before some are passed over, and
+/// frames from one of those to the next.
 const WATCHED: u32 = 50;
 const SPACING: u32 = 10;
 /// Frames after a change of the lead in which single late packets do not raise it again.
@@ -26,21 +33,25 @@ const SETTLING: u32 = 15;
 const CALM: [u32; 2] = [500, 8000];
 /// Ticks in a row with a late packet after which the round trip counts as longer.
 const SERIES: usize = 5;
-/// Frames from one probe to the next, while the lead may be too large and otherwise; and until a probe is given up.
+/// Frames from one probe to the next, while the lead may be too large and otherwise; and until a
+/// probe is given up.
 const PROBES: [u32; 2] = [50, 250];
 const GIVEN_UP: u32 = 150;
-/// Answers to probes on which the lead is lowered. If it is larger than all of them by [`CLEARLY`], it is lowered at once.
+/// Answers to probes on which the lead is lowered. If it is larger than all of them by [`CLEARLY`],
+/// it is lowered at once.
 const ANSWERS: usize = 4;
 const CLEARLY: u32 = 3;
 /// Frames without a late packet until it is lowered then, at most.
 const LONG: u32 = 400;
-/// Packets in a row of which none was in time, at the largest lead, after which the server counts as too far away; and frames from one packet to the next then.
+/// Packets in a row of which none was in time, at the largest lead, after which the server counts
+/// as too far away; and frames from one packet to the next then.
 const UNHEARD: u32 = 100;
 const SELDOM: u32 = 50;
 /// Packets under way that are remembered.
 const KEPT: usize = 256;
 
-/// A packet that was sent and of which nothing is known yet: its tick, and the open tick when it was made.
+/// A packet that was sent and of which nothing is known yet: its tick, and the open tick when it
+/// was made.
 struct UnderWay {
     tick: u32,
     open: u32,
@@ -77,7 +88,8 @@ pub(super) struct Cadence {
     answers: VecDeque<u32>,
     /// The last round trip that was measured, in ticks.
     round_trip: Option<u32>,
-    /// Packets in a row that were not in time; is the server too far away, and frames since the last packet then?
+    /// Packets in a row that were not in time; is the server too far away, and frames since the
+    /// last packet then?
     unheard: u32,
     far: bool,
     resting: u32,
@@ -200,7 +212,8 @@ impl Cadence {
         self.under_way.retain(|packet| packet.tick != tick);
     }
 
-    /// From this tick on there are other keys: the server adds no packet that was made before that was known, and lists its sender as late when it comes.
+    /// From this tick on there are other keys: the server adds no packet that was made before that
+    /// was known, and lists its sender as late when it comes.
     pub(super) fn changed_keys(&mut self, from: u32) {
         self.under_way.iter_mut().filter(|packet| packet.tick >= from).for_each(|packet| packet.is_void = true);
     }
@@ -222,7 +235,8 @@ impl Cadence {
         (self.probe, self.since_probe) = (Some(self.open), 0);
     }
 
-    /// A tick has closed: is a packet of ours in its sum, and does the sum say that one was late? Answers whether that one was the probe.
+    /// A tick has closed: is a packet of ours in its sum, and does the sum say that one was late?
+    /// Answers whether that one was the probe.
     pub(super) fn closed(&mut self, tick: u32, there: bool, late: bool) -> bool {
         let was_sent = self.under_way.iter().any(|packet| packet.tick == tick);
         let is_probe = late && self.late(tick);
@@ -263,7 +277,8 @@ impl Cadence {
         if let Some(ticks) = round_trip {
             self.round_trip = round_trip;
             if ticks <= self.lead {
-                // made before the lead grew: with the one that there is now it would have been in time
+                // made before the lead grew: with the one that there is now it would have been in
+                // time
                 return;
             }
             self.series.truncate(SERIES - 1);
@@ -343,7 +358,8 @@ mod tests {
             }
         }
 
-        /// One tick of a line on which both ways take so many ticks; with so many frames of the microphone.
+        /// One tick of a line on which both ways take so many ticks; with so many frames of the
+        /// microphone.
         fn tick(&mut self, there: u32, back: u32, frames: u32, probes: bool) {
             let mut late = false;
             while self.packets.front().is_some_and(|packet| packet.0 <= self.now) {
@@ -382,7 +398,8 @@ mod tests {
             }
         }
 
-        /// So many ticks; answers how many of the sums that were heard had no packet of this member.
+        /// So many ticks; answers how many of the sums that were heard had no packet of this
+        /// member.
         fn run(&mut self, ticks: u32, round_trip: u32) -> u32 {
             let before = self.lost;
             (0..ticks).for_each(|_| self.tick(round_trip / 2, round_trip - round_trip / 2, 1, true));

@@ -6,11 +6,13 @@
 //! proof = Ed25519(sign, "tobari call join" 3 ‖ nonce 16 ‖ length 1, host ‖ length 1, room ‖ settings 19 ‖ speaks 1 ‖ 0, or 1 and the host's token 16)
 //! ```
 //!
-//! The key `sign` follows from the link (`super::keys`). The server learns its public half from the member that opens the room, and stores nothing
-//! else. A join that was recorded proves nothing on another connection, because its nonce is another. A proof names the host
-//! that the client dialled, so a server that got it cannot pass it on to a server of another name.
+//! The key `sign` follows from the link (`super::keys`). The server learns its public half from the
+//! member that opens the room, and stores nothing else. A join that was recorded proves nothing on
+//! another connection, because its nonce is another. A proof names the host that the client
+//! dialled, so a server that got it cannot pass it on to a server of another name.
 //!
-//! An active attacker on a connection without TLS can still take the connection over after its join. Against that only TLS helps.
+//! An active attacker on a connection without TLS can still take the connection over after its
+//! join. Against that only TLS helps.
 
 use ed25519_dalek::{Signature, VerifyingKey};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
@@ -159,7 +161,8 @@ impl Join {
     /// Checks what a member has answered to a challenge.
     ///
     /// # Errors
-    /// [`Refusal::Host`] if the proof is for a server of another name, [`Refusal::Proof`] if it is not for this challenge, or is none.
+    /// [`Refusal::Host`] if the proof is for a server of another name, [`Refusal::Proof`] if it is
+    /// not for this challenge, or is none.
     pub fn checked(self, challenge: &Challenge) -> Result<Proven, Refusal> {
         if !challenge.hosts.contains(&self.host) {
             return Err(Refusal::Host { found: self.host, expected: challenge.hosts.join(" or ") });

@@ -6,12 +6,14 @@
 //! signature = Ed25519(sign, "tobari call hello" 1 ‖ what stands before it)
 //! ```
 //!
-//! All that keys depend on is in the clear and signed under the key of the link (`super::keys`), whose public half the server has: so an
-//! honest server refuses whatever a member would refuse, before it is on any roster. Only the name is sealed. A name that does not
-//! decrypt is unknown, and harms nobody.
+//! All that keys depend on is in the clear and signed under the key of the link (`super::keys`),
+//! whose public half the server has: so an honest server refuses whatever a member would refuse,
+//! before it is on any roster. Only the name is sealed. A name that does not decrypt is unknown,
+//! and harms nobody.
 //!
-//! Signatures are checked one by one and strictly, as [`VerifyingKey::verify_strict`] does. A check of many at once would be twice as fast, and takes
-//! some crafted signatures now and not another time; members who disagree about one signature derive different keys.
+//! Signatures are checked one by one and strictly, as [`VerifyingKey::verify_strict`] does. A check
+//! of many at once would be twice as fast, and takes some crafted signatures now and not another
+//! time; members who disagree about one signature derive different keys.
 
 use aes_gcm::{
     Aes256Gcm, Nonce, Tag,
@@ -85,7 +87,8 @@ pub(super) fn head_of(bytes: &[u8]) -> Option<HelloHead> {
     (usize::from(member) < MAX_MEMBERS).then_some(head)
 }
 
-/// What a hello says, if somebody with the link of this key has signed it for this room and this number. The same for whoever has these bytes.
+/// The head of a hello whose signature holds for this room and this number. The answer depends on
+/// the bytes and the key alone, so that all members find the same.
 pub(super) fn verified(key: &VerifyingKey, room: RoomId, member: u16, bytes: &[u8]) -> Option<HelloHead> {
     let head = head_of(bytes).filter(|head| head.room == room && head.member == member)?;
     let (signed, signature) = bytes.split_last_chunk::<64>()?;

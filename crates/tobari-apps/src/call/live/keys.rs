@@ -65,7 +65,8 @@ impl RoomKeys {
         Self { room, place, verifying }
     }
 
-    /// What members sign with, towards the server and one another. It tells nothing of any other key.
+    /// What members sign with, towards the server and one another. It tells nothing of any other
+    /// key.
     pub(super) fn signing(&self) -> SigningKey {
         SigningKey::from_bytes(&expand(&self.room, &[b"sign", &self.place]))
     }

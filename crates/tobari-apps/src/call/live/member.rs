@@ -3,10 +3,12 @@
 //! A [`LiveMember`] is given what the microphone hears, 320 samples every 20 ms, and what comes from the server; it says what to send and
 //! what was heard. It has no clock: frames are its time.
 //!
-//! **Rules kept here, whatever the server says.** Ticks of packets increase, over all epochs. A packet that is sent again is the bytes that were
-//! sent ([`LiveMember::again`]). Sums come in increasing order, each under the epoch of its tick. Of a roster, entries that no member of this room has signed are
-//! left out (`super::roster`), and the rest is taken. A member that cannot follow asks for all of it (`super::behind`).
-//! What goes against a rule is not heard, and is told as an [`Alarm`].
+//! **Rules kept here, whatever the server says.** Ticks of packets increase, over all epochs. A
+//! packet that is sent again is the bytes that were sent ([`LiveMember::again`]). Sums come in
+//! increasing order, each under the epoch of its tick. Of a roster, entries that no member of this
+//! room has signed are left out (`super::roster`), and the rest is taken. A member that cannot
+//! follow asks for all of it (`super::behind`). What goes against a rule is not heard, and is told
+//! as an [`Alarm`].
 
 mod follow;
 
@@ -60,7 +62,8 @@ pub enum Outgoing {
 }
 
 impl Outgoing {
-    /// Is it a hello or a note, which is for the other members' eyes? Else it is for the server or the group.
+    /// Is it a hello or a note, which is for the other members' eyes? Else it is for the server or
+    /// the group.
     pub fn is_note(&self) -> bool {
         matches!(self, Self::Binary(bytes) if matches!(bytes.get(1), Some(&(hello::KIND | notes::KIND))))
     }
@@ -105,7 +108,7 @@ pub struct LiveMember {
     cadence: Cadence,
     last_sent: Option<u32>,
     sent: VecDeque<Sent>,
-    /// A frame that was passed over, into the next of which it fades.
+    /// A frame that was left out; it fades into the next one.
     passed_over: Option<Zeroizing<[i16; PACKET_SAMPLES]>>,
     /// A packet of a tick before this one is to be sent again, to measure the round trip.
     probe: Option<u32>,
@@ -321,8 +324,10 @@ impl LiveMember {
         Some(packet)
     }
 
-    /// An old packet, byte by byte as it was sent: to be sent after the one of [`LiveMember::frame`], where there is one. The server lists its sender as
-    /// late, which tells how long the round trip takes. Nobody hears anything of it. There is one a second at most, and none where the server is near.
+    /// An old packet, byte by byte as it was sent: to be sent after the one of
+    /// [`LiveMember::frame`], where there is one. The server lists its sender as late, which tells
+    /// how long the round trip takes. Nobody hears anything of it. There is one a second at most,
+    /// and none where the server is near.
     pub fn probe(&mut self) -> Option<Vec<u8>> {
         let open = self.probe.take()?;
         let closed = self.sent.iter().rev().find(|sent| sent.tick < open)?.packet.clone();
@@ -335,7 +340,8 @@ impl LiveMember {
         self.cadence.lead().saturating_mul(TICK_MS as u32)
     }
 
-    /// The last round trip that was measured, in milliseconds, in steps of 20; none where none was longer than that.
+    /// The last round trip that was measured, in milliseconds, in steps of 20; none where none was
+    /// longer than that.
     pub fn round_trip_ms(&self) -> Option<u32> {
         self.cadence.round_trip().map(|ticks| ticks.saturating_mul(TICK_MS as u32))
     }
@@ -547,7 +553,8 @@ impl LiveMember {
     /// What became of our packets: in their sum, late, or left out.
     fn account(&mut self, tick: u32, speakers: &MemberSet, late: &MemberSet) {
         let is_due = Some(tick) > self.excused && !self.muted_by_host;
-        // a packet that was made before the keys of its tick were known cannot be added by any server
+        // a packet that was made before the keys of its tick were known cannot be added by any
+        // server
         let epoch = self.hearing.epoch_at(tick).map(|epoch| epoch.number());
         let was_sent = self.sent.iter().any(|sent| sent.tick == tick && Some(sent.epoch) == epoch);
         if was_sent && is_due && !speakers.contains(self.number) && self.absent.len() < REMEMBERED {

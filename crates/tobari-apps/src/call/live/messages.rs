@@ -1,12 +1,16 @@
-//! What members of a live room and the server say to each other besides packets, sums, rosters and notes: control messages, version 3.
+//! What members of a live room and the server say to each other besides packets, sums, rosters and
+//! notes: control messages, version 3.
 //!
-//! A live room runs over one WebSocket at `/call/v3/{room}`. Control messages are texts, one JSON object of at most
-//! [`MAX_CONTROL_BYTES`](crate::call::messages::MAX_CONTROL_BYTES) bytes with exactly the fields named here; all else is binary.
+//! A live room runs over one WebSocket at `/call/v3/{room}`. Control messages are texts, one JSON
+//! object of at most [`MAX_CONTROL_BYTES`](crate::call::messages::MAX_CONTROL_BYTES) bytes with
+//! exactly the fields named here; all else is binary.
 //!
-//! 1. The server says `challenge` first, with a nonce that it draws for this connection. The member answers `join`, with a signature over the nonce
-//!    and all that it asks for (`super::entry`). Whoever comes first opens the room with the settings and the public key of the link; whoever
-//!    comes later must name the same.
-//! 2. The server answers `welcome`, or `refused` and closes. The member then sends its hello (`super::hello`), which the server checks with that key.
+//! 1. The server says `challenge` first, with a nonce that it draws for this connection. The member
+//!    answers `join`, with a signature over the nonce and all that it asks for (`super::entry`).
+//!    The first member opens the room with the settings and the public key of the link. Later
+//!    members must name the same.
+//! 2. The server answers `welcome`, or `refused` and closes. The member then sends its hello
+//!    (`super::hello`), which the server checks with that key.
 //! 3. In a room with a lobby the member waits until the host has said `admit`; it gets nothing before `admitted`.
 //! 4. From then on the member gets rosters, and after each tick the sum, or `silent` where no packet came.
 //! 5. A listener who wants to speak says `hand`; without a host it is `granted` at once, with one when the host says `grant`. It then sends a
@@ -14,9 +18,11 @@
 //! 6. Hosts get `hand` and `left`, and the hellos of who waits; they say `admit`, `mute`, `grant` and `eject`.
 //! 7. In a room whose members agree on keys (`"keys":"group"`) a session also sends an offer after its hello, and rosters come inside steps
 //!    (`super::group`).
-//! 8. A member that cannot follow a roster says `behind`, and is told the whole roster. Where the members agree on keys it begins another session
-//!    besides. `again` asks a member to begin another session: what it has agreed on with the others leads nowhere.
-//! 9. `closing` says that the server will end the room soon; `ended` and `removed` are the last word.
+//! 8. A member that cannot follow a roster says `behind`, and is told the whole roster. Where the
+//!    members agree on keys it begins another session besides. `again` asks a member to begin
+//!    another session: what it has agreed on with the others leads nowhere.
+//! 9. `closing` says that the server will end the room soon; `ended` and `removed` are the last
+//!    word.
 
 use serde::{Deserialize, Serialize};
 use tobari_core::wire::RoomId;
@@ -47,7 +53,8 @@ pub struct Join {
     pub token: Option<Token>,
     /// The host that the client dialled, as [`host_of`](super::host_of) writes it.
     pub host: String,
-    /// The public half of the key that follows from the link. Whoever opens the room says what the others must say.
+    /// The public half of the key that follows from the link. Whoever opens the room says what the
+    /// others must say.
     pub key: RoomKey,
     /// The signature (`super::entry`).
     pub proof: Proof,
@@ -74,7 +81,8 @@ pub enum ClientMessage {
         /// Is it up?
         raised: bool,
     },
-    /// This member cannot follow the roster of an epoch: it lacks the one before, or what leads the group there.
+    /// This member cannot follow the roster of an epoch: it lacks the one before, or what leads the
+    /// group there.
     Behind {
         /// Of which.
         epoch: u32,

@@ -70,7 +70,8 @@ pub enum News {
         /// Its tick, as far as is known.
         tick: u32,
     },
-    /// The round trip to the server is longer than its window allows: nobody hears this member. It goes on with one packet a second, until one is in time.
+    /// The round trip to the server is longer than its window allows: nobody hears this member. It
+    /// goes on with one packet a second, until one is in time.
     Far {
         /// The round trip that was measured, in milliseconds.
         round_trip_ms: u32,
@@ -132,7 +133,8 @@ pub enum Alarm {
     /// A roster that was not taken.
     #[error("a list of members was refused: {0}")]
     Roster(RosterError),
-    /// Entries of the server's list that do not hold (`super::roster`): nobody counts them, and whoever has them is not heard.
+    /// Entries of the server's list that do not hold (`super::roster`): nobody counts them, and
+    /// whoever has them is not heard.
     #[error(
         "the server lists {}, whom nobody with this link has introduced so, or whose session is there twice: all members leave that out",
         some(members)

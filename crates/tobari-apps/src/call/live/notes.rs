@@ -5,15 +5,16 @@
 //! sealed = AES-256-GCM(note_sid, nonce = number, what stands before it, 96 bytes of text filled up with zeros)
 //! ```
 //!
-//! All notes are of one length. A session numbers its notes from 1, so a nonce serves once under a key that is the session's own; a member
-//! takes a session's notes in increasing order.
+//! All notes are of one length. A session numbers its notes from 1, so a nonce serves once under a
+//! key that is the session's own; a member takes a session's notes in increasing order.
 //!
 //! | first byte of the text | note | after it |
 //! |---|---|---|
 //! | 1 | hello of protocol 2 | member 2, speaks 1, length of the name 1, name |
 //! | 2 | history | window 4, digest 32 |
 //!
-//! Protocol 2 had hellos among the notes. Nobody writes one any more (`super::hello`); recordings have them.
+//! Protocol 2 had hellos among the notes. Nobody writes one any more (`super::hello`); recordings
+//! have them.
 
 use aes_gcm::{
     Aes256Gcm, Nonce, Tag,

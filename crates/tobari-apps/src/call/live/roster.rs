@@ -1,4 +1,5 @@
-//! The roster of an epoch: who is there, under which number, with which session (kind 25 of the wire).
+//! The roster of an epoch: who is there, under which number, with which session (kind 25 of the
+//! wire).
 //!
 //! ```text
 //! roster = version 1, kind 1, room 8, epoch 4, base 4, from 4, gone (member set), count 2, then for each that is new: member 2, hello 174
@@ -6,17 +7,20 @@
 //!                  ‖ count 2 ‖ for each that is left out, by number: member 2, SHA-256 of its hello 32)
 //! ```
 //!
-//! The server says only what changed since the roster of epoch `base`, and to somebody who comes everything, with a base of zero. It makes
-//! the list; it cannot make a hello, nor give one another number: each is signed with its own (`super::hello`). The digest goes into the keys
-//! of the epoch, so that two who were told different lists have no keys in common.
+//! The server says only what changed since the roster of epoch `base`, and to somebody who comes
+//! everything, with a base of zero. It makes the list; it cannot make a hello, nor give one another
+//! number: each is signed with its own (`super::hello`). The digest goes into the keys of the
+//! epoch, so that two who were told different lists have no keys in common.
 //!
-//! **Who is left out.** An entry whose hello is not signed for this room and this number; and every entry of a session that verified entries have
-//! more than once. That depends on the entries and on the link's public key alone, not on the way on which a member came to have them: so whoever
-//! followed every change and whoever was told everything at once leave out the same, and the others go on. An honest
-//! server has refused such a hello already.
+//! **Who is left out.** An entry whose hello is not signed for this room and this number; and every
+//! entry of a session that verified entries have more than once. That depends on the entries and on
+//! the link's public key alone, not on the way on which a member came to have them: so whoever
+//! followed every change and whoever was told everything at once leave out the same, and the others
+//! go on. An honest server has refused such a hello already.
 //!
-//! **Protocol 2** had rosters of kind 0c, whose hellos are notes ([`super::notes`]), and the digest of version 1: `"tobari roster" 1`, and nobody left out.
-//! One entry that did not open made the whole roster worthless. Recordings have such rosters; nobody is sent one.
+//! **Protocol 2** had rosters of kind 0c, whose hellos are notes ([`super::notes`]), and the digest
+//! of version 1: `"tobari roster" 1`, and nobody left out. One entry that did not open made the
+//! whole roster worthless. Recordings have such rosters; nobody is sent one.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -167,7 +171,8 @@ pub struct Listed {
     pub session: SessionId,
     /// Does it send?
     pub speaks: bool,
-    /// How its person wants to be called: its own word. Empty if its hello has no name that decrypts.
+    /// How its person wants to be called: its own word. Empty if its hello has no name that
+    /// decrypts.
     pub name: String,
 }
 
@@ -194,7 +199,8 @@ pub enum RosterError {
         /// What was said.
         found: u32,
     },
-    /// In a recording: a hello that no member of this room has sealed, or one for another number. In one of this protocol all of them are so.
+    /// In a recording: a hello that no member of this room has sealed, or one for another number.
+    /// In one of this protocol all of them are so.
     #[error("the server lists as member {0} whom no member of this room has introduced so")]
     Stranger(u16),
     /// In a recording of protocol 2: a session that is there under two numbers.
@@ -428,7 +434,8 @@ mod tests {
     fn fault_20_an_entry_that_does_not_hold_is_left_out_on_whatever_way_the_roster_came() {
         let keys = keys();
         for (which, bad) in bad(7).into_iter().enumerate() {
-            // a member that is there all the time: honest ones come and go before, with and after it
+            // a member that is there all the time: honest ones come and go before, with and after
+            // it
             let mut followed = Roster::default();
             let mut entries: BTreeMap<u16, Vec<u8>> = BTreeMap::new();
             let steps: [(&[u16], New); 6] = [

@@ -246,7 +246,8 @@ pub enum Fault {
     /// A note that is none, is for another room, or comes before its session has presented itself.
     #[error("not a note of this member's session in this room")]
     Note,
-    /// A hello that nobody with the link of this room has signed for this member, or one that asks for more than the member may.
+    /// A hello that nobody with the link of this room has signed for this member, or one that asks
+    /// for more than the member may.
     #[error("not a hello that somebody with this room's link has signed for this member")]
     Hello,
     /// A hello of a session that there is already, or was.

@@ -127,7 +127,8 @@ impl Call {
             let lost = tokio::select! {
                 () = &mut stop => break,
                 due = clock.tick() => {
-                    // where this program did not run for a while the time is gone: frames at once would all lie ahead
+                    // where this program did not run for a while the time is gone: frames at once
+                    // would all lie ahead
                     if due.elapsed() > PAUSED {
                         frames = frames.saturating_add((due.elapsed().as_millis() / 20) as u32);
                         clock.reset();

@@ -83,7 +83,8 @@ impl Mouth {
         }
     }
 
-    /// 20 ms in which this member may not speak: a recording waits, and what is said live is not said.
+    /// 20 ms in which this member may not speak: a recording waits, and what is said live is not
+    /// said.
     pub(super) fn wait(&mut self) {
         if let Self::Stream(StandardInput(backlog)) = self {
             backlog.lock().wait();

@@ -66,7 +66,8 @@ impl Told {
         self.alarms.count()
     }
 
-    /// Ends all that holds as long as nothing else is said: a program that reads the lines does not know it otherwise. Was there any of it?
+    /// Ends all that holds as long as nothing else is said: a program that reads the lines does not
+    /// know it otherwise. Was there any of it?
     fn clear(&mut self) -> Result<bool, Failure> {
         let lines = std::mem::take(&mut self.standing).ends();
         if self.as_json {

@@ -15,7 +15,8 @@ pub(crate) struct SealArguments {
     /// A folder, a file, or `-` for standard input, which has no name, time or permissions to keep.
     #[arg(value_name = "SOURCE", required = true)]
     pub(super) source: Option<PathBuf>,
-    /// For a folder, the folder of sealed files: new, or unfinished, which is continued. For a file or standard input, the sealed file; `-` is standard output.
+    /// For a folder, the folder of sealed files: new, or unfinished, which is continued. For a file
+    /// or standard input, the sealed file; `-` is standard output.
     #[arg(short, long, value_name = "OUT", required = true)]
     pub(super) output: Option<PathBuf>,
     #[command(flatten)]
@@ -96,7 +97,9 @@ pub(crate) struct UnsealArguments {
     /// A set, a sealed file, or `-` for standard input.
     #[arg(value_name = "SEALED")]
     pub(super) sealed: PathBuf,
-    /// Where to: for a set a folder that is new, empty, or has nothing but what an interrupted run made of this set; a file for a sealed file or one of a set; `-` is standard output, which gets each chunk as soon as it is verified.
+    /// Where to: for a set a folder that is new, empty, or has nothing but what an interrupted run
+    /// made of this set; a file for a sealed file or one of a set; `-` is standard output, which
+    /// gets each chunk as soon as it is verified.
     #[arg(short, long, value_name = "OUT")]
     pub(super) output: PathBuf,
     #[command(flatten)]

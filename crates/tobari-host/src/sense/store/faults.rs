@@ -1,4 +1,5 @@
-//! Storage that fails under the store and works again: every kind of failure, at every write of a history.
+//! Storage that fails under the store and works again: every kind of failure, at every write of a
+//! history.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -14,7 +15,8 @@ use std::thread::sleep;
 
 const FRAME: usize = 840;
 
-/// How the storage behaves: so many writes go well, and then all end with this error, until it is told otherwise.
+/// How the storage behaves: so many writes go well, and then all end with this error, until it is
+/// told otherwise.
 #[derive(Debug, Default)]
 struct Mood {
     good: AtomicI64,
@@ -37,7 +39,8 @@ impl Mood {
     }
 }
 
-/// A file whose writes, growth and flushes fail as its mood is. What was written before a failure is there.
+/// A file whose writes, growth and flushes fail as its mood is. What was written before a failure
+/// is there.
 #[derive(Debug)]
 struct Moody {
     file: FileBackend,
@@ -124,7 +127,8 @@ fn history(error: i32, trouble: Trouble, after: i64) {
     };
     append(&store_now, &[1, 2, 3, 4]).unwrap();
     mood.fail(error, after);
-    // the disk fails while groups come in: sooner or later one is refused, with the disk's own reason
+    // the disk fails while groups come in: sooner or later one is refused, with the disk's own
+    // reason
     let (mut acknowledged, mut next) = (vec![1, 2, 3, 4], 5);
     let failed = loop {
         let group = [next, next + 1, next + 2, next + 3];
@@ -172,7 +176,8 @@ fn history(error: i32, trouble: Trouble, after: i64) {
 fn fault_25_a_disk_that_is_full_while_a_store_is_made_leaves_nothing_that_cannot_be_opened() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("frames.redb");
-    // what an attempt leaves that ended in the midst of it, and what the system makes of a file of which no byte was written
+    // what an attempt leaves that ended in the midst of it, and what the system makes of a file of
+    // which no byte was written
     std::fs::write(path.with_extension("new"), [0; 5000]).unwrap();
     std::fs::write(&path, b"").unwrap();
     let store = FrameStore::open(&path).unwrap();

@@ -1,4 +1,5 @@
-//! What is done with each request. Bodies are read within the bytes that their message has, and before a request takes a turn.
+//! What is done with each request. Bodies are read within the bytes that their message has, and
+//! before a request takes a turn.
 
 use super::house::{House, Kind};
 use crate::body::{or_drain, read};

@@ -1,7 +1,8 @@
 //! Requests about tables that are asked with the place hidden: their layouts, registrations of some 6 MB, and queries.
 //!
-//! A registration takes 20 MB when it is worked at, so that there are few turns for them. With a data folder it is kept there, and read again when it
-//! was dropped from memory; without, its client is told to register again (409).
+//! A registration takes 20 MB when it is worked at, so that there are few turns for them. With a
+//! data folder it is kept there, and read again when it was dropped from memory; without, its
+//! client is told to register again (409).
 
 use super::super::{
     Client, Search, Shared,

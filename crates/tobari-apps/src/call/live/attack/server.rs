@@ -380,7 +380,8 @@ fn rosters(stage: &mut Stage) -> Played {
     noticed(stage, EVERYBODY, |_| true, |alarm| matches!(alarm, Alarm::Sum(_)))
 }
 
-/// The server lists an entry besides those that it should. All members leave it out and are told, a newcomer too; and all hear all on.
+/// The server lists an extra entry. Every member leaves it out and is told, newcomers too.
+/// All members still hear all others.
 pub(super) fn listed_besides(stage: &mut Stage, number: u16, hello: Vec<u8>) -> Played {
     let mut told: BTreeSet<u16> = BTreeSet::new();
     stage.cheat = Some(Box::new(move |_, member, bytes| {

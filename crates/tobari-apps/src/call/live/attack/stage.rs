@@ -91,7 +91,7 @@ pub struct Stage {
     /// Who was put out, and why.
     pub removed: Vec<(u16, String)>,
     taken: VecDeque<LivePacket>,
-    /// What those said who were put out: they are in sums from before.
+    /// The levels of removed members, whose packets are in earlier sums.
     said: BTreeMap<u16, Option<i16>>,
     rng: ChaCha20Rng,
 }

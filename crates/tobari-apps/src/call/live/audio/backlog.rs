@@ -1,11 +1,14 @@
 //! Buffers between two clocks: one side writes by its own, the other reads by its own.
 //!
-//! Such a buffer grows whenever the reader was late once, and with every second where the writer's clock is the faster one. Left alone it never
-//! shrinks, and what lies in it is delay for the rest of the call. Here it is watched and worked off: by the least that lay there for a while, which no
-//! burst of the writer explains. Silence is left out first. Speech is shortened by a few of its periods at a time, which is how packet voice commonly catches up
-//! (time-scale modification by overlap and add). A bound holds whatever happens.
+//! Such a buffer grows whenever the reader was late once, and with every second where the writer's
+//! clock is the faster one. Left alone it never shrinks, and what lies in it is delay for the rest
+//! of the call. Here it is watched and worked off: by the least that lay there for a while, which
+//! no burst of the writer explains. Silence is left out first. Speech is shortened by a few of its
+//! periods at a time, which is how packet voice commonly catches up (time-scale modification by
+//! overlap and add). A bound holds whatever happens.
 //!
-//! [`Backlog`] stands before the encryption and [`Outlet`] behind the decryption. Frames are their time: 20 ms for each.
+//! [`Backlog`] stands before the encryption and [`Outlet`] behind the decryption. Frames are their
+//! time: 20 ms for each.
 
 use std::collections::VecDeque;
 
@@ -45,8 +48,9 @@ impl Seen {
 
 /// What a program writes to be said, and the call takes every 20 ms.
 ///
-/// A source may be live (a microphone) or not (a file, a program that writes a whole sentence at once). A live one brings as much in a second as a second
-/// holds: of that nothing may be late, so a backlog is worked off. Any other waits until it is said, all of it.
+/// A source may be live (a microphone) or not (a file, a program that writes a whole sentence at
+/// once). A live one brings as much in a second as a second holds: of that nothing may be late, so
+/// a backlog is worked off. Any other waits until it is said, all of it.
 ///
 /// ```
 /// use tobari_apps::call::live::audio::Backlog;
@@ -131,7 +135,8 @@ impl Backlog {
         self.over && self.samples.is_empty()
     }
 
-    /// The next 20 ms. Where they are missing something stands in for them at first, and then silence.
+    /// The next 20 ms. Where they are missing something stands in for them at first, and then
+    /// silence.
     pub fn pull(&mut self) -> Frame {
         self.watch();
         self.spaced = self.spaced.saturating_add(1);
@@ -154,7 +159,8 @@ impl Backlog {
         self.conceal.heard(frame.iter().map(|sample| i32::from(*sample)).collect()).map(narrow)
     }
 
-    /// 20 ms in which nothing can be said yet, as in a lobby. Of a live source nothing waits meanwhile.
+    /// 20 ms in which nothing can be said yet, as in a lobby. Of a live source nothing waits
+    /// meanwhile.
     pub fn wait(&mut self) {
         self.watch();
         if self.live {
@@ -187,7 +193,8 @@ impl Backlog {
         }
     }
 
-    /// The least that lay there, if the source is live: by the last window, or by all that are remembered, where it writes seldom.
+    /// The least that lay there, if the source is live: by the last window, or by all that are
+    /// remembered, where it writes seldom.
     fn least_of_live(&self) -> Option<usize> {
         let last = self.before.front()?;
         if STEADY.contains(&last.arrived) {
@@ -227,8 +234,9 @@ fn narrow(sample: i32) -> i16 {
 
 /// What was heard, and a program reads when it can.
 ///
-/// A reader whose clock is slower, or who paused, hears what is new soon again: frames that wait for a second pass into the next one, and of a reader who
-/// does not read at all, the last frames alone wait.
+/// A reader whose clock is slower, or who paused, hears what is new soon again: frames that wait
+/// for a second pass into the next one, and of a reader who does not read at all, the last frames
+/// alone wait.
 #[derive(Default)]
 pub struct Outlet {
     frames: VecDeque<Frame>,
@@ -289,7 +297,8 @@ mod tests {
         ((800.0 * seconds - 160.0 * seconds.cos()).sin() * 20.0 * loud as f64) as i16
     }
 
-    /// A source that has written `written(frame)` samples when the call takes its frame of that number. Milliseconds that a sample waits: at the most in each second.
+    /// A source that has written `written(frame)` samples when the call takes its frame of that
+    /// number. Milliseconds that a sample waits: at the most in each second.
     struct Play {
         delays: Vec<f64>,
         steps: i32,
@@ -325,7 +334,8 @@ mod tests {
         play
     }
 
-    /// The largest step from one sample to the next in the voice itself, twice: where two of its places overlap.
+    /// The largest step from one sample to the next in the voice itself, twice: where two of its
+    /// places overlap.
     const STEP: i32 = 1000;
 
     #[test]

@@ -10,7 +10,8 @@ const LEAST: u32 = 1;
 const MOST: u32 = 10;
 /// Frames that are played without one that came too late, until less is held back: four seconds at first, and twenty at most.
 const CALM: [u32; 2] = [200, 1000];
-/// Frames over which more lay there than is held back, before it is worked off; and frames from one that passes into the next to another.
+/// Frames over which more lay there than is held back, before it is worked off; and frames from one
+/// that passes into the next to another.
 const PATIENCE: u32 = 50;
 const SPACING: u32 = 10;
 /// What lay there beyond that is passed over at once: half a second.
@@ -127,7 +128,8 @@ impl JitterBuffer {
         Played::Samples(self.shortened(samples))
     }
 
-    /// The frame as it is played: if for a while more lay there than needs to, it passes into the one after it now and then, in pauses first.
+    /// The frame as it is played: if for a while more lay there than needs to, it passes into the
+    /// one after it now and then, in pauses first.
     fn shortened(&mut self, samples: Vec<i32>) -> Vec<i32> {
         self.spaced = self.spaced.saturating_add(1);
         let quiet = samples.iter().all(|sample| sample.abs() <= QUIET);

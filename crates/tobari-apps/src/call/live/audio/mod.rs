@@ -6,7 +6,8 @@
 //!   level its own voice: nobody can weigh single voices in a sum.
 //! - [`Ear`]: a buffer against jitter ([`JitterBuffer`]), something for what was lost ([`Conceal`]), and a limiter ([`Limiter`]), because the
 //!   sum is exact to 26 bits and more, and loudspeakers take 16.
-//! - [`Backlog`] and [`Outlet`]: between the call and a program that writes or reads by a clock of its own.
+//! - [`Backlog`] and [`Outlet`]: between the call and a program that writes or reads by a clock of
+//!   its own.
 
 mod backlog;
 mod conceal;

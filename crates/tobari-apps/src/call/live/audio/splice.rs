@@ -1,6 +1,7 @@
 //! Two stretches of sound into one, without a step: where there is more sound than time.
 
-/// Fades from one stretch into another of the same length. What came before `before` and what comes after `after` fit on to it.
+/// Fades from one stretch into another of the same length. What came before `before` and what comes
+/// after `after` fit on to it.
 pub(in crate::call::live) fn fade<T>(before: &[T], after: &[T]) -> impl Iterator<Item = T>
 where
     T: Copy + Default + Into<i64> + TryFrom<i64>,
@@ -23,7 +24,8 @@ where
     faded
 }
 
-/// By how much `samples` can best be shortened, among `lags`: where it resembles itself most so much later. For a voice that is some of its periods.
+/// By how much `samples` can best be shortened, among `lags`: where it resembles itself most so
+/// much later. For a voice that is some of its periods.
 ///
 /// `samples` holds at least the largest lag and `compared` samples more.
 pub(super) fn best_lag(samples: &[i16], compared: usize, lags: std::ops::RangeInclusive<usize>) -> usize {

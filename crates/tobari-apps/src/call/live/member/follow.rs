@@ -16,11 +16,13 @@ use super::{
 };
 
 impl LiveMember {
-    /// A roster counts only with this member on it, under a session of its own: before the server has the hello of a new one, the one
-    /// before. So what was recorded before it came does not open. If this member is there and left out, as its session is there twice, the roster
+    /// A roster counts only with this member on it, under a session of its own: before the server
+    /// has the hello of a new one, the one before. So what was recorded before it came does not
+    /// open. If this member is there and left out, as its session is there twice, the roster
     /// counts, and it begins another session.
     ///
-    /// Where the members agree on keys it comes with the words that lead the group there, and nowhere else.
+    /// Where the members agree on keys it comes with the words that lead the group there, and
+    /// nowhere else.
     pub(super) fn roster_said(&mut self, words: Option<&[u8]>, bytes: &[u8]) {
         let before = self.left_out();
         let (number, sessions, group) = (self.number, &self.sessions, &mut self.group);
@@ -92,7 +94,8 @@ impl LiveMember {
         }
     }
 
-    /// The server asks this member for a commit. It is made from what this member knows of the group and of who is new, not from what the server says.
+    /// The server asks this member for a commit. It is made from what this member knows of the
+    /// group and of who is new, not from what the server says.
     pub(super) fn task(&mut self, bytes: &[u8]) {
         let task = Task::decode(bytes);
         let (hearing, number) = (&self.hearing, self.number);

@@ -167,8 +167,9 @@ impl Epochs {
         }
     }
 
-    /// Begins anew with one of who comes as the only one listed; the others who come are on the next roster, which is due at once. The numbers of those who
-    /// stay are kept, though they are on no roster until they present themselves anew.
+    /// Begins anew with one of who comes as the only one listed; the others who come are on the
+    /// next roster, which is due at once. The numbers of those who stay are kept, though they are
+    /// on no roster until they present themselves anew.
     pub(super) fn alone(&mut self, next: Next, founder: u16, stay: &[u16], now: Duration) -> Next {
         let (epoch, base) = (next.epoch, next.base);
         let (founders, others): (Vec<_>, Vec<_>) = next.new.into_iter().partition(|(member, _)| *member == founder);
@@ -229,7 +230,8 @@ impl Epochs {
         Some(Change { form: Form::Signed, room, epoch, base: 0, from, gone: MemberSet::default(), new }.encode())
     }
 
-    /// Puts somebody who is there, and not on the roster that was just said, on the next one: its number stays its own.
+    /// Puts somebody who is there, and not on the roster that was just said, on the next one: its
+    /// number stays its own.
     pub(super) fn again(&mut self, member: u16, hello: Vec<u8>, now: Duration) {
         self.retired.retain(|(retired, _)| *retired != member);
         self.in_use.insert(member);

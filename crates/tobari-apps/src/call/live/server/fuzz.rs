@@ -161,7 +161,8 @@ impl Driver {
         self.room.packet(&LivePacket { header, tag: Tag::default(), payload });
     }
 
-    /// Somebody presents itself, as the one that it is under a new session, or otherwise; or it says something to the others.
+    /// Somebody presents itself, as the one that it is under a new session, or otherwise; or it
+    /// says something to the others.
     fn note(&mut self, member: u16, how: u8) {
         let current =
             self.room.members.get(&member).and_then(|member| member.hello.as_ref().map(|(session, _)| *session));

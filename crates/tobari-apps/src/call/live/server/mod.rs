@@ -18,8 +18,9 @@
 //! **Lobby.** Who waits gets nothing, and its hello goes to hosts only. That is a rule of this server, not of cryptography: whoever has the
 //! link has the keys.
 //!
-//! **Who presents itself.** The room has the public half of the key that follows from the link, from the member that opened it, and nothing else. A hello
-//! that is not signed with that key for its sender's number, or whose session was presented before, puts its sender out at once.
+//! **Who presents itself.** The room has the public half of the key that follows from the link,
+//! from the member that opened it, and nothing else. A hello that is not signed with that key for
+//! its sender's number, or whose session was presented before, puts its sender out at once.
 //!
 //! **Who goes.** A member that breaks a rule, says more than [`LiveLimits`] allows, or does not present itself in time. The others go on.
 

@@ -75,8 +75,9 @@ impl LiveRoom {
         }
     }
 
-    /// Asks the host, if it is in the group, or who has been there longest, of those whose commits the others could follow; not whoever has refused somebody
-    /// who comes, if there is another. Where nobody is who stays, who comes founds a group.
+    /// Asks the host, if it is in the group, or who has been there longest, of those whose commits
+    /// the others could follow; not whoever has refused somebody who comes, if there is another.
+    /// Where nobody is who stays, who comes founds a group.
     fn ask(&mut self, next: Next, now: Duration) {
         let stays = |number: &u16| {
             self.epochs.lists(*number) && !next.gone.contains(*number) && next.new.iter().all(|(new, _)| new != number)
@@ -118,8 +119,9 @@ impl LiveRoom {
         self.members.get(&number)?.refused_by.filter(|by| self.members.contains_key(by))
     }
 
-    /// A member could not follow the commit of an epoch, or the task that it was given. It is not asked for commits, and the one who made the commit comes after
-    /// the others when the next is asked for. A commit that most could not follow puts its maker out, and all begin anew.
+    /// A member could not follow the commit of an epoch, or the task that it was given. It is not
+    /// asked for commits, and the one who made the commit comes after the others when the next is
+    /// asked for. A commit that most could not follow puts its maker out, and all begin anew.
     pub(super) fn cannot_follow(&mut self, number: u16, epoch: u32, now: Duration) {
         if let Some(asked) = self.asked.take_if(|asked| asked.committer == number) {
             self.epochs.back(asked.next, now);
@@ -206,7 +208,8 @@ impl LiveRoom {
         Ok(())
     }
 
-    /// A committer says that an offer is no good. Whoever made it goes if another says so too, or if there is no other to be asked.
+    /// A committer says that an offer is no good. Whoever made it goes if another says so too, or
+    /// if there is no other to be asked.
     fn refused(&mut self, number: u16, by: u16, now: Duration) {
         let other = |(other, member): (&u16, &Member)| ![number, by].contains(other) && member.knows;
         let is_the_first = self.refuser_of(number).is_none_or(|before| before == by) && self.members.iter().any(other);

@@ -22,7 +22,8 @@ const WHOLE: Duration = Duration::from_secs(1);
 /// Sessions that are remembered after they were presented.
 const REMEMBERED: usize = 1 << 14;
 
-/// The sessions that were presented in a room: a hello that somebody took from the wire, or from another member, is not presented again.
+/// The sessions that were presented in a room: a hello that somebody took from the wire, or from
+/// another member, is not presented again.
 #[derive(Default)]
 pub(super) struct Presented {
     known: BTreeSet<SessionId>,
@@ -59,7 +60,8 @@ impl LiveRoom {
         }
     }
 
-    /// All that a member checks before it lists somebody is checked here: whatever would be left out does not get onto a roster.
+    /// All that a member checks before it lists somebody is checked here: whatever would be left
+    /// out does not get onto a roster.
     fn hear_hello(&mut self, number: u16, bytes: &[u8], now: Duration) -> Result<(), Fault> {
         let limits = self.limits;
         let Some(sender) = self.members.get_mut(&number) else { return Ok(()) };
@@ -101,7 +103,8 @@ impl LiveRoom {
         Ok(())
     }
 
-    /// A member cannot follow a roster. It is told everything anew; where the members agree on keys it comes in anew by itself.
+    /// A member cannot follow a roster. It is told everything anew; where the members agree on keys
+    /// it comes in anew by itself.
     pub(super) fn behind(&mut self, number: u16, epoch: u32, now: Duration) {
         let is_listed = self.epochs.lists(number);
         let Some(member) = self.members.get_mut(&number).filter(|member| is_listed && member.knows) else { return };

@@ -155,36 +155,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Goes through the list of a set: `take` gets each entry once it is verified; the whole list is judged at the end.
-    fn entries(&self, set: &Below, mut take: impl FnMut(Entry) -> Result<(), FileProblem>) -> Result<(), FileProblem> {
-        let place = set.place(MANIFEST.as_bytes());
-        let input = self.file(set, MANIFEST.as_bytes())?;
-        if input.meta().kind != Kind::Manifest {
-            return Err(FileProblem::List {
-                name: place.display().to_string(),
-                expected: "a list, found another file",
-            });
-        }
-        let (mut text, mut order) = (Vec::new(), ListOrder::default());
-        input.each(&place, |more| {
-            text.extend(more);
-            let mut at = 0;
-            while let Some((entry, length)) = Entry::decode(&text[at..]).map_err(FileProblem::seal(&place))? {
-                at += length;
-                order.next(entry.kind, &entry.path).map_err(FileProblem::seal(&place))?;
-                take(entry)?;
-            }
-            text.drain(..at);
-            if text.len() > MAX_ENTRY_BYTES {
-                return Err(FileProblem::seal(&place)(SealError::Malformed("an entry of the list")));
-            }
-            Ok(())
-        })?;
-        let whole = text.is_empty();
-        if whole {
-            Ok(())
-        } else {
-            Err(FileProblem::seal(&place)(SealError::Malformed("a whole entry at the end of the list")))
-        }
+    fn entries(&self, set: &Below, take: impl FnMut(Entry) -> Result<(), FileProblem>) -> Result<(), FileProblem> {
+        read_list(self.file(set, MANIFEST.as_bytes())?, &set.place(MANIFEST.as_bytes()), take)
     }
 
     /// Reads a list to its end, so that nothing is done for one that does not hold: the first names
@@ -343,6 +315,39 @@ impl<'a> Reader<'a> {
             return Err(FileProblem::List { name: set.place(name.as_bytes()).display().to_string(), expected });
         }
         Ok(input)
+    }
+}
+
+/// Reads the entries of a list, in their order.
+pub(super) fn read_list(
+    input: Input,
+    place: &Path,
+    mut take: impl FnMut(Entry) -> Result<(), FileProblem>,
+) -> Result<(), FileProblem> {
+    if input.meta().kind != Kind::Manifest {
+        let expected = "a list, found another file";
+        return Err(FileProblem::List { name: place.display().to_string(), expected });
+    }
+    let (mut text, mut order) = (Vec::new(), ListOrder::default());
+    input.each(place, |more| {
+        text.extend(more);
+        let mut at = 0;
+        while let Some((entry, length)) = Entry::decode(&text[at..]).map_err(FileProblem::seal(place))? {
+            at += length;
+            order.next(entry.kind, &entry.path).map_err(FileProblem::seal(place))?;
+            take(entry)?;
+        }
+        text.drain(..at);
+        if text.len() > MAX_ENTRY_BYTES {
+            return Err(FileProblem::seal(place)(SealError::Malformed("an entry of the list")));
+        }
+        Ok(())
+    })?;
+    let whole = text.is_empty();
+    if whole {
+        Ok(())
+    } else {
+        Err(FileProblem::seal(place)(SealError::Malformed("a whole entry at the end of the list")))
     }
 }
 

@@ -3,16 +3,22 @@
 //! A sealed file stays right when its source cannot be read for once: a disk that fails,
 //! permissions that changed. It is then listed again as *stale*, so that a set is whole after each
 //! run, and says of what it knows that it is old. Only what is known to be gone is removed.
+//!
+//! The storage may have put an older file back meanwhile. So the sealed file has to be the one that
+//! the list before named. Where an interrupted run left no list, nobody can tell, and the entry
+//! says no more than that it is old.
 
 use super::below::Below;
 use super::flow::Flow;
-use super::input::{sealed_path, stale_entry};
+use super::input::{Input, sealed_path, stale_entry};
 use super::listing::{others, sealed_files};
+use super::read::read_list;
 use super::write::{Manifest, Output, Sealed};
 use super::{FileProblem, MANIFEST};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
 use std::sync::Arc;
-use tobari_apps::seal::{Entry, SetKey};
+use tobari_apps::seal::{Entry, Identity, SetKey};
 
 /// What could not be read.
 enum Unlisted {
@@ -32,6 +38,10 @@ pub(super) struct Update<'a> {
     pub(super) before: Option<(Arc<Below>, SetKey)>,
     /// Whether the list of a finished set that is brought up to date is still there.
     has_list: bool,
+    /// That list, open: it is removed before anything is replaced.
+    list: Option<File>,
+    /// What it names, once that was looked up; nothing if it does not open as a whole.
+    listed: Option<HashMap<String, Identity>>,
     pub(super) waiting: BTreeMap<u32, Result<Entry, FileProblem>>,
     next: u32,
     open: HashMap<u32, Unlisted>,
@@ -48,12 +58,52 @@ impl<'a> Update<'a> {
         let (names, waiting, open) = Default::default();
         let sealed = Sealed { continued: before.is_some(), ..Sealed::default() };
         let (manifest, earlier, has_list, has_unread, next) = (None, None, false, false, 0);
-        Self { sealed, names, manifest, before, has_list, waiting, next, open, earlier, has_unread, progress }
+        let (list, listed) = (None, None);
+        Self {
+            sealed,
+            names,
+            manifest,
+            before,
+            has_list,
+            list,
+            listed,
+            waiting,
+            next,
+            open,
+            earlier,
+            has_unread,
+            progress,
+        }
     }
 
-    /// The set has a list.
-    pub(super) fn has_list(&mut self, has: bool) {
-        self.has_list = has;
+    /// Takes up the list of the set that goes on, if it has one.
+    ///
+    /// # Errors
+    /// [`FileProblem::System`] if it is there and cannot be read.
+    pub(super) fn take_list(&mut self) -> Result<(), FileProblem> {
+        let Some((set, _)) = &self.before else { return Ok(()) };
+        match set.file(MANIFEST.as_bytes()) {
+            Ok(list) => (self.has_list, self.list) = (true, Some(list)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(FileProblem::system(&set.place(MANIFEST.as_bytes()))(error)),
+        }
+        Ok(())
+    }
+
+    /// Whether the list before named this sealed file. Without a list nobody knows.
+    fn was_listed(&mut self, set: &Below, key: &SetKey, entry: &Entry) -> bool {
+        if let Some(list) = self.list.take() {
+            let (place, mut names) = (set.place(MANIFEST.as_bytes()), HashMap::new());
+            let input = Input::open(Box::new(list), &place, |_| Ok(Some(key.clone())));
+            let read = input.and_then(|(input, ..)| {
+                read_list(input, &place, |entry| {
+                    names.insert(entry.name, entry.identity);
+                    Ok(())
+                })
+            });
+            self.listed = Some(if read.is_ok() { names } else { HashMap::new() });
+        }
+        self.listed.as_ref().is_none_or(|names| names.get(&entry.name) == Some(&entry.identity))
     }
 
     /// This number is on its way to this sealed file.
@@ -94,8 +144,10 @@ impl<'a> Update<'a> {
             Some(Unlisted::Source(name)) => vec![name],
             Some(Unlisted::Path(path)) => self.below(&set, &key, &path)?,
         };
-        let entries = names.iter().filter_map(|name| stale_entry(&set, name, &key)).collect();
-        // one that does not open is not listed, and stays: something of it may be salvaged
+        let opened: Vec<Entry> = names.iter().filter_map(|name| stale_entry(&set, name, &key)).collect();
+        let entries = opened.into_iter().filter(|entry| self.was_listed(&set, &key, entry)).collect();
+        // one that does not open, or is another than was listed, is not listed and stays: `verify`
+        // names it, and something of it may be salvaged
         self.names.extend(names);
         Ok(entries)
     }

@@ -339,7 +339,7 @@ impl<'a> Writer<'a> {
         let mut update = Update::new(resumes.then(|| (set.clone(), self.set.clone())), progress);
         if resumes {
             clean_set(&set)?;
-            update.has_list(set.place(MANIFEST.as_bytes()).symlink_metadata().is_ok());
+            update.take_list()?;
         }
         update.manifest = Some(Manifest::begin(self, &set)?);
         let mut flow = Flow::new(self.pool);

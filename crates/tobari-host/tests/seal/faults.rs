@@ -87,3 +87,45 @@ fn fault_5_what_was_sealed_of_a_source_that_cannot_be_read_stays_although_the_se
     let opened = open(set.path(), None).unwrap();
     assert_eq!((words(&opened.problems), opened.stale.len()), (String::new(), 0));
 }
+
+/// The storage puts an older file back, and waits for a run in which its source cannot be read.
+#[test]
+fn fault_5_an_older_file_that_was_put_back_is_not_listed_as_stale() {
+    for (puts_back, removes_list) in [(false, false), (true, false), (true, true)] {
+        let (source, set) = (tempdir().unwrap(), tempdir().unwrap());
+        for name in ["a", "b"] {
+            fs::write(source.path().join(name), b"first").unwrap();
+        }
+        seal(source.path(), set.path(), 81, false).unwrap();
+        let of_first: HashMap<_, _> =
+            sealed_files(set.path()).into_iter().map(|file| (fs::read(&file).unwrap(), file)).collect();
+        fs::write(source.path().join("b"), b"second, and longer").unwrap();
+        seal(source.path(), set.path(), 82, true).unwrap();
+        let is_old = |(bytes, file): &(Vec<u8>, PathBuf)| fs::read(file).unwrap() != *bytes && bytes.len() > 100;
+        // the folder's own record has another time
+        let changed: Vec<_> = of_first.into_iter().filter(is_old).collect();
+        for (bytes, file) in changed.iter().filter(|_| puts_back) {
+            fs::write(file, bytes).unwrap();
+        }
+        if removes_list {
+            fs::remove_file(set.path().join(MANIFEST)).unwrap();
+        }
+        // the walk has listed it, and it cannot be opened any more
+        let (pool, keys, mut rng) = (pool(), keys(), ChaCha20Rng::from_seed([83; 32]));
+        let mut writer = Writer::new(&pool, &keys, layout(), &mut rng).unwrap();
+        let gone = source.path().join("b");
+        let remove = &mut |_: &Sealed| drop(fs::remove_file(&gone));
+        let sealed = writer.folder(source.path(), set.path(), &keys, true, remove).unwrap();
+        assert_eq!(sealed.problems.len(), 1, "{}", words(&sealed.problems));
+        let verified = open(set.path(), None).unwrap();
+        let problems = words(&verified.problems);
+        if puts_back && !removes_list {
+            assert_eq!((sealed.stale.len(), verified.stale.len()), (0, 0));
+            assert!(problems.contains("only files that the list names, found this one"), "{problems}");
+        } else {
+            // where the list is gone, too, nobody can tell: the threat model says so
+            assert_eq!((sealed.stale, problems), (vec![b"b".to_vec()], String::new()));
+            assert_eq!(verified.stale, [b"b".to_vec()]);
+        }
+    }
+}

@@ -354,6 +354,12 @@ fn fault_25_after_a_full_disk_frames_are_taken_again_without_a_restart_and_none_
         std::thread::sleep(Duration::from_millis(500));
     }
 
+    // a server that nobody asks for frames does not say that it is ready, either
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(job(&address, "sense").0, 503);
+    }
+
     // there is room: the server finds out by itself
     std::fs::remove_file(filler).unwrap();
     let began = std::time::Instant::now();

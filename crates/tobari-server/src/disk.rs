@@ -106,7 +106,7 @@ impl Disk {
 }
 
 /// Writes a file, flushes it and removes it.
-fn try_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn try_folder(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut file = tempfile::Builder::new().prefix(".trial-").tempfile_in(folder)?;
     file.write_all(&[0; TRIAL_BYTES])?;

@@ -13,7 +13,7 @@ use super::{
     commit::{self, Batch, Counts, Outcome},
     private_folder,
 };
-use crate::search::sha256;
+use crate::{disk::try_folder, search::sha256};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::{
     collections::BTreeMap,
@@ -154,7 +154,9 @@ impl Fleet {
 
     /// Opens the store of its frames again if it is closed and the storage works.
     pub(super) fn recover(&self) {
-        if self.trouble().is_none() || !self.store.recover() {
+        // a store may open where its file has room and the disk has none: the next batch would find that out
+        let works = || try_folder(&self.folder).is_ok() && self.store.recover();
+        if self.trouble().is_none() || !works() {
             return;
         }
         tracing::info!("a store of frames is open again");

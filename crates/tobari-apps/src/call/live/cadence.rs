@@ -51,10 +51,12 @@ const SELDOM: u32 = 50;
 const KEPT: usize = 256;
 
 /// A packet that was sent and of which nothing is known yet: its tick, and the open tick when it
-/// was made.
+/// was made, as far as was known.
 struct UnderWay {
     tick: u32,
     open: u32,
+    /// Did the server close more ticks by then than it had said? The packet measures nothing then.
+    is_stale: bool,
     /// Was it made under other keys than those of its tick?
     is_void: bool,
 }
@@ -124,7 +126,14 @@ impl Cadence {
     }
 
     /// Tick `open - 1` has closed.
+    ///
+    /// A member that waits for the keys of its first epoch hears no sum, and one that has fallen
+    /// behind hears none either. Then many ticks are closed at once here, and what was sent before
+    /// was made by an old open tick: the time to its answer is not that of the line.
     pub(super) fn opened(&mut self, open: u32) {
+        if open.saturating_sub(self.open) > CLEARLY {
+            self.under_way.iter_mut().for_each(|packet| packet.is_stale |= packet.open == self.open);
+        }
         self.open = self.open.max(open);
     }
 
@@ -204,7 +213,7 @@ impl Cadence {
         if self.under_way.len() == KEPT {
             self.under_way.pop_front();
         }
-        self.under_way.push_back(UnderWay { tick, open: self.open, is_void: false });
+        self.under_way.push_back(UnderWay { tick, open: self.open, is_stale: false, is_void: false });
     }
 
     /// A packet of this tick was not sent after all.
@@ -261,7 +270,7 @@ impl Cadence {
         // those before it are in time, and their ticks open still
         let first = self.under_way.iter().position(|packet| packet.is_void || packet.tick < tick);
         if let Some(packet) = first.and_then(|first| self.under_way.remove(first)) {
-            self.grow(Some(tick.saturating_sub(packet.open)));
+            self.grow((!packet.is_stale).then(|| tick.saturating_sub(packet.open)));
             return false;
         }
         let Some(open) = self.probe.take() else {
@@ -435,6 +444,32 @@ mod tests {
             let lead = line.cadence.lead();
             assert!((round_trip..=round_trip + 1).contains(&lead), "{round_trip}: a lead of {lead}");
             assert!(!line.cadence.is_far());
+        }
+    }
+
+    /// Half a second goes by between a member's place and the keys of its first epoch, in which it
+    /// hears no sum.
+    #[test]
+    fn fault_22_ticks_that_were_not_heard_count_for_no_round_trip() {
+        for (round_trip, unheard) in [(0, 25), (4, 12), (12, 25), (20, 30)] {
+            let mut line = Line::new(32);
+            for _ in 0..unheard {
+                line.tick(round_trip / 2, round_trip - round_trip / 2, 0, true);
+            }
+            // what it has been told is the tick of its place; it sends the last few of the frames
+            line.cadence = Cadence::new(0, 32);
+            let early: Vec<u32> = (0..unheard).filter_map(|_| line.cadence.next()).collect();
+            for tick in early.into_iter().rev().take(5).rev() {
+                line.cadence.sent(tick);
+                line.packets.push_back((line.now + round_trip / 2, Some(tick)));
+                line.last = Some(tick);
+            }
+            for _ in 0..300 {
+                line.run(1, round_trip);
+                let lead = line.cadence.lead();
+                assert!(lead <= round_trip + 5, "{round_trip}: a lead of {lead}");
+            }
+            assert_eq!(line.run(1000, round_trip), 0, "{round_trip}");
         }
     }
 

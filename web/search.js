@@ -157,7 +157,7 @@ function answered({ heard, seen, times, registered, up, down, sample }, wanted) 
       ? "That a key is asked for, and of which table."
       : places.length === 1
         ? `That ${wanted.alleles.length} alleles are asked for from this site on, and not which:`
-        : `That ${wanted.alleles.length} alleles are asked for from one of these ${places.length} sites on, not from which, and not which alleles. The same places come every time you ask there.`;
+        : `That ${wanted.alleles.length} alleles are asked for from one of these ${places.length} sites on, not from which, and not which alleles. The same places come as long as this page is open and the table stays as it is.`;
   $("places").replaceChildren(...places.map((name) => Object.assign(document.createElement("li"), { textContent: name })));
   Object.assign($("steps").dataset, { up, down, registered: view.registered });
   steps();

@@ -87,22 +87,13 @@ proptest! {
     }
 
     #[test]
-    fn places_are_a_function_of_the_true_one_and_contain_it(
+    fn places_contain_the_true_one_and_are_of_the_panel(
         secret: [u8; 32], name: [u8; 32], all in 1u32..2_000, at: u32, count in 1u32..100,
     ) {
         let (secret, at, count) = (Seed::from_bytes(secret), at % all, count.min(all));
         let (list, index) = places(&secret, &name, (at, all), count).unwrap();
         prop_assert_eq!((list.len(), list[index]), (count as usize, at));
         prop_assert!(list.is_sorted() && list.iter().all(|place| *place < all));
-        // a server that sees a hundred repetitions has still all of them to choose from
-        for _ in 0..100 {
-            prop_assert_eq!(&places(&secret, &name, (at, all), count).unwrap().0, &list);
-        }
-        if count > 20 && all > 1_000 {
-            let (others, _) = places(&secret, &name, ((at + 1) % all, all), count).unwrap();
-            let common = others.iter().filter(|place| list.contains(place)).count();
-            prop_assert!(common < count as usize / 2, "{} of {}", common, count);
-        }
     }
 }
 

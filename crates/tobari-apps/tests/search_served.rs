@@ -9,6 +9,7 @@ use tobari_apps::search::desk::ledger::Account;
 use tobari_apps::search::desk::{Desk, Limits, Refusal};
 use tobari_apps::search::fullness::Fullness;
 use tobari_apps::search::messages;
+use tobari_apps::search::question::decoys::Decoys;
 use tobari_apps::search::question::{Prepared, QuestionError, Wish, pattern};
 use tobari_apps::search::server::Granularity;
 use tobari_apps::search::table::{
@@ -60,7 +61,7 @@ impl Bench {
 
     fn ask(&mut self, question: &Question<'_>, wish: Wish) -> Result<Found, Refusal> {
         let told = (&self.catalogue, &self.fullness);
-        let prepared = Prepared::new(told, question, wish, &Seed::from_bytes([3; 32])).unwrap();
+        let prepared = Prepared::new(told, question, wish, &Decoys::new(Seed::from_bytes([3; 32]))).unwrap();
         let parameters = prepared.set().parameters().unwrap();
         let secret = SecretKey::generate(&parameters, &mut rng(2));
         let public = PublicKey::generate(&secret, &mut rng(3));
@@ -124,7 +125,7 @@ fn variants_without_phase_answer_one_site_and_refuse_haplotypes_on_either_side()
         }
     }
     let told = (&bench.catalogue, &bench.fullness);
-    let refused = Prepared::new(told, &window(3, "01"), COUNT, &Seed::from_bytes([3; 32])).unwrap_err();
+    let refused = Prepared::new(told, &window(3, "01"), COUNT, &Decoys::new(Seed::from_bytes([3; 32]))).unwrap_err();
     assert!(refused.to_string().contains("no phase"), "{refused}");
     // a client that asks all the same
     let mut panel = Bench::new(filled(Content::panel(60).unwrap()), 1, Limits::default());
@@ -154,7 +155,7 @@ fn keys_of_any_length_are_counted() {
         let question = Question::Key(b"another");
         let longest = Wish { longest: true, ..COUNT };
         let told = (&bench.catalogue, &bench.fullness);
-        let refused = Prepared::new(told, &question, longest, &Seed::from_bytes([3; 32]));
+        let refused = Prepared::new(told, &question, longest, &Decoys::new(Seed::from_bytes([3; 32])));
         assert!(matches!(refused, Err(QuestionError::Kind(_))));
     }
 }

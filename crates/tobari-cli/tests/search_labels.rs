@@ -7,7 +7,7 @@ mod support;
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use support::tables::{Place, SITES, position, post, questions, raw};
+use support::tables::{Place, SITES, position, post, questions, questions_at, raw};
 use support::{Server, stderr};
 
 /// The list of tables, as a server tells it.
@@ -28,6 +28,7 @@ fn a_server_with_labels_answers_as_the_table_in_the_clear_for_every_kind_of_tabl
     let asked: String = (0..12).map(|i| format!("entry {i}\n")).collect();
     let asked = place.write("asked", &asked);
     let long = place.write("long", &questions(9, 18));
+    let (here, alone) = (place.write("here", &questions_at(17, 9)), place.write("alone", "20:7654000\t0\n20:7654000\t1\n"));
     let single = place.write("single", &(questions(1, 12) + "20:7654000\t0\n20:7654000\t1\n"));
     let server =
         Server::start(&["--malicious", "--search", &panel, "--search", &unphased, "--search", &place.path("keys")]);
@@ -39,12 +40,14 @@ fn a_server_with_labels_answers_as_the_table_in_the_clear_for_every_kind_of_tabl
         place.same(&server.url, table, queries, &[&["--table", label], how].concat(), clear);
     };
     ask(&panel, &long, &["--malicious"], &[]);
-    ask(&panel, &long, &["--decoys", "15", "--parallel", "1"], &[]);
-    ask(&panel, &long, &["--longest", "--decoys", "3"], &["--longest"]);
+    ask(&panel, &here, &["--decoys", "15", "--parallel", "1"], &[]);
+    ask(&panel, &here, &["--longest", "--decoys", "3"], &["--longest"]);
     ask(&place.path("keys"), &asked, &["--parallel", "2"], &[]);
-    let one = place.good(&["search", "check", &unphased, "--queries", &single, "--json"]);
-    let answer = place.query(&server.url, &["--table", "unphased", "--queries", &single, "--decoys", "5"]);
-    assert_eq!(String::from_utf8(answer.stdout).unwrap(), one);
+    for (queries, how) in [(&single, &[][..]), (&alone, &["--decoys", "5"])] {
+        let clear = place.good(&["search", "check", &unphased, "--queries", queries, "--json"]);
+        let asked = place.query(&server.url, &[&["--table", "unphased", "--queries", queries], how].concat());
+        assert_eq!(String::from_utf8(asked.stdout).unwrap(), clear);
+    }
     let boolean = place.query(&server.url, &["--table", "panel", "--queries", &long, "--boolean"]);
     let lines = String::from_utf8(boolean.stdout).unwrap();
     let clear = place.good(&["search", "check", &panel, "--queries", &long, "--json"]);

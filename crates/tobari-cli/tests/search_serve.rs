@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::tables::{Place, SITES, files, position, post, questions, raw, vcf};
+use support::tables::{Place, SITES, files, position, post, questions, questions_at, raw, vcf};
 use support::{Server, noise, stderr};
 use tobari_host::testing::data;
 use tobari_host::variants::{Selection, Variant, VariantReader};
@@ -26,6 +26,7 @@ fn three_processes_answer_as_the_table_in_the_clear_for_every_kind_of_table() {
     let asked: String = (0..12).map(|i| format!("entry {i}\n")).collect();
     let asked = place.write("asked", &asked);
     let long = place.write("long", &questions(9, 40));
+    let (here, alone) = (place.write("here", &questions_at(17, 9)), place.write("alone", "20:7654000\t0\n20:7654000\t1\n"));
     let single = place.write("single", &(questions(1, 30) + "20:7654000\t0\n20:7654000\t1\n"));
     let server = Server::start(&["--search", &panel, "--search", &unphased, "--search", &place.path("keys")]);
     let ask = |table: &str, queries: &str, how: &[&str], clear: &[&str]| {
@@ -33,12 +34,14 @@ fn three_processes_answer_as_the_table_in_the_clear_for_every_kind_of_table() {
         place.same(&server.url, table, queries, &[&["--table", label], how].concat(), clear);
     };
     ask(&panel, &long, &[], &[]);
-    ask(&panel, &long, &["--decoys", "15", "--parallel", "1"], &[]);
+    ask(&panel, &here, &["--decoys", "15", "--parallel", "1"], &[]);
     ask(&panel, &long, &["--longest"], &["--longest"]);
     ask(&place.path("keys"), &asked, &["--parallel", "16"], &[]);
-    let one = place.good(&["search", "check", &unphased, "--queries", &single, "--json"]);
-    let answer = place.query(&server.url, &["--table", "unphased", "--queries", &single, "--decoys", "5"]);
-    assert_eq!(String::from_utf8(answer.stdout).unwrap(), one);
+    for (queries, how) in [(&single, &[][..]), (&alone, &["--decoys", "5"])] {
+        let clear = place.good(&["search", "check", &unphased, "--queries", queries, "--json"]);
+        let asked = place.query(&server.url, &[&["--table", "unphased", "--queries", queries], how].concat());
+        assert_eq!(String::from_utf8(asked.stdout).unwrap(), clear);
+    }
     // haplotypes of a table without phase, and a table that is not named
     let refused = place.query(&server.url, &["--table", "unphased", "--queries", &long]);
     assert_eq!(refused.status.code(), Some(1));
@@ -248,7 +251,8 @@ fn neither_log_nor_audit_nor_data_hold_what_was_asked_and_no_key_is_on_the_serve
     let (tokens, data, audit) = (place.write("tokens", &line), place.path("data"), place.path("audit"));
     let server =
         Server::start(&["--search", &table, "--tokens", &tokens, "--data", &data, "--audit", &audit, "--log", "debug"]);
-    let queries = place.write("queries", &questions(9, 6));
+    let some = questions_at(17, 9);
+    let queries = place.write("queries", &some.lines().take(6).map(|line| line.to_owned() + "\n").collect::<String>());
     let done = place.query(&server.url, &["--queries", &queries, "--token", &token, "--decoys", "3"]);
     assert!(done.status.success(), "{}", stderr(&done));
     let wrong = post("/search/v1/queries", &format!("Authorization: Bearer {token}\r\n"), b"canary of a body");
@@ -489,5 +493,11 @@ fn the_real_panel_answers_as_in_the_clear_behind_a_server() {
     let queries = place.write("queries", &queries);
     let server = Server::start(&["--search", &table, "--data", &place.path("data")]);
     place.same(&server.url, &table, &queries, &["--parallel", "8"], &[]);
-    place.same(&server.url, &table, &queries, &["--decoys", "10"], &[]);
+    let mut here = String::new();
+    for (i, haplotype) in (0..600).step_by(20).enumerate() {
+        let alleles: String =
+            (0..16).map(|j| if sites[300 + j].1[haplotype] ^ (i % 2 == 1 && j == i % 16) { '1' } else { '0' }).collect();
+        writeln!(here, "{}\t{alleles}", sites[300].0).unwrap();
+    }
+    place.same(&server.url, &table, &place.write("here", &here), &["--decoys", "10"], &[]);
 }

@@ -39,7 +39,7 @@ def test_counts_of_keys_equal_those_of_the_table(client):
     assert client.ask(server, key=known[0][0], counts=False) == search.Found(True, None)
 
 
-def test_counts_of_haplotypes_equal_those_of_numpy(client):
+def test_counts_of_haplotypes_equal_those_of_numpy():
     alleles, table = panel()
     server = search.Server(table)
     rng = np.random.default_rng(4)
@@ -51,8 +51,25 @@ def test_counts_of_haplotypes_equal_those_of_numpy(client):
             plain = int((alleles[start : start + length] == pattern[:, None]).all(axis=0).sum())
             asked = {"site": f"chr20:{1000 + 10 * start}", "alleles": "".join(map(str, pattern))}
             assert table.count(**asked) == plain
+            client = search.Client()  # with decoys, one for each place
             found = client.ask(server, decoys=decoys, **asked)
             assert (found.count or 0, found.present) == (plain, plain > 0)
+
+
+def test_fault_17_a_client_with_decoys_asks_about_one_place():
+    _, table = panel()
+    server, client = search.Server(table), search.Client()
+    asked = {"site": "chr20:1050", "alleles": "0101"}
+    client.ask(server, decoys=10, **asked)
+    # a neighbour, the same place of the table indexed anew, and a neighbour in public
+    for other, site, decoys in [
+        (server, "chr20:1090", 10),
+        (search.Server(panel()[1]), "chr20:1050", 10),
+        (server, "chr20:1090", 1),
+    ]:
+        with pytest.raises(tobari.Error, match="decoys hide one place.*--hidden"):
+            client.ask(other, site=site, alleles="0101", decoys=decoys)
+    assert (client.ask(server, decoys=10, **asked).count or 0) == table.count(**asked)
 
 
 def test_the_longest_match_equals_that_of_numpy(client):

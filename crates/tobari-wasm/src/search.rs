@@ -218,7 +218,7 @@ impl Searcher {
                 Question::Window { start, length, pattern }
             }
         };
-        let prepared = Prepared::new((catalogue, fullness), &question, wish, &self.identity.decoys())?;
+        let prepared = Prepared::new((catalogue, fullness), &question, wish, self.identity.decoys())?;
         let (secret, registration) = self.identity.key(&prepared.set(), self.generation)?;
         let name = |place: &u32| Some(catalogue.sites()?.get(*place as usize)?.to_string());
         let seen = Seen {

@@ -77,7 +77,7 @@ fn wanted(at: &str, alleles: &str, places: u32, longest: bool) -> Wanted {
 #[test]
 fn a_panel_answers_as_in_the_clear_with_the_place_said_and_hidden() {
     let table = Table::new(panel(), 1, "a test", &mut rng(1));
-    let mut world = World::new(&table);
+    let world = World::new(&table);
     let stretch = |at: &str, count| world.searcher.sites(&Stretch { at: at.to_owned(), count });
     let positions = |at: &str, count| stretch(at, count).unwrap().iter().map(|site| site.position).collect::<Vec<_>>();
     assert_eq!(positions("", 3), [100, 101, 102]);
@@ -85,12 +85,15 @@ fn a_panel_answers_as_in_the_clear_with_the_place_said_and_hidden() {
     assert_eq!(stretch("20:101", 1).unwrap()[0].chromosome, "20");
     assert!(stretch("20:99", 1).is_err());
     let mut found = 0;
-    for (start, alleles) in [(3, "0"), (4, "0110"), (4, "1010"), (30, "0110"), (30, "0000"), (26, "1101")] {
+    let cases = [(3, "0"), (4, "0110"), (4, "1010"), (30, "0110"), (30, "0000"), (26, "1101")];
+    for (start, alleles) in cases {
         let (pattern, length) = pattern(alleles).unwrap();
         let question = Question::Window { start, length, pattern };
         let (count, longest) = (table.count(&question).unwrap(), table.longest(&question).unwrap());
         let at = format!("20:{}", 100 + start);
         for places in [1, 10] {
+            // a page hides one place
+            let mut world = World::new(&table);
             let heard = world.ask(&wanted(&at, alleles, places, false)).unwrap();
             assert_eq!(heard, Heard { found: count > 0, count: Some(count), longest: None }, "{at} {alleles}");
             found += usize::from(heard.found);
@@ -99,9 +102,25 @@ fn a_panel_answers_as_in_the_clear_with_the_place_said_and_hidden() {
         }
     }
     assert!((1..12).contains(&found), "both happen: {found}");
+    let mut world = World::new(&table);
     for (at, alleles) in [("20:1", "01"), ("21:100", "01"), ("20", "01"), ("20:100", "012"), ("20:139", "01")] {
         assert!(world.ask(&wanted(at, alleles, 1, false)).is_err(), "{at} {alleles}");
     }
+}
+
+#[test]
+fn fault_17_a_page_with_hidden_places_asks_about_one_place() {
+    let table = Table::new(panel(), 1, "a test", &mut rng(1));
+    let mut world = World::new(&table);
+    world.ask(&wanted("20:104", "0110", 10, false)).unwrap();
+    for (at, places) in [("20:108", 10), ("20:108", 1)] {
+        let refused = world.ask(&wanted(at, "0110", places, false)).unwrap_err().to_string();
+        assert!(refused.contains("decoys hide one place") && refused.contains("--hidden"), "{refused}");
+    }
+    // what hides nothing new goes on, with another key too
+    world.ask(&wanted("20:104", "1010", 10, false)).unwrap();
+    world.searcher.renew(&mut rng(8));
+    world.ask(&wanted("20:104", "0110", 10, true)).unwrap();
 }
 
 #[test]

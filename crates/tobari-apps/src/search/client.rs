@@ -152,9 +152,14 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// Places of a query, among them the true one, and its index: `count` of the `all` places of a panel, ascending. They are a function of the
-/// secret, the panel and the true place, so that asking again shows the same places again, and whoever compares two lists is left with all of them. The others are
-/// uniform and may coincide, with each other or with the true one: then it has several indices, and the first is given.
+/// Places of a query, among them the true one, and its index: `count` of the `all` places of a
+/// panel, ascending. They are a function of the secret, the panel's name, `all` and the true place:
+/// the same question of the same table shows the same list. The others are uniform and may coincide,
+/// with each other or with the true one: then it has several indices, and the first is given.
+///
+/// **One list hides the true place, two do not**: lists of two tables, or of one table before and
+/// after it grew, have little else in common, and lists of neighbouring windows have one pair of
+/// neighbours. [`super::question::decoys`] refuses the second list.
 ///
 /// # Errors
 /// [`ClientError::Places`] for no place, or a true one that is not among all.

@@ -9,6 +9,7 @@
 use super::hidden::server::Registration;
 use super::hidden::{self, arrangement};
 use super::messages::{self, CLIENT_BYTES};
+use super::question::decoys::Decoys;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use rand_core::CryptoRng;
 use tobari_core::bgv::EvaluationKeys;
@@ -28,7 +29,10 @@ const PUBLIC: u64 = 3;
 const HIDDEN: u64 = 4;
 
 /// A client's secret. It is not printed, and wiped on drop.
-pub struct Identity(Seed);
+pub struct Identity {
+    seed: Seed,
+    decoys: Decoys,
+}
 
 /// Bytes that are no identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,14 +44,18 @@ pub struct IdentityError;
 impl Identity {
     /// A new one.
     pub fn generate(rng: &mut impl CryptoRng) -> Self {
-        Self(Seed::random(rng))
+        Self::of(Seed::random(rng))
+    }
+
+    fn of(seed: Seed) -> Self {
+        Self { decoys: Decoys::new(seed.derive(DECOYS)), seed }
     }
 
     /// Its bytes.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         let mut out = Zeroizing::new(Vec::with_capacity(IDENTITY_BYTES));
         out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&*Zeroizing::new(self.0.to_bytes()));
+        out.extend_from_slice(&*Zeroizing::new(self.seed.to_bytes()));
         out
     }
 
@@ -57,17 +65,17 @@ impl Identity {
     /// [`IdentityError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, IdentityError> {
         let secret = bytes.strip_prefix(&MAGIC).and_then(|rest| <[u8; 32]>::try_from(rest).ok());
-        secret.map(|secret| Self(Seed::from_bytes(secret))).ok_or(IdentityError)
+        secret.map(|secret| Self::of(Seed::from_bytes(secret))).ok_or(IdentityError)
     }
 
-    /// The secret that places are a function of.
-    pub fn decoys(&self) -> Seed {
-        self.0.derive(DECOYS)
+    /// The secret that places are a function of, and the places that this process showed with it.
+    pub fn decoys(&self) -> &Decoys {
+        &self.decoys
     }
 
     /// The name where clients name themselves.
     pub fn name(&self) -> [u8; CLIENT_BYTES] {
-        let (mut name, seed) = ([0; CLIENT_BYTES], self.0.derive(NAME).to_bytes());
+        let (mut name, seed) = ([0; CLIENT_BYTES], self.seed.derive(NAME).to_bytes());
         name.copy_from_slice(&seed[..CLIENT_BYTES]);
         name
     }
@@ -102,7 +110,7 @@ impl Identity {
         let branch = |seed: Seed, part: &[u8]| {
             seed.derive(part.iter().fold(0, |branch: u64, byte| branch << 8 | u64::from(*byte)))
         };
-        let seed = set.name.as_bytes().chunks(7).fold(self.0.derive(KEYS), branch);
+        let seed = set.name.as_bytes().chunks(7).fold(self.seed.derive(KEYS), branch);
         generation.to_be_bytes().chunks(4).fold(seed, branch)
     }
 }

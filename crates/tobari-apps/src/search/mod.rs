@@ -21,7 +21,8 @@
 //!
 //! **What must not be left out**, each held by a test: every output is given fresh randomness, `Enc_pk(0)`, or the client could divide by the `c_1` that
 //! it knows; queries and public keys are accepted with a seed for their uniform half only; noise is flooded over that of honest queries; entries take
-//! random slots anew for every query; places that hide the true one are a function of it ([`client::places`]).
+//! random slots anew for every query; places that hide the true one are a function of it ([`client::places`]),
+//! and a client shows one list of them ([`question::decoys`]).
 //!
 //! **What is not protected.** A server may answer anything. A client that makes malformed ciphertexts learns more: some bits of each `r`, or
 //! one comparison for every slot, and a longest match is as many tests as it has sites; where that matters a table is served with labels instead of

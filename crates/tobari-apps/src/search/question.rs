@@ -1,8 +1,10 @@
 //! A question to a table of which the catalogue and the fullness are known: what goes into a query, and how its answer is read.
 //!
 //! A question names a site and alleles, or a key; what the server sees of it is its [`Shape`], and the places among which the true one is
-//! ([`super::client::places`]), nothing else. One place is the true one in public. Tables with labels are asked in two rounds ([`labelled`]).
+//! ([`super::client::places`]), nothing else. One place is the true one in public. Other places hide
+//! the true one for one question only ([`decoys`]). Tables with labels are asked in two rounds ([`labelled`]).
 
+pub mod decoys;
 pub mod labelled;
 
 use super::client::{Asker, ClientError, Found, places};
@@ -14,9 +16,10 @@ use super::panel::Pattern;
 use super::program::{Key, Keys, Layout, Shape};
 use super::server::Granularity;
 use super::table::{Catalogue, CatalogueContent, MAX_COUNT, Question, SiteError};
+use decoys::Decoys;
 use rand_core::CryptoRng;
 use tobari_core::params::NamedSet;
-use tobari_core::ring::{Modulus, Seed};
+use tobari_core::ring::Modulus;
 
 /// What is wanted besides the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,13 @@ pub enum QuestionError {
         /// How many.
         found: u32,
     },
+    /// Other places than those that this client showed before.
+    #[error(
+        "decoys hide one place of one table: after another question the server could compare both \
+         lists of places, and see which place is meant. Hide the place among all places \
+         (tobari search query --hidden), or ask without decoys"
+    )]
+    Decoys,
     /// An answer with more blocks than there may be.
     #[error("expected a question whose answer has at most {MAX_BLOCKS} blocks, found one of {found}")]
     Blocks {
@@ -87,7 +97,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The question, of a table; `decoys` is the secret that the other places are a function of.
+    /// The question, of a table; `decoys` has the secret that the other places are a function of,
+    /// and the places that were shown before.
     ///
     /// # Errors
     /// [`QuestionError`].
@@ -95,7 +106,7 @@ impl Prepared {
         (catalogue, fullness): (&Catalogue, &Fullness),
         question: &Question<'_>,
         wish: Wish,
-        decoys: &Seed,
+        decoys: &Decoys,
     ) -> Result<Self, QuestionError> {
         let (shape, starts, index) = placed(catalogue, question, wish, decoys)?;
         let set = shape.set(counted(catalogue)).ok_or(QuestionError::Kind("of fewer bits or sites"))?;
@@ -220,7 +231,7 @@ fn placed(
     catalogue: &Catalogue,
     question: &Question<'_>,
     wish: Wish,
-    decoys: &Seed,
+    decoys: &Decoys,
 ) -> Result<(Shape, Vec<u32>, usize), QuestionError> {
     let (start, length) = match (question, &catalogue.content) {
         (Question::Key(_), CatalogueContent::Keys { .. }) if wish.longest => {
@@ -258,9 +269,10 @@ fn placed(
         (vec![start as u32], 0)
     } else {
         let at = windows.partition_point(|window| (*window as usize) < start) as u32;
-        let (chosen, index) = places(decoys, &catalogue.name, (at, windows.len() as u32), wish.places)?;
+        let (chosen, index) = places(decoys.secret(), &catalogue.name, (at, windows.len() as u32), wish.places)?;
         (chosen.into_iter().map(|window| windows[window as usize]).collect(), index)
     };
+    decoys.show(&starts)?;
     let places = starts.len();
     let shape = if wish.longest { Shape::Longest { places, length } } else { Shape::Pattern { places, length } };
     Ok((shape, starts, index))

@@ -261,7 +261,7 @@ async fn a_person(browser: &mut Browser, place: &Place, panel: &str) {
         assert_eq!(alleles, count);
         let expected = serde_json::from_str::<Value>(line).unwrap()["count"].to_string();
         assert_ne!(expected, "0", "the person is in the panel");
-        assert_eq!(searched(browser, "places.value = '10'; longest.checked = false").await, expected, "haplotype {i}");
+        assert_eq!(searched(browser, "places.value = '1'; longest.checked = false").await, expected, "haplotype {i}");
     }
 }
 
@@ -293,7 +293,14 @@ fn tables_answer_a_browser_as_they_answer_in_the_clear() {
         let longest = place.good(&["search", "check", &panel, "--queries", &file, "--longest", "--json"]);
         for (i, (question, (count, most))) in questions.lines().zip(clear.lines().zip(longest.lines())).enumerate() {
             let (site, alleles) = question.split_once('\t').unwrap();
-            let places = [1, 10][i % 2];
+            // hidden among others, one place may be asked for: the first, after the page was loaded anew
+            let places = if i == 0 { 10 } else { 1 };
+            if i == 1 {
+                browser.open(&format!("{}/search/?tap", server.url)).await;
+                browser.until("!document.getElementById('work').hidden").await;
+                browser.value(&choose("panel")).await;
+                browser.until("tobari.view.about.kind === 'panel'").await;
+            }
             let fill = format!(
                 "at.value = '{site}'; alleles.value = '{alleles}'; places.value = '{places}'; longest.checked = "
             );

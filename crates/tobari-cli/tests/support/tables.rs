@@ -131,6 +131,20 @@ pub fn questions(length: usize, count: usize) -> String {
     text
 }
 
+/// Questions of so many alleles at one site: those of every founder, and the same with one changed.
+pub fn questions_at(start: usize, length: usize) -> String {
+    let founders = noise(5, 6 * SITES);
+    let mut text = String::new();
+    for founder in 0..6 {
+        for changed in [None, Some(founder % length)] {
+            let allele = |j: usize| (founders[founder * SITES + start + j] > 4_000) ^ (changed == Some(j));
+            let alleles: String = (0..length).map(|j| if allele(j) { '1' } else { '0' }).collect();
+            writeln!(text, "20:{}\t{alleles}", position(start)).unwrap();
+        }
+    }
+    text
+}
+
 /// A request by hand, on a connection of its own: the status and all of the reply; 0 where there is no server.
 pub fn raw(address: &str, request: &[u8]) -> (u16, String) {
     let Ok(mut stream) = TcpStream::connect(address) else { return (0, String::new()) };

@@ -130,7 +130,8 @@ class Client:
     ) -> Found:
         """Asks a `Server` or a `Remote`: for a key, or for alleles (as "0101") from a site (as "chr20:1000000" or "chr20:1000000:A:G") on.
 
-        `decoys` hides the site among so many. Without `counts` only whether it occurs is told; with `longest`, how many of the alleles occur together.
+        `decoys` hides the site among so many, for one place of one table: this client then refuses questions about
+        others, whose places would show the true one (`tobari search query --hidden` hides every place). Without `counts` only whether it occurs is told; with `longest`, how many of the alleles occur together.
         """
         prepared = self.prepare(server.catalogue, key, site, alleles, decoys, counts, longest)
         name = server.client(self.name)

@@ -127,7 +127,7 @@ impl Catalogue {
         self.catalogue.least
     }
 
-    /// A question, ready to be encrypted: `key`, or `site` and `alleles`. `places` hides the true place among so many; without `counts` only whether it occurs is told; with `longest`, how many
+    /// A question, ready to be encrypted: `key`, or `site` and `alleles`. `places` hides the true place among so many, of one question only; without `counts` only whether it occurs is told; with `longest`, how many
     /// of the alleles occur from the first on.
     #[pyo3(signature = (identity, key=None, site=None, alleles=None, places=1, counts=true, longest=false))]
     #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
@@ -147,7 +147,7 @@ impl Catalogue {
         let wish = Wish { granularity, longest, places };
         let of = (&self.catalogue, &self.fullness);
         let inner =
-            short(py, || question::Prepared::new(of, &asked.borrow(), wish, &identity.inner.decoys()).map_err(failed))?;
+            short(py, || question::Prepared::new(of, &asked.borrow(), wish, identity.inner.decoys()).map_err(failed))?;
         Ok(Prepared { inner: Arc::new(inner) })
     }
 

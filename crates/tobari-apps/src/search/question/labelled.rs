@@ -4,6 +4,7 @@
 //! gives ([`Labels`]) serves as long as the table has the same key, for any number of queries of the question and with any other places beside the true one.
 //! The set and the limbs are those of labels ([`crate::search::oprf`]), whatever is asked.
 
+use super::decoys::Decoys;
 use super::{
     Asker, Prepared, QuestionError, Wish, compared, counted, different, fitting, key_number, placed, rule_false_matches,
 };
@@ -18,7 +19,7 @@ use crate::search::program::{Key, Shape};
 use crate::search::table::{Catalogue, Question};
 use rand_core::CryptoRng;
 use tobari_core::params::NamedSet;
-use tobari_core::ring::{Modulus, Seed};
+use tobari_core::ring::Modulus;
 use zeroize::Zeroizing;
 
 /// A question that is ready to be evaluated.
@@ -37,7 +38,8 @@ pub struct Labels {
 }
 
 impl PreparedLabelled {
-    /// The question, of a table with labels; `decoys` is the secret that the other places are a function of.
+    /// The question, of a table with labels; `decoys` has the secret that the other places are a
+    /// function of, and the places that were shown before.
     ///
     /// # Errors
     /// [`QuestionError`].
@@ -45,7 +47,7 @@ impl PreparedLabelled {
         (catalogue, fullness): (&Catalogue, &Fullness),
         question: &Question<'_>,
         wish: Wish,
-        decoys: &Seed,
+        decoys: &Decoys,
     ) -> Result<Self, QuestionError> {
         let (shape, starts, _) = placed(catalogue, question, wish, decoys)?;
         let inputs = match *question {

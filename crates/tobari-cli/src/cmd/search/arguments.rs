@@ -55,7 +55,8 @@ pub(crate) struct RemoteArguments {
     /// The table, by its label or the beginning of its name; not needed where there is one.
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
-    /// Places of a query, the true one among them: the server cannot tell which is meant. With 1 the place is public.
+    /// Places of a query, the true one among them. They hide one place, for one question to one server:
+    /// more questions, or the same one after the table has changed, show the place. 1: the place is public.
     #[arg(long, default_value_t = 1, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) decoys: u32,
     /// Ask only where tables are served with labels, which hold against clients that do not follow the protocol: an evaluation goes before each question.
@@ -93,6 +94,10 @@ pub(crate) struct QueryArguments {
 pub(crate) struct BeaconArguments {
     #[command(flatten)]
     pub(crate) remote: RemoteArguments,
+    /// Hide each place among all places of the table: of servers that have arranged single sites
+    /// (`tobari serve --hidden 1`). Takes longer, and some 6 MB once.
+    #[arg(long)]
+    pub(crate) hidden: bool,
     /// Where to listen, on this machine only: who asks here asks as this client. Port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:7611", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,

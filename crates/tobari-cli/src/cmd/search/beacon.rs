@@ -17,16 +17,21 @@ use tobari_server::beacon::{Beacon, BeaconQuery, BeaconSource};
 
 /// Serves until it is told to stop.
 pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
+    if arguments.remote.decoys > 1 {
+        let text = "expected --hidden, which hides each place among all places, found --decoys: a beacon is asked \
+                    about many variants, and decoys hide one";
+        return Err(Failure::Call(text.to_owned()));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let remotes: Vec<Remote> = remote::all(&arguments.remote).await?.into_iter().collect::<Result<_, _>>()?;
         if let Some(remote) = remotes.iter().find(|remote| remote.told().catalogue.sites().is_none()) {
             return Err(Failure::Work(format!("{}: expected a table of sites, found one of keys", remote.url)));
         }
-        let (remotes, places) = (Arc::new(remotes), arguments.remote.decoys);
+        let (remotes, hidden) = (Arc::new(remotes), arguments.hidden);
         let source: BeaconSource = Arc::new(move |query| {
             let remotes = Arc::clone(&remotes);
-            Box::pin(async move { count(&remotes, &query, places).await.map_err(|failure| failure.to_string()) })
+            Box::pin(async move { count(&remotes, &query, hidden).await.map_err(|failure| failure.to_string()) })
         });
         let beacon = Beacon::bind(arguments.listen, source).await?;
         let url = format!("http://{}", beacon.local_addr());
@@ -41,14 +46,18 @@ pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
 }
 
 /// How often a variant occurs at all servers together.
-async fn count(remotes: &[Remote], query: &BeaconQuery, places: u32) -> Result<u64, Failure> {
+async fn count(remotes: &[Remote], query: &BeaconQuery, hidden: bool) -> Result<u64, Failure> {
     let mut count = 0;
     for remote in remotes {
         let Some(start) = site(remote, query) else { continue };
         let granularity = if query.count { Granularity::Count } else { Granularity::Boolean };
-        let wish = Wish { granularity, longest: false, places };
         let question = Question::Window { start, length: 1, pattern: 1 };
-        if let Found::Present(found) = remote.ask(&mut remote.connection(), &question, wish).await? {
+        let connection = &mut remote.connection();
+        let found = match hidden {
+            true => remote.ask_hidden(connection, &question, granularity).await?,
+            false => remote.ask(connection, &question, Wish { granularity, longest: false, places: 1 }).await?,
+        };
+        if let Found::Present(found) = found {
             count += found.unwrap_or(1);
         }
     }

@@ -33,7 +33,7 @@ pub(crate) enum SearchVerb {
     Keygen(arguments::KeygenArguments),
     /// Make a client's token, and the line of it for the file that a server is given.
     Token(arguments::TokenArguments),
-    /// Ask a server that sees neither the alleles nor the key, and the place only with --decoys 1.
+    /// Ask a server that sees neither the alleles nor the key; with --hidden, not the place either.
     Query(Box<arguments::QueryArguments>),
     /// Beacon version 2 on this machine, for programs that speak it: each request becomes a query under encryption.
     Beacon(arguments::BeaconArguments),

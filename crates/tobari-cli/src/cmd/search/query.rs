@@ -41,6 +41,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
         let text = "expected one way to hide the place, found --decoys and --hidden, which hides it among all places";
         return Err(Failure::Call(text.to_owned()));
     }
+    remote::check_decoys(&arguments.remote)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(ask(arguments))
 }
@@ -71,9 +72,27 @@ async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
         }
     }
     let Some(names) = names else { return Err(Failure::Work(errors.join("; "))) };
+    if arguments.remote.decoys > 1 {
+        check_places(arguments, &jobs)?;
+    }
     warn(arguments, &jobs);
     let failed = ask_all(arguments, jobs, &names, &errors).await?;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Refuses, before anything is asked, questions of which the server would see two lists of places.
+fn check_places(arguments: &QueryArguments, jobs: &[Job]) -> Result<(), Failure> {
+    let wish = wish(arguments);
+    for (job, question) in jobs.iter().flat_map(|job| job.questions.iter().map(move |question| (job, question))) {
+        job.remote.prepare(&question.borrow(), wish)?;
+    }
+    Ok(())
+}
+
+/// What is wanted besides the questions.
+fn wish(arguments: &QueryArguments) -> Wish {
+    let granularity = if arguments.boolean { Granularity::Boolean } else { Granularity::Count };
+    Wish { granularity, longest: arguments.longest, places: arguments.remote.decoys }
 }
 
 /// Says what is public, and what is not exact.
@@ -86,8 +105,14 @@ fn warn(arguments: &QueryArguments, jobs: &[Job]) {
         output::say(format!("{}: mode {mode}", job.remote.url));
     }
     let sites = jobs.iter().any(|job| job.remote.told().catalogue.sites().is_some());
-    if arguments.remote.decoys == 1 && !arguments.hidden && sites && !arguments.format.is_json() {
-        output::say("the place is public to the server, the alleles are not (--decoys hides the place among others)");
+    if !arguments.hidden && sites && !arguments.format.is_json() {
+        output::say(match arguments.remote.decoys {
+            1 => "the place is public to the server, the alleles are not (--hidden hides the place)",
+            _ => {
+                "decoys hide this place for one question: another place nearby, another table, or the same \
+                 table after it has changed shows the server which place is meant (--hidden does not)"
+            }
+        });
     }
 }
 
@@ -98,9 +123,7 @@ async fn ask_all(
     names: &[String],
     errors: &[String],
 ) -> Result<bool, Failure> {
-    let granularity = if arguments.boolean { Granularity::Boolean } else { Granularity::Count };
-    let wish = Wish { granularity, longest: arguments.longest, places: arguments.remote.decoys };
-    let hidden = arguments.hidden;
+    let (wish, hidden) = (wish(arguments), arguments.hidden);
     let (jobs, next) = (Arc::new(jobs), Arc::new(AtomicUsize::new(0)));
     let workers = usize::from(arguments.parallel).min(names.len());
     let (sender, mut answers) = mpsc::channel(4 * workers.max(1));

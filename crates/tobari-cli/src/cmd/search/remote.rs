@@ -108,6 +108,18 @@ struct Listed {
     tag: String,
 }
 
+/// Refuses decoys of several servers: the place is the one that is on all their lists.
+pub(crate) fn check_decoys(arguments: &RemoteArguments) -> Result<(), Failure> {
+    let servers = arguments.servers.len();
+    if arguments.decoys == 1 || servers == 1 {
+        return Ok(());
+    }
+    Err(Failure::Call(format!(
+        "expected --decoys with one server, found {servers} servers: two lists of places have one place in \
+         common, which is the true one. Use --hidden, which hides the place among all places"
+    )))
+}
+
 /// All servers of a command, each reached and its table known; or why not.
 pub(crate) async fn all(arguments: &RemoteArguments) -> Result<Vec<Result<Remote, Failure>>, Failure> {
     let identity = Arc::new(secret::read(&arguments.key)?);
@@ -186,6 +198,11 @@ impl Remote {
         let (url, wanted) = (url.to_owned(), wanted.clone());
         let hidden = hidden::State::default();
         Ok(Self { url, told, wanted, http, headers, client, identity, keys, generations, hidden })
+    }
+
+    /// Whether a question can be asked as it is meant, before anything is sent.
+    pub(crate) fn prepare(&self, question: &Question<'_>, wish: Wish) -> Result<(), Failure> {
+        Ready::new(&self.told(), question, wish, &self.identity).map(drop)
     }
 
     /// A connection of its own, for questions one after the other.

@@ -13,8 +13,8 @@ use super::server::{Batch, exact_slots, linear_slots};
 use super::setting::Setting;
 use crate::engine::{BgvEngine, BgvValue, EngineError};
 use rand_core::CryptoRng;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_device::{DeviceNumber, Envelope, P1, Profile, U25, transform_root};
 use tobari_plan::engine::Direct;
@@ -26,6 +26,22 @@ pub trait Material {
     fn secret(&mut self, cohort: usize, i: usize) -> Option<SeededCiphertext>;
     /// A key; none where it did not come.
     fn key(&mut self, input: Input) -> Option<Arc<EvaluationKeys>>;
+    /// Puts frames into a batch, for [`Cloud::prepare_counted`]. None where a frame is not there
+    /// any more.
+    fn fill(&mut self, _batch: &mut Batch, _wanted: &[Wanted]) -> Option<()> {
+        None
+    }
+}
+
+/// A frame that belongs in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its block.
+    pub block: usize,
+    /// Its device.
+    pub number: DeviceNumber,
+    /// Its rank among the device's frames of the window, by their counters.
+    pub time: u32,
 }
 
 /// Frames of a window, by device number, in the order of their counters.
@@ -54,11 +70,16 @@ pub enum CloudError {
 
 /// How many frames of each device an order takes.
 pub fn tally<P: Profile>(order: &Order, seats: &[Seat], frames: &Frames<P>) -> Vec<Tally> {
+    tally_of(order, seats, frames.iter().map(|(number, frames)| (*number, frames.len() as u64)))
+}
+
+/// The same of how many frames a window has of each device, by ascending numbers.
+pub fn tally_of(order: &Order, seats: &[Seat], found: impl Iterator<Item = (DeviceNumber, u64)>) -> Vec<Tally> {
     let wanted = order.devices();
     let counts: std::collections::BTreeSet<u32> =
         seats.iter().filter(|seat| seat.counts).map(|seat| seat.number).collect();
-    let of = |(number, frames): (&DeviceNumber, &Vec<Envelope<P>>)| {
-        let (number, found) = (number.value(), frames.len() as u64);
+    let of = |(number, found): (DeviceNumber, u64)| {
+        let number = number.value();
         let taken = found.min(order.frames.into()) as u32;
         let there = taken > 0 && wanted.contains(&number) && counts.contains(&number);
         there.then(|| Tally {
@@ -67,16 +88,43 @@ pub fn tally<P: Profile>(order: &Order, seats: &[Seat], frames: &Frames<P>) -> V
             left_out: u32::try_from(found - u64::from(taken)).unwrap_or(u32::MAX),
         })
     };
-    frames.iter().filter_map(of).collect()
+    found.filter_map(of).collect()
 }
 
 /// A job with its frames, to be computed.
 pub struct Prepared {
     job: Job,
     tally: Vec<Tally>,
-    batches: Vec<Batch>,
+    batches: Mutex<Batches>,
     program: Program,
     inputs: Vec<Input>,
+}
+
+/// The frames of a job, laid out.
+struct Batches {
+    all: Vec<Batch>,
+    /// By batch, where not all are in memory at once.
+    wanted: Vec<Vec<Wanted>>,
+    /// Those that are, the oldest first, and how many may be.
+    loaded: VecDeque<usize>,
+    most: usize,
+}
+
+impl Batches {
+    /// Has a batch in memory. None where a frame is not there any more.
+    fn load(&mut self, batch: usize, material: &mut dyn Material) -> Option<()> {
+        if self.loaded.contains(&batch) {
+            return Some(());
+        }
+        while self.loaded.len() >= self.most
+            && let Some(oldest) = self.loaded.pop_front()
+        {
+            self.all[oldest].unload();
+        }
+        self.all[batch].clear();
+        self.loaded.push_back(batch);
+        material.fill(&mut self.all[batch], &self.wanted[batch])
+    }
 }
 
 impl Prepared {
@@ -134,13 +182,58 @@ impl Cloud {
         seats: &[Seat],
         frames: &Frames<P>,
     ) -> Result<Prepared, CloudError> {
-        let tally = tally(order, seats, frames);
+        let mut prepared = self.prepare_counted(order, seats, tally(order, seats, frames), 0)?;
+        let batches = prepared.batches.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (batch, wanted) in batches.all.iter_mut().zip(std::mem::take(&mut batches.wanted)) {
+            batch.clear();
+            for Wanted { block, number, time } in wanted {
+                if let Some(envelope) = frames.get(&number).and_then(|frames| frames.get(time as usize)) {
+                    batch.put(block, envelope);
+                }
+            }
+        }
+        Ok(prepared)
+    }
+
+    /// The same of a tally ([`tally_of`]). Inputs ask [`Material::fill`] for frames, and batches
+    /// take so many bytes of memory at a time (at least one batch is there).
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub fn prepare_counted(
+        &self,
+        order: &Order,
+        seats: &[Seat],
+        tally: Vec<Tally>,
+        bytes: u64,
+    ) -> Result<Prepared, CloudError> {
         let job = order.job(&self.setting, seats, &tally)?;
-        let batches = self.batches(&job, seats, &tally, frames)?;
+        let (mut all, mut wanted) = (Vec::with_capacity(job.batches.len()), Vec::with_capacity(job.batches.len()));
+        let taken: BTreeMap<u32, u32> = tally.iter().map(|tally| (tally.number, tally.frames)).collect();
+        let blocks = self.setting.layout.blocks();
+        for (cohort, time) in &job.batches {
+            let of = |(block, seat): (usize, &Seat)| {
+                let there = taken.get(&seat.number).is_some_and(|frames| time < frames);
+                let number = DeviceNumber::new(seat.number).filter(|_| there)?;
+                Some(Wanted { block, number, time: *time })
+            };
+            let of_batch: Vec<Wanted> =
+                seats.iter().skip(cohort * blocks).take(blocks).enumerate().filter_map(of).collect();
+            let batch = Batch::expecting(
+                &self.setting.scheme,
+                self.setting.layout,
+                of_batch.iter().map(|wanted| wanted.block),
+            );
+            all.push(batch.ok_or(CloudError::Material("a profile with a modulus"))?);
+            wanted.push(of_batch);
+        }
         let (program, inputs) = match &job.plan {
             JobPlan::Linear(plan) => linear::record(&self.engine, plan)?,
             JobPlan::Exact(plan) => exact::record(&self.engine, plan)?,
         };
+        let each = (self.setting.scheme.rank + 1) * self.setting.layout.slots() * size_of::<u32>();
+        let most = usize::try_from(bytes / each as u64).unwrap_or(usize::MAX).max(1);
+        let batches = Mutex::new(Batches { all, wanted, loaded: VecDeque::new(), most });
         Ok(Prepared { job, tally, batches, program, inputs })
     }
 
@@ -162,10 +255,20 @@ impl Cloud {
         material: &mut dyn Material,
         value: Value,
     ) -> Result<BgvValue, CloudError> {
-        let (input, batches) = (prepared.inputs[value.index()], &prepared.batches);
+        let input = prepared.inputs[value.index()];
+        let mut batches = prepared.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Input::Uniform { term, .. } | Input::Body(term), false) = (input, batches.wanted.is_empty()) {
+            let batch = match &prepared.job.plan {
+                JobPlan::Linear(plan) => plan.terms().get(term).map(|term| term.batch),
+                JobPlan::Exact(_) => Some(term),
+            };
+            let batch = batch.filter(|batch| *batch < batches.all.len());
+            let there = batch.and_then(|batch| batches.load(batch, material));
+            there.ok_or(CloudError::Material("a frame"))?;
+        }
         self.value(&self.engine, &prepared.job, material, input, |input| match &prepared.job.plan {
-            JobPlan::Linear(plan) => linear_slots(plan, batches, input),
-            JobPlan::Exact(plan) => exact_slots(plan, self.transform.as_ref()?, batches, input),
+            JobPlan::Linear(plan) => linear_slots(plan, &batches.all, input),
+            JobPlan::Exact(plan) => exact_slots(plan, self.transform.as_ref()?, &batches.all, input),
         })
     }
 
@@ -224,31 +327,5 @@ impl Cloud {
             ProfileName::P1 => exact::plain(engine, input, &slots)?,
             ProfileName::U25 => engine.compact(&slots, engine.top_level())?,
         })
-    }
-
-    /// The frames of a job, laid out.
-    fn batches<P: Profile>(
-        &self,
-        job: &Job,
-        seats: &[Seat],
-        tally: &[Tally],
-        frames: &Frames<P>,
-    ) -> Result<Vec<Batch>, CloudError> {
-        let blocks = self.setting.layout.blocks();
-        let taken: BTreeMap<u32, u32> = tally.iter().map(|tally| (tally.number, tally.frames)).collect();
-        let mut batches = Vec::with_capacity(job.batches.len());
-        for (cohort, time) in &job.batches {
-            let batch = Batch::new(&self.setting.scheme, self.setting.layout);
-            let mut batch = batch.ok_or(CloudError::Material("a profile with a modulus"))?;
-            for (block, seat) in seats.iter().skip(cohort * blocks).take(blocks).enumerate() {
-                let there = taken.get(&seat.number).is_some_and(|frames| time < frames);
-                let of = DeviceNumber::new(seat.number).filter(|_| there).and_then(|number| frames.get(&number));
-                if let Some(envelope) = of.and_then(|frames| frames.get(*time as usize)) {
-                    batch.put(block, envelope);
-                }
-            }
-            batches.push(batch);
-        }
-        Ok(batches)
     }
 }

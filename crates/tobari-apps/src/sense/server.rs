@@ -91,6 +91,25 @@ impl Batch {
         Some(Self { layout, q, halves, filled: vec![false; layout.blocks()] })
     }
 
+    /// One that is to have frames in these blocks, and takes no memory for them yet.
+    pub(super) fn expecting(scheme: &Scheme, layout: Layout, blocks: impl Iterator<Item = usize>) -> Option<Self> {
+        let q = Modulus::new(u64::try_from(scheme.modulus).ok().filter(|q| *q < 1 << 32)?)?;
+        let mut filled = vec![false; layout.blocks()];
+        blocks.for_each(|block| filled[block] = true);
+        Some(Self { layout, q, halves: vec![Vec::new(); scheme.rank + 1], filled })
+    }
+
+    /// Gives the memory of its frames back, and still says which it had.
+    pub(super) fn unload(&mut self) {
+        self.halves.iter_mut().for_each(|half| *half = Vec::new());
+    }
+
+    /// Takes memory for frames, and has none.
+    pub(super) fn clear(&mut self) {
+        self.halves.iter_mut().for_each(|half| *half = vec![0; self.layout.slots()]);
+        self.filled.fill(false);
+    }
+
     /// Puts a frame in a block. Answers whether the block was free, and is of the batch's profile.
     pub fn put<P: Profile>(&mut self, block: usize, envelope: &Envelope<P>) -> bool {
         let rank = self.halves.len() - 1;

@@ -19,10 +19,12 @@ use std::sync::{Mutex, PoisonError};
 
 /// Bytes of a record at most.
 pub const RECORD_BYTES: usize = 63 << 10;
-/// Memory of the database for pages.
-const CACHE_BYTES: usize = 64 << 20;
+/// Bytes of memory of a store for pages of its file, where nothing else is said.
+pub const CACHE_BYTES: usize = 64 << 20;
 /// Records that are removed in one transaction.
 const REMOVED_AT_ONCE: usize = 4096;
+/// Records that are looked through at a time for frames to remove.
+const CHANGED_AT_ONCE: usize = 1024;
 
 const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
 const TIMES: TableDefinition<'_, (u64, u64), u32> = TableDefinition::new("times");
@@ -171,10 +173,10 @@ impl Opened {
 
     /// Opens a file. One that is not there is made whole under another name first: a disk that is
     /// full in the midst of it leaves no half of a database behind, which nothing could open.
-    fn file(path: &Path, again: bool) -> Result<Self, StoreError> {
+    fn file(path: &Path, again: bool, pages: usize) -> Result<Self, StoreError> {
         let builder = || {
             let mut builder = Database::builder();
-            builder.set_cache_size(CACHE_BYTES);
+            builder.set_cache_size(pages);
             builder
         };
         if std::fs::metadata(path).map_or(true, |found| found.len() == 0) {
@@ -212,21 +214,29 @@ impl FrameStore {
     /// # Errors
     /// [`StoreError`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::of_file(path, false)
+        Self::of_file(path, false, CACHE_BYTES)
+    }
+
+    /// The same with so many bytes of memory for pages of the file.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open_within(path: &Path, pages: usize) -> Result<Self, StoreError> {
+        Self::of_file(path, false, pages)
     }
 
     /// The same for a server, which starts where the storage fails, too: the store is closed then,
-    /// and opens when it can.
+    /// and opens when it can. Pages of the file take so many bytes of memory.
     ///
     /// # Errors
     /// [`StoreError`] if something else is wrong.
-    pub fn open_when_it_can(path: &Path) -> Result<Self, StoreError> {
-        Self::of_file(path, true)
+    pub fn open_when_it_can(path: &Path, pages: usize) -> Result<Self, StoreError> {
+        Self::of_file(path, true, pages)
     }
 
-    fn of_file(path: &Path, lenient: bool) -> Result<Self, StoreError> {
+    fn of_file(path: &Path, lenient: bool, pages: usize) -> Result<Self, StoreError> {
         let path = path.to_owned();
-        Ok(Self { database: Reopening::new(lenient, move |again| Opened::file(&path, again))? })
+        Ok(Self { database: Reopening::new(lenient, move |again| Opened::file(&path, again, pages))? })
     }
 
     /// What is wrong with the storage while the store is closed.
@@ -306,6 +316,48 @@ impl FrameStore {
             }
             Ok(Ok(()))
         })?
+    }
+
+    /// Every record of a stretch of time, with its number, which stays its own ([`Self::numbered`]).
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn window_with_numbers(
+        &self,
+        from_ms: u64,
+        to_ms: u64,
+        mut take: impl FnMut(u64, &[u8]),
+    ) -> Result<(), StoreError> {
+        self.database.with(|open| {
+            let reading = open.database.begin_read()?;
+            let (times, records) = (reading.open_table(TIMES)?, reading.open_table(RECORDS)?);
+            for entry in times.range((from_ms, 0)..(to_ms, 0))? {
+                let (_, record) = entry?.0.value();
+                if let Some(bytes) = records.get(record)? {
+                    take(record, bytes.value());
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Records by their numbers, in this order; answers whether all were there.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn numbered(
+        &self,
+        numbers: impl IntoIterator<Item = u64>,
+        mut take: impl FnMut(u64, &[u8]),
+    ) -> Result<bool, StoreError> {
+        self.database.with(|open| {
+            let records = open.database.begin_read()?.open_table(RECORDS)?;
+            for number in numbers {
+                let Some(bytes) = records.get(number)? else { return Ok(false) };
+                take(number, bytes.value());
+            }
+            Ok(true)
+        })
     }
 
     /// The newest records, the newest first, until there were so many bytes.
@@ -405,25 +457,29 @@ impl FrameStore {
             let mut removed = 0;
             {
                 let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
-                let mut changed = Vec::new();
-                for entry in times.iter()? {
-                    let key = entry?.0.value();
-                    let Some(bytes) = records.get(key.1)? else { continue };
-                    let frames = bytes.value().chunks(frame_bytes.max(1));
-                    let kept: Vec<u8> = frames.filter(|frame| !gone(frame)).flatten().copied().collect();
-                    if kept.len() < bytes.value().len() {
-                        removed += ((bytes.value().len() - kept.len()) / frame_bytes.max(1)) as u64;
-                        changed.push((key, kept));
+                let mut from = (0, 0);
+                loop {
+                    // some at a time: all that a device sent may be more than memory
+                    let some = times.range(from..)?.take(CHANGED_AT_ONCE).map(|entry| Ok(entry?.0.value()));
+                    let some = some.collect::<Result<Vec<_>, redb::StorageError>>()?;
+                    for key in &some {
+                        let Some(bytes) = records.get(key.1)?.map(|bytes| bytes.value().to_vec()) else { continue };
+                        let frames = bytes.chunks(frame_bytes.max(1));
+                        let kept: Vec<u8> = frames.filter(|frame| !gone(frame)).flatten().copied().collect();
+                        if kept.len() == bytes.len() {
+                            continue;
+                        }
+                        removed += ((bytes.len() - kept.len()) / frame_bytes.max(1)) as u64;
+                        if kept.is_empty() {
+                            times.remove(key)?;
+                            records.remove(key.1)?;
+                        } else {
+                            times.insert(key, (kept.len() / frame_bytes.max(1)) as u32)?;
+                            records.insert(key.1, &kept[..])?;
+                        }
                     }
-                }
-                for (key, kept) in changed {
-                    if kept.is_empty() {
-                        times.remove(key)?;
-                        records.remove(key.1)?;
-                    } else {
-                        times.insert(key, (kept.len() / frame_bytes.max(1)) as u32)?;
-                        records.insert(key.1, &kept[..])?;
-                    }
+                    let Some((time, record)) = some.last().filter(|_| some.len() == CHANGED_AT_ONCE) else { break };
+                    from = (*time, record + 1);
                 }
             }
             writing.commit()?;

@@ -11,6 +11,7 @@
 use super::{
     SenseError,
     commit::{self, Batch, Counts, Outcome},
+    found::Found,
     private_folder,
 };
 use crate::{disk::try_folder, search::sha256};
@@ -24,18 +25,19 @@ use std::{
 use tobari_apps::engine::EngineError;
 use tobari_apps::sense::ProfileName;
 use tobari_apps::sense::bundle::{Bundle, MAX_BUNDLE, MAX_OBJECT};
-use tobari_apps::sense::cloud::{Cloud, CloudError, Frames, Material};
+use tobari_apps::sense::cloud::{Cloud, CloudError, Material, Wanted, tally_of};
 use tobari_apps::sense::enrol::hex;
 use tobari_apps::sense::ingest::{Gate, IngestCounts};
 use tobari_apps::sense::order::{Order, Seat};
 use tobari_apps::sense::program::Input;
+use tobari_apps::sense::server::Batch as Laid;
 use tobari_apps::sense::setting::{Setting, key_name};
 use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_core::wire;
 use tobari_device::{DeviceNumber, MacKey, P1, Profile, U25, peek};
 use tobari_host::files::{FileError, read_bounded, write_atomically, write_secret};
 use tobari_host::job::{self, JobError, Limits};
-use tobari_host::sense::{FrameStore, StoreError};
+use tobari_host::sense::{CACHE_BYTES, FrameStore, StoreError};
 use tobari_host::storage::Trouble;
 use tokio::sync::{mpsc, oneshot};
 use zeroize::Zeroizing;
@@ -46,6 +48,15 @@ pub(super) const MAX_ORDER: usize = 1 << 26;
 const MAX_ORDERS: usize = 1024;
 /// Windows that are told at once.
 const MAX_WINDOWS: usize = 1000;
+
+/// Which part of the limit of memory a window's frames take: an eighth.
+const FRAMES_PART: u64 = 8;
+
+/// Bytes of memory for pages of one fleet's store within a limit for all of them: its 256th part.
+pub(super) fn pages(memory: Option<u64>) -> usize {
+    let within = |memory: u64| usize::try_from(memory / 256).unwrap_or(CACHE_BYTES).clamp(1 << 18, CACHE_BYTES);
+    memory.map_or(CACHE_BYTES, within)
+}
 
 /// What a fleet is once its bundle came.
 pub(super) struct Known {
@@ -77,19 +88,26 @@ pub(super) enum AnswerError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Job(#[from] Box<JobError<EngineError>>),
+    #[error("expected a limit of {needed} bytes (--sense-memory) to find this window's frames, found {limit}")]
+    Memory {
+        /// What would do.
+        needed: u64,
+        /// What there is.
+        limit: u64,
+    },
     #[error("a fault of the server")]
     Fault,
 }
 
 impl Fleet {
     /// Opens a fleet's folder, or makes it.
-    pub(super) fn open(folder: &Path) -> Result<Self, SenseError> {
-        Self::with_store(folder, FrameStore::open)
+    pub(super) fn open(folder: &Path, pages: usize) -> Result<Self, SenseError> {
+        Self::with_store(folder, |path| FrameStore::open_within(path, pages))
     }
 
     /// The same at a start, where a disk that fails keeps the fleet's frames out and the server up.
-    pub(super) fn take_up(folder: &Path) -> Result<Self, SenseError> {
-        Self::with_store(folder, FrameStore::open_when_it_can)
+    pub(super) fn take_up(folder: &Path, pages: usize) -> Result<Self, SenseError> {
+        Self::with_store(folder, |path| FrameStore::open_when_it_can(path, pages))
     }
 
     fn with_store(
@@ -353,30 +371,31 @@ impl Fleet {
         getrandom::fill(seed.as_mut()).map_err(|_| AnswerError::Fault)?;
         let mut rng = ChaCha20Rng::from_seed(*seed);
         let cloud = self.cloud(known.bundle.profile, &mut rng)?;
-        let (wanted, mut frames) = (order.devices(), Frames::<P>::new());
-        let keys: BTreeMap<DeviceNumber, MacKey<P>> = known
-            .bundle
-            .keys_of_devices()
-            .iter()
-            .filter(|device| wanted.contains(&device.0.value()))
-            .map(|(number, key, _)| (*number, MacKey::from_bytes(key)))
-            .collect();
-        self.store.window(start_ms, start_ms + order.length_ms, |bytes| {
-            for frame in bytes.chunks(P::FRAME) {
-                let Ok(head) = peek::<P>(frame) else { continue };
-                // its MAC was right when it came: what is wrong now was changed on the disk
-                if let Some(envelope) = keys.get(&head.device).and_then(|key| key.open(frame).ok()) {
-                    frames.entry(head.device).or_default().push(envelope);
-                }
-            }
-        })?;
-        frames.values_mut().for_each(|frames| frames.sort_by_key(|frame| frame.head().counter));
-        let mut objects = Objects { fleet: self, bundle: &known.bundle, setting: cloud.setting() };
-        let prepared = cloud.prepare(order, &known.seats, &frames)?;
+        let keys: BTreeMap<DeviceNumber, MacKey<P>> = {
+            let wanted = order.devices();
+            let devices = known.bundle.keys_of_devices();
+            let asked = devices.iter().filter(|device| wanted.contains(&device.0.value()));
+            asked.map(|(number, key, _)| (*number, MacKey::from_bytes(key))).collect()
+        };
+        // without a limit all batches stay in memory
+        let part = memory.map_or(u64::MAX, |memory| memory / FRAMES_PART);
+        let window = start_ms..start_ms + order.length_ms;
+        let found = Found::of(&self.store, &keys, window, order.frames, part)?;
+        if found.bytes() > part {
+            return Err(AnswerError::Memory { needed: found.bytes() * FRAMES_PART, limit: memory.unwrap_or(u64::MAX) });
+        }
+        let tally = tally_of(order, &known.seats, found.counts());
+        let prepared = cloud.prepare_counted(order, &known.seats, tally, part - found.bytes())?;
+        let memory = memory.map(|memory| memory - part - pages(Some(memory)) as u64);
+        let (setting, bundle) = (cloud.setting(), &known.bundle);
+        let mut objects = Objects { fleet: self, bundle, setting, keys: &keys, found: &found, fault: None };
         let (limits, mut missing) = (Limits { memory, threads: 1, tier: self.folder.clone() }, None);
         let input =
             |value| cloud.input(&prepared, &mut objects, value).map_err(|error| missing.insert(error).to_string());
         let finished = job::within(cloud.engine_for_a_run(&mut rng), prepared.program().clone(), input, &limits);
+        if let Some(fault) = objects.fault {
+            return Err(fault.into());
+        }
         if let Some(missing) = missing {
             return Err(missing.into());
         }
@@ -424,20 +443,24 @@ pub(super) fn is_id(id: &str) -> bool {
     tobari_apps::sense::enrol::unhex::<8>(id).is_some()
 }
 
-/// What the key holder gave, read when it is needed.
-struct Objects<'a> {
+/// What the key holder gave, and frames: read when they are needed.
+struct Objects<'a, P: Profile> {
     fleet: &'a Fleet,
     bundle: &'a Bundle,
     setting: &'a Setting,
+    keys: &'a BTreeMap<DeviceNumber, MacKey<P>>,
+    found: &'a Found,
+    /// Why frames could not be read.
+    fault: Option<StoreError>,
 }
 
-impl Objects<'_> {
+impl<P: Profile> Objects<'_, P> {
     fn read(&self, name: &str) -> Option<Vec<u8>> {
         read_bounded(&self.fleet.object(name), MAX_OBJECT as u64).ok()
     }
 }
 
-impl Material for Objects<'_> {
+impl<P: Profile> Material for Objects<'_, P> {
     fn secret(&mut self, cohort: usize, i: usize) -> Option<SeededCiphertext> {
         let bytes = self.read(self.bundle.cohorts.get(cohort)?.get(i)?)?;
         wire::decode_seeded_ciphertext(&bytes, &self.setting.parameters).ok()
@@ -446,6 +469,16 @@ impl Material for Objects<'_> {
     fn key(&mut self, input: Input) -> Option<Arc<EvaluationKeys>> {
         let bytes = self.read(self.bundle.keys.get(&key_name(input)?)?)?;
         wire::decode_evaluation_keys(&bytes, &self.setting.parameters).ok().map(Arc::new)
+    }
+
+    fn fill(&mut self, batch: &mut Laid, wanted: &[Wanted]) -> Option<()> {
+        match self.found.fill(&self.fleet.store, self.keys, batch, wanted) {
+            Ok(all) => all.then_some(()),
+            Err(fault) => {
+                self.fault = Some(fault);
+                None
+            }
+        }
     }
 }
 

@@ -474,6 +474,9 @@ fn unanswered(error: &AnswerError) -> Reply {
         }
         AnswerError::Cloud(CloudError::Material(_)) => Reply::new(StatusCode::CONFLICT, "object", error.to_string()),
         AnswerError::Store(error) => closed(error),
+        AnswerError::Memory { .. } => {
+            Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "memory", error.to_string())
+        }
         AnswerError::Job(job) => refused(job.trouble(), || fault(error)),
         _ => fault(error),
     }

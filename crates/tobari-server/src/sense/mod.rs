@@ -39,6 +39,7 @@
 
 mod commit;
 mod fleet;
+mod found;
 mod handle;
 mod mqtt;
 mod passing;
@@ -109,7 +110,8 @@ pub struct SenseOptions {
     pub mqtt: Option<MqttBroker>,
     /// Whether anybody may have a fleet that ends, without a token.
     pub visitors: bool,
-    /// Bytes of a question's values in memory; what does not fit goes to a file of the fleet's folder. As many as there are without.
+    /// Bytes of memory for a question: its values, frames and pages of the store. Values that do not fit go to a file of the
+    /// fleet's folder, and frames are read again. As many as there are without.
     pub memory: Option<u64>,
 }
 
@@ -231,13 +233,13 @@ impl Sense {
         };
         let fault = |error| SenseError::file(&options.folder, error);
         private_folder(&options.folder).map_err(fault)?;
-        let mut fleets = BTreeMap::new();
+        let (pages, mut fleets) = (fleet::pages(options.memory), BTreeMap::new());
         for entry in fs::read_dir(&options.folder).map_err(fault)? {
             let entry = entry.map_err(fault)?;
             let Some(name) = entry.file_name().to_str().and_then(unhex::<FLEET>) else { continue };
-            fleets.insert(name, Arc::new(Fleet::take_up(&entry.path())?));
+            fleets.insert(name, Arc::new(Fleet::take_up(&entry.path(), pages)?));
         }
-        let passing = Passing::open(&options.folder.join("passing"), bounds.share).map_err(fault)?;
+        let passing = Passing::open(&options.folder.join("passing"), bounds.share, pages).map_err(fault)?;
         let shared = Shared {
             fleets: RwLock::new(fleets),
             passing,
@@ -342,7 +344,8 @@ impl Sense {
         if !self.shared.share.admits(held as u64, (MAX_FLEETS - fleets.len()) as u64) {
             return Ok(None);
         }
-        let fleet = Arc::new(Fleet::open(&self.shared.options.folder.join(hex(name)))?);
+        let (folder, pages) = (&self.shared.options.folder, fleet::pages(self.shared.options.memory));
+        let fleet = Arc::new(Fleet::open(&folder.join(hex(name)), pages)?);
         registered.insert(*name, origin.clone());
         fleets.insert(*name, Arc::clone(&fleet));
         Ok(Some(fleet))

@@ -155,17 +155,19 @@ pub(super) struct Passing {
     folder: PathBuf,
     /// What one address or token may have of the places.
     share: Share,
+    /// Bytes of memory for pages of a fleet's store.
+    pages: usize,
     visits: Mutex<BTreeMap<FleetName, Arc<Visit>>>,
 }
 
 impl Passing {
     /// In a folder of its own, from which is removed what an earlier run left.
-    pub(super) fn open(folder: &Path, share: Share) -> std::io::Result<Self> {
+    pub(super) fn open(folder: &Path, share: Share, pages: usize) -> std::io::Result<Self> {
         if folder.exists() {
             fs::remove_dir_all(folder)?;
         }
         private_folder(folder)?;
-        Ok(Self { folder: folder.to_owned(), share, visits: Mutex::default() })
+        Ok(Self { folder: folder.to_owned(), share, pages, visits: Mutex::default() })
     }
 
     fn visits(&self) -> MutexGuard<'_, BTreeMap<FleetName, Arc<Visit>>> {
@@ -214,7 +216,7 @@ impl Passing {
         if free == 0 || !self.share.admits(held as u64, free as u64) {
             return Ok(Begun::Full);
         }
-        let fleet = Arc::new(Fleet::open(&self.folder.join(hex(name)))?);
+        let fleet = Arc::new(Fleet::open(&self.folder.join(hex(name)), self.pages)?);
         let traffic = Mutex::default();
         let (owner, origin, touched) = (*owner, origin.clone(), Mutex::new(now));
         let visit = Arc::new(Visit { fleet, owner, origin, began: now, touched, traffic });
@@ -264,7 +266,7 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let kept = |path: &Path| fs::read_dir(path).unwrap().count();
         fs::create_dir_all(path.join("left by an earlier run")).unwrap();
-        let passing = Passing::open(&path, Share::new(100)).unwrap();
+        let passing = Passing::open(&path, Share::new(100), 1 << 20).unwrap();
         assert_eq!(kept(&path), 0);
         for name in &NAMES[..PLACES] {
             assert!(begun(&passing, name, start).is_some());
@@ -291,7 +293,7 @@ mod tests {
     #[test]
     fn what_a_fleet_may_send_is_bounded_in_requests_and_bytes() {
         let folder = tempfile::tempdir().unwrap();
-        let passing = Passing::open(&folder.path().join("passing"), Share::new(100)).unwrap();
+        let passing = Passing::open(&folder.path().join("passing"), Share::new(100), 1 << 20).unwrap();
         let visit = begun(&passing, &NAMES[0], Instant::now()).unwrap();
         assert!(visit.charge(BYTES as usize) && !visit.charge(1) && visit.charge(0) && !visit.has_room(1));
         let visit = begun(&passing, &NAMES[1], Instant::now()).unwrap();
@@ -302,7 +304,7 @@ mod tests {
     #[test]
     fn fault_26_one_address_takes_half_of_the_fleets_that_end() {
         let folder = tempfile::tempdir().unwrap();
-        let passing = Passing::open(&folder.path().join("passing"), Share::new(50)).unwrap();
+        let passing = Passing::open(&folder.path().join("passing"), Share::new(50), 1 << 20).unwrap();
         let now = Instant::now();
         let begin = |name: &FleetName, origin: &str| {
             let begun = passing.begin(name, (&[1; 32], &Origin::Token(origin.into())), now).unwrap();

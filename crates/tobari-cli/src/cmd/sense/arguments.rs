@@ -257,7 +257,10 @@ pub(crate) struct ServeSenseArguments {
     /// A file with a user's name and a password for the broker, with a colon between.
     #[arg(long, requires = "sense_mqtt", value_name = "FILE")]
     pub(crate) sense_mqtt_login: Option<PathBuf>,
-    /// Memory for the values of one question, as in 2GiB: what does not fit is kept in a file of the folder meanwhile. [default: as much as it takes]
+    /// Memory for a question, as in 2GiB: its values, the frames of its window, and pages of the
+    /// store. Values that do not fit are kept in a file of the folder meanwhile, and frames are read
+    /// again. Where an eighth of it does not hold the places of the frames, the question is refused.
+    /// [default: as much as it takes]
     #[arg(long, requires = "sense", value_parser = parse_bytes, value_name = "BYTES")]
     pub(crate) sense_memory: Option<u64>,
     /// Bytes of a batch of frames at most. [default: 4MiB]

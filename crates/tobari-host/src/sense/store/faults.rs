@@ -187,7 +187,7 @@ fn fault_25_a_disk_that_is_full_while_a_store_is_made_leaves_nothing_that_cannot
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     // something else under its name is no store, and is left alone
     std::fs::write(&path, b"something else, of somebody else's").unwrap();
-    for opened in [FrameStore::open(&path), FrameStore::open_when_it_can(&path)] {
+    for opened in [FrameStore::open(&path), FrameStore::open_when_it_can(&path, CACHE_BYTES)] {
         assert_eq!(opened.err().and_then(|error| error.trouble()), Some(Trouble::Damaged));
     }
     assert_eq!(std::fs::read(&path).unwrap(), b"something else, of somebody else's");
@@ -198,7 +198,7 @@ fn fault_25_a_server_that_starts_on_a_disk_that_fails_has_a_store_that_opens_lat
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("not there yet").join("frames.redb");
     assert!(FrameStore::open(&path).is_err());
-    let store = FrameStore::open_when_it_can(&path).unwrap();
+    let store = FrameStore::open_when_it_can(&path, CACHE_BYTES).unwrap();
     assert!(store.trouble().is_some() && store.append(1, FRAME, &frame(1), &[]).is_err() && !store.recover());
     std::fs::create_dir(path.parent().unwrap()).unwrap();
     sleep(PAUSE);

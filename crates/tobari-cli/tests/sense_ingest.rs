@@ -1,0 +1,105 @@
+//! What a server does with frames of any number, time and origin: memory, clocks and brokers.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use serde_json::Value;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use support::Server;
+use support::fleet::{Place, ask, get, good};
+
+const SCHEMA: &str = "profile = \"u25\"\n[[channel]]\nname = \"level\"\n";
+
+fn question(length: &str) -> String {
+    let window = format!("name = \"levels\"\nleast-devices = 1\nframes = 1\nwindow = {{ length = \"{length}\" }}\n");
+    window + "[[statistic]]\nkind = \"mean\"\nchannel = \"level\"\n"
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
+}
+
+/// Waits for the beginning of a window.
+fn next_window(length_ms: u64) {
+    std::thread::sleep(Duration::from_millis(length_ms - now_ms() % length_ms + 50));
+}
+
+/// Readings of a device: the first, and others.
+fn readings(first: usize, count: usize) -> String {
+    let others: String = (1..count).map(|i| format!("{}\n", i % 200)).collect();
+    format!("level\n{first}\n{others}")
+}
+
+/// A number of a process, in kB.
+fn status(pid: u32, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap().split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// A figure of the server's metrics.
+fn metric(server: &Server, name: &str) -> i64 {
+    let metrics = get(&server.address(), "/sense/v1/metrics");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
+}
+
+fn send(server: &Server, fleet: &str, frames: &[u8]) {
+    for batch in frames.chunks(840 * 4_900) {
+        let (status, told) = ask(&server.address(), "POST", &format!("/sense/v1/fleets/{fleet}/frames"), batch).unwrap();
+        let told: Value = serde_json::from_slice(&told).unwrap();
+        assert_eq!((status, told["taken"].as_u64().unwrap() as usize), (200, batch.len() / 840), "{told}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn fault_15_the_memory_of_a_question_is_bounded_whatever_a_device_sends() {
+    const WINDOW_MS: u64 = 20_000;
+    const LIMIT_KB: u64 = 64 << 10;
+    let place = Place::new();
+    let names: Vec<String> = (0..150).map(|device| format!("d{device}")).collect();
+    let fleet = place.fleet(SCHEMA, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let frames_of = |name: &str, first: usize, count: usize| {
+        place.write("readings.csv", &readings(first, count));
+        place.seal(name, "readings.csv", &["-o", &place.path("frames")]);
+        let frames = std::fs::read(place.path("frames")).unwrap();
+        assert_eq!(frames.len(), 840 * count);
+        std::fs::remove_file(place.path("frames")).unwrap();
+        frames
+    };
+    let question = place.write("question.toml", &question("20s"));
+    good(&["sense", "query", &place.path("holder"), &question]);
+    let server = Server::start(&["--sense", &place.path("server"), "--sense-memory", "64MiB"]);
+    let holder = place.path("holder");
+    let keyholder = ["sense", "keyholder", &holder, "--server", &server.url, "--once", "--json"];
+    assert_eq!(good(&keyholder), "", "nothing to release yet");
+    let greedy = frames_of("d0", 90, 120_000);
+    let few: Vec<u8> = (1..150).flat_map(|device| frames_of(&names[device], device, 30)).collect();
+    let before = status(server.pid(), "VmRSS");
+    next_window(WINDOW_MS);
+    let began = now_ms() / WINDOW_MS;
+    // what a device sends first is what counts, though most of it comes before the others'
+    send(&server, &fleet, &greedy);
+    send(&server, &fleet, &few);
+    assert_eq!(now_ms() / WINDOW_MS, began, "this machine is too slow for one window");
+    let taken = status(server.pid(), "VmHWM");
+    next_window(WINDOW_MS);
+    let released: Value = serde_json::from_str(good(&keyholder).trim()).unwrap();
+    let most = status(server.pid(), "VmHWM");
+    println!("memory {before} kB before, {taken} kB after all frames, {most} kB at most");
+    let group = &released["groups"][0];
+    assert_eq!((&group["devices"], &group["frames"]), (&Value::from(150), &Value::from(150)), "{released}");
+    assert_eq!(released["left_out"], Value::from(119_999 + 149 * 29));
+    let mean = (90 + (1..150).sum::<usize>()) as f64 / 150.0;
+    assert!((group["figures"][0]["value"].as_f64().unwrap() - mean).abs() < 1e-9, "{released} {mean}");
+    assert!(most <= before + LIMIT_KB, "{before} kB before, {most} kB at most");
+    // all frames are kept, and one device's are removed within that memory
+    assert_eq!(metric(&server, "tobari_sense_frames_stored"), 120_000 + 149 * 30);
+    let path = format!("/sense/v1/fleets/{fleet}/devices/1/frames");
+    let (status_code, told) = ask(&server.address(), "DELETE", &path, b"").unwrap();
+    assert_eq!((status_code, String::from_utf8(told).unwrap()), (200, "{\"removed\":120000}".to_owned()));
+    let most = status(server.pid(), "VmHWM");
+    assert!(most <= before + LIMIT_KB, "{most} kB at most, with a device's frames removed");
+}

@@ -76,21 +76,43 @@ async function* lines(file) {
   if (rest) yield [rest];
 }
 
-/// The numbers of the alleles of a genotype, null where one was not called, and whether their order is that of the haplotypes.
+/// An allele as alleles are compared: with its bases in upper case, but for names in <> and the places of breakends.
+const canonical = (allele) => (allele.startsWith("<") ? allele : allele.split(/(\[[^[]*\[|\][^\]]*\])/).map((part, i) => (i % 2 ? part : part.toUpperCase())).join(""));
+
+/// A structural variant's allele with how far it reaches, as tables name it: <DEL>@5000, <INS>+300.
+function told_alleles({ chromosome, position, alternates, info }) {
+  const value = (key) => info.split(";").find((field) => field.startsWith(`${key}=`))?.slice(key.length + 1).replace(/^\.$/, "") || undefined;
+  const number = (key, text) => (text === undefined || text === "." ? undefined : /^-?\d+$/.test(text) ? Math.abs(Number(text)) : fail(`expected a number in ${key}, found ${JSON.stringify(text.slice(0, 40))}`));
+  return alternates.map((alternate, i) => {
+    if (!alternate.startsWith("<") || ["<*>", "<NON_REF>"].includes(alternate)) return canonical(alternate);
+    const [end, length, other] = [number("END", value("END")), number("SVLEN", value("SVLEN")?.split(",")[i]), value("CHR2")];
+    if (alternate.startsWith("<INS")) return length === undefined ? alternate : `${alternate}+${length}`;
+    if (other !== undefined && other !== chromosome) return end === undefined ? alternate : `${alternate}@${other}@${end}`;
+    const by_length = length === undefined ? undefined : position + length;
+    const reach = alternates.length === 1 ? (end ?? by_length) : (by_length ?? end);
+    return reach === undefined ? alternate : `${alternate}@${reach}`;
+  });
+}
+
+/// The numbers of the alleles of a genotype, null where one was not called, whether their order is that of the haplotypes,
+/// and within which phase set (PS).
 function genotype(format, value, alternates) {
-  const place = format.split(":").indexOf("GT");
+  const keys = format.split(":");
+  const place = keys.indexOf("GT");
   if (place < 0) fail("expected genotypes (GT), found none");
   const text = value.split(":")[place] ?? ".";
   const alleles = text.replace(/^[|/]/, "").split(/[|/]/).map((allele) => (allele === "." ? null : /^\d{1,5}$/.test(allele) ? Number(allele) : -1));
   if (alleles.length > 2 || alleles.some((allele) => allele !== null && (allele < 0 || allele > alternates))) {
     fail(`expected a genotype as 0|1, 0/1, 1 or ./., found ${JSON.stringify(text.slice(0, 40))}`);
   }
-  return { alleles, phased: !text.slice(1).includes("/") };
+  const set = keys.includes("PS") ? (value.split(":")[keys.indexOf("PS")] ?? ".") : ".";
+  if (set !== "." && !/^-?\d+$/.test(set)) fail(`expected a number in PS, found ${JSON.stringify(set.slice(0, 40))}`);
+  return { alleles, phased: !text.includes("/") && !keys.includes("PSL"), set };
 }
 
 /// What the records of `file` say of `sites`: one genotype or none for each.
 async function told(file, sites) {
-  const name = ({ position, reference, alternate }) => `${position}\t${reference}\t${alternate}`;
+  const name = ({ position, reference, alternate }) => `${position}\t${canonical(reference)}\t${canonical(alternate)}`;
   const wanted = new Map(sites.map((site, at) => [name(site), at]));
   const [chromosome, first, end] = [sites[0].chromosome, sites[0].position, sites.at(-1).position];
   const found = sites.map(() => null);
@@ -127,13 +149,20 @@ async function told(file, sites) {
       if (position > end) return found;
       if (position < first) continue;
       if (columns.length !== 10) fail(where(`expected 10 columns, found ${columns.length}`));
-      const [, , , reference, alternates, , , , format, value] = columns;
-      const others = alternates === "." ? [] : alternates.split(",");
+      const [, , , reference, alternates, , , info, format, value] = columns;
+      const others = alternates === "." ? [] : told_alleles({ chromosome, position, alternates: alternates.split(","), info });
       others.forEach((alternate, i) => {
         const at = wanted.get(name({ position, reference, alternate }));
-        if (at === undefined || found[at] !== null) return; // the first of two alike stays
-        const { alleles, phased } = genotype(format, value, others.length);
-        found[at] = { alleles: alleles.map((allele) => allele && Number(allele === i + 1)), phased: phased || alleles.length < 2 || alleles[0] === alleles[1] };
+        if (at === undefined) return;
+        if (found[at] !== null) {
+          if (/^<.*>$/.test(alternate)) fail(where(`expected END or SVLEN, which tell structural variants apart, found two ${alternate} without`));
+          return; // the first of two alike stays
+        }
+        const { alleles, phased, set } = genotype(format, value, others.length);
+        const here = alleles.map((allele) => allele && Number(allele === i + 1));
+        // alike alleles are of no phase set
+        const own = here.length < 2 || here[0] === here[1] ? null : set;
+        found[at] = { alleles: here, phased: phased || alleles.length < 2 || alleles[0] === alleles[1], set: own };
       });
     }
   }
@@ -145,8 +174,10 @@ async function told(file, sites) {
 /// which the file does not tell them. `ended` says where and why that was.
 export async function haplotypes(file, sites) {
   const found = await told(file, sites);
+  const known_set = found.find((one) => one !== null && one.set !== null)?.set;
   const why = (one) => {
     if (one === null) return "is not in the file";
+    if (one.set !== null && one.set !== known_set) return "is of another phase set (PS)";
     if (one.alleles.includes(null)) return "was not called";
     if (!one.phased && sites.length > 1) return "has no phase (as 0|1)";
     return one.alleles.length === found[0].alleles.length ? "" : "has another number of alleles";

@@ -46,6 +46,26 @@ assert.deepEqual(await read(person, sites(40)), { haplotypes: ["0", "1"], ended:
 assert.deepEqual((await read(HEAD + record(1, "1") + record(2, "0") + record(3, "0|1"), sites(1, 2, 3))).haplotypes, ["10"], "one haplotype");
 assert.deepEqual((await read(HEAD + record(1, "0|1") + record(1, "1|1"), sites(1))).haplotypes, ["0", "1"], "the first of two alike stays");
 
+// fault 19: alleles of two phase sets are not joined, and alike ones are of none
+const phased = HEAD + [["0|1", 5], ["1|1", 6], ["1|0", 5], ["0|1", 7], ["0|1", "."]].map(([call, set], i) => record(i + 1, `${call}:${set}`, { format: "GT:PS" })).join("");
+const { haplotypes: joined, ended: other } = await read(phased, sites(1, 2, 3, 4));
+assert.deepEqual([joined, other.why, other.site.position], [["011", "110"], "is of another phase set (PS)", 4]);
+assert.equal((await read(phased, sites(4, 5))).ended.why, "is of another phase set (PS)");
+assert.deepEqual((await read(phased, sites(4))).haplotypes, ["0", "1"], "one allele needs no phase");
+assert.equal((await read(HEAD + record(1, "0|1:a", { format: "GT:PSL" }) + record(2, "0|1:a", { format: "GT:PSL" }), sites(1, 2))).ended.why, "has no phase (as 0|1)");
+// fault 19: bases in lower case, and structural variants by how far they reach
+assert.deepEqual((await read(HEAD + record(1, "0|1", { alternate: "c" }), sites(1))).haplotypes, ["0", "1"]);
+const reaching = (info, alternate = "<DEL>", call = "0|1") => record(1, call, { alternate }).replace("PASS\t.", `PASS\t${info}`);
+const long = HEAD + reaching("END=20") + reaching("END=90", "<DEL>", "1|1") + reaching("SVLEN=7", "<INS>", "1|0") + reaching("END=90;SVLEN=-4,5", "<DEL>,<DUP>", "1|2")
+  + reaching("CHR2=5;END=8", "<TRA>") + reaching(".", "]chrx:5]a");
+const at = (alternate) => [{ chromosome: "20", position: 1, reference: "a", alternate }];
+for (const [alternate, expected] of [["<DEL>@20", "01"], ["<DEL>@90", "11"], ["<INS>+7", "10"], ["<DEL>@5", "10"], ["<DUP>@6", "01"], ["<TRA>@5@8", "01"], ["]chrx:5]A", "01"]]) {
+  assert.equal((await read(long, at(alternate))).haplotypes.join(""), expected, alternate);
+}
+assert.equal((await read(long, at("<DEL>"))).ended.why, "is not in the file");
+await assert.rejects(read(HEAD + reaching(".") + reaching("."), at("<DEL>")), /record 2: expected END or SVLEN/);
+await assert.rejects(read(HEAD + reaching("END=x"), at("<DEL>")), /expected a number in END/);
+
 for (const [wrong, why] of [
   ["", /empty file/],
   ["x\n", /begins with ##fileformat=VCF/],

@@ -409,7 +409,7 @@ fn servers_are_added_up_and_one_that_is_down_is_named() {
 }
 
 #[test]
-fn a_beacon_on_this_machine_answers_variants_and_refuses_records() {
+fn fault_19_a_beacon_answers_variants_and_passes_nothing_of_a_request_over() {
     let place = Place::new();
     let table = place.variants("panel", SITES, '|');
     let server = Server::start(&["--search", &table]);
@@ -454,6 +454,33 @@ fn a_beacon_on_this_machine_answers_variants_and_refuses_records() {
         let (status, found) = ask("20", start, alternate, "count", json);
         assert_eq!((status, &found["responseSummary"]["exists"]), (200, &false.into()));
     }
+    // what is not answered is refused in Beacon's form, and nothing is passed over
+    let refused = |request: &[u8], status: u16, says: &str| {
+        let (found, text) = raw(&address, request);
+        let body: Value = serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap();
+        assert_eq!((found, &body["error"]["errorCode"]), (status, &status.into()), "{text}");
+        assert!(body["error"]["errorMessage"].as_str().unwrap().contains(says), "{text}");
+        for field in ["beaconId", "apiVersion", "returnedSchemas", "returnedGranularity", "receivedRequestSummary"] {
+            assert!(!body["meta"][field].is_null(), "{field}: {text}");
+        }
+    };
+    let variant = |name: &str, reference: &str, more: &str| {
+        let start = position(0) - 1;
+        let body = format!(
+            r#"{{"query":{{"requestParameters":{{"referenceName":"{name}","start":{start},"referenceBases":"{reference}","alternateBases":"C"{more}}}}}}}"#
+        );
+        post("/g_variants", "Content-Type: application/json\r\n", body.as_bytes())
+    };
+    refused(&variant("20", "A", r#","end":[7]"#), 400, "unknown field `end`");
+    refused(&variant("20", "A", r#","assemblyId":"GRCh38""#), 400, "--assembly NAME");
+    refused(&variant("20", "G", ""), 400, "another assembly");
+    refused(&variant("21", "A", ""), 400, "expected a chromosome of the tables");
+    refused(&post("/g_variants?assemblyId=x", "Content-Type: application/json\r\n", b"{}"), 400, "in the body");
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").into_bytes();
+    refused(&get("/g_variants?referenceName=20"), 405, "expected POST");
+    refused(&get("/individuals"), 404, "expected /info, /map or /g_variants");
+    let lower = raw(&address, &variant("20", "a", ""));
+    assert!(lower.0 == 200 && lower.1.contains("\"exists\":true"), "{}", lower.1);
     assert_eq!(ask("20", 5, "C", "record", json).0, 400);
     assert_eq!(ask("20", 5, "C", "count", "text/plain").0, 415);
     for (path, host, status) in [("/info", "localhost", 200), ("/map", "127.0.0.1", 200), ("/", "evil.example", 403)] {

@@ -3,22 +3,30 @@
 //! ```text
 //!   GET  /, /info      who this is
 //!   GET  /map          the one endpoint
-//!   POST /g_variants   query.requestParameters: referenceName, start (0-based), referenceBases, alternateBases; query.requestedGranularity: boolean or count
+//!   POST /g_variants   query.requestParameters: referenceName, start (0-based), referenceBases, alternateBases, assemblyId; query.requestedGranularity: boolean or count
 //! ```
 //!
+//! **Nothing of a request is passed over** ([`request`]): a field that this Beacon does not answer to,
+//! as a filter or a range, is refused by its name, because an answer without it is the answer to
+//! another question. Every refusal has Beacon's form of an error.
+//!
 //! Whoever asks here asks as the caller, so that only addresses of this machine are listened at, and web pages are kept out: a request must name this machine as its host, and
-//! a query must be of the type `application/json`, which a page of another origin may not send unasked. Records are refused, as there is no way to them. Nothing of a request is logged.
+//! a query must be of the type `application/json`, which a page of another origin may not send unasked. For that reason a question is no GET.
+//! Records are refused, as there is no way to them. Nothing of a request is logged.
+
+mod request;
 
 use crate::ServerError;
 use axum::{
     Router,
     body::{Body, to_bytes},
     extract::{Request, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, StatusCode, Uri, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use request::parse;
 use serde_json::{Value, json};
 use std::{future::Future, io, net::SocketAddr, pin::Pin, sync::Arc};
 use tokio::net::TcpListener;
@@ -38,12 +46,23 @@ pub struct BeaconQuery {
     pub reference: String,
     /// The alternate allele.
     pub alternate: String,
+    /// The assembly that the position is of, if the request names one.
+    pub assembly: Option<String>,
     /// Whether the number is wanted, and not only whether there is one.
     pub count: bool,
 }
 
-/// How often a variant occurs, 0 or 1 where only that is wanted; or why it is not known, for whoever asked.
-pub type BeaconAnswer = Pin<Box<dyn Future<Output = Result<u64, String>> + Send>>;
+/// Why there is no answer, for whoever asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BeaconFailure {
+    /// A question that has no answer here.
+    Question(String),
+    /// A server that did not answer.
+    Server(String),
+}
+
+/// How often a variant occurs, 0 or 1 where only that is wanted; or why it is not known.
+pub type BeaconAnswer = Pin<Box<dyn Future<Output = Result<u64, BeaconFailure>> + Send>>;
 
 /// What answers.
 pub type BeaconSource = Arc<dyn Fn(BeaconQuery) -> BeaconAnswer + Send + Sync>;
@@ -86,6 +105,11 @@ impl Beacon {
             .route("/info", get(info))
             .route("/map", get(map))
             .route("/g_variants", post(variants))
+            .fallback(async || failed(StatusCode::NOT_FOUND, "expected /info, /map or /g_variants"))
+            .method_not_allowed_fallback(async || {
+                let what = "expected POST of application/json to /g_variants, and GET elsewhere: web pages may send GET unasked";
+                failed(StatusCode::METHOD_NOT_ALLOWED, what)
+            })
             .layer(middleware::from_fn(from_this_machine))
             .with_state(self.source);
         axum::serve(self.listener, routes).with_graceful_shutdown(shutdown).await
@@ -111,8 +135,21 @@ fn reply(status: StatusCode, body: &Value) -> Response {
 }
 
 fn failed(status: StatusCode, what: &str) -> Response {
+    failed_to(status, what, &request::summary())
+}
+
+/// The error of a request with this summary.
+fn failed_to(status: StatusCode, what: &str, received: &Value) -> Response {
     let error = json!({ "errorCode": status.as_u16(), "errorMessage": what });
-    reply(status, &json!({ "meta": meta(), "error": error }))
+    reply(status, &json!({ "meta": meta_of(received), "error": error }))
+}
+
+/// What is told with an answer to a request.
+fn meta_of(received: &Value) -> Value {
+    let mut meta = meta();
+    meta["returnedGranularity"] = received["requestedGranularity"].clone();
+    meta["receivedRequestSummary"] = received.clone();
+    meta
 }
 
 async fn info() -> Response {
@@ -133,123 +170,32 @@ async fn map() -> Response {
     reply(StatusCode::OK, &json!({ "meta": meta(), "response": response }))
 }
 
-async fn variants(State(source): State<BeaconSource>, headers: HeaderMap, body: Body) -> Response {
+async fn variants(State(source): State<BeaconSource>, uri: Uri, headers: HeaderMap, body: Body) -> Response {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
         return failed(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected application/json");
     }
+    if uri.query().is_some() {
+        let what = "expected the question in the body, found some of it after ? in the address";
+        return failed(StatusCode::BAD_REQUEST, what);
+    }
     let Ok(bytes) = to_bytes(body, MOST_BYTES).await else {
         return failed(StatusCode::PAYLOAD_TOO_LARGE, "expected at most 65536 bytes");
     };
-    let query = match parse(&bytes) {
-        Ok(query) => query,
-        Err(what) => return failed(StatusCode::BAD_REQUEST, what),
+    let (query, received) = match parse(&bytes) {
+        Ok(parsed) => parsed,
+        Err(what) => return failed(StatusCode::BAD_REQUEST, &what),
     };
-    let granularity = if query.count { "count" } else { "boolean" };
+    let count = query.count;
     match source(query).await {
         Ok(found) => {
             let mut summary = json!({ "exists": found > 0 });
-            if granularity == "count" {
+            if count {
                 summary["numTotalResults"] = found.into();
             }
-            let mut meta = meta();
-            meta["returnedGranularity"] = granularity.into();
-            meta["receivedRequestSummary"] = json!({
-                "apiVersion": API_VERSION, "requestedGranularity": granularity, "requestedSchemas": [],
-                "pagination": { "skip": 0, "limit": 0 },
-            });
-            reply(StatusCode::OK, &json!({ "meta": meta, "responseSummary": summary }))
+            reply(StatusCode::OK, &json!({ "meta": meta_of(&received), "responseSummary": summary }))
         }
-        Err(what) => failed(StatusCode::BAD_GATEWAY, &what),
-    }
-}
-
-/// A request's body; otherwise what is wrong with it.
-fn parse(bytes: &[u8]) -> Result<BeaconQuery, &'static str> {
-    let value: Value = serde_json::from_slice(bytes).map_err(|_| "expected JSON")?;
-    let query = &value["query"];
-    let count = match &query["requestedGranularity"] {
-        Value::Null => false,
-        Value::String(text) if text == "boolean" => false,
-        Value::String(text) if text == "count" => true,
-        _ => return Err("expected granularity boolean or count: there are no records"),
-    };
-    let parameters = &query["requestParameters"];
-    // some programs send the parameters of a variant under a name of their own
-    let parameters = parameters.get("g_variant").unwrap_or(parameters);
-    let text =
-        |name: &str, what| parameters[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned).ok_or(what);
-    let start = match &parameters["start"] {
-        Value::Array(list) if list.len() == 1 => list[0].as_u64(),
-        Value::Array(_) => return Err("expected one start: variants are asked for at their position"),
-        start => start.as_u64(),
-    };
-    Ok(BeaconQuery {
-        chromosome: text("referenceName", "expected referenceName")?,
-        // 0-based there, 1-based in tables
-        position: start.and_then(|start| start.checked_add(1)).ok_or("expected start, a number from 0")?,
-        reference: text("referenceBases", "expected referenceBases")?,
-        alternate: text("alternateBases", "expected alternateBases")?,
-        count,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn positions_begin_at_zero_and_records_are_refused() {
-        let with = |granularity: &str, start: &str| {
-            let parameters =
-                format!(r#"{{"referenceName":"20","start":{start},"referenceBases":"A","alternateBases":"C"}}"#);
-            parse(
-                format!(r#"{{"query":{{"requestedGranularity":{granularity},"requestParameters":{parameters}}}}}"#)
-                    .as_bytes(),
-            )
-        };
-        let expected = BeaconQuery {
-            chromosome: "20".to_owned(),
-            position: 100,
-            reference: "A".to_owned(),
-            alternate: "C".to_owned(),
-            count: true,
-        };
-        assert_eq!(with("\"count\"", "[99]"), Ok(expected.clone()));
-        assert_eq!(with("null", "99"), Ok(BeaconQuery { count: false, ..expected }));
-        for (granularity, start) in [
-            ("\"record\"", "99"),
-            ("7", "99"),
-            ("null", "[1,2]"),
-            ("null", "-1"),
-            ("null", "null"),
-            ("null", "18446744073709551615"),
-        ] {
-            assert!(with(granularity, start).is_err(), "{granularity} {start}");
-        }
-        for wrong in ["", "[]", "{}", "{\"query\":7}"] {
-            assert!(parse(wrong.as_bytes()).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn whatever_is_posted_is_a_whole_query_or_refused() {
-        let good = r#"{"query":{"requestedGranularity":"count","requestParameters":{"g_variant":{"referenceName":"20","start":[0],"referenceBases":"A","alternateBases":"C"}}}}"#;
-        let judge = |bytes: &[u8]| {
-            let Ok(query) = parse(bytes) else { return false };
-            let texts = [&query.chromosome, &query.reference, &query.alternate];
-            assert!(query.position > 0 && texts.iter().all(|text| !text.is_empty()), "{query:?}");
-            true
-        };
-        assert!(judge(good.as_bytes()));
-        for place in 0..good.len() {
-            assert!(!judge(&good.as_bytes()[..place]));
-            for change in *b"\"[]{}:,9-e\\\0\xff" {
-                let mut changed = good.as_bytes().to_vec();
-                changed[place] = change;
-                judge(&changed);
-            }
-        }
-        assert!(!judge(&b"[".repeat(1 << 20)) && !judge(&b"{\"query\":".repeat(1 << 16)));
+        Err(BeaconFailure::Question(what)) => failed_to(StatusCode::BAD_REQUEST, &what, &received),
+        Err(BeaconFailure::Server(what)) => failed_to(StatusCode::BAD_GATEWAY, &what, &received),
     }
 }

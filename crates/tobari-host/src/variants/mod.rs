@@ -12,18 +12,27 @@
 //! **Haploid calls** are one haplotype. Whether a sample has one or two is settled by its first genotype that is looked at, and one that has
 //! another number later is an error: such stretches (as the two parts of a chromosome X) are tables of their own. More than two are an error.
 //!
-//! **Phase**: `|` says that the order of two alleles is that of the haplotypes. A record in which some chosen sample has two different alleles without it
-//! is not phased; alike alleles need none.
+//! **Phase**: `|` says that the order of two alleles is that of the haplotypes, within a phase set
+//! (PS). A record in which some chosen sample has two different alleles without it, or with lists of
+//! sets (PSL), is not phased; alike alleles need none. Whoever joins variants to haplotypes asks
+//! [`PhaseSets`] whether their sets allow that.
+//!
+//! **Alleles** are compared, and given, with their bases in upper case. Those of structural variants
+//! come with how far they reach: `<DEL>@5000`, `<INS>+300`. Two at one position that nothing tells
+//! apart are an error.
 //!
 //! **Errors**: records out of order, whatever is malformed, and a file that ends too early; by file and record.
 
+mod extent;
 mod filter;
 pub(crate) mod input;
+mod phase;
 mod raw;
 
 #[doc(hidden)]
 pub use filter::fuzz_choices;
 pub use filter::{Expression, Regions, VariantKind, lines};
+pub use phase::{OtherSet, PhaseSet, PhaseSets};
 
 use crate::files::{FileError, name_of};
 use raw::{Fault, Genotype, MISSING, NONE, Raw, Source};
@@ -102,6 +111,8 @@ pub struct Summary {
     pub kept: u64,
     /// Of these, those that are not phased.
     pub unphased: u64,
+    /// Of these, those of another phase set than before: whoever joins them counts them.
+    pub other_sets: u64,
     /// Alleles that were taken as the reference one.
     pub missing_as_reference: u64,
     /// Records outside the regions.
@@ -137,8 +148,10 @@ pub struct Variant {
     pub alternate: Box<str>,
     /// Of each haplotype, sample after sample, whether it has allele 1.
     pub alleles: Vec<bool>,
-    /// Whether their order is that of the haplotypes.
+    /// Whether their order is that of the haplotypes, within each sample's phase set.
     pub phased: bool,
+    /// Of each sample that has both alleles, by its number among the chosen ones: the phase set.
+    pub sets: Vec<(u32, PhaseSet)>,
 }
 
 /// Reads variants one by one.
@@ -272,7 +285,7 @@ impl VariantReader {
 
     /// The variant of an alternate allele of the record; none if it is not wanted.
     fn variant(&mut self, allele: u16) -> Result<Option<Variant>, VariantError> {
-        let (alleles, phased, missing) = self.alleles(allele)?;
+        let Called { alleles, phased, missing, sets } = self.alleles(allele)?;
         let (raw, selection, summary) = (&self.raw, &self.selection, &mut self.summary);
         let alternate = &raw.alternates[usize::from(allele) - 1];
         let kind = VariantKind::of(&raw.reference, alternate);
@@ -287,6 +300,11 @@ impl VariantReader {
         }
         let is = |(reference, other): &(Box<str>, Box<str>)| *reference == raw.reference && other == alternate;
         if self.here.iter().any(is) {
+            if !extent::is_told(alternate) {
+                let what = "expected END or SVLEN, which tell structural variants of one position apart, found two";
+                let text = format!("{what} {alternate} without at {}:{}", self.last.0, raw.position);
+                return Err(self.malformed(text + " (-v snps,indels leaves them out)"));
+            }
             summary.duplicate += 1;
             return Ok(None);
         }
@@ -297,14 +315,15 @@ impl VariantReader {
         let chromosome = Arc::clone(&self.last.0);
         let (position, id, reference, alternate) =
             (raw.position, raw.id.clone(), raw.reference.clone(), alternate.clone());
-        Ok(Some(Variant { chromosome, position, id, reference, alternate, alleles, phased }))
+        Ok(Some(Variant { chromosome, position, id, reference, alternate, alleles, phased, sets }))
     }
 
-    /// Of the chosen samples: whether each haplotype has an allele, whether that is phased, and how many were not called.
-    fn alleles(&mut self, allele: u16) -> Result<(Vec<bool>, bool, u64), VariantError> {
+    /// What the chosen samples have of an allele.
+    fn alleles(&mut self, allele: u16) -> Result<Called, VariantError> {
         let (mut found, mut all_phased, mut missing) = (Vec::with_capacity(2 * self.chosen.len()), true, 0);
+        let mut sets = Vec::new();
         for (place, index) in self.chosen.iter().enumerate() {
-            let Genotype { mut alleles, phased } = self.raw.genotypes[*index];
+            let Genotype { mut alleles, phased, set } = self.raw.genotypes[*index];
             let one = alleles[1] == NONE;
             if one && alleles[0] == MISSING && self.ploidy[place] != Some(1) {
                 alleles[1] = MISSING; // a dot may stand for both
@@ -319,10 +338,24 @@ impl VariantReader {
             missing += alleles.iter().filter(|allele| **allele == MISSING).count() as u64;
             let called = alleles.map(|found| if found == MISSING { 0 } else { found });
             all_phased &= phased || ploidy == 1 || called[0] == called[1];
+            if ploidy == 2 && (called[0] == allele) != (called[1] == allele) {
+                sets.push((place as u32, set));
+            }
             found.extend(called.iter().take(usize::from(ploidy)).map(|found| *found == allele));
         }
-        Ok((found, all_phased, missing))
+        Ok(Called { alleles: found, phased: all_phased, missing, sets })
     }
+}
+
+/// What samples have of an allele.
+struct Called {
+    /// Whether each haplotype has it.
+    alleles: Vec<bool>,
+    phased: bool,
+    /// How many were not called.
+    missing: u64,
+    /// [`Variant::sets`].
+    sets: Vec<(u32, PhaseSet)>,
 }
 
 /// Whatever the bytes are, they are variants with the alleles of as many haplotypes each, or an error.

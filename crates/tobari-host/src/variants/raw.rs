@@ -1,11 +1,14 @@
-//! Records of VCF and BCF as they are: chromosome, position, name, alleles, genotypes; nothing else is read.
+//! Records of VCF and BCF: chromosome, position, name, alleles, genotypes and their phase sets; nothing
+//! else is read, but for how far structural variants reach ([`super::extent`]). Bases are in upper case.
 //!
 //! VCF 4.x and BCF 2 (the specifications of samtools/hts-specs). Whatever a file claims is looked at before memory is taken for it.
 
-use super::input;
+use super::extent::{self, Reach};
+use super::{PhaseSet, input};
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
+use tobari_apps::search::table::canonical_allele;
 
 /// Bytes of a line, a header or a record at most.
 const MAX_BYTES: usize = 1 << 28;
@@ -20,6 +23,8 @@ pub(super) struct Genotype {
     pub(super) alleles: [u16; 2],
     /// Whether it is known which one is on which haplotype.
     pub(super) phased: bool,
+    /// Within which set.
+    pub(super) set: PhaseSet,
 }
 
 /// A record.
@@ -60,7 +65,17 @@ pub(super) struct Source {
 
 enum Kind {
     Text,
-    Binary { chromosomes: HashMap<i64, Arc<str>>, genotype_keys: Vec<i64> },
+    Binary { chromosomes: HashMap<i64, Arc<str>>, words: Words },
+}
+
+/// The numbers of the words that are read of a BCF file.
+struct Words {
+    genotype: Option<i64>,
+    set: Option<i64>,
+    sets: Option<i64>,
+    end: Option<i64>,
+    length: Option<i64>,
+    chromosome: Option<i64>,
 }
 
 impl Source {
@@ -92,8 +107,16 @@ impl Source {
                 _ => {}
             }
         })?;
-        let genotype_keys = strings.all.iter().filter(|(_, name)| &***name == "GT").map(|(index, _)| *index).collect();
-        let kind = Kind::Binary { chromosomes: chromosomes.all, genotype_keys };
+        let number = |name: &str| strings.known.get(name).copied();
+        let words = Words {
+            genotype: number("GT"),
+            set: number("PS"),
+            sets: number("PSL"),
+            end: number("END"),
+            length: number("SVLEN"),
+            chromosome: number("CHR2"),
+        };
+        let kind = Kind::Binary { chromosomes: chromosomes.all, words };
         Ok(Self { reader, samples, kind, buffer: Vec::new() })
     }
 
@@ -108,7 +131,7 @@ impl Source {
                     return text_record(&self.buffer, self.samples.len(), record).map(|()| true);
                 }
             },
-            Kind::Binary { chromosomes, genotype_keys } => {
+            Kind::Binary { chromosomes, words } => {
                 if self.reader.fill_buf()?.is_empty() {
                     return Ok(false);
                 }
@@ -118,8 +141,8 @@ impl Source {
                     .map(|i| u32::from_le_bytes([lengths[i], lengths[i + 1], lengths[i + 2], lengths[i + 3]]) as usize);
                 read_some(&mut *self.reader, shared + individual, &mut self.buffer)?;
                 let (shared, individual) = self.buffer.split_at(shared);
-                let counts = binary_site(shared, chromosomes, record)?;
-                binary_genotypes(individual, counts, (self.samples.len(), genotype_keys), record)?;
+                let counts = binary_site(shared, (chromosomes, words), record)?;
+                binary_genotypes(individual, counts, (self.samples.len(), words), record)?;
                 Ok(true)
             }
         }
@@ -221,28 +244,38 @@ fn text_record(line: &[u8], samples: usize, record: &mut Raw) -> Result<(), Faul
         Err(_) => return malformed(format!("expected a number in POS, found {position:?}")),
     };
     record.id = Some(column("ID")?).filter(|id| *id != ".").map(Into::into);
-    record.reference = column("REF")?.into();
+    record.reference = canonical_allele(column("REF")?).into();
     record.alternates.clear();
     let alternates = column("ALT")?;
     if alternates != "." {
-        record.alternates.extend(alternates.split(',').map(Box::from));
+        record.alternates.extend(alternates.split(',').map(|allele| Box::from(canonical_allele(allele))));
     }
-    for name in ["QUAL", "FILTER", "INFO"] {
+    for name in ["QUAL", "FILTER"] {
         column(name)?;
+    }
+    let info = column("INFO")?;
+    if record.alternates.iter().any(|allele| extent::is_symbolic(allele)) {
+        reach(&Reach::of_text(info).map_err(Fault::Malformed)?, record);
     }
     record.genotypes.clear();
     if samples == 0 {
         return Ok(());
     }
     let format = column("FORMAT")?;
-    let place = format.split(':').position(|key| key == "GT");
+    let position = |name: &str| format.split(':').position(|key| key == name);
+    let (place, set, sets) = (position("GT"), position("PS"), position("PSL"));
     let alleles = record.alternates.len() + 1;
     for value in columns {
         let genotype = match place {
             None => continue,
             Some(place) => value.split(|byte| *byte == b':').nth(place).unwrap_or(b"."),
         };
-        record.genotypes.push(text_genotype(genotype, alleles)?);
+        let mut genotype = text_genotype(genotype, alleles)?;
+        genotype.phased &= sets.is_none();
+        if let Some(set) = set.filter(|_| genotype.alleles[0] != genotype.alleles[1]) {
+            genotype.set = text_set(value.split(|byte| *byte == b':').nth(set))?;
+        }
+        record.genotypes.push(genotype);
     }
     let expected = if place.is_some() { samples } else { 0 };
     if record.genotypes.len() != expected {
@@ -251,12 +284,32 @@ fn text_record(line: &[u8], samples: usize, record: &mut Raw) -> Result<(), Faul
     Ok(())
 }
 
+/// Adds to a record's structural variants how far they reach.
+fn reach(reach: &Reach, record: &mut Raw) {
+    let all = record.alternates.len();
+    for (number, alternate) in record.alternates.iter_mut().enumerate() {
+        let place = (&*record.chromosome, record.position);
+        if let Some(told) = reach.told(place, alternate, (number, all)) {
+            *alternate = told.into();
+        }
+    }
+}
+
+fn text_set(text: Option<&[u8]>) -> Result<PhaseSet, Fault> {
+    let Some(text) = text.filter(|text| !matches!(*text, b"." | b"")) else { return Ok(None) };
+    match std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()) {
+        Some(set) => Ok(Some(set)),
+        None => malformed(format!("expected a number in PS, found {:?}", String::from_utf8_lossy(text))),
+    }
+}
+
 fn text_genotype(text: &[u8], alleles: usize) -> Result<Genotype, Fault> {
     // by far the most common ones
     if let [a @ (b'0' | b'1'), sign @ (b'|' | b'/'), b @ (b'0' | b'1')] = text
         && alleles > 1
     {
-        return Ok(Genotype { alleles: [u16::from(a - b'0'), u16::from(b - b'0')], phased: *sign == b'|' });
+        let alleles = [u16::from(a - b'0'), u16::from(b - b'0')];
+        return Ok(Genotype { alleles, phased: *sign == b'|', set: None });
     }
     let wrong =
         || malformed(format!("expected a genotype as 0|1, 0/1, 1 or ./., found {:?}", String::from_utf8_lossy(text)));
@@ -275,10 +328,11 @@ fn text_genotype(text: &[u8], alleles: usize) -> Result<Genotype, Fault> {
         };
         count += 1;
     }
-    if body.contains(&b'/') {
+    // before the first allele, `/` says that its own phase is not known
+    if text.contains(&b'/') {
         phased = false;
     }
-    Ok(Genotype { alleles: found, phased })
+    Ok(Genotype { alleles: found, phased, set: None })
 }
 
 /// Takes what BCF has from the front.
@@ -317,6 +371,20 @@ impl<'a> Bytes<'a> {
         }
     }
 
+    /// A value with its type before it: the type, and its bytes.
+    fn value(&mut self) -> Result<(u8, &'a [u8]), Fault> {
+        let (kind, length) = self.kind()?;
+        let wide = match kind {
+            5 => 4,
+            7 => 1,
+            _ => width(kind).unwrap_or(0),
+        };
+        let Some(all) = wide.checked_mul(length) else {
+            return malformed("expected more bytes in a record, found its end");
+        };
+        Ok((kind, self.take(all)?))
+    }
+
     fn text(&mut self) -> Result<&'a str, Fault> {
         let (kind, length) = self.kind()?;
         if kind == 0 && length == 0 {
@@ -348,7 +416,11 @@ fn signed(bytes: &[u8]) -> i64 {
 }
 
 /// How many fields of samples there are, and how many samples.
-fn binary_site(shared: &[u8], chromosomes: &HashMap<i64, Arc<str>>, record: &mut Raw) -> Result<(usize, usize), Fault> {
+fn binary_site(
+    shared: &[u8],
+    (chromosomes, words): (&HashMap<i64, Arc<str>>, &Words),
+    record: &mut Raw,
+) -> Result<(usize, usize), Fault> {
     let mut bytes = Bytes(shared);
     let chromosome = i64::from(bytes.i32()?);
     let Some(chromosome) = chromosomes.get(&chromosome) else {
@@ -364,18 +436,48 @@ fn binary_site(shared: &[u8], chromosomes: &HashMap<i64, Arc<str>>, record: &mut
     if alleles == 0 {
         return malformed("expected a reference allele, found none");
     }
-    record.reference = bytes.text()?.into();
+    record.reference = canonical_allele(bytes.text()?).into();
     record.alternates.clear();
     for _ in 1..alleles {
-        record.alternates.push(bytes.text()?.into());
+        record.alternates.push(canonical_allele(bytes.text()?).into());
+    }
+    if record.alternates.iter().any(|allele| extent::is_symbolic(allele)) {
+        bytes.value()?; // the filters
+        let told = binary_reach(&mut bytes, numbers & 0xffff, words)?;
+        reach(&told, record);
     }
     Ok((fields as usize >> 24, fields as usize & 0xff_ffff))
+}
+
+/// What INFO says of how far structural variants reach.
+fn binary_reach(bytes: &mut Bytes<'_>, fields: u32, words: &Words) -> Result<Reach, Fault> {
+    let mut reach = Reach::default();
+    for _ in 0..fields {
+        let key = Some(bytes.integer()?);
+        let (kind, value) = bytes.value()?;
+        if key == words.chromosome && kind == 7 {
+            let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
+            let text = std::str::from_utf8(&value[..end]).or_else(|_| malformed("expected text in UTF-8"))?;
+            reach.chromosome = Some(text.to_owned()).filter(|text| !text.is_empty() && text != ".");
+            continue;
+        }
+        let Some(width) = width(kind).filter(|_| key == words.end || key == words.length) else { continue };
+        let smallest = -1i64 << (8 * width - 1);
+        let numbers = value.chunks_exact(width).map(signed).take_while(|value| *value != smallest + 1);
+        let mut numbers = numbers.map(|value| Some(value.unsigned_abs()).filter(|_| value != smallest));
+        if key == words.end {
+            reach.end = numbers.next().flatten();
+        } else {
+            reach.lengths = numbers.collect();
+        }
+    }
+    Ok(reach)
 }
 
 fn binary_genotypes(
     individual: &[u8],
     (fields, found): (usize, usize),
-    (samples, keys): (usize, &[i64]),
+    (samples, words): (usize, &Words),
     record: &mut Raw,
 ) -> Result<(), Fault> {
     record.genotypes.clear();
@@ -383,8 +485,9 @@ fn binary_genotypes(
         return malformed(format!("expected {samples} samples, found {found}"));
     }
     let mut bytes = Bytes(individual);
+    let (mut sets, mut listed) = (Vec::new(), false);
     for _ in 0..fields {
-        let key = bytes.integer()?;
+        let key = Some(bytes.integer()?);
         let (kind, length) = bytes.kind()?;
         let width = match kind {
             5 => 4,
@@ -395,7 +498,13 @@ fn binary_genotypes(
             return malformed("expected more bytes in a record, found its end");
         };
         let data = bytes.take(all)?;
-        if !keys.contains(&key) {
+        listed |= key == words.sets;
+        if key == words.set && length > 0 && (1..=3).contains(&kind) {
+            let smallest = -1i64 << (8 * width - 1);
+            let of = |sample: &[u8]| Some(signed(&sample[..width])).filter(|set| *set > smallest + 1);
+            sets = data.chunks_exact(width * length).map(of).collect();
+        }
+        if key != words.genotype {
             continue;
         }
         if !(1..=3).contains(&kind) || length == 0 {
@@ -404,6 +513,12 @@ fn binary_genotypes(
         let alleles = record.alternates.len() + 1;
         for sample in data.chunks_exact(width * length) {
             record.genotypes.push(binary_genotype(sample, width, alleles)?);
+        }
+    }
+    for (sample, genotype) in record.genotypes.iter_mut().enumerate() {
+        genotype.phased &= !listed;
+        if genotype.alleles[0] != genotype.alleles[1] {
+            genotype.set = sets.get(sample).copied().flatten();
         }
     }
     Ok(())
@@ -431,5 +546,5 @@ fn binary_genotype(sample: &[u8], width: usize, alleles: usize) -> Result<Genoty
     if count == 0 {
         return malformed("expected genotypes of one or two alleles, found none");
     }
-    Ok(Genotype { alleles: found, phased })
+    Ok(Genotype { alleles: found, phased, set: None })
 }

@@ -40,7 +40,7 @@ impl Asked {
             (Some(key), None, None, None) => Ok(Self::Key(key)),
             (None, Some(site), Some(alleles), Some(sites)) => {
                 let (pattern, length) = pattern(alleles).map_err(failed)?;
-                Ok(Self::Window { start: number(site, sites)?, length, pattern })
+                Ok(Self::Window { start: sites.named(site).map_err(failed)?, length, pattern })
             }
             (.., None) => Err(failed("expected a key, because the table is one of keys, found another question")),
             _ => Err(failed("expected a site and alleles, because the table is one of sites, found another question")),
@@ -53,22 +53,6 @@ impl Asked {
             Self::Key(key) => Question::Key(key),
         }
     }
-}
-
-/// The number of a site, named as chr20:1000000 or chr20:1000000:A:G.
-fn number(text: &str, sites: &Sites) -> PyResult<usize> {
-    let wrong = || failed(format!("expected a site as chr20:1000000 or chr20:1000000:A:G, found {text:?}"));
-    let place = |text: &str| {
-        let (chromosome, position) = text.rsplit_once(':')?;
-        Some((chromosome.to_owned(), position.parse::<u64>().ok()?))
-    };
-    let parts: Vec<&str> = text.rsplitn(3, ':').collect();
-    let (at, alleles) = match (place(text), &parts[..]) {
-        (Some(at), _) => (at, None),
-        (None, [alternate, reference, rest]) => (place(rest).ok_or_else(wrong)?, Some((*reference, *alternate))),
-        _ => return Err(wrong()),
-    };
-    sites.site_at(&at.0, at.1, alleles).map_err(failed)
 }
 
 /// What is known of a table before it is asked: no key, no allele, no count.

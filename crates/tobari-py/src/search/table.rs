@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tobari_apps::search::table::{
     self, Content, KeyTable, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Site, decode_table, encode_table,
 };
-use tobari_host::variants::{Selection, VariantReader};
+use tobari_host::variants::{PhaseSets, Selection, VariantReader};
 
 /// Entries that are taken from Python between two looks for Ctrl-C.
 const ENTRIES: usize = 1 << 12;
@@ -119,12 +119,13 @@ impl Table {
     ) -> PyResult<Self> {
         let content = long(py, in_sites(progress), move |watch| {
             let mut reader = VariantReader::open(&path, Selection::default()).map_err(malformed)?;
-            let mut content: Option<Content> = None;
+            let (mut content, mut sets): (Option<Content>, _) = (None, PhaseSets::default());
             while let Some(variant) = reader.next_variant().map_err(malformed)? {
                 watch.step()?;
                 if !variant.phased {
                     return Err(malformed("expected phased genotypes (as 0|1), found one without phase (as 0/1)"));
                 }
+                sets.join(&variant).map_err(malformed)?;
                 let content = match &mut content {
                     Some(content) => content,
                     none => none.insert(Content::panel(variant.alleles.len()).map_err(failed)?),

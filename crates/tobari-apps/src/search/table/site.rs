@@ -1,8 +1,10 @@
 //! Where a table's columns stand: variants, in the order of their chromosomes and positions.
 //!
 //! A variant is a chromosome, a position, a reference and an alternate allele. Several may share a position and stay different: whoever names a position that is not
-//! one variant's alone has to name the alleles too.
+//! one variant's alone has to name the alleles too. Bases in lower case are the same bases. A structural
+//! variant's allele says how far it reaches, as `<DEL>@5000`: two that reach less or farther are two.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
@@ -129,6 +131,33 @@ pub enum SiteError {
     },
 }
 
+/// An allele as alleles are compared: with its bases in upper case. Names in `<>` and the places of
+/// breakends, in `[[` or `]]`, stay as they are.
+pub fn canonical_allele(allele: &str) -> Cow<'_, str> {
+    if allele.starts_with('<') || !allele.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        return Cow::Borrowed(allele);
+    }
+    let mut place = false;
+    let upper = |c: char| {
+        place ^= matches!(c, '[' | ']');
+        if place { c } else { c.to_ascii_uppercase() }
+    };
+    Cow::Owned(allele.chars().map(upper).collect())
+}
+
+/// A chromosome by what it is and not by what a file calls it: `chr20` and `20` are one, and so are
+/// `chrM` and `MT`.
+pub fn canonical_chromosome(name: &str) -> &str {
+    let bare = name.get(..3).filter(|start| start.eq_ignore_ascii_case("chr")).map_or(name, |_| &name[3..]);
+    if bare.eq_ignore_ascii_case("mt") { "M" } else { bare }
+}
+
+/// Whether two variants of one position are the same.
+fn same_alleles(site: &Site, (reference, alternate): (&str, &str)) -> bool {
+    let same = |a: &str, b: &str| a == b || canonical_allele(a) == canonical_allele(b);
+    same(&site.reference, reference) && same(&site.alternate, alternate)
+}
+
 /// Sites in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sites {
@@ -212,7 +241,7 @@ impl Sites {
     pub fn contains_at_end(&self, site: &Site) -> bool {
         let same = |other: &&Site| other.position == site.position && other.chromosome == site.chromosome;
         let mut there = self.list.iter().rev().take_while(same);
-        there.any(|other| other.reference == site.reference && other.alternate == site.alternate)
+        there.any(|other| same_alleles(other, (&site.reference, &site.alternate)))
     }
 
     /// The number of the site at a position; with the alleles where several variants are there.
@@ -239,31 +268,42 @@ impl Sites {
             None if end - first == 1 => Ok(first),
             None => Err(SiteError::Ambiguous { found, choices: choices() }),
             Some((reference, alternate)) => {
-                let is = |site: &Site| &*site.reference == reference && &*site.alternate == alternate;
-                let place = self.list[first..end].iter().position(is);
+                let place = self.list[first..end].iter().position(|site| same_alleles(site, (reference, alternate)));
                 let found = format!("{found}:{reference}:{alternate}");
                 place.map(|place| first + place).ok_or_else(|| SiteError::Alleles { choices: choices(), found })
             }
         }
     }
 
-    /// The site of this name: `chr20:1000000`, or `chr20:1000000:A:G` where several variants are.
+    /// The site of this name: `chr20:1000000`, or `chr20:1000000:A:G` where several variants are. A
+    /// structural variant may be named without how far it reaches, where one of its kind is there.
     ///
     /// # Errors
     /// [`SiteError`] if there is none, or not one.
     pub fn named(&self, text: &str) -> Result<usize, SiteError> {
-        let wrong = || SiteError::Name { found: text.to_owned() };
-        let place = |text: &str| {
-            let (chromosome, position) = text.rsplit_once(':')?;
-            Some((chromosome.to_owned(), position.parse::<u64>().ok()?))
+        let (chromosome, position, alleles) =
+            parts(text).ok_or_else(|| SiteError::Name { found: text.to_owned() })?;
+        let found = self.site_at(chromosome, position, alleles);
+        let (Err(SiteError::Alleles { .. }), Some((reference, alternate))) = (&found, alleles) else { return found };
+        if !(alternate.starts_with('<') && alternate.ends_with('>')) {
+            return found;
+        }
+        let Some((_, range)) = self.chromosomes().find(|(name, _)| &***name == chromosome) else { return found };
+        let first = range.start + self.list[range.clone()].partition_point(|site| site.position < position);
+        let reaches = |site: &Site| {
+            let rest = site.alternate.strip_prefix(alternate).unwrap_or_default();
+            rest.starts_with(['@', '+']) && canonical_allele(&site.reference) == canonical_allele(reference)
         };
-        let parts: Vec<&str> = text.rsplitn(3, ':').collect();
-        let (at, alleles) = match (place(text), &parts[..]) {
-            (Some(at), _) => (at, None),
-            (None, [alternate, reference, rest]) => (place(rest).ok_or_else(wrong)?, Some((*reference, *alternate))),
-            _ => return Err(wrong()),
-        };
-        self.site_at(&at.0, at.1, alleles)
+        let here = (first..range.end).take_while(|index| self.list[*index].position == position);
+        let of_kind: Vec<usize> = here.filter(|index| reaches(&self.list[*index])).collect();
+        match of_kind[..] {
+            [] => found,
+            [one] => Ok(one),
+            _ => {
+                let choices = listed(of_kind.iter().map(|index| self.list[*index].to_string()));
+                Err(SiteError::Ambiguous { found: text.to_owned(), choices })
+            }
+        }
     }
 
     /// Whether so many sites from one on are of one chromosome.
@@ -280,6 +320,23 @@ impl Sites {
         let from = self.get(start).map_or_else(|| format!("site {start}"), Site::to_string);
         Err(SiteError::Window { length, from, found })
     }
+}
+
+/// The parts of a site's name. A chromosome may have a colon in its name, and an allele too: the first
+/// position after a colon that bases follow is the position.
+fn parts(text: &str) -> Option<(&str, u64, Option<(&str, &str)>)> {
+    if let Some((chromosome, position)) = text.rsplit_once(':')
+        && let Ok(position) = position.parse()
+    {
+        return Some((chromosome, position, None));
+    }
+    let bases = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphabetic());
+    text.match_indices(':').find_map(|(at, _)| {
+        let mut rest = text[at + 1..].splitn(3, ':');
+        let position = rest.next()?.parse().ok()?;
+        let alleles = (rest.next().filter(|text| bases(text))?, rest.next()?);
+        Some((&text[..at], position, Some(alleles)))
+    })
 }
 
 /// Some of them, and how many more.
@@ -334,6 +391,45 @@ mod tests {
         assert!(message.contains("20:9:G:GA, 20:12:T:C"), "{message}");
         let message = sites.site_at("chr20", 5, None).unwrap_err().to_string();
         assert!(message.contains("among 20, X"), "{message}");
+    }
+
+    #[test]
+    fn fault_19_bases_are_the_same_in_lower_case_and_names_are_not() {
+        for (allele, same) in [("acgt", "ACGT"), ("A", "A"), ("<Del>", "<Del>"), ("a]chr2:5]", "A]chr2:5]"), ("*", "*")] {
+            assert_eq!(canonical_allele(allele), same);
+        }
+        let mut sites = some();
+        for (alleles, site) in [(("a", "c"), 0), (("A", "c"), 0)] {
+            assert_eq!(sites.site_at("20", 5, Some(alleles)), Ok(site));
+        }
+        assert_eq!(sites.named("20:9:g:ga"), Ok(2));
+        assert!(sites.site_at("20", 9, Some(("g", "c"))).is_err());
+        assert!(matches!(sites.push(site("X", 5, "a", "g")), Err(SiteError::Again { .. })));
+        // tables of earlier releases have alleles as their files did
+        let mut old = Sites::new();
+        old.push(site("20", 5, "a", "c")).unwrap();
+        assert_eq!(old.named("20:5:A:C"), Ok(0));
+    }
+
+    #[test]
+    fn fault_19_structural_variants_that_reach_farther_are_others() {
+        let mut sites = Sites::new();
+        for (position, alternate) in [(5, "<DEL>@90"), (5, "<DEL>@900"), (5, "<DUP:TANDEM>@90"), (7, "A[chr5:9[")] {
+            sites.push(site("20", position, "A", alternate)).unwrap();
+        }
+        assert_eq!(sites.named("20:5:A:<DEL>@900"), Ok(1));
+        assert_eq!(sites.named("20:5:A:<DUP:TANDEM>@90"), Ok(2));
+        assert_eq!(sites.named("20:5:a:<DUP:TANDEM>"), Ok(2), "the one of its kind");
+        assert_eq!(sites.named("20:7:A:A[chr5:9["), Ok(3));
+        let refused = |name: &str| sites.named(name).unwrap_err();
+        let SiteError::Ambiguous { choices, .. } = refused("20:5:A:<DEL>") else { panic!() };
+        assert_eq!(choices, "20:5:A:<DEL>@90, 20:5:A:<DEL>@900");
+        assert!(matches!(refused("20:5:A:<DEL>@91"), SiteError::Alleles { .. }));
+        assert!(matches!(refused("20:5:A:<DE>"), SiteError::Alleles { .. }));
+        // what a file says is compared whole
+        assert!(sites.site_at("20", 5, Some(("A", "<DUP:TANDEM>"))).is_err());
+        assert_eq!(parts("HLA-A*01:01:5:A:G"), Some(("HLA-A*01:01", 5, Some(("A", "G")))));
+        assert_eq!(parts("HLA-A*01:01:5"), Some(("HLA-A*01:01", 5, None)));
     }
 
     #[test]

@@ -136,6 +136,18 @@ impl Answer<'_> {
         let site = sites.get(*start)?;
         let alleles: String = (0..*length).map(|i| if pattern >> i & 1 == 1 { '1' } else { '0' }).collect();
         let mut info = format!("LENGTH={length};ALLELES={alleles}");
+        // how far a structural variant reaches is a field of its own in VCF
+        let (alternate, reach) = match site.alternate.rfind('>').filter(|_| site.alternate.starts_with('<')) {
+            Some(end) => site.alternate.split_at(end + 1),
+            None => (&*site.alternate, ""),
+        };
+        let (end, inserted) = (reach.strip_prefix('@'), reach.strip_prefix('+'));
+        match end.map(|end| end.rsplit_once('@').unwrap_or(("", end))) {
+            Some(("", end)) => info += &format!(";END={end}"),
+            Some((other, end)) => info += &format!(";CHR2={other};END={end}"),
+            None => {}
+        }
+        info += &inserted.map(|length| format!(";SVLEN={length}")).unwrap_or_default();
         match self.told {
             Some(Told::Count(count)) => info += &format!(";COUNT={count}"),
             Some(Told::Longest(longest)) => info += &format!(";LONGEST={longest}"),
@@ -146,7 +158,7 @@ impl Answer<'_> {
         }
         let (id, filter) = (site.id.as_deref().unwrap_or("."), if self.told.is_some() { "PASS" } else { "unanswered" });
         let (chromosome, position) = (&site.chromosome, site.position);
-        Some(format!("{chromosome}\t{position}\t{id}\t{}\t{}\t.\t{filter}\t{info}", site.reference, site.alternate))
+        Some(format!("{chromosome}\t{position}\t{id}\t{}\t{alternate}\t.\t{filter}\t{info}", site.reference))
     }
 }
 
@@ -156,6 +168,9 @@ const VCF_HEAD: &str = "##fileformat=VCFv4.3
 ##INFO=<ID=ALLELES,Number=1,Type=String,Description=\"Alleles that were asked for, 0 the reference and 1 the alternate one\">
 ##INFO=<ID=COUNT,Number=1,Type=Integer,Description=\"How often they occur\">
 ##INFO=<ID=LONGEST,Number=1,Type=Integer,Description=\"How many of them match from the first on\">
+##INFO=<ID=END,Number=1,Type=Integer,Description=\"Up to where a structural variant reaches\">
+##INFO=<ID=CHR2,Number=1,Type=String,Description=\"On which chromosome that is\">
+##INFO=<ID=SVLEN,Number=A,Type=Integer,Description=\"Bases that are inserted\">
 ##INFO=<ID=MATCH,Number=0,Type=Flag,Description=\"All of them occur\">
 #CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO";
 

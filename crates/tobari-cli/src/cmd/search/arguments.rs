@@ -98,6 +98,10 @@ pub(crate) struct BeaconArguments {
     /// (`tobari serve --hidden 1`). Takes longer, and some 6 MB once.
     #[arg(long)]
     pub(crate) hidden: bool,
+    /// The assembly of the tables, as GRCh38: requests that name another one are refused. Without it,
+    /// requests that name any are refused, as a table does not say its own.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) assembly: Option<String>,
     /// Where to listen, on this machine only: who asks here asks as this client. Port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:7611", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,

@@ -1,6 +1,7 @@
 //! `tobari search beacon`: a Beacon on this machine, whose every question becomes a query under encryption.
 //!
 //! A variant that no table lists is answered here: the list of sites is public, and the server is not asked.
+//! A question about another assembly or chromosome than those of the tables has no answer, and is refused.
 
 use super::arguments::BeaconArguments;
 use super::remote::{self, Remote};
@@ -12,8 +13,8 @@ use std::sync::Arc;
 use tobari_apps::search::client::Found;
 use tobari_apps::search::question::Wish;
 use tobari_apps::search::server::Granularity;
-use tobari_apps::search::table::Question;
-use tobari_server::beacon::{Beacon, BeaconQuery, BeaconSource};
+use tobari_apps::search::table::{Question, Sites, canonical_chromosome};
+use tobari_server::beacon::{Beacon, BeaconFailure, BeaconQuery, BeaconSource};
 
 /// Serves until it is told to stop.
 pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
@@ -28,10 +29,13 @@ pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
         if let Some(remote) = remotes.iter().find(|remote| remote.told().catalogue.sites().is_none()) {
             return Err(Failure::Work(format!("{}: expected a table of sites, found one of keys", remote.url)));
         }
-        let (remotes, hidden) = (Arc::new(remotes), arguments.hidden);
+        let (remotes, hidden, own) = (Arc::new(remotes), arguments.hidden, arguments.assembly.clone());
         let source: BeaconSource = Arc::new(move |query| {
-            let remotes = Arc::clone(&remotes);
-            Box::pin(async move { count(&remotes, &query, hidden).await.map_err(|failure| failure.to_string()) })
+            let (remotes, own) = (Arc::clone(&remotes), own.clone());
+            Box::pin(async move {
+                check_assembly(own.as_deref(), query.assembly.as_deref()).map_err(BeaconFailure::Question)?;
+                count(&remotes, &query, hidden).await
+            })
         });
         let beacon = Beacon::bind(arguments.listen, source).await?;
         let url = format!("http://{}", beacon.local_addr());
@@ -45,31 +49,146 @@ pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
     })
 }
 
+/// Whether an assembly that a request names is that of the tables.
+fn check_assembly(own: Option<&str>, named: Option<&str>) -> Result<(), String> {
+    match (own, named) {
+        (_, None) => Ok(()),
+        (Some(own), Some(named)) if assembly(own) == assembly(named) => Ok(()),
+        (Some(own), Some(named)) => Err(format!("expected the assembly {own} of the tables, found {named:?}")),
+        (None, Some(named)) => Err(format!(
+            "expected no assemblyId, as nobody said of which assembly the tables are, found {named:?}: start this \
+             beacon with --assembly NAME"
+        )),
+    }
+}
+
+/// An assembly by what it is: without its patch, and by one of its names.
+fn assembly(name: &str) -> String {
+    let lower = name.to_ascii_lowercase();
+    let bare = lower.split_once(".p").map_or(&*lower, |(bare, _)| bare);
+    match bare {
+        "hg18" => "ncbi36",
+        "hg19" | "b37" | "hs37d5" => "grch37",
+        "hg38" => "grch38",
+        bare => bare,
+    }
+    .to_owned()
+}
+
+/// Where a variant is in a table.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    Site(usize),
+    /// The chromosome is there, the variant is not.
+    NotListed,
+    /// The table has others.
+    NoChromosome,
+}
+
 /// How often a variant occurs at all servers together.
-async fn count(remotes: &[Remote], query: &BeaconQuery, hidden: bool) -> Result<u64, Failure> {
-    let mut count = 0;
+async fn count(remotes: &[Remote], query: &BeaconQuery, hidden: bool) -> Result<u64, BeaconFailure> {
+    let mut starts = Vec::new();
     for remote in remotes {
-        let Some(start) = site(remote, query) else { continue };
-        let granularity = if query.count { Granularity::Count } else { Granularity::Boolean };
+        let told = remote.told();
+        let place = told.catalogue.sites().map_or(Ok(Place::NoChromosome), |sites| place(sites, query));
+        starts.push(place.map_err(BeaconFailure::Question)?);
+    }
+    if starts.iter().all(|place| *place == Place::NoChromosome) {
+        let text = format!("expected a chromosome of the tables, found {:?}", query.chromosome);
+        return Err(BeaconFailure::Question(text));
+    }
+    let granularity = if query.count { Granularity::Count } else { Granularity::Boolean };
+    let mut count = 0;
+    for (remote, place) in remotes.iter().zip(starts) {
+        let Place::Site(start) = place else { continue };
         let question = Question::Window { start, length: 1, pattern: 1 };
         let connection = &mut remote.connection();
         let found = match hidden {
-            true => remote.ask_hidden(connection, &question, granularity).await?,
-            false => remote.ask(connection, &question, Wish { granularity, longest: false, places: 1 }).await?,
+            true => remote.ask_hidden(connection, &question, granularity).await,
+            false => remote.ask(connection, &question, Wish { granularity, longest: false, places: 1 }).await,
         };
-        if let Found::Present(found) = found {
+        if let Found::Present(found) = found.map_err(|failure| BeaconFailure::Server(failure.to_string()))? {
             count += found.unwrap_or(1);
         }
     }
     Ok(count)
 }
 
-/// The site of a variant; its chromosome may have `chr` before it or not.
-fn site(remote: &Remote, query: &BeaconQuery) -> Option<usize> {
-    let told = remote.told();
-    let sites = told.catalogue.sites()?;
-    let alleles = Some((&*query.reference, &*query.alternate));
-    let bare = query.chromosome.strip_prefix("chr").unwrap_or(&query.chromosome);
-    let names = [query.chromosome.clone(), bare.to_owned(), format!("chr{bare}")];
-    names.iter().find_map(|name| sites.site_at(name, query.position, alleles).ok())
+/// The place of a variant; its chromosome may have `chr` before it or not.
+fn place(sites: &Sites, query: &BeaconQuery) -> Result<Place, String> {
+    let asked = &*query.chromosome;
+    let same = |name: &str| canonical_chromosome(name) == canonical_chromosome(asked);
+    let names: Vec<_> = sites.chromosomes().map(|(name, _)| name).filter(|name| same(name)).collect();
+    let name = match names[..] {
+        [] => return Ok(Place::NoChromosome),
+        [one] => one,
+        _ => match names.iter().find(|name| &****name == asked) {
+            Some(exact) => exact,
+            None => return Err(format!("expected the name of one chromosome of the table, found {asked:?}")),
+        },
+    };
+    let BeaconQuery { position, reference, alternate, .. } = query;
+    if let Ok(site) = sites.site_at(name, *position, Some((reference, alternate))) {
+        return Ok(Place::Site(site));
+    }
+    // what both say of the reference must agree, or one is of another assembly, or counts from 1
+    let range = sites.chromosomes().find(|(other, _)| *other == name).map_or(0..0, |(_, range)| range);
+    for site in range.filter_map(|index| sites.get(index)).filter(|site| site.position == *position) {
+        let both = site.reference.bytes().zip(reference.bytes());
+        let differ = |(a, b): (u8, u8)| a.to_ascii_uppercase() != b && !a.eq_ignore_ascii_case(&b'N');
+        if both.into_iter().any(differ) {
+            return Err(format!(
+                "expected the reference {} at {name}:{position}, found {reference}: a start that counts from 1, \
+                 or another assembly",
+                site.reference
+            ));
+        }
+    }
+    Ok(Place::NotListed)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use tobari_apps::search::table::Site;
+
+    #[test]
+    fn fault_19_an_assembly_is_the_tables_or_refused() {
+        for named in ["GRCh38", "hg38", "grch38.p14"] {
+            assert_eq!(check_assembly(Some("GRCh38"), Some(named)), Ok(()));
+        }
+        assert_eq!(check_assembly(None, None), Ok(()));
+        assert_eq!(check_assembly(Some("hg19"), None), Ok(()));
+        let refused = check_assembly(Some("hg19"), Some("GRCh38")).unwrap_err();
+        assert_eq!(refused, "expected the assembly hg19 of the tables, found \"GRCh38\"");
+        assert!(check_assembly(None, Some("GRCh38")).unwrap_err().contains("--assembly NAME"));
+    }
+
+    #[test]
+    fn fault_19_a_variant_is_a_site_or_not_listed_and_another_reference_or_chromosome_is_refused() {
+        let mut sites = Sites::new();
+        for (chromosome, position, reference, alternate) in
+            [("20", 5, "A", "C"), ("20", 5, "AT", "A"), ("20", 9, "n", "C"), ("chrM", 7, "g", "t")]
+        {
+            let [reference, alternate] = [reference, alternate].map(Into::into);
+            sites.push(Site { chromosome: chromosome.into(), position, id: None, reference, alternate }).unwrap();
+        }
+        let ask = |chromosome: &str, position, reference: &str, alternate: &str| {
+            let [chromosome, reference, alternate] = [chromosome, reference, alternate].map(str::to_owned);
+            place(&sites, &BeaconQuery { chromosome, position, reference, alternate, assembly: None, count: false })
+        };
+        assert_eq!(ask("20", 5, "A", "C"), Ok(Place::Site(0)));
+        assert_eq!(ask("chr20", 5, "AT", "A"), Ok(Place::Site(1)));
+        assert_eq!(ask("MT", 7, "G", "T"), Ok(Place::Site(3)));
+        for (position, reference) in [(5, "A"), (5, "ATG"), (6, "G"), (9, "G")] {
+            assert_eq!(ask("20", position, reference, "G"), Ok(Place::NotListed), "{position} {reference}");
+        }
+        assert_eq!(ask("19", 5, "A", "C"), Ok(Place::NoChromosome));
+        for reference in ["G", "AC"] {
+            let refused = ask("20", 5, reference, "C").unwrap_err();
+            assert!(refused.contains("another assembly") && refused.contains("at 20:5"), "{refused}");
+        }
+    }
 }

@@ -6,8 +6,9 @@ use crate::randomness;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use tobari_apps::search::table::{Content, KeyForm, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Site, Table, encode_table};
-use tobari_host::variants::{self, Selection, Summary, Variant, VariantReader};
+use tobari_host::variants::{self, PhaseSets, Selection, Summary, Variant, VariantReader};
 use tobari_host::{files, tsv};
 
 /// Makes a table, or adds to one, and says what is in it.
@@ -69,6 +70,9 @@ struct Building {
     counts: Vec<u32>,
     /// Whether a panel may still become a table without phase.
     may_change: bool,
+    sets: PhaseSets,
+    /// Variants of another phase set than before.
+    other_sets: u64,
 }
 
 fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
@@ -76,14 +80,21 @@ fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
     let mut reader = VariantReader::open(&arguments.input, selection(&arguments.filters)?)?;
     let before = if arguments.append { Some(super::read_table(&arguments.output)?) } else { None };
     let may_change = before.is_none() && !arguments.filters.require_phase;
-    let mut building =
-        before.as_ref().map(|table| Building { content: table.content.clone(), counts: Vec::new(), may_change });
+    let mut building = before.as_ref().map(|table| Building {
+        content: table.content.clone(),
+        counts: Vec::new(),
+        may_change,
+        // a table does not keep the phase sets of its sites
+        sets: last_chromosome(&table.content).map(PhaseSets::after).unwrap_or_default(),
+        other_sets: 0,
+    });
     while let Some(variant) = reader.next_variant()? {
         let building = match &mut building {
             Some(building) => building,
             None => {
                 let content = Content::panel(variant.alleles.len())?;
-                building.insert(Building { content, counts: Vec::new(), may_change })
+                let (counts, sets) = (Vec::new(), PhaseSets::default());
+                building.insert(Building { content, counts, may_change, sets, other_sets: 0 })
             }
         };
         building
@@ -94,13 +105,14 @@ fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
         }
     }
     output::status("");
-    let summary = *reader.summary();
-    let Some(Building { content, .. }) = building.filter(|_| summary.kept > 0) else {
+    let mut summary = *reader.summary();
+    let Some(Building { content, other_sets, .. }) = building.filter(|_| summary.kept > 0) else {
         return Err(Failure::Work(format!(
             "{input}: expected at least one variant to keep, found none: {}",
             told(&summary)
         )));
     };
+    summary.other_sets = other_sets;
     let table = match before {
         Some(before) => {
             let revision = before.revision.checked_add(1);
@@ -115,11 +127,19 @@ fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
     Ok((table, summary))
 }
 
+/// The chromosome of a table's last site.
+fn last_chromosome(content: &Content) -> Option<Arc<str>> {
+    content.sites()?.iter().last().map(|site| Arc::clone(&site.chromosome))
+}
+
 impl Building {
     fn add(&mut self, variant: Variant) -> Result<(), String> {
-        let Variant { chromosome, position, id, reference, alternate, alleles, phased } = variant;
-        if !phased && matches!(self.content, Content::Panel { .. }) {
+        let joined = self.sets.join(&variant);
+        self.other_sets += u64::from(joined.is_err());
+        let Variant { chromosome, position, id, reference, alternate, alleles, phased, .. } = variant;
+        if (!phased || joined.is_err()) && matches!(self.content, Content::Panel { .. }) {
             if !self.may_change {
+                joined.map_err(|other| format!("{other}; index all sites of the chromosome at once"))?;
                 return Err("expected phased genotypes (as 0|1), found one without phase (as 0/1)".to_owned());
             }
             let held = std::mem::replace(&mut self.content, Content::panel(1).map_err(|error| error.to_string())?);
@@ -138,10 +158,11 @@ impl Building {
 
 /// A summary in words.
 fn told(summary: &Summary) -> String {
-    let Summary { records, kept, unphased, missing_as_reference, .. } = *summary;
+    let Summary { records, kept, unphased, missing_as_reference, other_sets, .. } = *summary;
     let mut text = format!("{records} records, {kept} variants kept");
     let counts = [
         (unphased, "of them not phased"),
+        (other_sets, "of them of another phase set (PS) than before"),
         (missing_as_reference, "alleles that were not called taken as the reference"),
         (summary.outside, "outside the regions"),
         (summary.monomorphic, "without an alternate allele left out"),
@@ -202,7 +223,7 @@ fn report(table: &Table, summary: Option<&Summary>, bytes: usize, arguments: &In
     add(about);
     if let Some(s) = summary {
         add(json!({
-            "records": s.records, "kept": s.kept, "unphased": s.unphased, "missing_as_reference": s.missing_as_reference,
+            "records": s.records, "kept": s.kept, "unphased": s.unphased, "other_phase_set": s.other_sets, "missing_as_reference": s.missing_as_reference,
             "outside": s.outside, "monomorphic": s.monomorphic, "other_number_of_alleles": s.alleles,
             "multiallelic": s.multiallelic, "missing": s.missing, "other_kind": s.kind,
             "expression": s.expression, "duplicate": s.duplicate,

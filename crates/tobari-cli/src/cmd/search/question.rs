@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tobari_apps::search::panel::{MAX_LENGTH, Pattern};
 use tobari_apps::search::table::{Question, Sites};
 use tobari_host::tsv;
-use tobari_host::variants::{Regions, Selection, VariantReader};
+use tobari_host::variants::{PhaseSets, Regions, Selection, VariantReader};
 
 /// A question, in one of its forms.
 #[derive(Args)]
@@ -171,7 +171,7 @@ fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Fai
         let found = reader.samples().count();
         return Err(Failure::Work(format!("{name}: expected one sample, found {found}")));
     }
-    let mut haplotypes: Vec<Vec<Option<bool>>> = Vec::new();
+    let (mut haplotypes, mut sets): (Vec<Vec<Option<bool>>>, _) = (Vec::new(), PhaseSets::default());
     while let Some(variant) = reader.next_variant()? {
         let alleles = Some((&*variant.reference, &*variant.alternate));
         let Ok(index) = sites.site_at(&variant.chromosome, variant.position, alleles) else { continue };
@@ -181,6 +181,7 @@ fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Fai
                 "{name}: expected phased genotypes (as 0|1), found one without phase at {place}"
             )));
         }
+        sets.join(&variant).map_err(|other| Failure::Work(format!("{name}: {other}")))?;
         haplotypes.resize(variant.alleles.len(), vec![None; length]);
         for (haplotype, allele) in haplotypes.iter_mut().zip(&variant.alleles) {
             haplotype[index - start] = Some(*allele);

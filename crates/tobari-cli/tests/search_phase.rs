@@ -1,0 +1,119 @@
+//! Commands never join alleles of two phase sets, and find bases of either case and structural variants.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::stderr;
+use support::tables::Place;
+
+const HEAD: &str = "##fileformat=VCFv4.3\n##contig=<ID=20>\n##contig=<ID=21>\n";
+const COLUMNS: &str = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT";
+
+/// Records as `CHROM POS REF ALT INFO FORMAT sample…`.
+fn vcf(records: &[&str]) -> String {
+    let samples = records[0].split(' ').count() - 6;
+    let mut text = format!("{HEAD}{COLUMNS}");
+    (0..samples).for_each(|sample| text += &format!("\ts{sample}"));
+    for record in records {
+        let columns: Vec<&str> = record.split(' ').collect();
+        let [chromosome, position, reference, alternate, info, format] = columns[..6] else { panic!("{record}") };
+        text += &format!("\n{chromosome}\t{position}\t.\t{reference}\t{alternate}\t.\t.\t{info}\t{format}\t");
+        text += &columns[6..].join("\t");
+    }
+    text + "\n"
+}
+
+fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn fault_19_alleles_of_two_phase_sets_are_no_haplotype() {
+    let place = Place::new();
+    let index = |records: &[&str], more: &[&str]| {
+        let file = place.write("in.vcf", &vcf(records));
+        place.run(&[&["search", "index", &file, "-o", &place.path("a.tsi"), "--json"], more].concat())
+    };
+    let check = |at: &str, alleles: &str| {
+        place.run(&["search", "check", &place.path("a.tsi"), "--at", at, "--alleles", alleles, "--json"])
+    };
+    let line = |done: &std::process::Output| json_of(&String::from_utf8_lossy(&done.stdout));
+    let one = ["20 100 A C . GT:PS 0|1:5 1|0:8", "20 110 A C . GT:PS 1|0:5 0|1:8", "21 9 A C . GT:PS 0|1:6 1|0:9"];
+    assert_eq!(line(&index(&one, &[]))["kind"], "panel");
+    assert_eq!(line(&check("20:100", "01")), json!({ "match": true, "count": 2 }));
+
+    // a second set makes a table of single variants, as genotypes without phase do
+    let two = ["20 100 A C . GT:PS 0|1:5 1|0:8", "20 110 A C . GT:PS 1|0:5 0|1:9"];
+    let refused = index(&two, &["--require-phase"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let text = "record 2: expected one phase set (PS) of a sample on a chromosome, found phase set 9 after phase set 8 \
+                at 20:110 in sample 2";
+    assert!(stderr(&refused).contains(text), "{}", stderr(&refused));
+    assert_eq!(line(&check("20:100", "01"))["count"], 2, "the table of before is still there");
+    let told = line(&index(&two, &[]));
+    assert_eq!((&told["kind"], &told["other_phase_set"], &told["unphased"]), (&json!("variants"), &json!(1), &json!(0)));
+    let haplotype = check("20:100", "01");
+    assert_eq!(haplotype.status.code(), Some(1));
+    assert!(stderr(&haplotype).contains("this table has no phase"), "{}", stderr(&haplotype));
+    assert_eq!(line(&check("20:100", "1"))["count"], 2);
+
+    // sites that are added are of the phasing of before, or refused
+    assert!(index(&one[..2], &[]).status.success());
+    let added = index(&["20 120 A C . GT:PS 0|1:5 0|0:."], &["--append"]);
+    assert_eq!(added.status.code(), Some(1));
+    let text = stderr(&added);
+    assert!(text.contains("after sites of another file") && text.contains("index all sites"), "{text}");
+    assert!(index(&["21 5 A C . GT:PS 0|1:5 0|0:."], &["--append"]).status.success(), "another chromosome");
+
+    // the same of a person's file
+    let person = |records: &[&str]| {
+        let file = place.write("person.vcf", &vcf(records));
+        place.run(&["search", "check", &place.path("a.tsi"), "--vcf", &file, "--region", "20:1-200", "--json"])
+    };
+    let answers = person(&["20 100 A C . GT:PS 0|1:7", "20 105 A C . GT:PS 0|1:1", "20 110 a c . GT:PS 1|0:7"]);
+    let expected = json!({ "match": true, "count": 2 });
+    let both: Vec<Value> = String::from_utf8_lossy(&answers.stdout).lines().map(json_of).collect();
+    assert_eq!(both, [expected.clone(), expected], "a site that is not asked for has a set of its own");
+    let refused = person(&["20 100 A C . GT:PS 0|1:7", "20 110 A C . GT:PS 1|0:8"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("found phase set 8 after phase set 7"), "{}", stderr(&refused));
+    assert!(refused.stdout.is_empty());
+}
+
+#[test]
+fn fault_19_structural_variants_and_lower_case_are_asked_for_as_they_are() {
+    let place = Place::new();
+    let panel = vcf(&[
+        "20 100 a g . GT 0|1 1|1",
+        "20 200 N <DEL> END=300 GT 0|1 0|0",
+        "20 200 N <DEL> END=900 GT 1|1 0|1",
+        "20 300 N <INS> SVLEN=40 GT 1|1 0|1",
+    ]);
+    let (panel, table) = (place.write("in.vcf", &panel), place.path("a.tsi"));
+    let told = json_of(&place.good(&["search", "index", &panel, "-o", &table, "--json"]));
+    assert_eq!((&told["kept"], &told["duplicate"]), (&json!(4), &json!(0)));
+    let check = |at: &str| place.run(&["search", "check", &table, "--at", at, "--alleles", "1", "--json"]);
+    for (at, count) in [
+        ("20:100:A:G", 3),
+        ("20:100:a:g", 3),
+        ("20:200:N:<DEL>@300", 1),
+        ("20:200:n:<DEL>@900", 3),
+        ("20:300:N:<INS>", 3),
+    ] {
+        assert_eq!(json_of(&String::from_utf8_lossy(&check(at).stdout))["count"], count, "{at}");
+    }
+    let refused = check("20:200:N:<DEL>");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("20:200:N:<DEL>@300, 20:200:N:<DEL>@900"), "{}", stderr(&refused));
+    // a person's deletion of another length is not the table's
+    let person = place.write("person.vcf", &vcf(&["20 200 N <DEL> END=301 GT 0|1"]));
+    let other = place.run(&["search", "check", &table, "--vcf", &person, "--region", "20:200-200"]);
+    assert!(stderr(&other).contains("found no 20:200:N:<DEL>@300"), "{}", stderr(&other));
+    // records have it where VCF has it
+    let ask = ["search", "check", &table, "--at", "20:200:N:<DEL>@900", "--alleles", "1", "--format", "vcf"];
+    let record = place.good(&ask);
+    let expected = "20\t200\t.\tN\t<DEL>\t.\tPASS\tLENGTH=1;ALLELES=1;END=900;COUNT=3;MATCH\n";
+    assert!(record.ends_with(expected), "{record}");
+}

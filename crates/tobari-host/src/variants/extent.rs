@@ -1,0 +1,68 @@
+//! How far a structural variant reaches, as a part of its allele.
+//!
+//! `<DEL>` says what happens and not up to where, which INFO says: two of one position differ in END
+//! or SVLEN alone. So that they are two variants, and a question is about one of them, the allele is
+//! written with it: `<DEL>@5000` up to a position (`<TRA>@chr5@5000` on another chromosome), and
+//! `<INS>+300` for bases that are inserted. Alleles of bases, and breakends, say all themselves.
+
+/// What INFO says of a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reach {
+    pub(super) end: Option<u64>,
+    /// By alternate allele, without a sign.
+    pub(super) lengths: Vec<Option<u64>>,
+    pub(super) chromosome: Option<String>,
+}
+
+/// Whether an allele is of those that do not say how far they reach.
+pub(super) fn is_symbolic(allele: &str) -> bool {
+    allele.starts_with('<') && !["<*>", "<NON_REF>"].contains(&allele)
+}
+
+/// Whether an allele says how far it reaches.
+pub(super) fn is_told(allele: &str) -> bool {
+    !is_symbolic(allele) || !allele.ends_with('>')
+}
+
+impl Reach {
+    /// Of the text of INFO; what is wrong with it otherwise.
+    pub(super) fn of_text(info: &str) -> Result<Self, String> {
+        let value = |key: &str| {
+            let is = |field: &&str| field.strip_prefix(key).is_some_and(|rest| rest.starts_with('='));
+            info.split(';').find(is).map(|field| &field[key.len() + 1..]).filter(|value| *value != ".")
+        };
+        let end = value("END").map(|text| number("END", text)).transpose()?;
+        let lengths = value("SVLEN").into_iter().flat_map(|text| text.split(','));
+        let one = |text: &str| if text == "." { Ok(None) } else { number("SVLEN", text).map(Some) };
+        let lengths = lengths.map(one).collect::<Result<_, _>>()?;
+        Ok(Self { end, lengths, chromosome: value("CHR2").map(str::to_owned) })
+    }
+
+    /// An alternate allele with how far it reaches.
+    pub(super) fn told(
+        &self,
+        (chromosome, position): (&str, u64),
+        alternate: &str,
+        (number, all): (usize, usize),
+    ) -> Option<String> {
+        if !is_symbolic(alternate) {
+            return None;
+        }
+        let length = self.lengths.get(number).copied().flatten();
+        if alternate.starts_with("<INS") {
+            return Some(format!("{alternate}+{}", length?));
+        }
+        if let Some(other) = self.chromosome.as_deref().filter(|other| *other != chromosome) {
+            return Some(format!("{alternate}@{other}@{}", self.end?));
+        }
+        // one END is that of all alternate alleles together
+        let by_length = length.and_then(|length| position.checked_add(length));
+        let end = if all == 1 { self.end.or(by_length) } else { by_length.or(self.end) };
+        Some(format!("{alternate}@{}", end?))
+    }
+}
+
+fn number(what: &str, text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    digits.parse().map_err(|_| format!("expected a number in {what}, found {text:?}"))
+}

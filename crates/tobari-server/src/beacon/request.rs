@@ -1,0 +1,286 @@
+//! A Beacon request's body: a whole question, or what is wrong with it.
+//!
+//! Fields that do not change an answer of `boolean` or `count` are taken and told back in the summary:
+//! pages of records (`pagination`), and which sets of records (`includeResultsetResponses`). Every
+//! other field is refused by its name; so is one that is there twice.
+
+use super::{API_VERSION, BeaconQuery};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+type Any = serde::de::IgnoredAny;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Body {
+    #[serde(rename = "$schema")]
+    _schema: Option<Any>,
+    meta: Option<Meta>,
+    query: Query,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Meta {
+    #[serde(rename = "$schema")]
+    _schema: Option<Any>,
+    api_version: Option<String>,
+    requested_schemas: Option<Vec<Schema>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Schema {
+    entity_type: Option<String>,
+    #[serde(rename = "schema")]
+    _schema: Option<Any>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Query {
+    request_parameters: Parameters,
+    requested_granularity: Option<String>,
+    filters: Option<Vec<Any>>,
+    include_resultset_responses: Option<String>,
+    pagination: Option<Pagination>,
+    test_mode: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pagination {
+    skip: Option<u64>,
+    limit: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Parameters {
+    reference_name: Option<String>,
+    start: Option<Value>,
+    reference_bases: Option<String>,
+    alternate_bases: Option<String>,
+    assembly_id: Option<String>,
+    /// Some programs send the parameters of a variant under a name of their own.
+    #[serde(rename = "g_variant")]
+    variant: Option<Box<Parameters>>,
+}
+
+/// The summary of a request that was not understood.
+pub(super) fn summary() -> Value {
+    json!({
+        "apiVersion": API_VERSION, "requestedGranularity": "boolean", "requestedSchemas": [],
+        "pagination": { "skip": 0, "limit": 0 },
+    })
+}
+
+/// The question of a request's body, and the summary of the request; otherwise what is wrong with it.
+pub(super) fn parse(bytes: &[u8]) -> Result<(BeaconQuery, Value), String> {
+    let body: Body = serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => format!("every field has to be one that is answered here: {error}"),
+        _ => "expected JSON".to_owned(),
+    })?;
+    let mut received = summary();
+    if let Some(meta) = body.meta {
+        check_meta(&meta)?;
+    }
+    let Query { request_parameters, requested_granularity, filters, include_resultset_responses, pagination, test_mode } =
+        body.query;
+    let count = match requested_granularity.as_deref() {
+        None | Some("boolean") => false,
+        Some("count") => true,
+        _ => return Err("expected granularity boolean or count: there are no records".to_owned()),
+    };
+    received["requestedGranularity"] = if count { "count" } else { "boolean" }.into();
+    if filters.is_some_and(|filters| !filters.is_empty()) {
+        return Err("expected no filters: tables have variants, and nothing about people".to_owned());
+    }
+    if let Some(which) = include_resultset_responses {
+        if !["ALL", "HIT", "MISS", "NONE"].contains(&which.as_str()) {
+            return Err("expected ALL, HIT, MISS or NONE in includeResultsetResponses".to_owned());
+        }
+        received["includeResultsetResponses"] = which.into();
+    }
+    if let Some(Pagination { skip, limit }) = pagination {
+        received["pagination"] = json!({ "skip": skip.unwrap_or(0), "limit": limit.unwrap_or(0) });
+    }
+    if test_mode == Some(true) {
+        return Err("expected a question in earnest, found testMode: answers are those of tables".to_owned());
+    }
+    Ok((variant(request_parameters, count)?, received))
+}
+
+fn check_meta(meta: &Meta) -> Result<(), String> {
+    if let Some(version) = &meta.api_version {
+        let number = version.strip_prefix('v').unwrap_or(version);
+        if number != "2" && !number.starts_with("2.") {
+            return Err("expected apiVersion v2.0.0, found another".to_owned());
+        }
+    }
+    let schemas = meta.requested_schemas.iter().flatten();
+    let mut entities = schemas.filter_map(|schema| schema.entity_type.as_deref());
+    match entities.all(|entity| entity == "genomicVariant") {
+        true => Ok(()),
+        false => Err("expected the entity type genomicVariant in requestedSchemas, found another".to_owned()),
+    }
+}
+
+fn variant(parameters: Parameters, count: bool) -> Result<BeaconQuery, String> {
+    let Parameters { reference_name, start, reference_bases, alternate_bases, assembly_id, variant } = parameters;
+    if let Some(inner) = variant {
+        let others = [&reference_name, &reference_bases, &alternate_bases, &assembly_id];
+        if start.is_some() || others.iter().any(|one| one.is_some()) || inner.variant.is_some() {
+            return Err("expected all parameters in g_variant, found others beside it".to_owned());
+        }
+        return self::variant(*inner, count);
+    }
+    let start = match &start {
+        Some(Value::Array(list)) if list.len() == 1 => list[0].as_u64(),
+        Some(Value::Array(_)) => {
+            return Err("expected one start: variants are asked for at their position".to_owned());
+        }
+        start => start.as_ref().and_then(Value::as_u64),
+    };
+    let chromosome = reference_name.filter(|name| !name.is_empty()).ok_or("expected referenceName")?;
+    Ok(BeaconQuery {
+        chromosome,
+        // 0-based there, 1-based in tables
+        position: start.and_then(|start| start.checked_add(1)).ok_or("expected start, a number from 0")?,
+        reference: bases(reference_bases, "referenceBases")?,
+        alternate: bases(alternate_bases, "alternateBases")?,
+        assembly: assembly_id,
+        count,
+    })
+}
+
+/// Bases that are known: N and the like stand for several, and tables are asked for one.
+fn bases(text: Option<String>, what: &str) -> Result<String, String> {
+    let text = text.unwrap_or_default().to_ascii_uppercase();
+    let known = !text.is_empty() && text.bytes().all(|base| b"ACGT".contains(&base));
+    if known { Ok(text) } else { Err(format!("expected {what} of the bases A, C, G and T")) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    fn question(parameters: &str, more: &str) -> String {
+        format!(r#"{{"query":{{{more}"requestParameters":{{{parameters}}}}}}}"#)
+    }
+
+    const PLAIN: &str = r#""referenceName":"20","start":99,"referenceBases":"A","alternateBases":"C""#;
+
+    fn plain(count: bool) -> BeaconQuery {
+        let [chromosome, reference, alternate] = ["20", "A", "C"].map(str::to_owned);
+        BeaconQuery { chromosome, position: 100, reference, alternate, assembly: None, count }
+    }
+
+    #[test]
+    fn positions_begin_at_zero_and_records_are_refused() {
+        let with = |granularity: &str, start: &str| {
+            let parameters = PLAIN.replace("99", start);
+            parse(question(&parameters, &format!(r#""requestedGranularity":{granularity},"#)).as_bytes())
+        };
+        assert_eq!(with("\"count\"", "[99]").unwrap().0, plain(true));
+        assert_eq!(with("null", "99").unwrap().0, plain(false));
+        for (granularity, start) in [
+            ("\"record\"", "99"),
+            ("\"aggregated\"", "99"),
+            ("7", "99"),
+            ("null", "[1,2]"),
+            ("null", "-1"),
+            ("null", "null"),
+            ("null", "\"99\""),
+            ("null", "18446744073709551615"),
+        ] {
+            assert!(with(granularity, start).is_err(), "{granularity} {start}");
+        }
+        for wrong in ["", "[]", "{}", "{\"query\":7}", "{\"query\":{}}"] {
+            assert!(parse(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn fault_19_no_field_of_a_request_is_passed_over() {
+        let refused = |body: String, says: &str| {
+            let what = parse(body.as_bytes()).unwrap_err();
+            assert!(what.contains(says), "{body}: {what}");
+        };
+        for (field, says) in [
+            (r#""end":[100]"#, "unknown field `end`"),
+            (r#""variantType":"DEL""#, "unknown field `variantType`"),
+            (r#""geneId":"BRCA1""#, "unknown field `geneId`"),
+            (r#""referencename":"20""#, "unknown field `referencename`"),
+            (r#""start":98"#, "duplicate field `start`"),
+            (r#""g_variant":{"referenceName":"20"}"#, "beside it"),
+        ] {
+            refused(question(&format!("{PLAIN},{field}"), ""), says);
+        }
+        for (more, says) in [
+            (r#""filters":[{"id":"NCIT:C16576"}],"#, "expected no filters"),
+            (r#""filters":["HP:1"],"#, "expected no filters"),
+            (r#""filters":{"id":"x"},"#, "invalid type"),
+            (r#""includeResultsetResponses":"SOME","#, "ALL, HIT, MISS or NONE"),
+            (r#""pagination":{"currentPage":"x"},"#, "unknown field `currentPage`"),
+            (r#""pagination":{"skip":-1},"#, "invalid value"),
+            (r#""testMode":true,"#, "testMode"),
+            (r#""datasets":["a"],"#, "unknown field `datasets`"),
+            (r#""requestedGranularity":"count","requestedGranularity":"boolean","#, "duplicate field"),
+        ] {
+            refused(question(PLAIN, more), says);
+        }
+        for (meta, says) in [
+            (r#"{"apiVersion":"v1.1"}"#, "apiVersion"),
+            (r#"{"apiVersion":"20"}"#, "apiVersion"),
+            (r#"{"requestedSchemas":[{"entityType":"individual"}]}"#, "genomicVariant"),
+            (r#"{"who":"me"}"#, "unknown field `who`"),
+        ] {
+            refused(question(PLAIN, "").replacen('{', &format!(r#"{{"meta":{meta},"#), 1), says);
+        }
+        refused(question(PLAIN, "").replacen('{', r#"{"filters":[],"#, 1), "unknown field `filters`");
+        for bases in ["N", "", "-", "R", "<DEL>", "A C"] {
+            let with = |of: &str, old: &str| PLAIN.replace(&format!("{of}\":\"{old}"), &format!("{of}\":\"{bases}"));
+            refused(question(&with("alternateBases", "C"), ""), "expected alternateBases");
+            refused(question(&with("referenceBases", "A"), ""), "expected referenceBases");
+        }
+    }
+
+    #[test]
+    fn fault_19_whatever_changes_no_answer_is_told_back_and_an_assembly_is_passed_on() {
+        let parameters = PLAIN.replace("\"A\"", "\"a\"") + r#","assemblyId":"GRCh38""#;
+        let more = r#""requestedGranularity":"count","filters":[],"includeResultsetResponses":"ALL","testMode":false,
+            "pagination":{"skip":5,"limit":10},"#;
+        let body = question(&parameters, more).replacen('{', r#"{"$schema":"x","meta":{"apiVersion":"2.0"},"#, 1);
+        let (query, received) = parse(body.as_bytes()).unwrap();
+        assert_eq!(query, BeaconQuery { assembly: Some("GRCh38".to_owned()), ..plain(true) });
+        let expected = json!({
+            "apiVersion": "v2.0.0", "requestedGranularity": "count", "requestedSchemas": [],
+            "includeResultsetResponses": "ALL", "pagination": { "skip": 5, "limit": 10 },
+        });
+        assert_eq!(received, expected);
+    }
+
+    #[test]
+    fn whatever_is_posted_is_a_whole_query_or_refused() {
+        let good = question(&format!(r#""g_variant":{{{PLAIN}}}"#), r#""requestedGranularity":"count","#);
+        let judge = |bytes: &[u8]| {
+            let Ok((query, _)) = parse(bytes) else { return false };
+            let texts = [&query.chromosome, &query.reference, &query.alternate];
+            assert!(query.position > 0 && texts.iter().all(|text| !text.is_empty()), "{query:?}");
+            true
+        };
+        assert!(judge(good.as_bytes()));
+        for place in 0..good.len() {
+            assert!(!judge(&good.as_bytes()[..place]));
+            for change in *b"\"[]{}:,9-e\\\0\xff" {
+                let mut changed = good.as_bytes().to_vec();
+                changed[place] = change;
+                judge(&changed);
+            }
+        }
+        assert!(!judge(&b"[".repeat(1 << 20)) && !judge(&b"{\"query\":".repeat(1 << 16)));
+    }
+}

@@ -5,9 +5,11 @@
 mod support;
 
 use serde_json::Value;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use support::Server;
 use support::fleet::{Place, ask, get, good};
+use tobari_host::sense::FrameStore;
 
 const SCHEMA: &str = "profile = \"u25\"\n[[channel]]\nname = \"level\"\n";
 
@@ -32,6 +34,7 @@ fn readings(first: usize, count: usize) -> String {
 }
 
 /// A number of a process, in kB.
+#[cfg(target_os = "linux")]
 fn status(pid: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -102,4 +105,59 @@ fn fault_15_the_memory_of_a_question_is_bounded_whatever_a_device_sends() {
     assert_eq!((status_code, String::from_utf8(told).unwrap()), (200, "{\"removed\":120000}".to_owned()));
     let most = status(server.pid(), "VmHWM");
     assert!(most <= before + LIMIT_KB, "{most} kB at most, with a device's frames removed");
+}
+
+#[test]
+fn fault_13_windows_fill_after_a_clock_that_was_three_days_ahead() {
+    const WINDOW_MS: u64 = 4_000;
+    const AHEAD_MS: u64 = 3 * 86_400_000;
+    let place = Place::new();
+    let fleet = place.fleet(SCHEMA, &["a", "b"]);
+    let question = place.write("question.toml", &question("4s"));
+    let (holder, data) = (place.path("holder"), place.path("server"));
+    good(&["sense", "query", &holder, &question]);
+    let start = || Server::start(&["--sense", &data, "--log", "info"]);
+    let released =
+        |server: &Server| good(&["sense", "keyholder", &holder, "--server", &server.url, "--once", "--json"]);
+    let sealed = |name: &str, first: usize| {
+        place.write("readings.csv", &readings(first, 1));
+        place.seal(name, "readings.csv", &["-o", &place.path("frames")]);
+        let frame = std::fs::read(place.path("frames")).unwrap();
+        std::fs::remove_file(place.path("frames")).unwrap();
+        frame
+    };
+    let server = start();
+    assert_eq!(released(&server), "");
+    server.stop();
+    // what a server stored whose clock was ahead
+    let ahead = now_ms() + AHEAD_MS;
+    let frames = Path::new(&data).join(&fleet).join("frames.redb");
+    let store = FrameStore::open(&frames).unwrap();
+    store.append(ahead, 840, &sealed("a", 10), &[]).unwrap();
+    drop(store);
+    let send_all = |server: &Server, first: usize| {
+        next_window(WINDOW_MS);
+        send(server, &fleet, &sealed("a", first));
+        send(server, &fleet, &sealed("b", first + 2));
+        let window = now_ms() / WINDOW_MS * WINDOW_MS;
+        next_window(WINDOW_MS);
+        let told: Value = serde_json::from_str(released(server).trim()).unwrap();
+        let group = &told["groups"][0];
+        assert_eq!((&told["start_ms"], &group["devices"]), (&Value::from(window), &Value::from(2)), "{told}");
+        assert_eq!(group["figures"][0]["value"].as_f64(), Some(first as f64 + 1.0), "{told}");
+    };
+    let server = start();
+    let steps = "tobari_sense_clock_steps_total{direction=\"back\"}";
+    assert_eq!((metric(&server, steps), metric(&server, "tobari_sense_frames_ahead")), (0, 1));
+    send_all(&server, 20);
+    assert_eq!((metric(&server, steps), metric(&server, "tobari_sense_frames_ahead")), (1, 1), "told once");
+    let log = server.stop();
+    assert!(log.contains("the server's clock went back") && log.contains("seconds=2591"), "{log}");
+    // the next start knows the true time
+    let server = start();
+    send_all(&server, 30);
+    assert_eq!((metric(&server, steps), metric(&server, "tobari_sense_frames_ahead")), (0, 1));
+    drop(server);
+    let store = FrameStore::open(&frames).unwrap();
+    assert_eq!((store.frames().unwrap(), store.frames_from(ahead).unwrap()), (5, 1), "nothing is lost or moved");
 }

@@ -8,7 +8,8 @@
 //! | `done` | name of a question, and when a window began | whether its result was fetched |
 //!
 //! **Frames are stored small and as they came**: 553 or 840 bytes, where a ciphertext of the homomorphic scheme takes half a megabyte and more; they are converted when a question asks for them. One transaction has all frames of a group and what their devices' windows are after them, and is on the disk before
-//! [`FrameStore::append`] returns: a crash at any moment loses none that was acknowledged, and none is there twice. Times never go back, so that a window of time that has ended gets no frame any more.
+//! [`FrameStore::append`] returns: a crash at any moment loses none that was acknowledged, and none is there twice. Times go back
+//! by more than [`CLOCK_STEP_MS`] or not at all: a window of time that has ended gets no frame any more, unless the clock was put back.
 
 use super::reopening::Reopening;
 use crate::files::{directory_of, sync_directory};
@@ -19,6 +20,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// Bytes of a record at most.
 pub const RECORD_BYTES: usize = 63 << 10;
+/// A clock that goes back by no more than this many milliseconds leaves times where they were, so that
+/// windows that have ended stay as they are: leap seconds and corrections over the network are smaller.
+/// One that goes back further was wrong before, and frames get its time from then on.
+pub const CLOCK_STEP_MS: u64 = 5_000;
 /// Bytes of memory of a store for pages of its file, where nothing else is said.
 pub const CACHE_BYTES: usize = 64 << 20;
 /// Records that are removed in one transaction.
@@ -93,6 +98,9 @@ pub struct Appended {
     pub time_ms: u64,
     /// In how many records.
     pub records: u64,
+    /// By how many milliseconds the clock went back since the frames before, if that is more than
+    /// [`CLOCK_STEP_MS`]: those are dated ahead of it.
+    pub back_ms: Option<u64>,
 }
 
 /// Frames of one fleet. A store whose storage fails closes, and opens again by itself when the
@@ -112,11 +120,20 @@ impl Opened {
     fn of(database: Database) -> Result<Self, StoreError> {
         let writing = database.begin_write()?;
         let last = {
-            let (_records, _devices, _done) =
+            let (records, _devices, _done) =
                 (writing.open_table(RECORDS)?, writing.open_table(DEVICES)?, writing.open_table(DONE)?);
             let times = writing.open_table(TIMES)?;
-            let last = times.last()?.map(|(key, _)| key.value());
-            last.map_or_else(Last::default, |(time_ms, record)| Last { time_ms, record: record + 1 })
+            let newest = records.last()?.map(|(number, _)| number.value());
+            let mut last = newest.map_or_else(Last::default, |newest| Last { time_ms: 0, record: newest + 1 });
+            // the newest record has not the latest time where the clock was put back
+            for entry in times.iter()?.rev() {
+                let (time_ms, record) = entry?.0.value();
+                if Some(record) == newest {
+                    last.time_ms = time_ms;
+                    break;
+                }
+            }
+            last
         };
         writing.commit()?;
         Ok(Self { database, last: Mutex::new(last) })
@@ -130,7 +147,8 @@ impl Opened {
         states: &[DeviceState],
     ) -> Result<Appended, StoreError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let time_ms = now_ms.max(last.time_ms);
+        let back_ms = last.time_ms.checked_sub(now_ms).filter(|back| *back > CLOCK_STEP_MS);
+        let time_ms = if back_ms.is_some() { now_ms } else { now_ms.max(last.time_ms) };
         let each = (RECORD_BYTES / frame_bytes.max(1)).max(1) * frame_bytes.max(1);
         let writing = self.database.begin_write()?;
         let mut record = last.record;
@@ -149,7 +167,7 @@ impl Opened {
         writing.commit()?;
         let records = record - last.record;
         *last = Last { time_ms, record };
-        Ok(Appended { time_ms, records })
+        Ok(Appended { time_ms, records, back_ms })
     }
 
     /// One transaction's worth of records from before a time: how many frames were in each.
@@ -414,10 +432,18 @@ impl FrameStore {
     /// # Errors
     /// [`StoreError`].
     pub fn frames(&self) -> Result<u64, StoreError> {
+        self.frames_from(0)
+    }
+
+    /// How many frames came at this time, in milliseconds since 1970, or later.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn frames_from(&self, from_ms: u64) -> Result<u64, StoreError> {
         self.database.with(|open| {
             let times = open.database.begin_read()?.open_table(TIMES)?;
             let mut frames = 0;
-            for entry in times.iter()? {
+            for entry in times.range((from_ms, 0)..)? {
                 frames += u64::from(entry?.1.value());
             }
             Ok(frames)
@@ -544,9 +570,9 @@ mod tests {
         let store = FrameStore::open(&path).unwrap();
         let many = frames(0, 200);
         let first = store.append(1000, FRAME, &many, &[(7, [1; 16]), (9, [2; 16])]).unwrap();
-        assert_eq!(first, Appended { time_ms: 1000, records: 200u64.div_ceil((RECORD_BYTES / FRAME) as u64) });
+        assert_eq!(first, Appended { time_ms: 1000, records: 200u64.div_ceil((RECORD_BYTES / FRAME) as u64), back_ms: None });
         store.append(2000, FRAME, &frames(50, 3), &[(7, [3; 16])]).unwrap();
-        // clocks go back, times do not
+        // clocks go back a little, times do not
         assert_eq!(store.append(1500, FRAME, &frames(60, 1), &[]).unwrap().time_ms, 2000);
         assert!(stored(&store, 0, 2000) == many);
         assert!(stored(&store, 2000, 2001) == [frames(50, 3), frames(60, 1)].concat());
@@ -555,6 +581,7 @@ mod tests {
         let store = FrameStore::open(&path).unwrap();
         assert_eq!((store.frames().unwrap(), store.devices().unwrap()), (204, vec![(7, [3; 16]), (9, [2; 16])]));
         assert_eq!(store.append(10, FRAME, &frames(1, 1), &[]).unwrap().time_ms, 2000, "after a start, too");
+        assert_eq!(store.frames_from(2000).unwrap(), 5);
         let mut newest = Vec::new();
         store.newest(1, |bytes| newest.extend_from_slice(bytes)).unwrap();
         assert_eq!(newest, frames(1, 1));
@@ -572,6 +599,42 @@ mod tests {
         assert_eq!(store.remove_frames(FRAME, |frame| frame[0] == 4 || frame[0] == 6).unwrap(), 3);
         assert!(stored(&store, 0, 1000) == [frames(3, 1), frames(5, 1), frames(5, 1)].concat());
         assert_eq!((store.frames().unwrap(), store.devices().unwrap().len()), (3, 5));
+    }
+
+    #[test]
+    fn fault_13_after_a_clock_that_was_ahead_frames_get_the_true_time_over_restarts_too() {
+        const DAY: u64 = 86_400_000;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("frames.redb");
+        let open = || FrameStore::open(&path).unwrap();
+        let append = |store: &FrameStore, now: u64, first: u8| {
+            let appended = store.append(now, FRAME, &frames(first, 1), &[]).unwrap();
+            (appended.time_ms, appended.back_ms)
+        };
+        for restarted in [false, true] {
+            let now = if restarted { 200 * DAY } else { 100 * DAY };
+            let mut store = open();
+            assert_eq!(append(&store, now, 1), (now, None));
+            assert_eq!(append(&store, now + 3 * DAY, 2), (now + 3 * DAY, None));
+            if restarted {
+                drop(store);
+                store = open();
+            }
+            assert_eq!(append(&store, now + 1_000, 3), (now + 1_000, Some(3 * DAY - 1_000)));
+            assert_eq!(append(&store, now + 900, 4), (now + 1_000, None), "a little is held");
+            drop(store);
+            // the newest record is known, though its time is not the latest
+            let store = open();
+            assert_eq!(append(&store, now + 2_000, 5), (now + 2_000, None));
+            assert!(stored(&store, now, now + DAY) == [1, 3, 4, 5].map(|first| frames(first, 1)).concat());
+            assert!(stored(&store, now + DAY, now + 4 * DAY) == frames(2, 1), "nothing is written over");
+            assert_eq!((store.frames_from(now + DAY).unwrap(), store.frames_from(now).unwrap()), (1, 5));
+        }
+        let edge = CLOCK_STEP_MS;
+        let store = FrameStore::open(&folder.path().join("edge.redb")).unwrap();
+        assert_eq!(append(&store, DAY, 1), (DAY, None));
+        assert_eq!(append(&store, DAY - edge, 1), (DAY, None));
+        assert_eq!(append(&store, DAY - edge - 1, 1), (DAY - edge - 1, Some(edge + 1)));
     }
 
     #[test]

@@ -11,11 +11,12 @@ use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
+    time::Instant,
 };
 use tobari_apps::sense::ProfileName;
 use tobari_apps::sense::ingest::{Checked, IngestCounts, Seen, Verdict};
 use tobari_device::{DeviceNumber, ReplayWindow};
-use tobari_host::sense::{DeviceState, FrameStore, StoreError};
+use tobari_host::sense::{CLOCK_STEP_MS, DeviceState, FrameStore, StoreError};
 use tobari_host::storage::Trouble;
 use tokio::sync::{mpsc, oneshot};
 
@@ -57,6 +58,8 @@ pub(super) struct Counted {
     pub(super) stored: u64,
     /// Transactions.
     pub(super) groups: u64,
+    /// How often the clock went ahead, and back.
+    pub(super) clock: [u64; 2],
 }
 
 /// Counts that all threads of a fleet add to.
@@ -82,7 +85,7 @@ pub(super) fn start(
         Err(error) if error.trouble().is_some() => None,
         Err(error) => return Err(error),
     };
-    let writer = Writer { profile, store, counts, seen };
+    let writer = Writer { profile, store, counts, seen, clock: Clock::default() };
     let thread = thread::Builder::new().name("frames".to_owned());
     thread.spawn(move || writer.run(queue)).map_err(redb_io)?;
     Ok(sender)
@@ -113,6 +116,21 @@ struct Writer {
     counts: Arc<Counts>,
     /// None after an error of the storage, until it is read again.
     seen: Option<Seen>,
+    clock: Clock,
+}
+
+/// The wall's clock beside one that nobody sets.
+#[derive(Default)]
+struct Clock(Option<(Instant, u64)>);
+
+impl Clock {
+    /// By how many milliseconds the wall's clock went ahead since the last look, beyond the time that
+    /// has passed, if that is more than [`CLOCK_STEP_MS`].
+    fn ahead(&mut self, now: Instant, wall_ms: u64) -> Option<u64> {
+        let (then, wall_then) = self.0.replace((now, wall_ms))?;
+        let passed = now.duration_since(then).as_millis() as u64;
+        wall_ms.checked_sub(wall_then.saturating_add(passed)).filter(|ahead| *ahead > CLOCK_STEP_MS)
+    }
 }
 
 impl Writer {
@@ -171,13 +189,26 @@ impl Writer {
         }
         let state = |number: &DeviceNumber| Some((number.value(), seen.window(*number)?.to_bytes()));
         let states: Vec<DeviceState> = devices.iter().filter_map(state).collect();
+        let now_ms = super::now_ms();
+        if let Some(ms) = self.clock.ahead(Instant::now(), now_ms) {
+            self.counts.lock().clock[0] += 1;
+            let seconds = ms / 1000;
+            tracing::warn!(seconds, "the server's clock went ahead: where it is wrong now, frames are in windows of the future; check how its time is kept");
+        }
         let stored = match fresh.is_empty() {
             true => Ok(None),
-            false => self.store.append(super::now_ms(), self.profile.frame_bytes(), &fresh, &states).map(Some),
+            false => self.store.append(now_ms, self.profile.frame_bytes(), &fresh, &states).map(Some),
         };
         self.seen = Some(seen);
         let time_ms = match stored {
-            Ok(appended) => appended.map(|appended| appended.time_ms),
+            Ok(appended) => {
+                if let Some(ms) = appended.and_then(|appended| appended.back_ms) {
+                    self.counts.lock().clock[1] += 1;
+                    let seconds = ms / 1000;
+                    tracing::warn!(seconds, "the server's clock went back: frames from before are dated ahead and stay in windows of the future, new frames have the time of now; check how its time is kept");
+                }
+                appended.map(|appended| appended.time_ms)
+            }
             Err(error) => return self.refuse(&error, answers.into_iter().map(|(answer, _)| answer)),
         };
         {
@@ -190,5 +221,25 @@ impl Writer {
         for (answer, counts) in answers {
             let _ = answer.send(Ok(Stored { counts, time_ms: time_ms.filter(|_| counts.taken > 0) }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn fault_13_a_clock_that_goes_ahead_is_seen_while_the_server_runs() {
+        let (start, mut clock) = (Instant::now(), Clock::default());
+        let mut look = |ms: u64, wall_ms: u64| clock.ahead(start + Duration::from_millis(ms), wall_ms);
+        assert_eq!(look(0, 1_000_000), None, "nothing to compare with");
+        assert_eq!(look(60_000, 1_060_000 + CLOCK_STEP_MS), None, "a correction");
+        assert_eq!(look(61_000, 1_061_000 + CLOCK_STEP_MS), None);
+        assert_eq!(look(62_000, 1_062_000 + CLOCK_STEP_MS + 259_200_000), Some(259_200_000));
+        assert_eq!(look(63_000, 1_063_000), None, "back is what the store sees");
+        assert_eq!(look(64_000, 1_064_001 + CLOCK_STEP_MS), Some(CLOCK_STEP_MS + 1));
     }
 }

@@ -37,7 +37,7 @@ use tobari_core::wire;
 use tobari_device::{DeviceNumber, MacKey, P1, Profile, U25, peek};
 use tobari_host::files::{FileError, read_bounded, write_atomically, write_secret};
 use tobari_host::job::{self, JobError, Limits};
-use tobari_host::sense::{CACHE_BYTES, FrameStore, StoreError};
+use tobari_host::sense::{CACHE_BYTES, CLOCK_STEP_MS, FrameStore, StoreError};
 use tobari_host::storage::Trouble;
 use tokio::sync::{mpsc, oneshot};
 use zeroize::Zeroizing;
@@ -184,6 +184,12 @@ impl Fleet {
         if let Some(known) = self.known() {
             let _ = known.writer.try_send(Batch { frames: Vec::new(), checked: Vec::new(), answer });
         }
+    }
+
+    /// How many frames are dated ahead of the clock, which was wrong then. None are told while the
+    /// store is closed.
+    pub(super) fn frames_ahead(&self, now_ms: u64) -> u64 {
+        self.store.frames_from(now_ms.saturating_add(CLOCK_STEP_MS)).unwrap_or(0)
     }
 
     /// What it is, if its bundle came.

@@ -401,16 +401,24 @@ pub(super) async fn remove(
 pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> Result<Response, Reply> {
     sense.shared.holder(&headers)?;
     let (mut frames, mut stored, mut groups, fleets) = (IngestCounts::default(), 0, 0, sense.shared.all());
+    let mut clock = [0; 2];
     for fleet in &fleets {
         let counted = *fleet.counts.lock();
         frames.add(&counted.frames);
         (stored, groups) = (stored + counted.stored, groups + counted.groups);
+        clock = std::array::from_fn(|i| clock[i] + counted.clock[i]);
     }
+    let all = fleets.clone();
+    let ahead = blocking(move || Ok(all.iter().map(|fleet| fleet.frames_ahead(now_ms())).sum::<u64>())).await?;
     let mut text = String::new();
     for (what, count) in frames.named() {
         // writing to a string does not fail
         let _ = writeln!(text, "tobari_sense_frames_total{{verdict=\"{what}\"}} {count}");
     }
+    for (direction, count) in ["ahead", "back"].iter().zip(clock) {
+        let _ = writeln!(text, "tobari_sense_clock_steps_total{{direction=\"{direction}\"}} {count}");
+    }
+    let _ = writeln!(text, "tobari_sense_frames_ahead {ahead}");
     let passing = PLACES - sense.shared.passing.room(Instant::now());
     let _ = writeln!(
         text,

@@ -5,11 +5,14 @@
 mod support;
 
 use serde_json::Value;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use support::Server;
 use support::fleet::{Place, ask, get, good};
 use tobari_host::sense::FrameStore;
+use tobari_host::testing::not_run;
 
 const SCHEMA: &str = "profile = \"u25\"\n[[channel]]\nname = \"level\"\n";
 
@@ -50,7 +53,8 @@ fn metric(server: &Server, name: &str) -> i64 {
 
 fn send(server: &Server, fleet: &str, frames: &[u8]) {
     for batch in frames.chunks(840 * 4_900) {
-        let (status, told) = ask(&server.address(), "POST", &format!("/sense/v1/fleets/{fleet}/frames"), batch).unwrap();
+        let (status, told) =
+            ask(&server.address(), "POST", &format!("/sense/v1/fleets/{fleet}/frames"), batch).unwrap();
         let told: Value = serde_json::from_slice(&told).unwrap();
         assert_eq!((status, told["taken"].as_u64().unwrap() as usize), (200, batch.len() / 840), "{told}");
     }
@@ -87,11 +91,9 @@ fn fault_15_the_memory_of_a_question_is_bounded_whatever_a_device_sends() {
     send(&server, &fleet, &greedy);
     send(&server, &fleet, &few);
     assert_eq!(now_ms() / WINDOW_MS, began, "this machine is too slow for one window");
-    let taken = status(server.pid(), "VmHWM");
     next_window(WINDOW_MS);
     let released: Value = serde_json::from_str(good(&keyholder).trim()).unwrap();
     let most = status(server.pid(), "VmHWM");
-    println!("memory {before} kB before, {taken} kB after all frames, {most} kB at most");
     let group = &released["groups"][0];
     assert_eq!((&group["devices"], &group["frames"]), (&Value::from(150), &Value::from(150)), "{released}");
     assert_eq!(released["left_out"], Value::from(119_999 + 149 * 29));
@@ -160,4 +162,139 @@ fn fault_13_windows_fill_after_a_clock_that_was_three_days_ahead() {
     drop(server);
     let store = FrameStore::open(&frames).unwrap();
     assert_eq!((store.frames().unwrap(), store.frames_from(ahead).unwrap()), (5, 1), "nothing is lost or moved");
+}
+
+/// A broker, ended when this is dropped; none where there is no mosquitto.
+struct Broker(Child, String);
+
+impl Broker {
+    fn start(place: &Place, test: &str) -> Option<Self> {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let file = place.write("broker.conf", &format!("listener {port} 127.0.0.1\nallow_anonymous true\n"));
+        let mut command = Command::new("mosquitto");
+        let Ok(child) = command.args(["-c", &file]).stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+            not_run(test, "no mosquitto on PATH");
+            return None;
+        };
+        let broker = Self(child, format!("mqtt://127.0.0.1:{port}"));
+        until("a broker that listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Some(broker)
+    }
+
+    fn publish(&self, topic: &str, messages: Vec<Vec<u8>>) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(tobari_server::publish(&self.1.parse().unwrap(), topic, messages)).unwrap();
+    }
+
+    /// Publishes under a topic of nobody until the server has subscribed: what comes before is lost.
+    fn reach(&self, server: &Server) {
+        until("a subscription", || {
+            self.publish("tobari/nobody/x", vec![vec![1]]);
+            metric(server, &unregistered("dropped")) > 0
+        });
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn unregistered(outcome: &str) -> String {
+    format!("tobari_sense_unregistered_messages_total{{outcome=\"{outcome}\"}}")
+}
+
+fn until(what: &str, mut there: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if there() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("expected {what} within half a minute");
+}
+
+#[test]
+fn fault_12_frames_for_a_fleet_that_is_not_registered_yet_wait_for_it() {
+    const TEST: &str = "fault_12_frames_for_a_fleet_that_is_not_registered_yet_wait_for_it";
+    let place = Place::new();
+    let Some(broker) = Broker::start(&place, TEST) else { return };
+    place.fleet(SCHEMA, &["a", "b"]);
+    let (data, holder) = (place.path("server"), place.path("holder"));
+    let start = || Server::start(&["--sense", &data, "--sense-mqtt", &broker.1]);
+    let waiting = |server: &Server| metric(server, "tobari_sense_unregistered_messages_waiting");
+    let mut server = start();
+    broker.reach(&server);
+    // more of one device than its window of counters has, so that they count in their order alone
+    place.write("readings.csv", &readings(1, 300));
+    place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
+    until("300 messages that wait", || waiting(&server) == 300);
+    assert_eq!((metric(&server, &unregistered("kept")), metric(&server, "tobari_sense_frames_stored")), (300, 0));
+    // they do not go to the broker and back: others are served meanwhile
+    server.kill();
+    let server = start();
+    assert_eq!(waiting(&server), 300, "after a kill, too");
+    broker.publish(&format!("tobari/{}/x", "0".repeat(16)), vec![vec![7; 840]]);
+    until("another's message", || waiting(&server) == 301);
+    // registered, the fleet has them, and what comes right then is behind them
+    good(&["sense", "keyholder", &holder, "--server", &server.url, "--once"]);
+    place.write("readings.csv", &readings(2, 100));
+    place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
+    until("all frames", || metric(&server, "tobari_sense_frames_stored") == 400);
+    assert_eq!((metric(&server, &unregistered("taken")), waiting(&server)), (300, 1));
+    for verdict in ["late", "replayed", "forged", "malformed"] {
+        assert_eq!(metric(&server, &format!("tobari_sense_frames_total{{verdict=\"{verdict}\"}}")), 0, "{verdict}");
+    }
+    // without end they are not kept: the rest is counted, and the server goes on
+    let many = vec![vec![7; 64 << 10]; 200];
+    broker.publish(&format!("tobari/{}/x", "1".repeat(16)), many);
+    until("messages without room", || {
+        metric(&server, &unregistered("kept")) + metric(&server, &unregistered("dropped")) == 201
+    });
+    assert!((127..=128).contains(&(waiting(&server) - 1)), "{}", waiting(&server));
+    place.write("readings.csv", &readings(3, 1));
+    place.seal("b", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
+    until("one frame more", || metric(&server, "tobari_sense_frames_stored") == 401);
+}
+
+#[test]
+fn fault_11_two_servers_with_the_same_relative_folder_do_not_evict_each_other() {
+    const TEST: &str = "fault_11_two_servers_with_the_same_relative_folder_do_not_evict_each_other";
+    let place = Place::new();
+    let Some(broker) = Broker::start(&place, TEST) else { return };
+    place.fleet(SCHEMA, &["a"]);
+    let homes = ["one", "two"].map(|name| place.path(name));
+    homes.iter().for_each(|home| std::fs::create_dir(home).unwrap());
+    let start = |home: &str| Server::start_in(Path::new(home), &["--sense", "data", "--sense-mqtt", &broker.1]);
+    let name = |home: &str| std::fs::read_to_string(Path::new(home).join("data/mqtt-client")).unwrap();
+    let [server, other] = homes.each_ref().map(|home| start(home));
+    let names = homes.each_ref().map(|home| name(home));
+    assert_ne!(names[0], names[1]);
+    good(&["sense", "keyholder", &place.path("holder"), "--server", &server.url, "--once"]);
+    broker.reach(&server);
+    broker.reach(&other);
+    place.write("readings.csv", &readings(1, 20));
+    place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
+    until("all frames", || metric(&server, "tobari_sense_frames_stored") == 20);
+    // the other server has the same messages, for a fleet that it does not know
+    until("all messages", || metric(&other, &unregistered("kept")) == 20);
+    let logs = [server.stop(), other.stop()];
+    for log in &logs {
+        assert!(!log.contains("the broker is away"), "{log}");
+    }
+    // the same after a restart: what was published meanwhile is there
+    place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
+    let server = start(&homes[0]);
+    until("what was published meanwhile", || metric(&server, "tobari_sense_frames_stored") == 40);
+    assert_eq!(name(&homes[0]), names[0]);
+    // a copy of the folder is told
+    let copy = place.path("copy");
+    std::fs::create_dir_all(Path::new(&copy).join("data")).unwrap();
+    std::fs::write(Path::new(&copy).join("data/mqtt-client"), &names[0]).unwrap();
+    let third = start(&copy);
+    std::thread::sleep(Duration::from_secs(10));
+    let logs = server.stop() + &third.stop();
+    assert!(logs.contains("remove the file mqtt-client from its copy"), "{logs}");
 }

@@ -219,11 +219,8 @@ impl Cloud {
             };
             let of_batch: Vec<Wanted> =
                 seats.iter().skip(cohort * blocks).take(blocks).enumerate().filter_map(of).collect();
-            let batch = Batch::expecting(
-                &self.setting.scheme,
-                self.setting.layout,
-                of_batch.iter().map(|wanted| wanted.block),
-            );
+            let batch =
+                Batch::expecting(&self.setting.scheme, self.setting.layout, of_batch.iter().map(|wanted| wanted.block));
             all.push(batch.ok_or(CloudError::Material("a profile with a modulus"))?);
             wanted.push(of_batch);
         }

@@ -108,7 +108,12 @@ impl Server {
 
     /// Starts it where another has been, which was killed.
     pub fn start_again_at(address: &str) -> Self {
-        Self::spawn_at(address, &[], Stdio::piped())
+        Self::spawn_at(Path::new("."), address, &[], Stdio::piped())
+    }
+
+    /// Starts it in a folder.
+    pub fn start_in(folder: &Path, args: &[&str]) -> Self {
+        Self::spawn_at(folder, "127.0.0.1:0", args, Stdio::piped())
     }
 
     /// The same with its log at the end of a file, for a server that logs more than a pipe holds.
@@ -117,12 +122,12 @@ impl Server {
     }
 
     fn spawn(args: &[&str], log: Stdio) -> Self {
-        Self::spawn_at("127.0.0.1:0", args, log)
+        Self::spawn_at(Path::new("."), "127.0.0.1:0", args, log)
     }
 
-    fn spawn_at(address: &str, args: &[&str], log: Stdio) -> Self {
+    fn spawn_at(folder: &Path, address: &str, args: &[&str], log: Stdio) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
-        command.args(["serve", "--addr", address, "--json"]).args(args);
+        command.args(["serve", "--addr", address, "--json"]).args(args).current_dir(folder);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

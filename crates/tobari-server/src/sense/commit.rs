@@ -193,7 +193,10 @@ impl Writer {
         if let Some(ms) = self.clock.ahead(Instant::now(), now_ms) {
             self.counts.lock().clock[0] += 1;
             let seconds = ms / 1000;
-            tracing::warn!(seconds, "the server's clock went ahead: where it is wrong now, frames are in windows of the future; check how its time is kept");
+            tracing::warn!(
+                seconds,
+                "the server's clock went ahead: where it is wrong now, frames are in windows of the future; check how its time is kept"
+            );
         }
         let stored = match fresh.is_empty() {
             true => Ok(None),
@@ -205,7 +208,10 @@ impl Writer {
                 if let Some(ms) = appended.and_then(|appended| appended.back_ms) {
                     self.counts.lock().clock[1] += 1;
                     let seconds = ms / 1000;
-                    tracing::warn!(seconds, "the server's clock went back: frames from before are dated ahead and stay in windows of the future, new frames have the time of now; check how its time is kept");
+                    tracing::warn!(
+                        seconds,
+                        "the server's clock went back: frames from before are dated ahead and stay in windows of the future, new frames have the time of now; check how its time is kept"
+                    );
                 }
                 appended.map(|appended| appended.time_ms)
             }

@@ -6,6 +6,8 @@
 //!   FOLDER/{fleet}/orders/{id}.json   what is asked
 //!   FOLDER/{fleet}/frames.redb        frames, and which counters came
 //!   FOLDER/passing/{fleet}/…          the same of a fleet that ends (super::passing)
+//!   FOLDER/unregistered/…             messages of a broker for fleets that are not registered (super::kept)
+//!   FOLDER/mqtt-client                the server's name at its broker (super::identity)
 //! ```
 
 use super::{

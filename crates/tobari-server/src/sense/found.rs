@@ -99,7 +99,9 @@ impl Found {
     ) -> Result<bool, StoreError> {
         let mut by_record: BTreeMap<u64, Vec<(DeviceNumber, At, usize)>> = BTreeMap::new();
         for Wanted { block, number, time } in wanted {
-            let Some(at) = self.devices.get(number).and_then(|of| of.sorted.get(*time as usize)) else { return Ok(false) };
+            let Some(at) = self.devices.get(number).and_then(|of| of.sorted.get(*time as usize)) else {
+                return Ok(false);
+            };
             by_record.entry(at.1).or_default().push((*number, *at, *block));
         }
         let mut all = true;

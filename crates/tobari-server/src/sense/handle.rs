@@ -4,6 +4,7 @@ use super::{
     FleetName, Sense, SenseError, Shared,
     commit::{Outcome, Stored},
     fleet::{AnswerError, Fleet, Known, MAX_ORDER, is_id},
+    kept::KeptCounts,
     now_ms,
     passing::{self, BYTES, Begun, DEVICES, IDLE, LIFE, MESSAGE, OBJECT, PLACES, REQUESTS},
     rights::{Used, Who, full, no_fleet, of_visit, spent},
@@ -419,6 +420,11 @@ pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> R
         let _ = writeln!(text, "tobari_sense_clock_steps_total{{direction=\"{direction}\"}} {count}");
     }
     let _ = writeln!(text, "tobari_sense_frames_ahead {ahead}");
+    let KeptCounts { kept, taken, dropped, waiting } = sense.shared.kept.counts();
+    for (outcome, count) in [("kept", kept), ("taken", taken), ("dropped", dropped)] {
+        let _ = writeln!(text, "tobari_sense_unregistered_messages_total{{outcome=\"{outcome}\"}} {count}");
+    }
+    let _ = writeln!(text, "tobari_sense_unregistered_messages_waiting {waiting}");
     let passing = PLACES - sense.shared.passing.room(Instant::now());
     let _ = writeln!(
         text,
@@ -482,9 +488,7 @@ fn unanswered(error: &AnswerError) -> Reply {
         }
         AnswerError::Cloud(CloudError::Material(_)) => Reply::new(StatusCode::CONFLICT, "object", error.to_string()),
         AnswerError::Store(error) => closed(error),
-        AnswerError::Memory { .. } => {
-            Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "memory", error.to_string())
-        }
+        AnswerError::Memory { .. } => Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "memory", error.to_string()),
         AnswerError::Job(job) => refused(job.trouble(), || fault(error)),
         _ => fault(error),
     }

@@ -41,6 +41,8 @@ mod commit;
 mod fleet;
 mod found;
 mod handle;
+mod identity;
+mod kept;
 mod mqtt;
 mod passing;
 mod rights;
@@ -60,6 +62,7 @@ use axum::{
     routing::{delete, get, post},
 };
 use fleet::Fleet;
+use kept::Kept;
 use passing::Passing;
 use rights::Registrars;
 use std::{
@@ -198,6 +201,10 @@ struct Shared {
     registered: Mutex<BTreeMap<FleetName, Origin>>,
     /// Where bundles, objects and orders go.
     disk: Disk,
+    /// Messages of the broker for fleets that are not registered yet.
+    kept: Kept,
+    /// As whom this server comes to the broker; empty where there is none.
+    mqtt_name: String,
     options: SenseOptions,
 }
 
@@ -240,7 +247,11 @@ impl Sense {
             fleets.insert(name, Arc::new(Fleet::take_up(&entry.path(), pages)?));
         }
         let passing = Passing::open(&options.folder.join("passing"), bounds.share, pages).map_err(fault)?;
+        let kept = Kept::open(&options.folder.join("unregistered"), bounds.share).map_err(fault)?;
+        let mqtt_name = options.mqtt.as_ref().map_or_else(|| Ok(String::new()), |_| identity::of(&options.folder))?;
         let shared = Shared {
+            kept,
+            mqtt_name,
             fleets: RwLock::new(fleets),
             passing,
             registrars,

@@ -2,42 +2,50 @@
 //!
 //! Topics are `tobari/{fleet}/…`, whatever a device puts behind; a message is one frame or several,
 //! one after another, with quality of service 1. **The broker is told that a message was received
-//! when its frames are on the disk**, or when there is nothing to take of it; a message that could
+//! when its frames are on the disk**, or when there is nothing to take of it; one for a fleet that is
+//! not registered yet, when it is on the disk itself ([`super::kept`]). A message that could
 //! not be stored is delivered again when the connection is. While the disk takes nothing the server
 //! therefore leaves the broker, and comes back when it takes frames again. The session is kept by
 //! the broker for a day, so that a server that starts again misses nothing. The broker sees what
 //! everybody on the way sees: frames, and who sends them when.
 
 use super::{
-    Sense,
-    fleet::Known,
+    FleetName, Sense,
+    fleet::{Fleet, Known},
     handle::{self, Candidates},
 };
-use crate::{
-    search::{reply::Reply, sha256},
-    stop::Stop,
-};
+use crate::{disk::LOOK, search::reply::Reply, stop::Stop};
 use axum::{body::Bytes, http::StatusCode};
 use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::{Packet, PubAckReason, Publish};
 use rumqttc::v5::{AsyncClient, Event, MqttOptions};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tobari_apps::sense::enrol::{hex, unhex};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinHandle,
-    time::{sleep, timeout},
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
 use zeroize::Zeroizing;
 
 const TOPICS: &str = "tobari/+/#";
 /// Messages that are taken at once; more wait at the broker.
 const AT_ONCE: u16 = 256;
+/// Bytes of messages that are taken at once, unless one message may have more.
+const BYTES_AT_ONCE: usize = 8 << 20;
+/// Messages of a fleet that waited for it to be registered, and are taken at once.
+const TAKEN_AT_ONCE: usize = 64;
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// How long a broker keeps the session of a server that is away, in seconds.
-const SESSION: u32 = 86_400;
+pub(super) const SESSION: u32 = 86_400;
 /// How long an answer of a broker is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A connection that ended sooner, and how many of them in a row are no accident.
+const SHORT: Duration = Duration::from_secs(10);
+const EVICTED: u32 = 3;
 /// The pause before a broker that is away is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -129,8 +137,7 @@ pub async fn publish(broker: &MqttBroker, topic: &str, messages: Vec<Vec<u8>>) -
 
 /// Takes frames from a broker until the server stops.
 pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) {
-    let name = hex(&sha256(sense.shared.options.folder.as_os_str().as_encoded_bytes())[..8]);
-    let mut options = MqttOptions::new(format!("tobari-{name}"), broker.host, broker.port);
+    let mut options = MqttOptions::new(sense.shared.mqtt_name.clone(), broker.host, broker.port);
     options.set_keep_alive(KEEP_ALIVE).set_clean_start(false).set_session_expiry_interval(Some(SESSION));
     options.set_manual_acks(true).set_receive_maximum(Some(AT_ONCE));
     options.set_max_packet_size(Some(sense.shared.options.batch_bytes as u32));
@@ -139,11 +146,14 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
     }
     let (client, mut events) = AsyncClient::new(options, usize::from(AT_ONCE));
     let places = Arc::new(Semaphore::new(usize::from(AT_ONCE)));
+    let most = sense.shared.options.batch_bytes.max(BYTES_AT_ONCE);
+    let room = Arc::new(Semaphore::new(most));
     let (line, queue) = mpsc::channel(usize::from(AT_ONCE));
     let (acks, stored) = mpsc::unbounded_channel();
     let refused = Arc::new(Notify::new());
-    tokio::spawn(store(acks, queue, Arc::clone(&refused)));
+    tokio::spawn(store(sense.clone(), acks, queue, Arc::clone(&refused)));
     tokio::spawn(acknowledge(client.clone(), stored));
+    let (mut connected, mut short) = (None::<Instant>, 0);
     loop {
         let event = tokio::select! {
             () = stopped.wait() => return drop(client.try_disconnect()),
@@ -161,10 +171,14 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
             Ok(Event::Incoming(Packet::ConnAck(_))) => {
                 // an error is a full queue, which a new connection has not
                 let _ = client.try_subscribe(TOPICS, QoS::AtLeastOnce);
+                connected = Some(Instant::now());
                 tracing::info!("connected with the broker");
             }
             Ok(Event::Incoming(Packet::Publish(message))) => {
+                let bytes = message.payload.len().min(most) as u32;
                 let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+                let Ok(memory) = Arc::clone(&room).acquire_many_owned(bytes).await else { return };
+                let place = [place, memory];
                 let checked = tokio::spawn(check(sense.clone(), message.clone()));
                 if line.send(Taken { message, checked, place }).await.is_err() {
                     return;
@@ -174,7 +188,22 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
             Err(_) => {
                 // its reason may name the broker's address
                 tracing::warn!("the broker is away");
-                sleep(PAUSE).await;
+                let was_short = connected.take().is_some_and(|since| since.elapsed() < SHORT);
+                short = if was_short { short + 1 } else { 0 };
+                let evicted = short >= EVICTED;
+                if evicted {
+                    // each of the two ends the other's connection when it comes back
+                    tracing::error!(
+                        "the broker ended this server's connection {short} times soon after it began: another client may come \
+                         under its name, as a server with a copy of the data folder does. Stop that one, or remove the file {} \
+                         from its copy",
+                        super::identity::FILE
+                    );
+                }
+                tokio::select! {
+                    () = stopped.wait() => return,
+                    () = sleep(if evicted { PATIENCE } else { PAUSE }) => {}
+                }
             }
         }
     }
@@ -194,30 +223,69 @@ async fn works_again(sense: &Sense, stopped: &mut Stop) -> bool {
     }
 }
 
-/// What became of a message's frames; none if it is nobody's.
-type Checked = Option<(Arc<Known>, Result<Candidates, Reply>)>;
+/// Whose a message is.
+enum Checked {
+    /// Nobody's: its topic names no fleet.
+    Nobodys,
+    /// A fleet's that is not registered.
+    Unregistered(FleetName),
+    /// A fleet's: what became of its frames.
+    Of(FleetName, Arc<Fleet>, Arc<Known>, Result<Candidates, Reply>),
+}
 
 /// A message that is being checked.
 struct Taken {
     message: Publish,
     checked: JoinHandle<Checked>,
-    /// One of those for as long as it is on its way.
-    place: OwnedSemaphorePermit,
+    /// One of those for as long as it is on its way, and its bytes.
+    place: [OwnedSemaphorePermit; 2],
 }
 
 /// Messages are checked many at once and stored as they came: a device's frame is too old when many newer ones of it are stored.
-async fn store(acks: mpsc::UnboundedSender<Publish>, mut line: mpsc::Receiver<Taken>, refused: Arc<Notify>) {
-    while let Some(Taken { mut message, checked, place }) = line.recv().await {
-        message.payload = Bytes::new();
+async fn store(
+    sense: Sense,
+    acks: mpsc::UnboundedSender<Publish>,
+    mut line: mpsc::Receiver<Taken>,
+    refused: Arc<Notify>,
+) {
+    let mut look = interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let waiting = !sense.shared.kept.fleets().is_empty();
+        let taken = tokio::select! {
+            taken = line.recv() => taken,
+            _ = look.tick(), if waiting => {
+                take_registered(&sense).await;
+                continue;
+            }
+        };
+        let Some(Taken { mut message, checked, place }) = taken else { return };
+        let payload = std::mem::take(&mut message.payload);
         let queued = match checked.await {
-            Ok(Some((known, Ok(candidates)))) => candidates.queue(&known).await,
-            Ok(None) => {
+            Ok(Checked::Of(name, fleet, known, Ok(candidates))) => {
+                // those that came before it first
+                if !take_kept(&sense, &name, &fleet, &known).await {
+                    refused.notify_one();
+                    continue;
+                }
+                candidates.queue(&known).await
+            }
+            Ok(Checked::Nobodys) => {
+                sense.shared.kept.nobodys();
                 let _ = acks.send(message);
                 continue;
             }
+            Ok(Checked::Unregistered(name)) => {
+                match keep(&sense, name, payload).await {
+                    true => drop(acks.send(message)),
+                    false => refused.notify_one(),
+                }
+                continue;
+            }
             // the broker delivers it again
-            Ok(Some((_, Err(_)))) | Err(_) => continue,
+            Ok(Checked::Of(_, _, _, Err(_))) | Err(_) => continue,
         };
+        drop(payload);
         let (acks, refused) = (acks.clone(), Arc::clone(&refused));
         tokio::spawn(async move {
             let stored = match queued {
@@ -234,6 +302,58 @@ async fn store(acks: mpsc::UnboundedSender<Publish>, mut line: mpsc::Receiver<Ta
     }
 }
 
+/// Keeps a message for a fleet that is not registered: false where the disk does not take it.
+async fn keep(sense: &Sense, name: FleetName, payload: Bytes) -> bool {
+    let shared = Arc::clone(&sense.shared);
+    let keep = move || match shared.kept.keep(&name, &payload) {
+        Ok(()) => true,
+        Err(error) => {
+            shared.disk.failed(&error);
+            false
+        }
+    };
+    tokio::task::spawn_blocking(keep).await.unwrap_or(false)
+}
+
+/// Takes messages of fleets that were registered meanwhile, and drops those that waited too long.
+async fn take_registered(sense: &Sense) {
+    for name in sense.shared.kept.fleets() {
+        let fleet = sense.shared.fleet(&name).and_then(|fleet| Some((fleet.known()?, fleet)));
+        if let Some((known, fleet)) = fleet {
+            // what is not stored now is tried again
+            take_kept(sense, &name, &fleet, &known).await;
+        }
+    }
+    sense.shared.kept.expire(Instant::now());
+}
+
+/// Takes the messages that waited for a fleet, in their order: false where not all are stored.
+async fn take_kept(sense: &Sense, name: &FleetName, fleet: &Fleet, known: &Arc<Known>) -> bool {
+    let shared = &sense.shared;
+    while shared.kept.holds(name) {
+        let (kept, of) = (Arc::clone(shared), *name);
+        let oldest = tokio::task::spawn_blocking(move || kept.kept.oldest(&of, TAKEN_AT_ONCE)).await;
+        let Ok(Ok(messages)) = oldest else {
+            tracing::error!("messages for a fleet that was not registered cannot be read: they stay where they are");
+            return false;
+        };
+        let mut queued = Vec::with_capacity(messages.len());
+        for (number, message) in messages {
+            let checked = handle::check(shared, fleet, known, message.into()).await;
+            let Ok(candidates) = checked else { return false };
+            let Ok(one) = candidates.queue(known).await else { return false };
+            queued.push((number, one));
+        }
+        for (number, one) in queued {
+            if one.stored().await.is_err() {
+                return false;
+            }
+            shared.kept.taken(name, number);
+        }
+    }
+    true
+}
+
 /// Tells the broker. Apart from what holds places: a broker may send more at once than it was told to, and then the connection, on which this waits, is not
 /// served before there is a place.
 async fn acknowledge(client: AsyncClient, mut stored: mpsc::UnboundedReceiver<Publish>) {
@@ -244,10 +364,11 @@ async fn acknowledge(client: AsyncClient, mut stored: mpsc::UnboundedReceiver<Pu
 
 async fn check(sense: Sense, message: Publish) -> Checked {
     let topic = std::str::from_utf8(&message.topic).unwrap_or_default();
-    let fleet = topic.split('/').nth(1).and_then(unhex).and_then(|name| sense.shared.fleet(&name))?;
-    let known = fleet.known()?;
+    let Some(name) = topic.split('/').nth(1).and_then(unhex) else { return Checked::Nobodys };
+    let fleet = sense.shared.fleet(&name).and_then(|fleet| Some((fleet.known()?, fleet)));
+    let Some((known, fleet)) = fleet else { return Checked::Unregistered(name) };
     let checked = handle::check(&sense.shared, &fleet, &known, message.payload.clone()).await;
-    Some((known, checked))
+    Checked::Of(name, fleet, known, checked)
 }
 
 #[cfg(test)]

@@ -6,10 +6,15 @@
 #[path = "../../tobari-apps/tests/sense_fleet/mod.rs"]
 mod sense_fleet;
 
-use sense_fleet::{Fleet, WINDOW, rng, rows, toy};
+use sense_fleet::{Fleet, Memory, WINDOW, rng, rows, toy};
+use std::sync::Arc;
+use tobari_apps::sense::cloud::{CloudError, Frames, Material, Wanted, tally};
 use tobari_apps::sense::desk::Opened;
+use tobari_apps::sense::program::Input;
 use tobari_apps::sense::release::Release;
 use tobari_apps::sense::schema::ProfileName;
+use tobari_apps::sense::server::Batch;
+use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_device::{P1, Profile, U25};
 use tobari_host::job::{JobError, Limits, within};
 
@@ -84,4 +89,62 @@ fn a_limit_that_leaves_nothing_for_values_is_refused_before_an_input_is_made() {
             other => panic!("{other}"),
         }
     }
+}
+
+/// What a key holder gave, and frames that are asked for.
+struct Lending<'a, P: Profile> {
+    memory: &'a mut Memory,
+    frames: &'a Frames<P>,
+    filled: usize,
+}
+
+impl<P: Profile> Material for Lending<'_, P> {
+    fn secret(&mut self, cohort: usize, i: usize) -> Option<SeededCiphertext> {
+        self.memory.secret(cohort, i)
+    }
+
+    fn key(&mut self, input: Input) -> Option<Arc<EvaluationKeys>> {
+        self.memory.key(input)
+    }
+
+    fn fill(&mut self, batch: &mut Batch, wanted: &[Wanted]) -> Option<()> {
+        self.filled += 1;
+        wanted.iter().try_for_each(|Wanted { block, number, time }| {
+            let frame = self.frames.get(number)?.get(*time as usize)?;
+            batch.put(*block, frame).then_some(())
+        })
+    }
+}
+
+/// Batches in so many bytes of memory give the same bytes: how often one was laid out.
+fn counted<P: Profile>(mut fleet: Fleet<P>, bytes: u64) -> usize {
+    let (registered, seats) = (fleet.register(QUESTION).unwrap(), fleet.registry.seats());
+    let expected = fleet.answer(&registered).unwrap();
+    let tally = tally(&registered.order, &seats, &fleet.frames);
+    let prepare = || fleet.cloud.prepare_counted(&registered.order, &seats, tally.clone(), bytes).unwrap();
+    let (cloud, limits) = (&fleet.cloud, Limits { memory: None, threads: 1, tier: std::env::temp_dir() });
+    let prepared = prepare();
+    let mut lending = Lending { memory: &mut fleet.material, frames: &fleet.frames, filled: 0 };
+    let input = |value| cloud.input(&prepared, &mut lending, value).map_err(|error| error.to_string());
+    let engine = cloud.engine_for_a_run(&mut rng(77));
+    let finished = within(engine, prepared.program().clone(), input, &limits).unwrap();
+    assert!(prepared.message(&finished.outputs).unwrap() == expected);
+    let filled = lending.filled;
+    // a frame that was removed meanwhile is told
+    let (prepared, none, mut told) = (prepare(), Frames::<P>::new(), None);
+    let mut lending = Lending { memory: &mut fleet.material, frames: &none, filled: 0 };
+    let input = |value| cloud.input(&prepared, &mut lending, value).map_err(|error| told.insert(error).to_string());
+    assert!(within(cloud.engine_for_a_run(&mut rng(77)), prepared.program().clone(), input, &limits).is_err());
+    assert!(matches!(told, Some(CloudError::Material("a frame"))));
+    filled
+}
+
+#[test]
+fn fault_15_batches_in_little_memory_give_the_same_bytes() {
+    let few = counted(fleet::<P1>(ProfileName::P1, SCHEMA), 0);
+    assert!(counted(fleet::<P1>(ProfileName::P1, SCHEMA), u64::MAX) <= few);
+    let schema = SCHEMA.replace("p1", "u25").replace(r#""step":0.5"#, r#""step":0.5,"square":true,"above":[30]"#);
+    let few = counted(fleet::<U25>(ProfileName::U25, &schema), 0);
+    let many = counted(fleet::<U25>(ProfileName::U25, &schema), u64::MAX);
+    assert!(many < few, "three tenants take the same batches: {many} and {few}");
 }

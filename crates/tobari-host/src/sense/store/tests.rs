@@ -1,0 +1,108 @@
+//! Frames that come back in their order, by their times, over restarts and clocks that were wrong.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use super::*;
+
+const FRAME: usize = 840;
+
+fn frames(first: u8, count: usize) -> Vec<u8> {
+    (0..count).flat_map(|i| [first.wrapping_add(i as u8); FRAME]).collect()
+}
+
+fn stored(store: &FrameStore, from: u64, to: u64) -> Vec<u8> {
+    let mut all = Vec::new();
+    store.window(from, to, |bytes| all.extend_from_slice(bytes)).unwrap();
+    all
+}
+
+#[test]
+fn frames_come_back_in_their_order_by_the_time_at_which_they_came() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frames.redb");
+    let store = FrameStore::open(&path).unwrap();
+    let many = frames(0, 200);
+    let first = store.append(1000, FRAME, &many, &[(7, [1; 16]), (9, [2; 16])]).unwrap();
+    assert_eq!(
+        first,
+        Appended { time_ms: 1000, records: 200u64.div_ceil((RECORD_BYTES / FRAME) as u64), back_ms: None }
+    );
+    store.append(2000, FRAME, &frames(50, 3), &[(7, [3; 16])]).unwrap();
+    // clocks go back a little, times do not
+    assert_eq!(store.append(1500, FRAME, &frames(60, 1), &[]).unwrap().time_ms, 2000);
+    assert!(stored(&store, 0, 2000) == many);
+    assert!(stored(&store, 2000, 2001) == [frames(50, 3), frames(60, 1)].concat());
+    assert_eq!((store.times(0, 9000, 9).unwrap(), store.first_from(1001).unwrap()), (vec![1000, 2000], Some(2000)));
+    drop(store);
+    let store = FrameStore::open(&path).unwrap();
+    assert_eq!((store.frames().unwrap(), store.devices().unwrap()), (204, vec![(7, [3; 16]), (9, [2; 16])]));
+    assert_eq!(store.append(10, FRAME, &frames(1, 1), &[]).unwrap().time_ms, 2000, "after a start, too");
+    assert_eq!(store.frames_from(2000).unwrap(), 5);
+    let mut newest = Vec::new();
+    store.newest(1, |bytes| newest.extend_from_slice(bytes)).unwrap();
+    assert_eq!(newest, frames(1, 1));
+}
+
+#[test]
+fn what_is_removed_is_gone_and_counters_stay_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FrameStore::open(&folder.path().join("frames.redb")).unwrap();
+    for time in 1..=5 {
+        store.append(time * 10, FRAME, &frames(time as u8, 2), &[(time as u32, [time as u8; 16])]).unwrap();
+    }
+    assert_eq!(store.remove_before(30).unwrap(), 4);
+    assert!(stored(&store, 0, 1000) == [frames(3, 2), frames(4, 2), frames(5, 2)].concat());
+    assert_eq!(store.remove_frames(FRAME, |frame| frame[0] == 4 || frame[0] == 6).unwrap(), 3);
+    assert!(stored(&store, 0, 1000) == [frames(3, 1), frames(5, 1), frames(5, 1)].concat());
+    assert_eq!((store.frames().unwrap(), store.devices().unwrap().len()), (3, 5));
+}
+
+#[test]
+fn fault_13_after_a_clock_that_was_ahead_frames_get_the_true_time_over_restarts_too() {
+    const DAY: u64 = 86_400_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frames.redb");
+    let open = || FrameStore::open(&path).unwrap();
+    let append = |store: &FrameStore, now: u64, first: u8| {
+        let appended = store.append(now, FRAME, &frames(first, 1), &[]).unwrap();
+        (appended.time_ms, appended.back_ms)
+    };
+    for restarted in [false, true] {
+        let now = if restarted { 200 * DAY } else { 100 * DAY };
+        let mut store = open();
+        assert_eq!(append(&store, now, 1), (now, None));
+        assert_eq!(append(&store, now + 3 * DAY, 2), (now + 3 * DAY, None));
+        if restarted {
+            drop(store);
+            store = open();
+        }
+        assert_eq!(append(&store, now + 1_000, 3), (now + 1_000, Some(3 * DAY - 1_000)));
+        assert_eq!(append(&store, now + 900, 4), (now + 1_000, None), "a little is held");
+        drop(store);
+        // the newest record is known, though its time is not the latest
+        let store = open();
+        assert_eq!(append(&store, now + 2_000, 5), (now + 2_000, None));
+        assert!(stored(&store, now, now + DAY) == [1, 3, 4, 5].map(|first| frames(first, 1)).concat());
+        assert!(stored(&store, now + DAY, now + 4 * DAY) == frames(2, 1), "nothing is written over");
+        assert_eq!((store.frames_from(now + DAY).unwrap(), store.frames_from(now).unwrap()), (1, 5));
+    }
+    let edge = CLOCK_STEP_MS;
+    let store = FrameStore::open(&folder.path().join("edge.redb")).unwrap();
+    assert_eq!(append(&store, DAY, 1), (DAY, None));
+    assert_eq!(append(&store, DAY - edge, 1), (DAY, None));
+    assert_eq!(append(&store, DAY - edge - 1, 1), (DAY - edge - 1, Some(edge + 1)));
+}
+
+#[test]
+fn fetched_results_stay_fetched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frames.redb");
+    let store = FrameStore::open(&path).unwrap();
+    for (question, start) in [("a", 5), ("b", 1), ("a", 2), ("a", 5), ("aa", 3)] {
+        store.note_done(question, start).unwrap();
+    }
+    drop(store);
+    let store = FrameStore::open(&path).unwrap();
+    assert_eq!((store.done("a").unwrap(), store.done("c").unwrap()), (vec![2, 5], vec![]));
+    assert!(FrameStore::open(&path).is_err(), "one process at a time");
+}

@@ -59,7 +59,12 @@ impl Bench {
     }
 
     fn prepared(&self, question: &Question<'_>, wish: Wish) -> Result<PreparedLabelled, QuestionError> {
-        PreparedLabelled::new((&self.catalogue, &self.fullness), question, wish, &Decoys::new(Seed::from_bytes([3; 32])))
+        PreparedLabelled::new(
+            (&self.catalogue, &self.fullness),
+            question,
+            wish,
+            &Decoys::new(Seed::from_bytes([3; 32])),
+        )
     }
 
     fn labels(&mut self, prepared: &PreparedLabelled) -> Result<Labels, Refusal> {
@@ -181,7 +186,8 @@ fn labels_serve_again_until_the_table_has_another_key_and_then_are_refused_unrea
     assert!(matches!(bench.answer(&prepared, &labels), Err(Refusal::Revision)));
     assert_eq!(bench.ask(&question, COUNT).unwrap(), bench.clear(&question));
     // a plain question, and more or fewer elements than were sent
-    let plain = Prepared::new((&bench.catalogue, &bench.fullness), &question, COUNT, &Decoys::new(Seed::from_bytes([3; 32])));
+    let plain =
+        Prepared::new((&bench.catalogue, &bench.fullness), &question, COUNT, &Decoys::new(Seed::from_bytes([3; 32])));
     let (plain, asker) = (plain.unwrap(), |secret| Asker::new(secret).unwrap());
     let secret = SecretKey::generate(&plain.set().parameters().unwrap(), &mut rng(1));
     let query = plain.query(&asker(&secret), CLIENT, &mut rng(1)).unwrap();

@@ -160,6 +160,67 @@ fn keys_of_any_length_are_counted() {
     }
 }
 
+/// An operator's panel over time: indexed anew under other names, with other sites, grown, restarted.
+#[test]
+fn fault_18_budgets_of_regions_are_about_positions_and_stay_whatever_becomes_of_the_table() {
+    let limits = |region| Limits { region, region_tests: 5, ..Limits::default() };
+    let panel = |chromosome: &str, positions: &[u64]| {
+        let mut content = Content::panel(4).unwrap();
+        for position in positions {
+            let (reference, alternate) = ("A".into(), "C".into());
+            let site = Site { chromosome: chromosome.into(), position: *position, id: None, reference, alternate };
+            content.push_site(site, &[true, false, true, false]).unwrap();
+        }
+        content
+    };
+    let region = |refused: Result<Found, Refusal>| match refused {
+        Err(Refusal::Region { tests: 5, region }) => region,
+        other => panic!("expected a refusal by region, found {other:?}"),
+    };
+    let mut bench = Bench::new(panel("20", &[10, 20, 110, 120, 1_010]), 1, limits(100));
+    for _ in 0..5 {
+        bench.ask(&window(0, "1"), COUNT).unwrap();
+    }
+    assert_eq!(region(bench.ask(&window(1, "1"), COUNT)), "20:1-100");
+    bench.ask(&window(2, "1"), COUNT).unwrap();
+    let kept = Account::decode(&bench.desk.account(&[4; 16]).unwrap().encode()).unwrap();
+
+    // anew: another name, other sites before these, another word for the chromosome, another table beside
+    for (number, chromosome) in [(11, "20"), (12, "chr20"), (13, "CHR20")] {
+        let content = panel(chromosome, &[1, 3, 5, 50, 111, 1_010]);
+        let table = Table::new(content, 1, "anew", &mut rng(number));
+        bench.desk.serve_table(table.clone()).unwrap();
+        (bench.catalogue, bench.fullness, bench.table) = (table.catalogue(), Fullness::of(&table), table);
+        for start in 0..4 {
+            assert_eq!(region(bench.ask(&window(start, "1"), COUNT)), "20:1-100", "{chromosome} {start}");
+        }
+        // a window that only touches the region, and a list of places
+        assert_eq!(region(bench.ask(&window(3, "11"), COUNT)), "20:1-100");
+        let hidden = Wish { places: 6, ..COUNT };
+        assert_eq!(region(bench.ask(&window(5, "1"), hidden)), "20:1-100");
+    }
+    for _ in 0..4 {
+        bench.ask(&window(4, "1"), COUNT).unwrap();
+    }
+    assert_eq!(region(bench.ask(&window(4, "1"), COUNT)), "20:101-200");
+    bench.ask(&window(5, "1"), COUNT).unwrap();
+
+    // a new start, with regions of another length: what was used counts wherever it may have been
+    for (bases, open) in [(100, 2), (50, 2), (1_000, 4)] {
+        let mut again = Bench::new(panel("20", &[10, 20, 110, 120, 1_010]), 1, limits(bases));
+        again.ask(&window(4, "1"), COUNT).unwrap();
+        again.desk.restore(&kept);
+        for start in 0..5 {
+            let answer = again.ask(&window(start, "1"), COUNT);
+            if start < open {
+                assert!(region(answer).starts_with("20:"), "{bases} {start}");
+            } else {
+                assert!(answer.is_ok(), "{bases} {start}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_was_used_outlives_the_desk_and_is_charged_against_todays_limits() {
     let limits = Limits { tests: 10, ..Limits::default() };
@@ -169,7 +230,7 @@ fn what_was_used_outlives_the_desk_and_is_charged_against_todays_limits() {
     }
     let kept = bench.desk.account(&[4; 16]).unwrap().encode();
     let account = Account::decode(&kept).unwrap();
-    assert_eq!((account.tests, account.uses["search"], account.regions.len()), (7, 7, 1));
+    assert_eq!((account.tests, account.uses["search"], account.regions.regions()), (7, 7, 1));
     for (tests, more) in [(10, 3), (5, 0), (9, 2)] {
         let mut again = Bench::new(filled(Content::panel(60).unwrap()), 1, Limits { tests, ..limits });
         again.ask(&window(0, "01"), COUNT).unwrap();

@@ -28,7 +28,8 @@ fn a_server_with_labels_answers_as_the_table_in_the_clear_for_every_kind_of_tabl
     let asked: String = (0..12).map(|i| format!("entry {i}\n")).collect();
     let asked = place.write("asked", &asked);
     let long = place.write("long", &questions(9, 18));
-    let (here, alone) = (place.write("here", &questions_at(17, 9)), place.write("alone", "20:7654000\t0\n20:7654000\t1\n"));
+    let (here, alone) =
+        (place.write("here", &questions_at(17, 9)), place.write("alone", "20:7654000\t0\n20:7654000\t1\n"));
     let single = place.write("single", &(questions(1, 12) + "20:7654000\t0\n20:7654000\t1\n"));
     let server =
         Server::start(&["--malicious", "--search", &panel, "--search", &unphased, "--search", &place.path("keys")]);

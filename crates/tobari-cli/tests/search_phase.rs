@@ -53,7 +53,10 @@ fn fault_19_alleles_of_two_phase_sets_are_no_haplotype() {
     assert!(stderr(&refused).contains(text), "{}", stderr(&refused));
     assert_eq!(line(&check("20:100", "01"))["count"], 2, "the table of before is still there");
     let told = line(&index(&two, &[]));
-    assert_eq!((&told["kind"], &told["other_phase_set"], &told["unphased"]), (&json!("variants"), &json!(1), &json!(0)));
+    assert_eq!(
+        (&told["kind"], &told["other_phase_set"], &told["unphased"]),
+        (&json!("variants"), &json!(1), &json!(0))
+    );
     let haplotype = check("20:100", "01");
     assert_eq!(haplotype.status.code(), Some(1));
     assert!(stderr(&haplotype).contains("this table has no phase"), "{}", stderr(&haplotype));

@@ -26,7 +26,8 @@ fn three_processes_answer_as_the_table_in_the_clear_for_every_kind_of_table() {
     let asked: String = (0..12).map(|i| format!("entry {i}\n")).collect();
     let asked = place.write("asked", &asked);
     let long = place.write("long", &questions(9, 40));
-    let (here, alone) = (place.write("here", &questions_at(17, 9)), place.write("alone", "20:7654000\t0\n20:7654000\t1\n"));
+    let (here, alone) =
+        (place.write("here", &questions_at(17, 9)), place.write("alone", "20:7654000\t0\n20:7654000\t1\n"));
     let single = place.write("single", &(questions(1, 30) + "20:7654000\t0\n20:7654000\t1\n"));
     let server = Server::start(&["--search", &panel, "--search", &unphased, "--search", &place.path("keys")]);
     let ask = |table: &str, queries: &str, how: &[&str], clear: &[&str]| {
@@ -167,7 +168,7 @@ fn budgets_end_and_a_new_start_does_not_give_them_back() {
     let (token, line) = place.token("alice");
     let (tokens, data) = (place.write("tokens", &line), place.path("data"));
     let serve = |budget: &str, region: &str| {
-        let limits = ["--budget", budget, "--region", "10", "--region-budget", region];
+        let limits = ["--budget", budget, "--region-bases", "310", "--region-budget", region];
         Server::start(&[&["--search", &table, "--tokens", &tokens, "--data", &data][..], &limits].concat())
     };
     let one = format!("20:{}", position(3));
@@ -193,7 +194,7 @@ fn budgets_end_and_a_new_start_does_not_give_them_back() {
     };
     assert!(longest(4).status.success());
     let refused = longest(4);
-    assert!(stderr(&refused).contains("region from site 0 on"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("tests in the region 20:765"), "{}", stderr(&refused));
     assert!(longest(25).status.success());
     // a folder is one server's, and an account that is damaged is not taken for an empty one
     let second = place.run(&["serve", "--addr", "127.0.0.1:0", "--search", &table, "--data", &data]);
@@ -205,6 +206,55 @@ fn budgets_end_and_a_new_start_does_not_give_them_back() {
     let damaged = place.run(&["serve", "--addr", "127.0.0.1:0", "--search", &table, "--data", &data]);
     assert_eq!(damaged.status.code(), Some(1));
     assert!(stderr(&damaged).contains("malformed account"), "{}", stderr(&damaged));
+}
+
+#[test]
+fn fault_18_a_panel_that_is_indexed_again_gives_no_budget_of_a_region_back() {
+    let place = Place::new();
+    let table = place.variants("panel", SITES, '|');
+    let (token, line) = place.token("alice");
+    let (tokens, data) = (place.write("tokens", &line), place.path("data"));
+    let serve = |bases: &str| {
+        let limits = ["--region-bases", bases, "--region-budget", "2"];
+        Server::start(&[&["--search", &table, "--tokens", &tokens, "--data", &data][..], &limits].concat())
+    };
+    let queries = place.write("queries", &format!("20:{}\t01\n", position(4)));
+    let ask = |server: &Server| place.query(&server.url, &["--queries", &queries, "--token", &token]);
+    let refused = |server: &Server, when: &str| {
+        let done = ask(server);
+        let text = stderr(&done);
+        assert_eq!(done.status.code(), Some(1), "{when}");
+        assert!(text.contains("(429)") && text.contains("2 tests in the region 20:765"), "{when}: {text}");
+    };
+    let server = serve("1000");
+    assert!(ask(&server).status.success() && ask(&server).status.success());
+    refused(&server, "used up");
+    // anew, under a name that is drawn, with fewer sites; then with more
+    let first = std::fs::read(&table).unwrap();
+    place.variants("panel", SITES - 10, '|');
+    let name = |bytes: &[u8]| bytes[16..48].to_vec();
+    assert_ne!(name(&std::fs::read(&table).unwrap()), name(&first));
+    std::thread::sleep(Duration::from_millis(2_500));
+    refused(&server, "indexed again");
+    let log = server.stop();
+    assert!(log.contains("a table was replaced"), "{log}");
+    for bases in ["1000", "7000"] {
+        let server = serve(bases);
+        let text = stderr(&ask(&server));
+        assert!(text.contains("(429)") && text.contains("2 tests in the region 20:765"), "{bases}: {text}");
+        server.stop();
+    }
+    // an account of an earlier release, which counted sites of a table
+    let account = files(Path::new(&data)).into_iter().find(|path| path.ends_with("account")).unwrap();
+    let mut old = std::fs::read(&account).unwrap();
+    old[3] = 1;
+    std::fs::write(&account, old).unwrap();
+    let done = place.run(&["serve", "--addr", "127.0.0.1:0", "--search", &table, "--data", &data]);
+    assert_eq!(done.status.code(), Some(1));
+    let text = stderr(&done);
+    assert!(text.contains("account: ") && text.contains("remove this file to give its client new budgets"), "{text}");
+    std::fs::remove_file(&account).unwrap();
+    assert!(ask(&serve("1000")).status.success(), "the remedy");
 }
 
 #[test]
@@ -522,8 +572,9 @@ fn the_real_panel_answers_as_in_the_clear_behind_a_server() {
     place.same(&server.url, &table, &queries, &["--parallel", "8"], &[]);
     let mut here = String::new();
     for (i, haplotype) in (0..600).step_by(20).enumerate() {
-        let alleles: String =
-            (0..16).map(|j| if sites[300 + j].1[haplotype] ^ (i % 2 == 1 && j == i % 16) { '1' } else { '0' }).collect();
+        let alleles: String = (0..16)
+            .map(|j| if sites[300 + j].1[haplotype] ^ (i % 2 == 1 && j == i % 16) { '1' } else { '0' })
+            .collect();
         writeln!(here, "{}\t{alleles}", sites[300].0).unwrap();
     }
     place.same(&server.url, &table, &place.write("here", &here), &["--decoys", "10"], &[]);

@@ -231,8 +231,7 @@ fn fault_19_structural_variants_that_reach_farther_are_others() {
     assert_eq!(names(&variants), expected);
     assert_eq!(variants[0].alleles, [false, true]);
     // the same one again is left out, and what nothing tells apart is no guess
-    let (variants, summary) =
-        read_bytes(&text(&["20 1 A <DEL> END=20 GT 0|1", "20 1 A <DEL> END=20 GT 0|0"])).unwrap();
+    let (variants, summary) = read_bytes(&text(&["20 1 A <DEL> END=20 GT 0|1", "20 1 A <DEL> END=20 GT 0|0"])).unwrap();
     assert_eq!((variants.len(), summary.duplicate), (1, 1));
     let message = refused(&["20 1 A <DEL> . GT 0|1", "20 1 A <DEL> . GT 0|0"]);
     assert!(message.contains("record 2: expected END or SVLEN") && message.contains("-v snps,indels"), "{message}");

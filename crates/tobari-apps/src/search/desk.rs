@@ -1,7 +1,8 @@
 //! A server's desk: its tables, its clients and what they may still ask; bytes in, bytes out.
 //!
 //! **What is counted.** A query is a test for membership, and one for the longest match as many as it has sites: its client's budget pays them, and so
-//! does the client's budget for each region of the table that a place of the query touches, as nobody knows which one is meant. Every block of an answer
+//! does the client's budget for each region of the genome that a place of the query touches, as nobody knows which one is meant. Regions are
+//! chromosomes and positions ([`regions`]), of all tables together: indexing a panel anew gives no budget back. Every block of an answer
 //! is a use of the client's key, because it tells a little of the noise: the statistical distance of a block ([`super::server::Matcher::distance`]) times the uses
 //! of a key is what its owner can have learnt besides answers. Of a table with labels evaluations are paid instead of questions ([`Desk::serve_labelled`]). Whoever is at the end of a budget is refused, and nothing is computed.
 //!
@@ -9,6 +10,7 @@
 
 pub mod hidden;
 pub mod ledger;
+pub mod regions;
 mod served;
 
 use super::messages::{self, CLIENT_BYTES, MAX_BLOCKS, MessageError, Query, TABLE_BYTES};
@@ -19,8 +21,9 @@ use super::server::{AnswerError, Granularity, Matcher};
 use super::table::Table;
 use ledger::Account;
 use rand_core::CryptoRng;
+use regions::Made;
 use served::Served;
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::collections::{BTreeMap, btree_map::Entry};
 use std::sync::Arc;
 use tobari_core::params::{LatticeError, NamedSet};
 use tobari_core::rlwe::PublicKey;
@@ -36,9 +39,9 @@ pub struct Limits {
     pub clients: usize,
     /// Tests for membership of a client, of all tables together.
     pub tests: u64,
-    /// Sites of a region.
+    /// Bases of a region; at least 1.
     pub region: u32,
-    /// Tests for membership of a client in one region.
+    /// Tests for membership of a client in one region, of all tables together.
     pub region_tests: u64,
     /// Blocks of answers under one key.
     pub uses: u32,
@@ -47,9 +50,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 1,000 clients, 10,000 tests each, of which 1,000 in a region of 1,000 sites, 2^10 blocks under a key, and 2^17 labels a question.
+    /// 1,000 clients, 10,000 tests each, of which 1,000 in a region of 100,000 bases, 2^10 blocks under a key, and 2^17 labels a question.
     fn default() -> Self {
-        Self { clients: 1_000, tests: 10_000, region: 1_000, region_tests: 1_000, uses: 1 << 10, labels: 1 << 17 }
+        Self { clients: 1_000, tests: 10_000, region: 100_000, region_tests: 1_000, uses: 1 << 10, labels: 1 << 17 }
     }
 }
 
@@ -95,12 +98,12 @@ pub enum Refusal {
         tests: u64,
     },
     /// The client's budget for a region is used up.
-    #[error("the budget of {tests} tests in the region from site {start} on is used up")]
+    #[error("the budget of {tests} tests in the region {region} is used up")]
     Region {
         /// Of tests.
         tests: u64,
-        /// The region's first site.
-        start: u32,
+        /// The region, as `20:100001-200000`.
+        region: String,
     },
     /// A question with labels to a table without, or the other way round.
     #[error("expected a question {0}, found one of the other kind")]
@@ -164,8 +167,8 @@ struct Client {
     before: BTreeMap<&'static str, u32>,
     /// Made, of all tables together.
     tests: u64,
-    /// By table and region, how many tests were made.
-    regions: BTreeMap<([u8; TABLE_BYTES], u32), u64>,
+    /// By region, how many tests were made.
+    regions: Made,
 }
 
 /// Tables and clients.
@@ -340,15 +343,14 @@ impl Desk {
         let used = key.uses.checked_add(uses).filter(|used| *used <= limits.uses);
         let used = used.ok_or(Refusal::Uses { uses: limits.uses })?;
         let known: &[u32] = if labeller.is_some() { &[] } else { &query.starts };
-        let regions = regions(known, shape.length(), limits.region);
+        let regions = served.regions(&table, known, shape.length(), limits.region);
         for region in &regions {
-            let before = client.regions.get(&(table, *region)).copied().unwrap_or(0);
-            if before + tests > limits.region_tests {
-                return Err(Refusal::Region { tests: limits.region_tests, start: region * limits.region.max(1) });
+            if client.regions.tests(region).saturating_add(tests) > limits.region_tests {
+                return Err(Refusal::Region { tests: limits.region_tests, region: region.to_string() });
             }
         }
         (client.tests, key.uses) = (made, used);
-        regions.into_iter().for_each(|region| *client.regions.entry((table, region)).or_default() += tests);
+        regions.into_iter().for_each(|region| client.regions.add(region, tests));
         let asked = Asked { client: query.client, table, shape, granularity: query.granularity };
         let (served, public) = (Arc::clone(served), Arc::clone(&key.public));
         Ok((Admitted { served, matcher: Arc::clone(matcher), public, query, layout, labeller }, asked))
@@ -383,13 +385,6 @@ impl Admitted {
         let answer = matcher.answer(public, &query.ciphertexts, &entries, of, query.granularity, rng)?;
         Ok(messages::encode_answer(&answer))
     }
-}
-
-/// The regions of so many sites that windows at these places touch, each once.
-fn regions(starts: &[u32], length: usize, region: u32) -> BTreeSet<u32> {
-    let region = region.max(1);
-    let touched = |start: &u32| start / region..=start.saturating_add(length as u32 - 1) / region;
-    starts.iter().flat_map(touched).collect()
 }
 
 /// The one matcher of a set: tables are made once, and all keys are read with its parameters.

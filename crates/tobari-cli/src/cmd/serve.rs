@@ -161,7 +161,7 @@ fn search_options(arguments: &ServeSearchArguments) -> Option<SearchOptions> {
     let limits = &mut options.limits;
     limits.clients = arguments.max_clients.map_or(limits.clients, |clients| clients as usize);
     limits.tests = arguments.budget.unwrap_or(limits.tests);
-    limits.region = arguments.region.unwrap_or(limits.region);
+    limits.region = arguments.region_bases.unwrap_or(limits.region);
     limits.region_tests = arguments.region_budget.unwrap_or(limits.region_tests);
     limits.uses = arguments.key_uses.unwrap_or(limits.uses);
     limits.labels = arguments.max_labels.map_or(limits.labels, |labels| labels as usize);

@@ -162,7 +162,7 @@ class Server:
         region_tests: Optional[int] = None,
         uses: Optional[int] = None,
     ) -> None:
-        """`tests` is how much a client may ask in all, `region_tests` of any thousand sites, `uses` how many blocks of answers a key is good for."""
+        """`tests` is how much a client may ask in all, `region_tests` of any 100,000 bases, `uses` how many blocks of answers a key is good for."""
         self._desk = _search.Server(tests, region_tests, uses)
         self._desk.serve(table)
         #: What clients are told of the table, as bytes.

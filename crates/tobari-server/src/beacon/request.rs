@@ -85,8 +85,14 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(BeaconQuery, Value), String> {
     if let Some(meta) = body.meta {
         check_meta(&meta)?;
     }
-    let Query { request_parameters, requested_granularity, filters, include_resultset_responses, pagination, test_mode } =
-        body.query;
+    let Query {
+        request_parameters,
+        requested_granularity,
+        filters,
+        include_resultset_responses,
+        pagination,
+        test_mode,
+    } = body.query;
     let count = match requested_granularity.as_deref() {
         None | Some("boolean") => false,
         Some("count") => true,

@@ -8,15 +8,20 @@
 //! | keys | 1 |
 //! | … of each: bytes of its set's name, the name, uses; by name | 1, so many, 4 |
 //! | regions | 4 |
-//! | … of each: table, region, tests made there; ascending | 32, 4, 8 |
+//! | … of each: bytes of its chromosome's name, the name, bases of the region, how many are before it on the chromosome, tests made there; ascending | 1, so many, 4, 4, 8 |
 //!
 //! What was used is kept, not what is left, so that other limits count from the first question on. Integers are big-endian; there is one byte string for each account.
+//! Accounts of version 1 had regions of a table's sites, which say nothing of positions: they are read if they have none, and refused otherwise.
 
-use super::{CLIENT_BYTES, TABLE_BYTES, program};
+use super::regions::{Made, Region};
+use super::{CLIENT_BYTES, program};
 use crate::search::hidden::arrangement;
 use std::collections::BTreeMap;
 
-const MAGIC: [u8; 4] = *b"TSL\x01";
+const MAGIC: [u8; 4] = *b"TSL\x02";
+const BEFORE: [u8; 4] = *b"TSL\x01";
+/// Bytes of a region, besides its chromosome's name.
+const REGION_BYTES: usize = 17;
 
 /// What a client has used up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,14 +32,25 @@ pub struct Account {
     pub tests: u64,
     /// By set of parameters, uses of the key.
     pub uses: BTreeMap<&'static str, u32>,
-    /// By table and region, tests for membership.
-    pub regions: BTreeMap<([u8; TABLE_BYTES], u32), u64>,
+    /// By region, tests for membership.
+    pub regions: Made,
 }
 
 /// Bytes that are no account.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("malformed account of a client: expected {0}")]
-pub struct AccountError(&'static str);
+#[non_exhaustive]
+pub enum AccountError {
+    /// Bytes that no release wrote.
+    #[error("malformed account of a client: expected {0}")]
+    Malformed(&'static str),
+    /// Regions of a table's sites.
+    #[error(
+        "expected budgets of regions by their positions, found an account of an earlier release, by sites of a \
+         table, which cannot be converted: remove this file to give its client new budgets"
+    )]
+    Sites,
+}
+use AccountError::Malformed;
 
 impl Account {
     /// Its bytes.
@@ -45,10 +61,12 @@ impl Account {
             out.extend_from_slice(set.as_bytes());
             out.extend_from_slice(&uses.to_be_bytes());
         }
-        out.extend_from_slice(&(self.regions.len() as u32).to_be_bytes());
-        for ((table, region), tests) in &self.regions {
-            out.extend_from_slice(table);
-            out.extend_from_slice(&region.to_be_bytes());
+        out.extend_from_slice(&(self.regions.0.len() as u32).to_be_bytes());
+        for (Region { chromosome, bases, index }, tests) in &self.regions.0 {
+            out.push(chromosome.len() as u8);
+            out.extend_from_slice(chromosome.as_bytes());
+            out.extend_from_slice(&bases.to_be_bytes());
+            out.extend_from_slice(&index.to_be_bytes());
             out.extend_from_slice(&tests.to_be_bytes());
         }
         out
@@ -59,40 +77,54 @@ impl Account {
     /// # Errors
     /// [`AccountError`].
     pub fn decode(mut bytes: &[u8]) -> Result<Self, AccountError> {
-        if take::<4>(&mut bytes)? != MAGIC {
-            return Err(AccountError("its first bytes"));
-        }
+        let before = match take(&mut bytes)? {
+            MAGIC => false,
+            BEFORE => true,
+            _ => return Err(Malformed("its first bytes")),
+        };
         let (client, tests, [keys]) = (take(&mut bytes)?, u64::from_be_bytes(take(&mut bytes)?), take(&mut bytes)?);
         let mut uses = BTreeMap::new();
         for _ in 0..keys {
             let [length] = take(&mut bytes)?;
-            let (name, rest) = bytes.split_at_checked(length.into()).ok_or(AccountError("more bytes"))?;
+            let (name, rest) = bytes.split_at_checked(length.into()).ok_or(Malformed("more bytes"))?;
             bytes = rest;
             let set = program::sets().chain(arrangement::set()).find(|set| set.name.as_bytes() == name);
-            let set = set.ok_or(AccountError("a set of parameters for searches"))?.name;
+            let set = set.ok_or(Malformed("a set of parameters for searches"))?.name;
             if uses.last_key_value().is_some_and(|(last, _)| *last >= set) {
-                return Err(AccountError("keys in order"));
+                return Err(Malformed("keys in order"));
             }
             uses.insert(set, u32::from_be_bytes(take(&mut bytes)?));
         }
         let count = u32::from_be_bytes(take(&mut bytes)?) as usize;
-        if bytes.len() != count.saturating_mul(TABLE_BYTES + 12) {
-            return Err(AccountError("as many regions as it says"));
+        if before && count > 0 {
+            return Err(AccountError::Sites);
+        }
+        if bytes.len() < count.saturating_mul(REGION_BYTES) {
+            return Err(Malformed("as many regions as it says"));
         }
         let mut regions = BTreeMap::new();
         for _ in 0..count {
-            let region = (take(&mut bytes)?, u32::from_be_bytes(take(&mut bytes)?));
-            if regions.last_key_value().is_some_and(|(last, _)| *last >= region) {
-                return Err(AccountError("regions in order"));
+            let [length] = take(&mut bytes)?;
+            let (name, rest) = bytes.split_at_checked(length.into()).ok_or(Malformed("more bytes"))?;
+            bytes = rest;
+            let chromosome = std::str::from_utf8(name).map_err(|_| Malformed("the name of a chromosome"))?.into();
+            let (bases, index) = (u32::from_be_bytes(take(&mut bytes)?), u32::from_be_bytes(take(&mut bytes)?));
+            let region = Region { chromosome, bases, index };
+            if bases == 0 || regions.last_key_value().is_some_and(|(last, _)| *last >= region) {
+                return Err(Malformed("regions in order"));
             }
             regions.insert(region, u64::from_be_bytes(take(&mut bytes)?));
         }
+        if !bytes.is_empty() {
+            return Err(Malformed("as many regions as it says"));
+        }
+        let regions = Made(regions);
         Ok(Self { client, tests, uses, regions })
     }
 }
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], AccountError> {
-    let (taken, rest) = bytes.split_first_chunk().ok_or(AccountError("more bytes"))?;
+    let (taken, rest) = bytes.split_first_chunk().ok_or(Malformed("more bytes"))?;
     *bytes = rest;
     Ok(*taken)
 }
@@ -100,7 +132,9 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], AccountError> {
 /// Whatever decodes encodes to the same bytes.
 pub(in crate::search) fn fuzz_account(data: &[u8]) {
     if let Ok(account) = Account::decode(data) {
-        assert_eq!(account.encode(), data);
+        let bytes = account.encode();
+        assert_eq!(bytes[4..], data[4..], "and an earlier version is written as this one");
+        assert_eq!(bytes[..4], MAGIC);
     }
 }
 
@@ -112,7 +146,9 @@ mod tests {
     #[test]
     fn an_account_has_one_byte_string_and_nothing_else_is_one() {
         let uses = BTreeMap::from([("search", 5), ("search-40", 1 << 10)]);
-        let regions = BTreeMap::from([(([1; 32], 4), 9), (([1; 32], 5), 1), (([2; 32], 0), 3)]);
+        let of = |chromosome: &str, bases, index| Region { chromosome: chromosome.into(), bases, index };
+        let regions = [(of("20", 100, 4), 9), (of("20", 1_000, 0), 1), (of("X", 100, 7), 3)];
+        let regions = Made(BTreeMap::from(regions));
         let account = Account { client: [7; 16], tests: 13, uses, regions };
         let bytes = account.encode();
         assert_eq!(Account::decode(&bytes), Ok(account));
@@ -123,5 +159,20 @@ mod tests {
             changed[place] ^= 0xff;
             fuzz_account(&changed);
         }
+    }
+
+    #[test]
+    fn fault_18_an_account_of_regions_by_sites_is_refused_with_a_remedy_and_one_without_is_read() {
+        let uses = BTreeMap::from([("search", 5)]);
+        let account = Account { client: [7; 16], tests: 13, uses, regions: Made::default() };
+        let old = [&BEFORE[..], &account.encode()[4..]].concat();
+        assert_eq!(Account::decode(&old), Ok(account));
+        fuzz_account(&old);
+        let mut old = old;
+        let end = old.len();
+        old[end - 1] = 1;
+        old.extend_from_slice(&[&[1; 32][..], &[0; 11], &[9]].concat());
+        assert_eq!(Account::decode(&old), Err(AccountError::Sites));
+        assert!(AccountError::Sites.to_string().ends_with("remove this file to give its client new budgets"));
     }
 }

@@ -4,11 +4,14 @@
 //! keys answer keys, all of which are compared as long as they fit one answer.
 
 use super::Refusal;
+use super::regions::{self, Coordinates, Region};
 use crate::search::fullness::{self, Fullness};
+use crate::search::messages::TABLE_BYTES;
 use crate::search::oprf::labels::Labeller;
 use crate::search::panel::Panel;
 use crate::search::program::{Entry, EntryError, Keys, Layout, Shape, WORD_BITS, sets};
 use crate::search::table::{Content, KeyTable, Table};
+use std::collections::BTreeSet;
 
 /// What is compared.
 enum Held {
@@ -24,11 +27,25 @@ pub(super) struct Served {
     least: u32,
     /// Of keys that are served with labels: what is compared.
     labels: Vec<Entry>,
+    /// Where its sites are, if that is known.
+    coordinates: Option<Coordinates>,
 }
 
 impl Served {
     pub(super) fn of_panel(panel: Panel, least: u32) -> Self {
-        Self { fullness: Fullness::of_panel(&panel), held: Held::Panel(panel), least, labels: Vec::new() }
+        let (fullness, held) = (Fullness::of_panel(&panel), Held::Panel(panel));
+        Self { fullness, held, least, labels: Vec::new(), coordinates: None }
+    }
+
+    /// The regions that questions at these places are about; none of keys.
+    pub(super) fn regions(
+        &self,
+        name: &[u8; TABLE_BYTES],
+        starts: &[u32],
+        length: usize,
+        bases: u32,
+    ) -> BTreeSet<Region> {
+        regions::touched((self.coordinates.as_ref(), name), starts, length, bases)
     }
 
     /// Of any table.
@@ -37,6 +54,7 @@ impl Served {
     /// [`Refusal::Question`] for keys of more bits than a question has.
     pub(super) fn of_table(table: Table) -> Result<Self, Refusal> {
         let (fullness, least) = (Fullness::of(&table), table.least);
+        let coordinates = table.content.sites().map(Coordinates::of);
         let held = match table.content {
             Content::Panel { panel, .. } => Held::Panel(panel),
             Content::Variants { counts, alleles, .. } => Held::Variants { counts, alleles },
@@ -45,7 +63,7 @@ impl Served {
             }
             Content::Keys(keys) => Held::Keys(keys),
         };
-        Ok(Self { held, fullness, least, labels: Vec::new() })
+        Ok(Self { held, fullness, least, labels: Vec::new(), coordinates })
     }
 
     /// Whether the table answers such a question at such places.

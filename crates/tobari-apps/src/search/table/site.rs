@@ -281,8 +281,7 @@ impl Sites {
     /// # Errors
     /// [`SiteError`] if there is none, or not one.
     pub fn named(&self, text: &str) -> Result<usize, SiteError> {
-        let (chromosome, position, alleles) =
-            parts(text).ok_or_else(|| SiteError::Name { found: text.to_owned() })?;
+        let (chromosome, position, alleles) = parts(text).ok_or_else(|| SiteError::Name { found: text.to_owned() })?;
         let found = self.site_at(chromosome, position, alleles);
         let (Err(SiteError::Alleles { .. }), Some((reference, alternate))) = (&found, alleles) else { return found };
         if !(alternate.starts_with('<') && alternate.ends_with('>')) {
@@ -395,7 +394,8 @@ mod tests {
 
     #[test]
     fn fault_19_bases_are_the_same_in_lower_case_and_names_are_not() {
-        for (allele, same) in [("acgt", "ACGT"), ("A", "A"), ("<Del>", "<Del>"), ("a]chr2:5]", "A]chr2:5]"), ("*", "*")] {
+        for (allele, same) in [("acgt", "ACGT"), ("A", "A"), ("<Del>", "<Del>"), ("a]chr2:5]", "A]chr2:5]"), ("*", "*")]
+        {
             assert_eq!(canonical_allele(allele), same);
         }
         let mut sites = some();

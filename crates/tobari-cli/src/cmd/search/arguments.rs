@@ -133,10 +133,11 @@ pub(crate) struct ServeSearchArguments {
     /// Tests for membership of each client: a question is one, a longest match as many as it has sites.
     #[arg(long, requires = "tables", value_name = "N")]
     pub(crate) budget: Option<u64>,
-    /// Sites of a region.
+    /// Bases of a region, counted from the beginning of its chromosome. [default: 100000]
     #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) region: Option<u32>,
-    /// Tests for membership of each client in one region.
+    pub(crate) region_bases: Option<u32>,
+    /// Tests for membership of each client in one region, of all tables together: a panel that is
+    /// indexed again gives none back. [default: 1000]
     #[arg(long, requires = "tables", value_name = "N")]
     pub(crate) region_budget: Option<u64>,
     /// Blocks of answers under one key of a client, which then makes a new one.

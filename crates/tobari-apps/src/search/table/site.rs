@@ -321,9 +321,12 @@ impl Sites {
     }
 }
 
+/// A chromosome, a position, and the alleles where they are named.
+type Parts<'a> = (&'a str, u64, Option<(&'a str, &'a str)>);
+
 /// The parts of a site's name. A chromosome may have a colon in its name, and an allele too: the first
 /// position after a colon that bases follow is the position.
-fn parts(text: &str) -> Option<(&str, u64, Option<(&str, &str)>)> {
+fn parts(text: &str) -> Option<Parts<'_>> {
     if let Some((chromosome, position)) = text.rsplit_once(':')
         && let Ok(position) = position.parse()
     {

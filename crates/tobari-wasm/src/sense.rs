@@ -282,9 +282,7 @@ impl Fleet {
         let bundle = Zeroizing::new(serde_json::to_vec(&bundle).map_err(|_| FleetError::Text)?);
         let order = serde_json::to_vec(&registered.order).map_err(|_| FleetError::Text)?;
         let mut desk = Desk::new(setting, schema.clone(), secret);
-        if !desk.register(registered.clone()) {
-            return Err(FleetError::Wanted("a question about this schema"));
-        }
+        desk.register(registered.clone())?;
         let plain = Plain::default();
         Ok(Self { registry, schema, registered, desk, devices, objects, bundle, order, fleet, plain })
     }

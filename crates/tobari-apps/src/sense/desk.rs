@@ -3,7 +3,8 @@
 //! **The key holder is a decryption oracle**, and this is all that stands before it. A result is withheld as a whole, for one reason that is told nobody, unless
 //!
 //! * it is one of a question that is registered, for a window that a question has, and no result of that question and window was opened before;
-//! * its tally is one that the question allows, with groups of the least size;
+//! * its tally is one that the question allows, with groups of the least size, in which devices of
+//!   weight 0 do not count and each other weight is that of as many devices;
 //! * there are as many ciphertexts as the plan of that tally has, and their noise is within what they say of it;
 //! * every sum is in the range that its plan allows, sums of places that no column has are those of zeros, slots that are not declared are zero, and one number in many slots is the same in all ([`super::client`]).
 //!
@@ -12,7 +13,7 @@
 use super::client::{self, Withheld};
 use super::message::{self, WindowResults};
 use super::order::{Answer, Job, JobPlan};
-use super::question::{Registered, Resolved};
+use super::question::{QuestionError, Registered, Resolved};
 use super::registry::Registry;
 use super::release::{GroupSums, Release, figures};
 use super::schema::{Column, ProfileName, Schema};
@@ -49,11 +50,16 @@ impl Desk {
         Self { setting, schema, secret, questions: BTreeMap::new(), opened: BTreeSet::new(), counts: Opened::default() }
     }
 
-    /// Takes up a question that is registered. Answers whether its statistics are the schema's.
-    pub fn register(&mut self, registered: Registered) -> bool {
-        let Ok(statistics) = registered.question.resolve(&self.schema) else { return false };
+    /// Takes up a question that is registered.
+    ///
+    /// # Errors
+    /// [`QuestionError`] where its statistics are not the schema's, or a weight singles devices out:
+    /// it may have been registered before that was refused.
+    pub fn register(&mut self, registered: Registered) -> Result<(), QuestionError> {
+        let statistics = registered.question.resolve(&self.schema)?;
+        registered.check_weights()?;
         self.questions.insert(registered.id(), (registered, statistics));
-        true
+        Ok(())
     }
 
     /// The questions, by their names between key holder and server.

@@ -4,6 +4,11 @@
 //! sides make the same [`Job`]: the server to compute it, the key holder to know what each result may be. **What may overflow is refused with the tally that takes most**, when the question is registered, so that no frame is converted for nothing.
 //!
 //! A device's frames of a window are taken in the order of their counters, `frames` of them at most; how many were left out is told. Groups with fewer devices than the least are left out of a job altogether.
+//!
+//! **Only devices with a frame and a weight other than 0 count, and each weight of a group has to be
+//! that of as many devices as the least.** A device whose weight is its own could be told from the
+//! sum: 1, 1, 1, 1, 300 over bytes tells the fifth, and 1, 2, 4, 8, 16 over yes and no tells all.
+//! With shared weights a sum is made of sums of at least so many devices, and tells of no fewer.
 
 use super::bounds::Overflow;
 use super::exact::{self, ExactPlan, Measure};
@@ -91,7 +96,7 @@ pub struct Order {
     /// What the exact path takes of readings; none for sums straight from frames.
     #[serde(default)]
     pub measures: Vec<Taken>,
-    /// Devices of a group at least.
+    /// Devices of a group at least, and of each weight in it that is not 0.
     pub least_devices: u32,
 }
 
@@ -117,7 +122,7 @@ pub enum OrderError {
     #[error("expected a tally of {0}, found another")]
     Tally(&'static str),
     /// There is nothing to compute.
-    #[error("expected a group of {least} devices with frames, found none")]
+    #[error("expected a group in which each weight other than 0 is that of {least} devices with frames, found none")]
     Empty {
         /// Devices of a group at least.
         least: u32,
@@ -132,9 +137,9 @@ pub enum OrderError {
 pub struct Answer {
     /// Which group; with results by device, the device's number.
     pub group: usize,
-    /// How many devices.
+    /// How many devices with a weight other than 0.
     pub devices: u32,
-    /// How many frames.
+    /// How many frames of theirs.
     pub frames: u64,
     /// The sum of the weights of those frames.
     pub weight: i64,
@@ -172,6 +177,13 @@ impl Job {
             JobPlan::Exact(plan) => plan.outputs().len(),
         }
     }
+}
+
+/// The weight other than 0 that fewest devices have, and how many have it; none if there is none.
+fn rarest(weights: impl Iterator<Item = i64>) -> Option<(i64, usize)> {
+    let mut shared: BTreeMap<i64, usize> = BTreeMap::new();
+    weights.filter(|weight| *weight != 0).for_each(|weight| *shared.entry(weight).or_default() += 1);
+    shared.into_iter().min_by_key(|(_, devices)| *devices)
 }
 
 /// A group's frames: device's place, which of its frames, weight.
@@ -220,6 +232,19 @@ impl Order {
         rules.iter().find(|rule| !rule.0).map_or(Ok(()), |rule| Err(OrderError::Order(rule.1)))
     }
 
+    /// The first group that is large enough, but whose weights are not: which it is, the weight,
+    /// and how many devices have it. Weight 0 with no device stands for a group that has no other.
+    pub fn lone_weight(&self) -> Option<(usize, i64, usize)> {
+        let (least, weights) = (self.least_devices as usize, self.weights.iter().copied().collect::<BTreeMap<_, _>>());
+        let of = |number: &u32| weights.get(number).copied().unwrap_or(1);
+        let large = self.groups.iter().enumerate().filter(|(_, group)| group.len() >= least);
+        let mut rare = large.map(|(place, group)| {
+            let (weight, shared) = rarest(group.iter().map(of)).unwrap_or((0, 0));
+            (place, weight, shared)
+        });
+        rare.find(|(_, _, shared)| *shared < least)
+    }
+
     /// Every device that it is about, ascending.
     pub fn devices(&self) -> BTreeSet<u32> {
         self.groups.iter().flatten().copied().collect()
@@ -247,12 +272,15 @@ impl Order {
         for group in &self.groups {
             let of = |number: &u32| {
                 let (place, frames) = counts.get(number).copied()?;
-                Some((place, frames, weights.get(number).copied().unwrap_or(1)))
+                let weight = weights.get(number).copied().unwrap_or(1);
+                // a device of weight 0 is in no sum, and so stands for nobody
+                (weight != 0).then_some((place, frames, weight))
             };
             places.push(group.iter().filter_map(of).collect());
         }
         let least = self.least_devices as usize;
-        let too_few = (0..places.len()).filter(|group| places[*group].len() < least).collect::<Vec<usize>>();
+        let shared = |devices: &[Frame]| rarest(devices.iter().map(|device| device.2)).map_or(0, |(_, shared)| shared);
+        let too_few = (0..places.len()).filter(|group| shared(&places[*group]) < least).collect::<Vec<usize>>();
         too_few.iter().for_each(|group| places[*group].clear());
         let mut builder = Builder::new(self, setting.layout.blocks(), &places);
         let mut answers = builder.answers(&places);

@@ -39,7 +39,7 @@ pub struct Question {
     /// Whose results stand apart.
     #[serde(default)]
     pub group_by: GroupBy,
-    /// Devices of a group at least.
+    /// Devices of a group at least, and of each weight in it that is not 0.
     #[serde(default = "least_devices")]
     pub least_devices: u32,
     /// Frames of a device in a window at most; further ones are left out, and counted.
@@ -187,6 +187,22 @@ pub enum QuestionError {
         /// How many there are.
         found: usize,
     },
+    /// A weight that too few devices share: what it is the weight of could be told from the sum.
+    #[error(
+        "expected each weight other than 0 to be that of at least {least} devices of its group, found {weight} to be \
+         that of {found} in group {group:?}: a device with a weight of its own can be told from the sum. Give more \
+         devices that weight, or fewer devices a weight of their own"
+    )]
+    Weight {
+        /// In which group.
+        group: String,
+        /// Which weight; 0 where a group has no other.
+        weight: i64,
+        /// How many devices have it.
+        found: usize,
+        /// How many should.
+        least: u32,
+    },
     /// What the order says: what might overflow, too.
     #[error(transparent)]
     Order(#[from] OrderError),
@@ -226,6 +242,16 @@ pub struct Registered {
 }
 
 impl Registered {
+    /// Whether each weight other than 0 is that of enough devices, with frames of all of them.
+    ///
+    /// # Errors
+    /// [`QuestionError::Weight`].
+    pub fn check_weights(&self) -> Result<(), QuestionError> {
+        let Some((place, weight, found)) = self.order.lone_weight() else { return Ok(()) };
+        let (group, least) = (self.groups.get(place).cloned().unwrap_or_default(), self.order.least_devices);
+        Err(QuestionError::Weight { group, weight, found, least })
+    }
+
     /// Its name between key holder and server: the beginning of a SHA-256, as 16 hexadecimal digits.
     pub fn id(&self) -> String {
         // both serialise by their fields, and text has no other form
@@ -297,9 +323,11 @@ impl Question {
             measures: measures(schema.profile, &statistics),
             least_devices: self.least_devices,
         };
-        let seats = registry.seats();
+        let registered = Registered { question: self.clone(), order, groups: names };
+        registered.check_weights()?;
+        let (order, seats) = (&registered.order, registry.seats());
         order.job(setting, &seats, &order.fullest(&seats))?;
-        Ok(Registered { question: self.clone(), order, groups: names })
+        Ok(registered)
     }
 
     /// Device numbers by group, and the groups' names.

@@ -111,7 +111,7 @@ impl<P: Profile> Fleet<P> {
     pub(crate) fn desk(&self, registered: &Registered) -> Desk {
         let secret = SecretKey::from_seed(&self.setting.parameters, self.secret.to_seed().clone());
         let mut desk = Desk::new(self.setting.clone(), self.schema.clone(), secret);
-        assert!(desk.register(registered.clone()));
+        desk.register(registered.clone()).unwrap();
         desk
     }
 }

@@ -240,9 +240,7 @@ fn taken_up(desk: &mut Desk, registered: Registered) -> PyResult<(String, String
     let text = serde_json::to_string(&registered).map_err(failed)?;
     let order = serde_json::to_string(&registered.order).map_err(failed)?;
     let id = registered.id();
-    if !desk.register(registered) {
-        return Err(failed("expected a question about this fleet's schema, found another"));
-    }
+    desk.register(registered).map_err(failed)?;
     Ok((id, order, text))
 }
 

@@ -86,7 +86,7 @@ pub(super) fn devices() -> Result<Line, Failure> {
     let secret = folder.holder.secret(&setting);
     let registered = serde_json::from_str::<Question>(QUESTION)?.register(&schema, &setting, &registry)?;
     let mut desk = Desk::new(setting.clone(), schema.clone(), folder.holder.secret(&setting));
-    desk.register(registered.clone());
+    desk.register(registered.clone())?;
     let server = BlindProcess::start_with(["--sense", &data])?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (released, seconds, sent, rows) = runtime.block_on(async {

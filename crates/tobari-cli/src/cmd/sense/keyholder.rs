@@ -59,6 +59,8 @@ struct Keyholder<'a> {
     desk: Desk,
     server: CloudConnection,
     figures: SharedFigures,
+    /// Questions in the folder that are none of this fleet's, or single devices out.
+    refused: BTreeSet<String>,
     /// Questions that the server was told of.
     told: BTreeSet<String>,
     /// Windows whose results are on the disk, and not released yet.
@@ -81,8 +83,8 @@ impl<'a> Keyholder<'a> {
         let setting = folder.holder.setting()?;
         let secret = folder.holder.secret(&setting);
         let desk = Desk::new(setting.clone(), folder.card.schema.clone(), folder.holder.secret(&setting));
-        let (figures, told, fetched) = Default::default();
-        Ok(Self { arguments, folder, setting, secret, desk, server, figures, told, fetched, _lock: lock })
+        let (figures, refused, told, fetched) = Default::default();
+        Ok(Self { arguments, folder, setting, secret, desk, server, figures, refused, told, fetched, _lock: lock })
     }
 
     /// Looks at the server again and again; what goes wrong is said, and tried again.
@@ -130,14 +132,18 @@ impl<'a> Keyholder<'a> {
     fn take_up_questions(&mut self) -> Result<(), Failure> {
         for registered in self.folder.questions()? {
             let id = registered.id();
-            if self.desk.questions().any(|(known, _)| *known == id) {
+            if self.desk.questions().any(|(known, _)| *known == id) || self.refused.contains(&id) {
                 continue;
             }
-            if !self.desk.register(registered) {
-                return Err(wrong(
-                    &self.folder.question(&id),
-                    "expected a question about this fleet's schema, found another",
-                ));
+            let name = registered.question.name.clone();
+            if let Err(error) = self.desk.register(registered) {
+                // said once; the other questions are answered all the same
+                let remedy = format!(
+                    "no result of this question is opened. Remove it: tobari sense query FOLDER --remove {name}"
+                );
+                output::say(format!("tobari: {}", wrong(&self.folder.question(&id), format!("{error}; {remedy}"))));
+                self.refused.insert(id);
+                continue;
             }
             self.take_up_releases(&id)?;
         }

@@ -96,10 +96,10 @@ fn fault_10_a_window_in_which_four_devices_share_a_weight_is_neither_computed_no
     let mut fleet = fleet(12);
     let weights = [1, 1, 1, 1, 1, 7, 7, 7, 7, 7, 0, 0];
     let registered = fleet.register(&weighted(&weights, "")).unwrap();
-    for silent in 0..12 {
+    for (silent, weight) in weights.into_iter().enumerate() {
         fleet.frames.clear();
         fleet.send(&rows(SCHEMA, 12, |device| vec![1; usize::from(device != silent)], None, silent as u64));
-        if weights[silent] == 0 {
+        if weight == 0 {
             let answer = fleet.answer(&registered).unwrap();
             let released = fleet.desk(&registered).open(&registered.id(), 0, &answer, &fleet.registry).unwrap();
             assert_eq!((released.groups[0].devices, released.groups[0].frames), (10, 10), "zeros do not count");

@@ -33,7 +33,7 @@ fn push(content: &mut Content, site: usize) {
     let (reference, alternate) = ("A".into(), "C".into());
     let position = 100 + site as u64;
     let named = Site { chromosome: "20".into(), position, id: None, reference, alternate };
-    content.push_site(named, &[site % 2 == 0, site % 3 == 0, site % 5 == 0, false]).unwrap();
+    content.push_site(named, &[site.is_multiple_of(2), site.is_multiple_of(3), site.is_multiple_of(5), false]).unwrap();
 }
 
 /// A panel under a name of its own, as every run of `tobari search index` draws one.

@@ -93,7 +93,7 @@ fn binary(records: &[&str]) -> Vec<u8> {
                 }
                 _ => {
                     let all: String = values.collect();
-                    individual.extend([vec![(all.len() / samples) as u8 * 16 | 7], all.into_bytes()].concat());
+                    individual.extend([vec![((all.len() / samples) as u8 * 16) | 7], all.into_bytes()].concat());
                 }
             }
         }

@@ -363,9 +363,9 @@ impl Ready {
     fn new(told: &Told, question: &Question<'_>, wish: Wish, identity: &Identity) -> Result<Self, Failure> {
         let (of, decoys) = ((&told.catalogue, &told.fullness), identity.decoys());
         Ok(match told.mode {
-            Mode::Plain => Self::Plain(Prepared::new(of, question, wish, &decoys)?),
+            Mode::Plain => Self::Plain(Prepared::new(of, question, wish, decoys)?),
             Mode::Labels(most) => {
-                let prepared = PreparedLabelled::new(of, question, wish, &decoys)?;
+                let prepared = PreparedLabelled::new(of, question, wish, decoys)?;
                 // before anything is paid
                 prepared.check(most)?;
                 Self::Labels(prepared)

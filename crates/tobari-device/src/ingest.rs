@@ -101,7 +101,12 @@ impl<P: Profile> Uniform<'_, P> {
     }
 }
 
-/// Which of a device's frames came before: the newest counter, and those of the 63 below it. Frames may overtake one another by so many.
+/// Counters that a [`ReplayWindow`] knows of: the newest and those below it. Four times what a device
+/// skips at a restart ([`BLOCK`](crate::BLOCK)), so that frames from before may come after it.
+pub const WINDOW: u32 = 256;
+const WORDS: usize = WINDOW as usize / 64;
+
+/// Which of a device's frames came before: the newest counter, and those of the [`WINDOW`] - 1 below it. Frames may overtake one another by so many.
 ///
 /// ```
 /// use tobari_device::{Refused, ReplayWindow};
@@ -113,16 +118,17 @@ impl<P: Profile> Uniform<'_, P> {
 pub struct ReplayWindow {
     /// One above the newest.
     next: u64,
-    /// Bit `i` for the counter `next - 1 - i`.
-    seen: u64,
+    /// Bit `i` of word `k` for the counter `next - 1 - 64 k - i`.
+    seen: [u64; WORDS],
 }
 
 impl ReplayWindow {
-    /// For storage: one above the newest counter, then a bit for each of the 64 below it.
+    /// For storage: one above the newest counter, then a bit for each of the 64 below it. What is
+    /// read again takes counters further below for seen: none comes twice.
     pub fn to_bytes(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.next.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.seen.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.seen[0].to_le_bytes());
         bytes
     }
 
@@ -132,7 +138,8 @@ impl ReplayWindow {
     /// use tobari_device::ReplayWindow;
     /// let mut window = ReplayWindow::default();
     /// window.admit(7)?;
-    /// assert_eq!(ReplayWindow::from_bytes(window.to_bytes()), Some(window));
+    /// let mut read = ReplayWindow::from_bytes(window.to_bytes()).ok_or(tobari_device::Refused::Malformed)?;
+    /// assert!(read.admit(7).is_err() && read.admit(6).is_ok());
     /// assert!(ReplayWindow::from_bytes([1; 16]).is_none());
     /// # Ok::<(), tobari_device::Refused>(())
     /// ```
@@ -143,12 +150,14 @@ impl ReplayWindow {
         let room = u32::try_from(64 - next.min(64)).unwrap_or(0);
         let below = seen.checked_shl(room).map_or(seen == 0, |kept| kept >> room == seen);
         let good = next <= 1 << 32 && (seen & 1 == 1) == (next > 0) && below;
+        // storage does not say which of the others came
+        let seen = core::array::from_fn(|word| if word == 0 { seen } else { u64::MAX });
         good.then_some(Self { next, seen })
     }
 
     /// Whether a counter is older than all that is known of: it can't be told whether it came before.
     pub fn is_behind(&self, counter: u32) -> bool {
-        u64::from(counter) + 64 < self.next
+        u64::from(counter) + u64::from(WINDOW) < self.next
     }
 
     /// Takes a counter once. Only of a frame whose MAC was right: anybody can write counters.
@@ -159,16 +168,100 @@ impl ReplayWindow {
         let counter = u64::from(counter);
         if counter >= self.next {
             let ahead = counter + 1 - self.next;
-            self.seen = if ahead < 64 { self.seen << ahead } else { 0 } | 1;
+            self.move_by(ahead);
+            self.seen[0] |= 1;
             self.next = counter + 1;
             return Ok(());
         }
         let behind = self.next - 1 - counter;
-        let bit = 1u64.checked_shl(behind.min(64) as u32).unwrap_or(0);
-        if bit == 0 || self.seen & bit != 0 {
+        let word = usize::try_from(behind / 64).ok().and_then(|word| self.seen.get_mut(word));
+        let (word, bit) = (word.ok_or(Refused::Replayed)?, 1 << (behind % 64));
+        if *word & bit != 0 {
             return Err(Refused::Replayed);
         }
-        self.seen |= bit;
+        *word |= bit;
         Ok(())
+    }
+
+    /// Moves all bits to older counters.
+    fn move_by(&mut self, ahead: u64) {
+        let (words, bits) = (usize::try_from(ahead / 64).unwrap_or(WORDS), (ahead % 64) as u32);
+        let before = self.seen;
+        let of = |word: Option<usize>| word.and_then(|word| before.get(word)).copied().unwrap_or(0);
+        for (place, word) in self.seen.iter_mut().enumerate() {
+            let from = place.checked_sub(words);
+            let below = of(from.and_then(|from| from.checked_sub(1)));
+            *word = of(from) << bits | below.checked_shr(64 - bits).unwrap_or(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BLOCK, CounterStore, Counters};
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    /// Storage of a device that keeps what it was given.
+    struct Kept(u32);
+
+    impl CounterStore for Kept {
+        type Error = ();
+
+        fn load(&mut self) -> Result<u32, ()> {
+            Ok(self.0)
+        }
+
+        fn store(&mut self, next: u32) -> Result<(), ()> {
+            self.0 = next;
+            Ok(())
+        }
+    }
+
+    /// The last frames before a restart are on the way while the first ones after it arrive.
+    #[test]
+    fn fault_14_frames_from_before_a_restart_are_taken_after_it_and_none_twice() {
+        for used in [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 150] {
+            let mut kept = Kept(0);
+            let mut window = ReplayWindow::default();
+            let mut start = |count: u32| {
+                let mut counters = Counters::open(&mut kept).unwrap();
+                (0..count).map(|_| counters.take().unwrap()).collect::<Vec<_>>()
+            };
+            let before = start(used);
+            let delayed = before.len().saturating_sub(20);
+            before[..delayed].iter().for_each(|counter| window.admit(*counter).unwrap());
+            // the device restarts three times before they arrive
+            let after: Vec<u32> = (0..3).flat_map(|_| start(2)).collect();
+            after.iter().for_each(|counter| window.admit(*counter).unwrap());
+            for counter in &before[delayed..] {
+                assert!(!window.is_behind(*counter));
+                assert_eq!(window.admit(*counter), Ok(()), "{counter} of {used}");
+            }
+            for counter in before.iter().chain(&after) {
+                assert_eq!(window.admit(*counter), Err(Refused::Replayed), "{counter} of {used}, again");
+            }
+        }
+    }
+
+    /// Against a set of all counters that came; what storage keeps lets none come twice either.
+    #[test]
+    fn fault_14_a_window_is_a_set_of_the_newest_counters() {
+        let (mut window, mut came, mut state, mut newest) = (ReplayWindow::default(), BTreeSet::new(), 1u32, 0u32);
+        for step in 0..100_000 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let ahead = if step % 50 == 0 { state >> 22 } else { state >> 30 };
+            let counter = (newest + ahead).saturating_sub(state >> 8 & 511);
+            let mut read = ReplayWindow::from_bytes(window.to_bytes()).unwrap();
+            let (behind, new) = (u64::from(counter) + u64::from(WINDOW) < window.next, !came.contains(&counter));
+            assert_eq!(window.is_behind(counter), behind);
+            assert!(read.admit(counter).is_err() || new && !behind, "from storage: {counter} at {newest}");
+            assert_eq!(window.admit(counter).is_ok(), new && !behind, "{counter} at {newest}");
+            if new && !behind {
+                came.insert(counter);
+                newest = newest.max(counter);
+            }
+        }
     }
 }

@@ -76,6 +76,6 @@ pub use frame::{DeviceNumber, HEAD, Head, MAC, NONCE, READINGS, Refused, VERSION
 pub use fuzz::fuzz_frames;
 pub use gcm::{GCM_FRAME, GcmDevice, GcmOpener, gcm_key};
 pub use holder::{OffGrid, Opener};
-pub use ingest::{Envelope, MacKey, ReplayWindow, Uniform, peek};
+pub use ingest::{Envelope, MacKey, ReplayWindow, Uniform, WINDOW, peek};
 pub use profile::{P1, Profile, U25, transform_root};
 pub use schedule::Root;

@@ -7,7 +7,7 @@
 //! | new, of a device that is active | taken | once it is durable |
 //! | one that is stored, byte for byte (its sender did not hear so) | duplicate | as taken |
 //! | under a counter that came, and another frame or one that is no longer known | replayed | refused |
-//! | 64 counters or more behind the newest | late | refused |
+//! | 256 counters or more behind the newest | late | refused |
 //! | of a device that was revoked or has a new key | revoked | refused |
 //! | not made by the device's key, or of an unknown device | forged | refused |
 //! | of another length, version or profile, or with a body that no device writes | malformed | refused |
@@ -20,7 +20,8 @@ use tobari_device::{DeviceNumber, Head, MAC, MacKey, P1, Profile, Refused, Repla
 
 use super::schema::ProfileName;
 
-/// Counters behind the newest that frames may come in.
+/// Frames of a device that are known by their tags. Of older ones the counter alone is known: they
+/// are refused as replayed when they come again.
 const KEPT: usize = 64;
 
 /// How many frames were taken and refused.
@@ -262,7 +263,7 @@ mod tests {
         let numbers = [3, 4].map(|number| DeviceNumber::new(number).unwrap());
         let gate = Gate::new(profile, [(numbers[0], &keys[0], true), (numbers[1], &keys[1], false)].into_iter());
         assert_eq!(gate.frame_bytes(), P::FRAME);
-        let sent = frames::<P>(&root, 3, 0, 200);
+        let sent = frames::<P>(&root, 3, 0, 601);
         let mut seen = Seen::default();
         let mut counts = IngestCounts::default();
         let mut send = |frame: &[u8]| {
@@ -270,32 +271,32 @@ mod tests {
             counts.count(verdict);
             verdict
         };
-        assert_eq!(send(sent[100].as_ref()), Verdict::Taken);
-        assert_eq!(send(sent[100].as_ref()), Verdict::Duplicate);
-        assert_eq!(send(sent[99].as_ref()), Verdict::Taken, "frames may overtake one another");
-        assert_eq!(send(sent[37].as_ref()), Verdict::Taken);
-        assert_eq!(send(sent[36].as_ref()), Verdict::Late);
+        assert_eq!(send(sent[300].as_ref()), Verdict::Taken);
+        assert_eq!(send(sent[300].as_ref()), Verdict::Duplicate);
+        assert_eq!(send(sent[299].as_ref()), Verdict::Taken, "frames may overtake one another");
+        assert_eq!(send(sent[45].as_ref()), Verdict::Taken);
+        assert_eq!(send(sent[44].as_ref()), Verdict::Late);
         // storage that was put back: the same counter, another reading
-        let restored = frames::<P>(&root, 3, 64, 37);
+        let restored = frames::<P>(&root, 3, 264, 37);
         assert_eq!(send(restored[36].as_ref()), Verdict::Replayed);
-        let mut changed = sent[101].clone();
+        let mut changed = sent[301].clone();
         changed.as_mut()[90] ^= 1;
         assert_eq!(send(changed.as_ref()), Verdict::Forged);
         assert_eq!(send(frames::<P>(&root, 9, 0, 1)[0].as_ref()), Verdict::Forged, "nobody's number");
         assert_eq!(send(frames::<P>(&other, 4, 0, 1)[0].as_ref()), Verdict::Revoked);
-        assert_eq!(send(&sent[101].as_ref()[1..]), Verdict::Malformed);
+        assert_eq!(send(&sent[301].as_ref()[1..]), Verdict::Malformed);
         let found = counts.named().map(|(_, count)| count);
         assert_eq!(found, [3, 1, 1, 1, 1, 2, 1]);
         // a new start knows windows, and those tags that are still in storage
         let mut again = Seen::default();
         again.restore(numbers[0], seen.window(numbers[0]).unwrap());
-        again.recall(&Checked::of_stored(profile, sent[100].as_ref()).unwrap());
+        again.recall(&Checked::of_stored(profile, sent[300].as_ref()).unwrap());
         let mut send = |frame: &P::Frame| again.admit(&gate.check(frame.as_ref()).unwrap());
         assert_eq!(
-            [send(&sent[100]), send(&sent[99]), send(&sent[36])],
+            [send(&sent[300]), send(&sent[299]), send(&sent[44])],
             [Verdict::Duplicate, Verdict::Replayed, Verdict::Late]
         );
-        assert_eq!([send(&sent[164]), send(&sent[100])], [Verdict::Taken, Verdict::Late]);
+        assert_eq!([send(&sent[600]), send(&sent[300])], [Verdict::Taken, Verdict::Late]);
     }
 
     #[test]

@@ -260,7 +260,7 @@ impl Fleet {
             // neither key nor counter outlasts the tab
             devices.push(Device::open(&entry.root(), entry.number, InsecureVolatileCounter(0))?);
         }
-        let registered = question(wanted.window_s).register(&schema, &setting, &registry)?;
+        let registered = question(wanted.window_s).register(&schema, &setting, &registry, &holder.question_names())?;
         let (mut objects, mut keys, mut cohorts) = (Vec::new(), BTreeMap::new(), Vec::new());
         let mut keep = |bytes: Vec<u8>| {
             let name = sha256(&bytes);

@@ -6,10 +6,11 @@
 //! | 1 | the profile's code |
 //! | 32 | the seed |
 //!
-//! From the seed follow the secret key of the homomorphic scheme, **the keys that a server computes with, always the same bytes**, and the key that devices agree on their secret with (ML-KEM-768). Secrets of devices are encrypted anew whenever a cohort changes, with randomness of the caller's.
+//! From the seed follow the secret key of the homomorphic scheme, **the keys that a server computes with, always the same bytes**, the key that devices agree on their secret with (ML-KEM-768), and the key that names questions. Secrets of devices are encrypted anew whenever a cohort changes, with randomness of the caller's.
 
 use super::client::{self, Cohort};
 use super::program::Input;
+use super::question::QuestionNames;
 use super::registry::Registry;
 use super::schema::ProfileName;
 use super::setting::{Setting, SettingError, key_name};
@@ -30,6 +31,7 @@ pub const HOLDER: usize = 37;
 const SECRET: u64 = 0x100;
 const KEYS: u64 = 0x200;
 const KEM: [u64; 2] = [0x300, 0x301];
+const NAMES: u64 = 0x400;
 
 /// Bytes that are no holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,6 +85,11 @@ impl Holder {
             ProfileName::P1 => filled::<P1>(setting, registry, cohort).encrypt(secret, rng),
             ProfileName::U25 => filled::<U25>(setting, registry, cohort).encrypt(secret, rng),
         }
+    }
+
+    /// What questions' names between key holder and server are made with, the same after every start.
+    pub fn question_names(&self) -> QuestionNames {
+        QuestionNames::from_bytes(Zeroizing::new(self.seed.derive(NAMES).to_bytes()))
     }
 
     /// 64 bytes that the key of ML-KEM follows from.

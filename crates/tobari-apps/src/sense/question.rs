@@ -17,9 +17,11 @@ use super::order::{Order, OrderError, Taken};
 use super::registry::{Registry, State};
 use super::schema::{ProfileName, Schema, is_name};
 use super::setting::Setting;
+use hmac::{KeyInit, Mac};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use sha2::Sha256;
 use std::collections::BTreeMap;
+use zeroize::Zeroizing;
 
 /// Devices of a group at least, where a question does not say.
 pub const LEAST_DEVICES: u32 = 5;
@@ -239,6 +241,34 @@ pub struct Registered {
     pub order: Order,
     /// Names of the order's groups; of devices, where every device is a result, by their numbers.
     pub groups: Vec<String>,
+    /// Its name between key holder and server ([`QuestionNames`]); empty in what was registered when
+    /// that was a hash without a key.
+    #[serde(default)]
+    id: String,
+}
+
+/// The key that names questions between key holder and server. It is not printed, and wiped on drop.
+///
+/// A name is the beginning of an HMAC-SHA256 of all that is registered, names of devices, tenants
+/// and channels included, as 16 hexadecimal digits. One question has one name under one key, so that
+/// a window is opened once whenever it is registered. **Without the key nobody can tell whether a
+/// guess at those names is right**; a hash alone would let a server try a dictionary.
+pub struct QuestionNames(Zeroizing<[u8; 32]>);
+
+impl QuestionNames {
+    /// With a key.
+    pub fn from_bytes(key: Zeroizing<[u8; 32]>) -> Self {
+        Self(key)
+    }
+
+    fn of(&self, question: &Question, order: &Order, groups: &[String]) -> String {
+        // all serialise by their fields, and text has no other form
+        let text = serde_json::to_vec(&(question, order, groups)).unwrap_or_default();
+        let mac = hmac::Hmac::<Sha256>::new_from_slice(&self.0[..]);
+        // every length is a key's
+        let mac = mac.map(|mac| mac.chain_update(text).finalize().into_bytes()).unwrap_or_default();
+        super::enrol::hex(&mac[..8])
+    }
 }
 
 impl Registered {
@@ -252,11 +282,15 @@ impl Registered {
         Err(QuestionError::Weight { group, weight, found, least })
     }
 
-    /// Its name between key holder and server: the beginning of a SHA-256, as 16 hexadecimal digits.
+    /// Its name between key holder and server: 16 hexadecimal digits.
     pub fn id(&self) -> String {
-        // both serialise by their fields, and text has no other form
-        let text = serde_json::to_vec(self).unwrap_or_default();
-        super::enrol::hex(&Sha256::digest(text)[..8])
+        self.id.clone()
+    }
+
+    /// Whether its name is the one that it has under this key: nothing of it was changed since, and
+    /// no server can guess at it.
+    pub fn is_named_by(&self, names: &QuestionNames) -> bool {
+        self.id == names.of(&self.question, &self.order, &self.groups)
     }
 }
 
@@ -302,6 +336,7 @@ impl Question {
         schema: &Schema,
         setting: &Setting,
         registry: &Registry,
+        question_names: &QuestionNames,
     ) -> Result<Registered, QuestionError> {
         if !is_name(&self.name) {
             let found = self.name.chars().take(64).collect();
@@ -323,7 +358,8 @@ impl Question {
             measures: measures(schema.profile, &statistics),
             least_devices: self.least_devices,
         };
-        let registered = Registered { question: self.clone(), order, groups: names };
+        let id = question_names.of(self, &order, &names);
+        let registered = Registered { question: self.clone(), order, groups: names, id };
         registered.check_weights()?;
         let (order, seats) = (&registered.order, registry.seats());
         order.job(setting, &seats, &order.fullest(&seats))?;
@@ -460,7 +496,8 @@ fn measures(profile: ProfileName, statistics: &[Resolved]) -> Vec<Taken> {
 #[doc(hidden)]
 pub fn fuzz_questions(data: &[u8]) {
     if let Ok(registered) = serde_json::from_slice::<Registered>(data) {
-        let _ = (registered.id(), registered.order.check());
+        let _ = (registered.is_named_by(&QuestionNames::from_bytes([7; 32].into())), registered.order.check());
+        let _ = registered.check_weights();
     }
     if let Ok(order) = serde_json::from_slice::<Order>(data) {
         let _ = order.check();
@@ -484,6 +521,7 @@ mod tests {
     use super::*;
     use crate::sense::order::is_overflow;
     use crate::sense::registry::Secret;
+    use sha2::Digest;
 
     fn registry(devices: usize) -> Registry {
         let mut registry = Registry::default();
@@ -492,6 +530,62 @@ mod tests {
             registry.add(&format!("d{device}"), tenant, None, Secret::from_bytes([device as u8; 32])).unwrap();
         }
         registry
+    }
+
+    fn names(key: u8) -> QuestionNames {
+        QuestionNames::from_bytes([key; 32].into())
+    }
+
+    /// A server that guesses: it knows the schema, the order, the form of what is hashed and every
+    /// name but one, and has a dictionary in which that one is.
+    #[test]
+    fn fault_16_a_server_with_a_dictionary_cannot_tell_from_a_questions_name_what_it_is_called() {
+        let (setting, registry) = (Setting::of(ProfileName::U25).unwrap(), registry(6));
+        let schema: Schema = serde_json::from_str(FUZZ_SCHEMA).unwrap();
+        let named = |name: &str, key: u8| {
+            let asked = Question { name: name.to_owned(), ..question(PLAIN) };
+            asked.register(&schema, &setting, &registry, &names(key)).unwrap()
+        };
+        let told = named("hiv-ward", 1);
+        let dictionary = ["climate", "cardiology", "hiv-ward", "oncology"];
+        for guess in dictionary {
+            // the order tells nothing, whatever the question is called
+            let guessed = named(guess, 2);
+            assert_eq!(guessed.order, told.order);
+            // what the server can compute: hashes without a key, and names under keys that it makes up
+            let (question, order, groups) = (&guessed.question, &guessed.order, &guessed.groups);
+            let unnamed = Registered { id: String::new(), ..guessed.clone() };
+            let before = serde_json::json!({ "question": question, "order": order, "groups": groups });
+            for text in [
+                serde_json::to_vec(&guessed).unwrap(),
+                serde_json::to_vec(&unnamed).unwrap(),
+                serde_json::to_vec(&(question, order, groups)).unwrap(),
+                format!(
+                    r#"{{"question":{},"order":{},"groups":{}}}"#,
+                    serde_json::to_string(question).unwrap(),
+                    serde_json::to_string(order).unwrap(),
+                    serde_json::to_string(groups).unwrap()
+                )
+                .into_bytes(),
+                before.to_string().into_bytes(),
+            ] {
+                assert_ne!(crate::sense::enrol::hex(&Sha256::digest(text)[..8]), told.id(), "{guess}");
+            }
+            (2..=u8::MAX).for_each(|key| assert_ne!(named(guess, key).id(), told.id(), "{guess}"));
+        }
+        // its own key holder has the same name for it after every start, and another for each question
+        assert_eq!(named("hiv-ward", 1), told);
+        assert!(told.is_named_by(&names(1)) && !told.is_named_by(&names(2)));
+        let ids: std::collections::BTreeSet<String> = dictionary.iter().map(|name| named(name, 1).id()).collect();
+        assert_eq!(ids.len(), dictionary.len());
+        // a file that was changed, or has the name of a version without a key, is not taken for it
+        let mut changed = told.clone();
+        changed.question.least_devices = 1;
+        assert!(!changed.is_named_by(&names(1)));
+        let mut old = serde_json::to_value(&told).unwrap();
+        old.as_object_mut().unwrap().remove("id").unwrap();
+        let old: Registered = serde_json::from_value(old).unwrap();
+        assert!(old.id().is_empty() && !old.is_named_by(&names(1)));
     }
 
     fn question(text: &str) -> Question {
@@ -504,7 +598,8 @@ mod tests {
     fn a_question_with_a_device_too_many_is_refused_when_it_is_registered() {
         let setting = Setting::of(ProfileName::U25).unwrap();
         let schema: Schema = serde_json::from_str(FUZZ_SCHEMA).unwrap();
-        let register = |question: &Question, devices| question.register(&schema, &setting, &registry(devices));
+        let register =
+            |question: &Question, devices| question.register(&schema, &setting, &registry(devices), &names(1));
         let plain = question(PLAIN);
         let registered = register(&plain, 254).unwrap();
         assert_eq!((registered.order.groups[0].len(), registered.order.length_ms), (254, 60_000));
@@ -531,7 +626,7 @@ mod tests {
             statistics: vec![Statistic::WeightedSum { channel: "x".to_owned() }],
             ..question(PLAIN)
         };
-        let registered = asked.register(&schema, &setting, &registry(6)).unwrap();
+        let registered = asked.register(&schema, &setting, &registry(6), &names(1)).unwrap();
         let text = serde_json::to_string(&registered.order).unwrap();
         for name in ["secret", "south", "d1", "\"x\""] {
             assert!(!text.contains(name), "{name} in {text}");

@@ -8,7 +8,7 @@ use tobari_apps::sense::client::{self, Cohort};
 use tobari_apps::sense::cloud::{Cloud, CloudError, Frames, Material};
 use tobari_apps::sense::desk::Desk;
 use tobari_apps::sense::program::Input;
-use tobari_apps::sense::question::{Question, QuestionError, Registered};
+use tobari_apps::sense::question::{Question, QuestionError, QuestionNames, Registered};
 use tobari_apps::sense::registry::{Registry, Secret};
 use tobari_apps::sense::schema::{ProfileName, Schema};
 use tobari_apps::sense::setting::{Setting, key_name};
@@ -98,7 +98,7 @@ impl<P: Profile> Fleet<P> {
 
     pub(crate) fn register(&self, question: &str) -> Result<Registered, QuestionError> {
         let question: Question = serde_json::from_str(question).unwrap();
-        question.register(&self.schema, &self.setting, &self.registry)
+        question.register(&self.schema, &self.setting, &self.registry, &QuestionNames::from_bytes([5; 32].into()))
     }
 
     /// What the server sends.

@@ -173,7 +173,9 @@ impl KeyHolder {
         short(py, || {
             let question: Question = serde_json::from_str(question).map_err(malformed)?;
             let mut state = self.state()?;
-            let registered = question.register(&self.schema, &self.setting, &state.registry).map_err(failed)?;
+            let registered = question
+                .register(&self.schema, &self.setting, &state.registry, &self.holder.question_names())
+                .map_err(failed)?;
             taken_up(&mut state.desk, registered)
         })
     }
@@ -181,6 +183,12 @@ impl KeyHolder {
     /// Takes up a question that was registered before.
     fn take_up(&self, registered: &str) -> PyResult<(String, String, String)> {
         let registered: Registered = serde_json::from_str(registered).map_err(malformed)?;
+        if !registered.is_named_by(&self.holder.question_names()) {
+            return Err(failed(
+                "expected a question that this key holder registered, found one that was changed, is another's, or is \
+                 from a version whose names a server could guess: register it again",
+            ));
+        }
         taken_up(&mut self.state()?.desk, registered)
     }
 

@@ -84,7 +84,12 @@ pub(super) fn devices() -> Result<Line, Failure> {
     })?;
     let (setting, registry) = (folder.holder.setting()?, folder.registry()?);
     let secret = folder.holder.secret(&setting);
-    let registered = serde_json::from_str::<Question>(QUESTION)?.register(&schema, &setting, &registry)?;
+    let registered = serde_json::from_str::<Question>(QUESTION)?.register(
+        &schema,
+        &setting,
+        &registry,
+        &folder.holder.question_names(),
+    )?;
     let mut desk = Desk::new(setting.clone(), schema.clone(), folder.holder.secret(&setting));
     desk.register(registered.clone())?;
     let server = BlindProcess::start_with(["--sense", &data])?;

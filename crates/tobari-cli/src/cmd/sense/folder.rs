@@ -166,7 +166,7 @@ impl KeyFolder {
 
     /// What is registered.
     pub(crate) fn questions(&self) -> Result<Vec<Registered>, Failure> {
-        let folder = self.join("questions");
+        let (folder, names) = (self.join("questions"), self.holder.question_names());
         let mut all = Vec::new();
         for entry in fs::read_dir(&folder).map_err(|error| wrong(&folder, error))? {
             let path = entry.map_err(|error| wrong(&folder, error))?.path();
@@ -175,8 +175,13 @@ impl KeyFolder {
             }
             let bytes = read_bounded(&path, MAX_REGISTERED)?;
             let registered: Registered = serde_json::from_slice(&bytes).map_err(|error| wrong(&path, error))?;
-            if path.file_stem().is_none_or(|stem| *stem != *registered.id()) {
-                return Err(wrong(&path, "expected the question that the name says, found another"));
+            if path.file_stem().is_none_or(|stem| *stem != *registered.id()) || !registered.is_named_by(&names) {
+                return Err(wrong(
+                    &path,
+                    "expected a question under the name that this folder's key gives it, found one that was changed, \
+                     or that an earlier version registered under a name that a server can guess. Remove this file, \
+                     and register the question again",
+                ));
             }
             all.push(registered);
         }

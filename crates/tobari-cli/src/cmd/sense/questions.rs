@@ -29,7 +29,9 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     };
     let question: Question = folder::toml(path)?;
     let (setting, registry) = (folder.holder.setting()?, folder.registry()?);
-    let registered = question.register(&folder.card.schema, &setting, &registry).map_err(|error| wrong(path, error))?;
+    let registered = question
+        .register(&folder.card.schema, &setting, &registry, &folder.holder.question_names())
+        .map_err(|error| wrong(path, error))?;
     if arguments.check {
         return told(&registered, arguments.json, "can be registered");
     }

@@ -156,6 +156,19 @@ pub fn read_bounded(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, FileError>
     Ok(bytes)
 }
 
+/// Whether [`read_bounded`] with this limit takes a file of these bytes: for the command that writes what
+/// another one reads, before it writes.
+///
+/// # Errors
+///
+/// [`FileError::TooLarge`] beyond the limit.
+pub fn check_bounded(path: &Path, bytes: &[u8], limit_bytes: u64) -> Result<(), FileError> {
+    match bytes.len() as u64 > limit_bytes {
+        true => Err(FileError::TooLarge { name: name_of(path), limit_bytes }),
+        false => Ok(()),
+    }
+}
+
 /// The file's name for a message.
 pub(crate) fn name_of(path: &Path) -> String {
     path.display().to_string()

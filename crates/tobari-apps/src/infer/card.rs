@@ -17,6 +17,7 @@
 //! question is an encryption under a fresh secret of these parameters: a lie costs the client a wrong answer.
 
 use super::compile::Card;
+use super::holder::{MAX_SEALED_BYTES, SEALED_HEAD};
 use super::messages::{self, MAX_CIPHERTEXTS, MessageError};
 use super::program::Input;
 use tobari_core::ckks::Scale;
@@ -52,6 +53,14 @@ pub enum CardError {
         /// How many there must be.
         expected: usize,
         /// How many there are.
+        found: usize,
+    },
+    /// Keys that would be too large.
+    #[error(
+        "this model takes keys of {found} bytes, and at most {MAX_KEYS_BYTES} are sent: choose another set of parameters or another layout"
+    )]
+    Keys {
+        /// Bytes of the keys.
         found: usize,
     },
     /// Something that no card says.
@@ -90,6 +99,37 @@ impl Card {
         self.put_scale(&mut out, &self.answer.1);
         out.extend_from_slice(&self.logit_bits.to_be_bytes());
         out
+    }
+
+    /// Whether [`Self::decode`] takes what [`Self::encode`] writes, so that a key, or a served model, that
+    /// has this card is taken by every command that reads it.
+    ///
+    /// # Errors
+    /// [`CardError`] that names the limit.
+    pub fn check(&self) -> Result<(), CardError> {
+        if self.places.len() > MAX_CIPHERTEXTS {
+            return Err(CardError::Malformed("1 to 64 ciphertexts of a question"));
+        }
+        self.limit()?;
+        let bytes = self.encode();
+        let same = Self::decode(&bytes)?.encode() == bytes;
+        same.then_some(()).ok_or(CardError::Malformed("numbers that fit their fields"))
+    }
+
+    /// Sizes of the messages that follow from it.
+    fn limit(&self) -> Result<(), CardError> {
+        let found = messages::keys_bytes(self);
+        if found > MAX_KEYS_BYTES {
+            return Err(CardError::Keys { found });
+        }
+        if self.answers() > MAX_CIPHERTEXTS {
+            return Err(CardError::Malformed("1 to 64 ciphertexts of an answer"));
+        }
+        let sealed = messages::question_bytes(self).max(messages::answer_bytes(self));
+        if sealed > MAX_SEALED_BYTES - SEALED_HEAD {
+            return Err(CardError::Malformed("questions and answers of at most 2^28 bytes in a file"));
+        }
+        Ok(())
     }
 
     fn put_scale(&self, out: &mut Vec<u8>, scale: &Scale) {
@@ -137,9 +177,7 @@ impl Card {
             return Err(CardError::Length { what: "the end", expected: 0, found: fields.rest.len() });
         }
         let card = Self { parameters, pixels: pixels as usize, places, sent, keys, logits, answer, logit_bits };
-        if messages::keys_bytes(&card) > MAX_KEYS_BYTES {
-            return Err(CardError::Malformed("keys of at most 2^28 bytes"));
-        }
+        card.limit()?;
         Ok(card)
     }
 }

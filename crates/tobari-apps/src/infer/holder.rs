@@ -30,6 +30,8 @@ pub const NAME_BYTES: usize = 32;
 pub const MAX_HOLDER_BYTES: usize = HEAD + MAX_CARD_BYTES;
 /// Bytes of a question or an answer at most.
 pub const MAX_SEALED_BYTES: usize = 1 << 28;
+/// Bytes before the message of such a file.
+pub(super) const SEALED_HEAD: usize = 2 + 2 * NAME_BYTES;
 /// What the branches of the seed are for.
 const SECRET: u64 = 0;
 const KEYS: u64 = 1;
@@ -82,7 +84,8 @@ impl Holder {
     /// A new one, for the model of this digest; the keys are made once, for their hash.
     ///
     /// # Errors
-    /// [`HolderError::Client`] for a card that no keys can be made for.
+    /// [`HolderError::Card`] for a card beyond the limits of a key file, [`HolderError::Client`] for one that
+    /// no keys can be made for.
     pub fn generate(card: Card, model: [u8; NAME_BYTES], rng: &mut impl CryptoRng) -> Result<Self, HolderError> {
         Self::generate_with_keys(card, model, rng).map(|(holder, _)| holder)
     }
@@ -96,6 +99,8 @@ impl Holder {
         model: [u8; NAME_BYTES],
         rng: &mut impl CryptoRng,
     ) -> Result<(Self, Vec<u8>), HolderError> {
+        // a key that is made is a key that is read
+        card.check()?;
         let mut holder = Self { seed: Seed::random(rng), model, keys: [0; NAME_BYTES], card };
         let keys = holder.keys()?;
         holder.keys = Sha256::digest(&keys).into();

@@ -19,7 +19,7 @@ use serde_json::json;
 use std::process::ExitCode;
 use tobari_apps::infer::Model;
 use tobari_apps::infer::holder::{Holder, MAX_HOLDER_BYTES, MAX_SEALED_BYTES, Sealed, SealedKind, short};
-use tobari_host::files::{read_bounded, write_secret};
+use tobari_host::files::{check_bounded, read_bounded, write_secret};
 use zeroize::Zeroizing;
 
 /// Does it.
@@ -48,7 +48,9 @@ fn keygen(arguments: &KeygenArguments) -> Result<(), Failure> {
             Ok(Holder::generate(card, digest, &mut rng)?)
         })?,
     };
-    write_secret(&arguments.output, &holder.encode())?;
+    let encoded = holder.encode();
+    check_bounded(&arguments.output, &encoded, MAX_HOLDER_BYTES as u64)?;
+    write_secret(&arguments.output, &encoded)?;
     let path = arguments.output.display().to_string();
     if arguments.json {
         return output::json(
@@ -100,7 +102,9 @@ fn answer(arguments: &RunArguments) -> Result<(), Failure> {
         })?,
     };
     let sealed = Sealed { kind: SealedKind::Answer, body: &answer, ..sealed };
-    files::write(&arguments.output, &sealed.encode())
+    let encoded = sealed.encode();
+    check_bounded(&arguments.output, &encoded, MAX_SEALED_BYTES as u64)?;
+    files::write(&arguments.output, &encoded)
 }
 
 fn decrypt(arguments: &DecryptArguments) -> Result<(), Failure> {

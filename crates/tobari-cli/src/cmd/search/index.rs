@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tobari_apps::search::table::{Content, KeyForm, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Site, Table, encode_table};
+use tobari_apps::search::table::{
+    Content, KeyForm, KeyTableBuilder, LIMB_BITS, MAX_COUNT, MAX_TABLE_BYTES, Site, Table, encode_table,
+};
 use tobari_host::variants::{self, PhaseSets, Selection, Summary, Variant, VariantReader};
 use tobari_host::{files, tsv};
 
@@ -21,6 +23,7 @@ pub(crate) fn run(arguments: &IndexArguments) -> Result<ExitCode, Failure> {
         }
     };
     let bytes = encode_table(&table);
+    files::check_bounded(&arguments.output, &bytes, MAX_TABLE_BYTES)?;
     files::write_atomically(&arguments.output, &bytes)?;
     report(&table, summary.as_ref(), bytes.len(), arguments)?;
     Ok(ExitCode::SUCCESS)

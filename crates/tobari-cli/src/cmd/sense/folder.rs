@@ -22,7 +22,7 @@ use tobari_apps::sense::holder::{HOLDER, Holder};
 use tobari_apps::sense::question::{MAX_REGISTERED, Registered};
 use tobari_apps::sense::registry::{MAX_REGISTRY, Registry, Token};
 use tobari_apps::sense::schema::Schema;
-use tobari_host::files::{read_bounded, write_atomically, write_secret};
+use tobari_host::files::{check_bounded, read_bounded, write_atomically, write_secret};
 use tobari_host::sense::CounterFile;
 use zeroize::Zeroizing;
 
@@ -115,11 +115,13 @@ fn token_of(path: &Path, bytes: &[u8]) -> Result<Token, Failure> {
 impl KeyFolder {
     /// Makes one.
     pub(crate) fn create(path: &Path, holder: Holder, schema: Schema) -> Result<Self, Failure> {
+        let card = Card::new(&holder, schema);
+        let described = serde_json::to_vec_pretty(&card)?;
+        check_bounded(&path.join("fleet.json"), &described, MAX_CARD)?;
         private(path)?;
         write_secret(&path.join("holder.key"), &holder.encode())?;
         write_secret(&path.join("devices"), &Registry::default().encode())?;
-        let card = Card::new(&holder, schema);
-        write_atomically(&path.join("fleet.json"), &serde_json::to_vec_pretty(&card)?)?;
+        write_atomically(&path.join("fleet.json"), &described)?;
         let folder = Self { path: path.to_owned(), holder, card };
         for name in ["questions", "releases", "server"] {
             private(&folder.path.join(name))?;
@@ -159,8 +161,10 @@ impl KeyFolder {
         lock.lock().map_err(|error| wrong(&name, error))?;
         let mut registry = self.registry()?;
         let done = change(&mut registry)?;
+        let encoded = registry.encode();
+        check_bounded(&self.join("devices"), &encoded, MAX_REGISTRY)?;
         // the mode of the file that it replaces is kept
-        write_atomically(&self.join("devices"), &registry.encode())?;
+        write_atomically(&self.join("devices"), &encoded)?;
         Ok(done)
     }
 

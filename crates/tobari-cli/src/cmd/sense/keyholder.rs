@@ -22,7 +22,7 @@ use tobari_apps::sense::registry::Registry;
 use tobari_apps::sense::release::{Figure, Release};
 use tobari_apps::sense::setting::Setting;
 use tobari_core::rlwe::SecretKey;
-use tobari_host::files::{read_bounded, write_secret};
+use tobari_host::files::{check_bounded, read_bounded, write_secret};
 use tobari_server::analyst::{Analysts, SharedFigures};
 
 /// Runs until it is told to stop, or once.
@@ -186,7 +186,9 @@ impl<'a> Keyholder<'a> {
         self.figures.write().unwrap_or_else(PoisonError::into_inner).count(self.desk.counts());
         match opened {
             Ok(release) => {
-                write_secret(&path, &serde_json::to_vec(&release)?)?;
+                let written = serde_json::to_vec(&release)?;
+                check_bounded(&path, &written, MAX_RELEASE)?;
+                write_secret(&path, &written)?;
                 if self.arguments.json {
                     output::json(&release)?;
                 } else {

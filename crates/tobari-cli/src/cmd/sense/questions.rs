@@ -5,8 +5,8 @@ use super::folder::{self, KeyFolder, wrong};
 use crate::output::{self, Failure};
 use serde_json::json;
 use std::fs;
-use tobari_apps::sense::question::{Question, Registered};
-use tobari_host::files::write_secret;
+use tobari_apps::sense::question::{MAX_REGISTERED, Question, Registered};
+use tobari_host::files::{check_bounded, write_secret};
 
 /// Registers, lists or takes back.
 pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
@@ -39,7 +39,9 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
         let what = if other.id() == registered.id() { "is registered" } else { "is the name of another question" };
         return Err(wrong(path, format!("expected a question of a new name, found one that {what}")));
     }
-    write_secret(&folder.question(&registered.id()), &serde_json::to_vec(&registered)?)?;
+    let (path, written) = (folder.question(&registered.id()), serde_json::to_vec(&registered)?);
+    check_bounded(&path, &written, MAX_REGISTERED)?;
+    write_secret(&path, &written)?;
     told(&registered, arguments.json, "registered")
 }
 

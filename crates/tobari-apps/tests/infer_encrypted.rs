@@ -242,7 +242,7 @@ fn answers_tell_as_much_as_is_asked_and_nothing_under_another_key() {
     for (output, error) in [
         (Output::Top(0), ClientError::Labels { most: 6, found: 0 }),
         (Output::Top(7), ClientError::Labels { most: 6, found: 7 }),
-        (Output::Rounded(53), ClientError::Bits { found: 53 }),
+        (Output::Rounded(53), ClientError::Bits { most: 16, found: 53 }),
     ] {
         assert_eq!(world.client.decrypt(&answer, output), Err(error));
     }

@@ -10,7 +10,7 @@ use tobari_apps::infer::guarded::{
     Asker, Combination, Counted, Guarded, Host, HostError, Route, RouteError, Setup, Told, fuzz_setup,
 };
 use tobari_apps::infer::program::Input;
-use tobari_apps::infer::{Map, Model, Stage, Volume, argmax};
+use tobari_apps::infer::{Calibration, Map, Model, Stage, Volume, argmax};
 use tobari_core::ckks::{Ciphertext, Decryptor, Encoder, Evaluator, Plaintext, Scale};
 use tobari_core::params::{LatticeParameters, NamedSet, Plaintext as Kind};
 use tobari_core::ring::Seed;
@@ -97,7 +97,8 @@ fn dense() -> Model {
         weight_bits: 14,
         bias_bits: 14,
     };
-    Model::new(vec![stage("first", 16, 8), stage("last", 8, 4)], 0).unwrap()
+    let model = Model::new(vec![stage("first", 16, 8), stage("last", 8, 4)], 0).unwrap();
+    model.calibrated(Calibration { margin: 1.0, powers: Vec::new() }).unwrap()
 }
 
 #[test]

@@ -447,9 +447,9 @@ fn changed_bytes_are_refused_or_another_model() {
 fn file(change: impl Fn(&mut Vec<Vec<u8>>)) -> Result<Model, ModelBytesError> {
     use sha2::Digest;
     let mut fields: Vec<Vec<u8>> = vec![
-        b"TIM\x01".to_vec(),
+        b"TIM\x02".to_vec(),
         vec![1],
-        vec![0; 4],
+        vec![0; 12],
         vec![2],
         b"fc".to_vec(),
         [1u32, 1, 2].iter().flat_map(|x| x.to_be_bytes()).collect(),

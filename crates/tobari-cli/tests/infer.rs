@@ -10,8 +10,9 @@ use support::tables::{files, post, raw};
 use support::{Server, stderr, tobari};
 use tempfile::{TempDir, tempdir};
 use tobari_apps::infer::digits::{STYLES, draw};
-use tobari_apps::infer::{Map, Model, Stage, Volume};
+use tobari_apps::infer::{Calibration, LayerKind, Map, Model, Network, Normalisation, Stage, Volume};
 use tobari_host::images::Picture;
+use tobari_host::onnx::encode_onnx;
 use tobari_host::testing::data;
 
 /// A folder of one's own.
@@ -199,7 +200,8 @@ fn channels(channels: usize, side: usize) -> Vec<u8> {
     let weights = (0..3 * input.len()).map(weight).collect();
     let (map, bias, output) = (Map::Dense { weights }, vec![0.0; 3], Volume::vector(3));
     let stage = Stage { name: "sums".to_owned(), input, output, map, bias, weight_bits: 16, bias_bits: 16 };
-    Model::new(vec![stage], 0).unwrap().encode()
+    let calibration = Calibration { margin: 0.5, powers: Vec::new() };
+    Model::new(vec![stage], 0).unwrap().calibrated(calibration).unwrap().encode()
 }
 
 #[test]
@@ -229,6 +231,73 @@ fn a_png_is_taken_as_it_is_by_a_model_of_its_size_and_channels_and_refused_by_an
     }
     let said = refused(&["infer", "simulate", &png, "--model", &flat]);
     assert!(said.contains("a model of 50 numbers, which are no square picture"), "{said}");
+}
+
+/// A network of one convolution, an activation and a dense layer for grey images of 8 x 8, as ONNX.
+fn small_network(path: &str) {
+    let number = |at: usize| ((at * 37 % 101) as f64 - 50.0) / 50.0;
+    let kinds = vec![
+        LayerKind::Convolution {
+            channels: 2,
+            kernel: [3; 2],
+            stride: [1; 2],
+            padding: [0; 4],
+            weights: (0..18).map(|at| number(at) / 2.0).collect(),
+            bias: vec![0.1, -0.2],
+        },
+        LayerKind::Quadratic { square: vec![0.2], linear: vec![0.5], constant: vec![0.2] },
+        LayerKind::Reshape { output: Volume::vector(72) },
+        LayerKind::Dense { outputs: 4, weights: (0..288).map(|at| number(at + 5) / 8.0).collect(), bias: vec![0.0; 4] },
+    ];
+    let named = |(at, kind): (usize, LayerKind)| (format!("layer{at}"), kind);
+    let normalisation = Normalisation { scale: vec![1.0 / 255.0], offset: vec![0.0] };
+    let input = Volume { channels: 1, height: 8, width: 8 };
+    let network = Network::new(input, normalisation, kinds.into_iter().enumerate().map(named).collect()).unwrap();
+    std::fs::write(path, encode_onnx(&network)).unwrap();
+}
+
+#[test]
+fn fault_36_compile_and_serve_refuse_a_model_whose_labels_errors_may_change() {
+    let place = Place::new();
+    let (onnx, model) = (place.path("net.onnx"), place.path("net.tim"));
+    small_network(&onnx);
+    let compile = ["infer", "compile", &onnx, "-o", &model];
+    let said = refused(&compile);
+    assert!(said.contains("the margin between this model's labels is not known"), "{said}");
+    assert!(said.contains("--images") && said.contains("--margin"), "{said}");
+    let said = refused(&[&compile[..], &["--margin", "0.000001"]].concat());
+    assert!(said.contains("half the margin between them"), "{said}");
+    assert!(!Path::new(&model).exists(), "nothing is written of a model that is refused");
+    assert_eq!(tobari(&[&compile[..], &["--margin", "0"]].concat()).status.code(), Some(2));
+    // a margin that is stated, and one that images tell
+    let told: Value = serde_json::from_str(&good(&[&compile[..], &["--margin", "1.5", "--json"]].concat())).unwrap();
+    assert_eq!(told["margin"], 1.5);
+    assert!(told["logit_error"].as_f64().unwrap() < 0.75, "{told}");
+    let images = place.path("images.idx");
+    let head = [[0, 0, 8, 3], 50u32.to_be_bytes(), 8u32.to_be_bytes(), 8u32.to_be_bytes()].concat();
+    let pixels = (0..50 * 64).map(|at: usize| (at * at / 7 % 256) as u8).collect();
+    std::fs::write(&images, [head, pixels].concat()).unwrap();
+    let told: Value = serde_json::from_str(&good(&[&compile[..], &["--images", &images, "--json"]].concat())).unwrap();
+    assert!(told["margin"].as_f64().unwrap() > 2.0 * told["logit_error"].as_f64().unwrap(), "{told}");
+    Server::start(&["--infer", &model]).stop();
+    // a file of the library's that nobody calibrated is not served, and nobody gets a key for it
+    let unknown = place.path("unknown.tim");
+    let plain = Model::decode(&std::fs::read(&model).unwrap()).unwrap();
+    let plain = Model::new(plain.stages().to_vec(), plain.logit_bits()).unwrap();
+    std::fs::write(&unknown, plain.encode()).unwrap();
+    let said = refused(&["serve", "--addr", "127.0.0.1:0", "--infer", &unknown]);
+    assert!(said.contains("unknown") && said.contains("--images"), "{said}");
+    let said = refused(&["infer", "keygen", "-o", &place.path("key"), "--model", &unknown]);
+    assert!(said.contains("--images") && !Path::new(&place.path("key")).exists(), "{said}");
+}
+
+#[test]
+fn fault_37_a_server_is_not_started_with_a_rounding_that_hides_nothing() {
+    for combination in ["process-user-data", "enclave-user-data", "mixed-plain-reset", "mixed-masked-reset"] {
+        let words = ["serve", "--addr", "127.0.0.1:0", "--infer", "digits", "--infer-enclave", combination];
+        let said = refused(&[&words[..], &["--tells", "rounded:30"]].concat());
+        assert!(said.contains("tell the errors of decryption, from which the key follows"), "{said}");
+    }
 }
 
 #[test]

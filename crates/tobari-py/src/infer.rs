@@ -46,9 +46,9 @@ impl Model {
         Ok(Self { inner: Arc::new(model) })
     }
 
-    /// A network of an ONNX file's bytes, which takes `(pixel/255 - mean)/deviation`. With images it is folded for what they reach times the headroom, otherwise for every image.
+    /// A network of an ONNX file's bytes, which takes `(pixel/255 - mean)/deviation`. With images it is folded for what they reach times the headroom, and they tell the margin between labels; otherwise it is folded for every image. A margin that is given counts for that of the images.
     #[staticmethod]
-    #[pyo3(signature = (data, mean, deviation, images=Vec::new(), headroom=2.0))]
+    #[pyo3(signature = (data, mean, deviation, images=Vec::new(), headroom=2.0, margin=None))]
     fn from_onnx(
         py: Python<'_>,
         data: &[u8],
@@ -56,6 +56,7 @@ impl Model {
         deviation: Vec<f64>,
         images: Vec<Vec<u8>>,
         headroom: f64,
+        margin: Option<f64>,
     ) -> PyResult<Self> {
         let data = data.to_vec();
         let model = long(py, None, move |_| {
@@ -65,7 +66,10 @@ impl Model {
                 true => Reach::Every,
                 false => Reach::Seen { images: &images, headroom },
             };
-            fold(&network, &FoldOptions::new(reach)).map_err(failed)
+            let model = fold(&network, &FoldOptions::new(reach)).map_err(failed)?;
+            let Some(margin) = margin else { return Ok(model) };
+            let powers = model.calibration().map(|known| known.powers.clone()).unwrap_or_default();
+            model.calibrated(infer::Calibration { margin, powers }).map_err(failed)
         })?;
         Ok(Self { inner: Arc::new(model) })
     }
@@ -94,6 +98,12 @@ impl Model {
         self.inner.classes()
     }
 
+    /// The margin between its labels, in logits: what 19 of 20 images reach; none where nobody knows it.
+    #[getter]
+    fn margin(&self) -> Option<f64> {
+        self.inner.calibration().map(|known| known.margin)
+    }
+
     /// Names of its linear maps.
     #[getter]
     fn stages(&self) -> Vec<String> {
@@ -106,7 +116,7 @@ impl Model {
         arrays::array(py, &logits, None)
     }
 
-    /// Made ready for runs under encryption: a layout (the first that takes the model, unless one is named) and a set of parameters.
+    /// Made ready for runs under encryption, where the foretold error is within half the margin between labels: a layout (the first that takes the model, unless one is named) and a set of parameters.
     #[pyo3(signature = (layout=None, set=SET))]
     fn compile(&self, py: Python<'_>, layout: Option<String>, set: &str) -> PyResult<Compiled> {
         let named = NamedSet::from_name(set).filter(|set| set.plaintext_modulus.is_none());

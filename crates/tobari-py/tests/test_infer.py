@@ -102,6 +102,15 @@ def test_an_onnx_file_becomes_the_same_model_and_others_are_refused_with_reasons
     assert read.shape == (1, 28, 28) and read.classes == 10
     for digit, image in enumerate(images):
         assert read.forward(infer.pixels(image)).argmax() == digit
+    # labels that nobody knows the margin of are not computed under encryption
+    assert read.margin > 0
+    unknown = infer.load_onnx(folder / "digits.onnx")
+    assert unknown.margin is None
+    with pytest.raises(tobari.Error, match="margin between this model's labels is not known"):
+        unknown.compile()
+    small = infer.load_onnx(folder / "digits.onnx", images=images, margin=1e-6)
+    with pytest.raises(tobari.Error, match="half the margin between them"):
+        small.compile()
     again = infer.Model.from_bytes(read.to_bytes())
     assert again.digest == read.digest != model.digest
     with pytest.raises(tobari.Error, match="expected a chain"):

@@ -2,8 +2,10 @@
 //!
 //! | field | bytes |
 //! |---|---|
-//! | `TIM`, version 1 | 4 |
+//! | `TIM`, version 2 | 4 |
 //! | stages; exponent of the logits, signed | 1; 4 |
+//! | the margin between labels in logits, a double; 0 where it is not known | 8 |
+//! | with a margin: 1 if powers follow, 0 otherwise; a double for the input of each stage ([`Calibration`]) | 1; 8 each |
 //! | of each stage: length of its name; the name, UTF-8 without control characters | 1; so many |
 //! | … channels, rows, columns of its input and of its output | 4 each |
 //! | … bits after the point of weights and of offsets | 1 each |
@@ -16,6 +18,7 @@
 //! Integers are big-endian. How many weights there are follows from the shapes, so that their bytes are known to be there before anything is allocated. A model has one byte string. The
 //! checksum finds damage and names a model ([`Model::digest`]); it does not tell who made it.
 
+use super::calibration::Calibration;
 use super::model::{
     MAX_BITS, MAX_NAME_BYTES, MAX_NUMBERS, MAX_STAGES, MAX_WEIGHTS, Map, Model, ModelError, Stage, Volume,
 };
@@ -23,7 +26,7 @@ use sha2::{Digest, Sha256};
 
 /// Bytes of a file at most.
 pub const MAX_MODEL_BYTES: usize = 1 << 28;
-const MAGIC: [u8; 4] = *b"TIM\x01";
+const MAGIC: [u8; 4] = *b"TIM\x02";
 const CHECKSUM_BYTES: usize = 32;
 /// Bytes of an integer; those of the model's grids have 53 bits and a sign.
 const WIDTHS: [usize; 4] = [1, 2, 4, 7];
@@ -43,7 +46,7 @@ pub enum ModelBytesError {
         found: u64,
     },
     /// Another kind of file, or another version.
-    #[error("expected a model of version 1, which begins {MAGIC:02x?}, found {0:02x?}")]
+    #[error("expected a model of version 2, which begins {MAGIC:02x?}, found {0:02x?}")]
     Magic([u8; 4]),
     /// A field with a value that it cannot have.
     #[error("malformed model: {0}")]
@@ -62,6 +65,7 @@ impl Model {
         let mut out = MAGIC.to_vec();
         out.push(self.stages().len() as u8);
         out.extend_from_slice(&self.logit_bits().to_be_bytes());
+        put_calibration(&mut out, self.calibration());
         self.stages().iter().for_each(|stage| put_stage(&mut out, stage));
         let checksum = Sha256::digest(&out);
         out.extend_from_slice(&checksum);
@@ -75,6 +79,11 @@ impl Model {
     pub fn decode(bytes: &[u8]) -> Result<Self, ModelBytesError> {
         let mut fields = Fields { rest: bytes };
         let magic = fields.array("the beginning")?;
+        if magic == *b"TIM\x01" {
+            return Err(ModelBytesError::Malformed(
+                "expected version 2, found 1, which has no margin between labels: make the model again (`tobari infer compile`)",
+            ));
+        }
         if magic != MAGIC {
             return Err(ModelBytesError::Magic(magic));
         }
@@ -94,9 +103,16 @@ impl Model {
             return Err(ModelBytesError::Malformed("expected 1 to 64 stages, found another number"));
         }
         let logit_bits = i32::from_be_bytes(fields.array("the exponent of the logits")?);
+        let calibration = take_calibration(&mut fields, count)?;
         let stages = (0..count).map(|_| take_stage(&mut fields)).collect::<Result<_, _>>()?;
         match fields.rest.len() {
-            0 => Ok(Self::new(stages, logit_bits)?),
+            0 => {
+                let model = Self::new(stages, logit_bits)?;
+                Ok(match calibration {
+                    Some(calibration) => model.calibrated(calibration)?,
+                    None => model,
+                })
+            }
             more => Err(ModelBytesError::Length { place: "the end", expected: 0, found: more as u64 }),
         }
     }
@@ -108,6 +124,46 @@ impl Model {
         digest.copy_from_slice(&bytes[bytes.len() - CHECKSUM_BYTES..]);
         digest
     }
+}
+
+fn put_calibration(out: &mut Vec<u8>, calibration: Option<&Calibration>) {
+    let Some(Calibration { margin, powers }) = calibration else {
+        out.extend_from_slice(&[0; 8]);
+        return;
+    };
+    out.extend_from_slice(&margin.to_be_bytes());
+    out.push(u8::from(!powers.is_empty()));
+    powers.iter().for_each(|power| out.extend_from_slice(&power.to_be_bytes()));
+}
+
+fn take_calibration(fields: &mut Fields<'_>, stages: u8) -> Result<Option<Calibration>, ModelBytesError> {
+    let margin = fields.array("the margin")?;
+    if margin == [0; 8] {
+        return Ok(None);
+    }
+    let powers = match fields.array("whether there are powers")? {
+        [0] => Vec::new(),
+        [1] => {
+            let one = |_| Ok::<_, ModelBytesError>(f64::from_be_bytes(fields.array("powers")?));
+            (0..stages).map(one).collect::<Result<_, _>>()?
+        }
+        _ => return Err(ModelBytesError::Malformed("expected 0 or 1 before the powers, found another")),
+    };
+    Ok(Some(Calibration { margin: f64::from_be_bytes(margin), powers }))
+}
+
+/// Bytes of a file with these stages, at most a few thousand more than it has.
+pub(super) fn length(stages: &[Stage]) -> u64 {
+    let numbers = |numbers: &[f64], bits: u32| {
+        let most = numbers.iter().fold(0f64, |most, x| most.max(x.abs())) * 2f64.powi(bits as i32);
+        let width = WIDTHS.into_iter().find(|width| most < 2f64.powi(8 * *width as i32 - 1)).unwrap_or(7);
+        (numbers.len() * width) as u64
+    };
+    let one = |stage: &Stage| {
+        let rest = (MAX_NAME_BYTES + 128) as u64;
+        rest + numbers(stage.map.weights(), stage.weight_bits) + numbers(&stage.bias, stage.bias_bits)
+    };
+    stages.iter().map(one).sum()
 }
 
 fn put_stage(out: &mut Vec<u8>, stage: &Stage) {

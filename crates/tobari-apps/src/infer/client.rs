@@ -10,7 +10,8 @@ use super::compile::Card;
 use super::program::Input;
 use rand_core::CryptoRng;
 use tobari_core::ckks::{
-    Ciphertext, Decryptor, EncodeError, Encoder, EvaluationKeys, OperationError, ReleaseError, SeededCiphertext,
+    Ciphertext, Decryptor, EncodeError, Encoder, Estimator, EvaluationKeys, OperationError, ReleaseError,
+    SeededCiphertext,
 };
 use tobari_core::rlwe::SecretKey;
 use zeroize::Zeroizing;
@@ -79,8 +80,12 @@ pub enum ClientError {
         found: usize,
     },
     /// More bits than logits have.
-    #[error("expected at most 52 bits behind the point, found {found}")]
+    #[error(
+        "expected at most {most} bits behind the point, found {found}: finer scores tell the errors of decryption, as exact ones do"
+    )]
     Bits {
+        /// The most that are coarser than the errors of a fresh encryption.
+        most: u32,
         /// Bits asked for.
         found: u32,
     },
@@ -189,7 +194,9 @@ impl Client {
                 Ok(Told { labels: order(&logits, count), logits: Vec::new() })
             }
             Output::Top(found) => Err(ClientError::Labels { most: classes, found }),
-            Output::Rounded(found) if found > 52 => Err(ClientError::Bits { found }),
+            Output::Rounded(found) if found > self.most_bits() => {
+                Err(ClientError::Bits { most: self.most_bits(), found })
+            }
             Output::Rounded(bits) => {
                 let unit = (1u64 << bits) as f64;
                 let rounded = logits.iter().map(|logit| (logit * unit).round_ties_even() / unit).collect();
@@ -218,6 +225,15 @@ impl Client {
         let unit = 2f64.powi(self.card.logit_bits);
         logits.iter_mut().for_each(|logit| *logit *= unit);
         Ok(logits)
+    }
+
+    /// The most bits of a rounded logit: its steps are at least twice the error of a fresh encryption, as a
+    /// logit's. Errors of the computation are larger, and a client does not know them.
+    fn most_bits(&self) -> u32 {
+        let ((primes, scale), estimator) = (&self.card.sent, Estimator::new(&self.card.parameters));
+        let fresh = estimator.encrypt_seeded(&estimator.encode(1.0, scale, *primes)).error();
+        let error = fresh * 2f64.powi(self.card.logit_bits);
+        (0..=52).rev().find(|bits| 2f64.powi(-*bits) >= 2.0 * error).unwrap_or(0) as u32
     }
 
     /// Half of what fits the modulus in every slot: noise is far beyond it in some of them.

@@ -3,9 +3,16 @@
 //! **Levels.** A stage takes ciphertexts over `p` data primes; its products are divided by the last one, its squares by the next. The last stage is not divided: it
 //! stands over the first prime alone, which is wide (50 bits), so that `K` stages take `2 K - 1` primes.
 //!
-//! **Scales** are exact. Let inputs stand at `2^b`, `b` the bits of the narrow primes. Weights of a stage at scale `S` over `p` primes that is to give the scale `R` are
-//! encoded at `R q_(p-1) / S`; after the square the scale is `R² / q_(p-2)`. Sums and offsets then match without any correction. `R = 2^b`, but before the last square it
-//! is such that the last stage starts near `2^26`, or `2^24` with encrypted weights: those take `2^18`, or `2^20`, and what is left of the first prime, six bits, is the room for logits and for what hides other slots.
+//! **Scales** are exact, and are chosen by the bits of the primes that divide at each place, which need
+//! not be alike. Inputs have the scale `S = 2^b`, `b` being the bits of the prime that divides the
+//! products of their stage. Weights of a stage over `p` primes that is to give the scale `R` are encoded
+//! at `R q_(p-1) / S`; after the square the scale is `T = R² / q_(p-2)`. Sums and offsets then match
+//! without any correction. `R` is the power of two for which `T` is near the size of the prime that
+//! divides next, so that the scale neither grows nor shrinks from stage to stage.
+//!
+//! Before the last square `R` is such that the last stage starts near `2^26`, or `2^24` with encrypted
+//! weights. Its weights take `2^18`, or `2^20`. Six bits of the first prime are left: room for logits,
+//! and for the numbers that hide other slots.
 //!
 //! **One at a time.** Where an enclave decrypts between the stages ([`Flow::Reset`]), every stage starts afresh over the first prime alone, without a division: products
 //! at the same scales as the last one.
@@ -185,11 +192,20 @@ impl Compiled {
             let manner = manner(options, primes, last);
             let input = match (options.flow, stages.last()) {
                 (Flow::Through | Flow::Masked { .. }, Some((_, scales))) => scales.results.clone(),
-                _ if manner.divide => Scale::power_of_two(narrow_bits(parameters)),
+                _ if manner.divide => Scale::power_of_two(prime_bits(parameters, manner.primes - 1)),
                 _ => Scale::power_of_two(last_bits(options)),
             };
-            let aim = if number + 2 == count { Some(last_bits(options)) } else { None };
-            let scales = scales(parameters, &manner, input, aim);
+            let next = match options.flow {
+                _ if number + 2 == count => last_bits(options),
+                // the prime that divides the products of the next stage
+                Flow::Through => prime_bits(parameters, manner.primes.saturating_sub(3)),
+                // squares leave over few primes, and need room there
+                Flow::Reset { .. } | Flow::Masked { .. } => {
+                    let room: u32 = (0..manner.results()).map(|prime| prime_bits(parameters, prime)).sum();
+                    prime_bits(parameters, needed - 1).min(room.saturating_sub(2 * ROOM_BITS))
+                }
+            };
+            let scales = scales(parameters, &manner, input, next);
             let refusal = || CompileError::Scales { stage: stage.name.clone() };
             stages.push((manner, scales.ok_or_else(refusal)?));
         }
@@ -476,16 +492,9 @@ pub fn name(input: Input) -> String {
     }
 }
 
-/// Bits of the last data prime, as of all that products and squares are divided by; of the first where it is alone, less those of weights and room.
-fn narrow_bits(parameters: &LatticeParameters) -> u32 {
-    match parameters.ring().data_primes() {
-        [_, .., last] => last.modulus().bits().min(40),
-        _ => LAST_BITS,
-    }
-}
-
-fn first_bits(parameters: &LatticeParameters) -> u32 {
-    parameters.ring().data_primes().first().map_or(0, |prime| prime.modulus().bits())
+/// Bits of a data prime.
+fn prime_bits(parameters: &LatticeParameters, prime: usize) -> u32 {
+    parameters.ring().data_primes().get(prime).map_or(0, |prime| prime.modulus().bits())
 }
 
 fn manner(options: Options, primes: usize, last: bool) -> Manner {
@@ -502,22 +511,22 @@ fn last_bits(options: Options) -> u32 {
     if options.encrypted { LAST_BITS_ENCRYPTED } else { LAST_BITS }
 }
 
-/// The scales of a stage; where its square is what the last stage takes, with bits of the scale that it is to have.
-fn scales(parameters: &LatticeParameters, manner: &Manner, input: Scale, last: Option<u32>) -> Option<Scales> {
-    let bits = narrow_bits(parameters);
+/// The scales of a stage, whose square is to have a scale of about so many bits.
+fn scales(parameters: &LatticeParameters, manner: &Manner, input: Scale, next: u32) -> Option<Scales> {
     if !manner.divide {
         // over the first prime alone
         let start = input.to_f64(parameters)?.log2().round() as u32;
-        let weights = Scale::power_of_two(first_bits(parameters).checked_sub(ROOM_BITS + start)?);
+        let weights = Scale::power_of_two(prime_bits(parameters, 0).checked_sub(ROOM_BITS + start)?);
         let products = input.product(&weights)?;
         return Some(Scales { input, weights, sums: products.clone(), results: products.clone(), products });
     }
-    let aim = last.map_or(bits, |last| (bits + last).div_ceil(2).min(bits));
-    let sums = Scale::power_of_two(aim);
+    // the square of the sums, divided by this prime, has the next stage's scale
+    let divisor = manner.sums() - 1;
+    let sums = Scale::power_of_two((prime_bits(parameters, divisor) + next) / 2);
     let products = sums.product(&Scale::prime(manner.primes - 1))?;
     let weights = products.quotient(&input)?;
     let results = match manner.square {
-        true => sums.product(&sums)?.quotient(&Scale::prime(manner.sums() - 1))?,
+        true => sums.product(&sums)?.quotient(&Scale::prime(divisor))?,
         false => sums.clone(),
     };
     Some(Scales { input, weights, products, sums, results })

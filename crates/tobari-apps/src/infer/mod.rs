@@ -20,6 +20,7 @@
 //! | [`program`] | a stage on any machine: in the clear, which simulates it slot by slot, recorded, or under encryption |
 //! | [`compile`] | levels and scales; the stages as programs and segments; what a client may know ([`compile::Card`]) |
 //! | [`ready`] | a model with the layout that suits it, checked |
+//! | [`calibration`] | the margin between labels, which errors must stay within |
 //! | [`precision`] | errors and ranges, before anything runs |
 //! | [`client`] | keys, images, answers |
 //! | [`server`] | runs without a secret; weights in the clear or encrypted; what it hides of an answer |
@@ -38,6 +39,7 @@
 
 pub mod batched;
 pub mod bytes;
+pub mod calibration;
 pub mod card;
 pub mod client;
 pub mod compile;
@@ -62,6 +64,7 @@ pub mod simulate;
 pub mod train;
 
 pub use bytes::{ModelBytesError, fuzz_model};
+pub use calibration::Calibration;
 pub use guarded::{fuzz_offer, fuzz_setup};
 pub use holder::fuzz_kept;
 pub use messages::fuzz_messages;

@@ -1,5 +1,6 @@
 //! Linear maps with squares between them: the form that every network is brought into.
 
+use super::calibration::Calibration;
 use serde::{Deserialize, Serialize};
 
 /// Channels, rows and columns; numbers stand channel by channel and row by row.
@@ -135,6 +136,7 @@ impl Stage {
 pub struct Model {
     stages: Vec<Stage>,
     logit_bits: i32,
+    calibration: Option<Calibration>,
 }
 
 /// Why stages are no model.
@@ -150,6 +152,12 @@ pub enum ModelError {
     /// An exponent of the logits that is too large.
     #[error("expected logits divided by 2^-64 to 2^64, found 2^{0}")]
     LogitBits(i32),
+    /// A margin or powers that are none.
+    #[error("expected a finite margin above 0, and no powers or one of at least 0 for each stage, found others")]
+    Calibration,
+    /// Stages whose file would be too long.
+    #[error("expected a model of at most 2^28 bytes, found {0}: fewer weights, or weights of fewer bits, fit")]
+    Bytes(u64),
     /// A name that is too long or has control characters.
     #[error("expected names of stages of at most {MAX_NAME_BYTES} bytes without control characters, found another")]
     Name,
@@ -229,7 +237,31 @@ impl Model {
             }
         }
         stages.iter().try_for_each(check)?;
-        Ok(Self { stages, logit_bits })
+        let found = super::bytes::length(&stages);
+        if found > super::bytes::MAX_MODEL_BYTES as u64 {
+            return Err(ModelError::Bytes(found));
+        }
+        Ok(Self { stages, logit_bits, calibration: None })
+    }
+
+    /// With what images told of it, or its owner.
+    ///
+    /// # Errors
+    /// [`ModelError::Calibration`].
+    pub fn calibrated(mut self, calibration: Calibration) -> Result<Self, ModelError> {
+        let Calibration { margin, powers } = &calibration;
+        let counts = powers.is_empty() || powers.len() == self.stages.len();
+        let good = |power: &f64| power.is_finite() && power.is_sign_positive();
+        if !counts || !powers.iter().all(good) || !margin.is_finite() || *margin <= 0.0 {
+            return Err(ModelError::Calibration);
+        }
+        self.calibration = Some(calibration);
+        Ok(self)
+    }
+
+    /// What images told of it, or its owner; none where nobody did.
+    pub fn calibration(&self) -> Option<&Calibration> {
+        self.calibration.as_ref()
     }
 
     /// The stages.

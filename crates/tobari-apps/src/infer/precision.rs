@@ -18,11 +18,22 @@
 //! deviations, and products of two by thirty-six. **The stated error is `6 σ`**: a model, not a proof; tests hold measured errors to it. It is a bound of logits before they are
 //! multiplied by the model's power of two.
 //!
+//! **Slots without a use** hold what the sums before left there, and meet weights that are 0 but for
+//! their own errors. `v²` is therefore counted slot by slot: a number of the model is within its range,
+//! and what stands elsewhere is a sum of products with independent signs, whose square has the mean
+//! square `3 (Σ w² v²)²`.
+//!
+//! Where images told how large numbers are on average ([`Calibration`]), that counts for `v²` of the
+//! model's numbers, and in place of `R²`; else the ranges.
+//!
+//! [`Calibration`]: super::calibration::Calibration
+//!
 //! # Ranges
 //! A stage's sums are said to stay within a range ([`Ranges`]): of training images, or the worst that pixels from 0 to 1 can do. Where a number with its error could reach half
 //! the modulus it would wrap around: such a stage is refused, by its name.
 
 use super::compile::{Compiled, Flow};
+use super::layout::{Linear, Output};
 use super::model::Model;
 use tobari_core::ckks::{Estimate, Estimator, Scale};
 
@@ -145,6 +156,7 @@ pub fn report(
     let estimator = Estimator::new(compiled.parameters());
     let mut reports = Vec::with_capacity(found);
     let (mut largest, mut deviation) = (1.0f64, None);
+    let mut squares: Vec<Vec<f64>> = Vec::new();
     for (number, range) in ranges.0.iter().copied().enumerate() {
         let noise = Noise { compiled, estimator: &estimator, number };
         let incoming = match (deviation, compiled.options().flow) {
@@ -153,7 +165,14 @@ pub fn report(
             (carried, _) => f64::hypot(noise.fresh(largest), carried.unwrap_or(0.0)),
         };
         let norm = norm(model, number);
-        let sums = noise.sums(incoming, largest, norm);
+        let linear = compiled.stage(number).linear;
+        let known = |stage: usize| model.calibration().and_then(|known| known.powers.get(stage).copied());
+        if number == 0 || matches!(compiled.options().flow, Flow::Reset { .. }) {
+            // placed by whoever encrypts them
+            squares =
+                vec![vec![known(number).unwrap_or(largest * largest); compiled.layout().slots()]; linear.takes.len()];
+        }
+        let sums = noise.sums(incoming, largest_sum(linear, &squares), norm);
         let (headroom, room) = noise.headroom(range, sums);
         let stage = model.stages()[number].name.clone();
         if headroom < LEAST_HEADROOM || headroom.is_nan() {
@@ -165,8 +184,10 @@ pub fn report(
         }
         let primes = compiled.stage(number).manner.primes;
         reports.push(StageReport { name: stage, primes, range, error, headroom_bits: headroom });
-        deviation = Some(noise.square(range, sums));
+        let power = known(number + 1).unwrap_or(range.powi(4));
+        deviation = Some(noise.square(range.min(power.powf(0.25)), sums));
         largest = range * range;
+        squares = squares_after(linear, &squares, power);
     }
     Ok(reports)
 }
@@ -176,6 +197,52 @@ fn norm(model: &Model, stage: usize) -> f64 {
     let stage = &model.stages()[stage];
     let of = |output: usize| stage.row(output).iter().map(|(_, weight)| weight * weight).sum::<f64>();
     (0..stage.output.len()).map(of).fold(0.0, f64::max).sqrt()
+}
+
+/// For each slot of each output, the sum over its products, folded, of what `term` says of weight and
+/// mean square.
+fn sums_of(linear: &Linear, squares: &[Vec<f64>], term: impl Fn(f64, f64) -> f64) -> Vec<Vec<f64>> {
+    let one = |output: &Output| {
+        let n = output.offset.len();
+        let mut sums = vec![0.0; n];
+        for giant in &output.giants {
+            for part in &giant.terms {
+                let Some(numbers) = squares.get(part.input) else { continue };
+                let (steps, baby) =
+                    (giant.steps.rem_euclid(n as i64) as usize, part.baby.rem_euclid(n as i64) as usize);
+                for (slot, sum) in sums.iter_mut().enumerate() {
+                    let from = (slot + steps) % n;
+                    *sum += term(part.weights.at(from), numbers[(from + baby) % n]);
+                }
+            }
+        }
+        for steps in &linear.folds {
+            let mut turned = sums.clone();
+            turned.rotate_left(steps.rem_euclid(n as i64) as usize);
+            sums.iter_mut().zip(turned).for_each(|(sum, other)| *sum += other);
+        }
+        sums
+    };
+    linear.outputs.iter().map(one).collect()
+}
+
+/// The largest sum of mean squares that a number of the output has under its products.
+fn largest_sum(linear: &Linear, squares: &[Vec<f64>]) -> f64 {
+    let sums = sums_of(linear, squares, |_, square| square);
+    let used = linear.outputs.iter().zip(&sums).flat_map(|(output, sums)| output.gives.iter().zip(sums));
+    used.filter(|(number, _)| number.is_some()).fold(0.0, |most, (_, sum)| sum.max(most))
+}
+
+/// Mean squares of what stands in the slots after the square of a stage whose numbers have squares of this mean square.
+fn squares_after(linear: &Linear, squares: &[Vec<f64>], power: f64) -> Vec<Vec<f64>> {
+    let mut sums = sums_of(linear, squares, |weight, square| weight * weight * square);
+    for (output, sums) in linear.outputs.iter().zip(&mut sums) {
+        for ((sum, offset), number) in sums.iter_mut().zip(&output.offset).zip(&output.gives) {
+            let deviation = *sum + offset * offset;
+            *sum = if number.is_some() { power } else { 3.0 * deviation * deviation };
+        }
+    }
+    sums
 }
 
 /// Deviations of one stage.
@@ -202,14 +269,14 @@ impl Noise<'_> {
         self.estimator.switch(&self.nothing(scale, primes)).error() / 36.0
     }
 
-    /// Of the sums, before the square.
-    fn sums(&self, incoming: f64, largest: f64, norm: f64) -> f64 {
+    /// Of the sums, before the square; `products` is the sum of the mean squares that a result's weights
+    /// are multiplied by.
+    fn sums(&self, incoming: f64, products: f64, norm: f64) -> f64 {
         let (stage, scales) = (self.compiled.stage(self.number), self.compiled.scales(self.number));
         let (manner, linear) = (stage.manner, stage.linear);
-        let folds = if manner.fold { 2f64.powi(linear.folds.len() as i32) } else { 1.0 };
+        // also where whoever decrypts folds: errors of that many slots add up
+        let folds = 2f64.powi(linear.folds.len() as i32);
         let outputs = linear.outputs.iter();
-        let terms = |output: &super::layout::Output| output.giants.iter().map(|giant| giant.terms.len()).sum::<usize>();
-        let products = outputs.clone().map(terms).max().unwrap_or(0) as f64;
         let giants = outputs.clone().map(|output| output.giants.len()).max().unwrap_or(0) as f64;
         let weights = outputs.flat_map(|output| &output.giants).flat_map(|giant| &giant.terms);
         let most = weights.map(|term| term.weights.largest()).fold(0.0, f64::max);
@@ -220,19 +287,23 @@ impl Noise<'_> {
         };
         let squared = |x: f64| x * x;
         let come = squared(norm) * (squared(incoming) + squared(self.switch(&scales.input, manner.primes)));
-        let encoded = products * squared(largest * constant(most, &scales.weights, manner.primes));
+        let encoded = products * squared(constant(most, &scales.weights, manner.primes));
         let switches = if manner.encrypted { 2.0 * giants } else { giants - 1.0 };
         let turned = switches * squared(self.switch(&scales.products, manner.primes));
         let divided = match manner.divide {
             true => self.estimator.rescale(&self.nothing(&scales.products, manner.primes)).error() / 36.0,
             false => 0.0,
         };
-        let folded = if linear.folds.is_empty() { 0.0 } else { squared(self.switch(&scales.sums, manner.sums())) };
+        let folded = if linear.folds.is_empty() || !manner.fold {
+            0.0
+        } else {
+            squared(self.switch(&scales.sums, manner.sums()))
+        };
         let offsets = squared(constant(1.0, &scales.sums, manner.sums()));
-        (come + folds * (encoded + turned + squared(divided) + folded) + offsets).sqrt()
+        (come + encoded + folds * (turned + squared(divided) + folded) + offsets).sqrt()
     }
 
-    /// Of the squares.
+    /// Of the squares of numbers of this size.
     fn square(&self, range: f64, sums: f64) -> f64 {
         let (stage, scales) = (self.compiled.stage(self.number), self.compiled.scales(self.number));
         let own = match stage.manner.square {

@@ -1,5 +1,6 @@
 //! A model made ready with the layout that suits it, and checked: what a server does with a file before it serves it.
 
+use super::calibration::{self, MarginError};
 use super::compile::{CompileError, Compiled, Options};
 use super::model::Model;
 use super::precision::{self, PrecisionError, Ranges, StageReport};
@@ -20,13 +21,31 @@ pub enum ReadyError {
     /// A stage whose numbers would not fit.
     #[error(transparent)]
     Precision(#[from] PrecisionError),
+    /// Errors that labels would not survive.
+    #[error(transparent)]
+    Margin(#[from] MarginError),
+}
+
+/// A model that labels come out right of: as [`inspect`], and the foretold error is within half the
+/// margin between labels ([`calibration`]).
+///
+/// # Errors
+/// [`ReadyError`].
+pub fn ready(
+    model: &Model,
+    layout: Option<&str>,
+    parameters: &LatticeParameters,
+) -> Result<(Compiled, Vec<StageReport>), ReadyError> {
+    let (compiled, report) = inspect(model, layout, parameters)?;
+    calibration::check(model, &report)?;
+    Ok((compiled, report))
 }
 
 /// A model in the layout of this name, or in the first of [`ORDER`] that takes it, and what is foretold of its stages where sums stay within 1, for which models are folded.
 ///
 /// # Errors
 /// [`ReadyError`]; of several layouts that do not fit, what the last says.
-pub fn ready(
+pub fn inspect(
     model: &Model,
     layout: Option<&str>,
     parameters: &LatticeParameters,

@@ -12,12 +12,7 @@ use std::{
     time::Instant,
 };
 use tobari_apps::infer::{
-    Model, Volume,
-    bytes::MAX_MODEL_BYTES,
-    card::{MAX_CARD_BYTES, MAX_KEYS_BYTES},
-    messages,
-    ready::ready,
-    server::Service,
+    Model, Volume, bytes::MAX_MODEL_BYTES, calibration::logit_error, messages, ready::ready, server::Service,
 };
 use tobari_core::params::NamedSet;
 use tobari_host::files::read_bounded;
@@ -120,11 +115,8 @@ fn serve(
     let known = service.card();
     let (card, question) = (known.encode(), messages::question_bytes(known));
     let keys = messages::keys_bytes(known);
-    if card.len() > MAX_CARD_BYTES || keys > MAX_KEYS_BYTES {
-        let found = keys.max(card.len());
-        return Err(format!("expected keys of at most {MAX_KEYS_BYTES} bytes for clients, found {found}"));
-    }
-    let error = report.last().map_or(0.0, |stage| stage.error) * 2f64.powi(model.logit_bits());
+    known.check().map_err(|error| text(&error))?;
+    let error = logit_error(model, &report);
     let layout = service.compiled().layout().name().to_owned();
     let mut line = json!({
         "name": source.name, "digest": hex(&model.digest()), "image": shape(model.input()), "classes": model.classes(),

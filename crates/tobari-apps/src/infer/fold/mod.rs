@@ -18,6 +18,7 @@
 
 mod linear;
 
+use super::calibration::Calibration;
 use super::model::{MAX_NAME_BYTES, MAX_NUMBERS, MAX_WEIGHTS, Map, Model, ModelError, Stage, Volume};
 use super::network::{Layer, LayerKind, Network, spread};
 use linear::Linear;
@@ -92,7 +93,7 @@ pub enum FoldError {
     Model(#[from] ModelError),
 }
 
-/// A network as a model.
+/// A network as a model, calibrated by the images that its ranges are of ([`Calibration`]).
 ///
 /// # Errors
 /// [`FoldError`].
@@ -202,7 +203,14 @@ impl<'a> Folding<'a> {
         let exponent = exponents(&[largest], Volume::vector(1), false)[0];
         divide(&mut stage, &vec![exponent; output.len()]);
         self.end(stage)?;
-        Ok(Model::new(self.stages, exponent)?)
+        let model = Model::new(self.stages, exponent)?;
+        let Reach::Seen { images, .. } = self.options.reach else { return Ok(model) };
+        // images of another size were refused at the beginning
+        let calibration = Calibration::of_images(&model, images).ok().flatten();
+        Ok(match calibration {
+            Some(calibration) => model.calibrated(calibration)?,
+            None => model,
+        })
     }
 
     /// The largest that each result becomes, with headroom.

@@ -1,11 +1,12 @@
 //! What is done where, the bytes that an enclave is built from, and the script of its sessions.
 
 use crate::engine::{CkksEngine, EngineError};
+use crate::infer::calibration::{self, MarginError, logit_error};
 use crate::infer::compile::{CompileError, Compiled, Flow, Options};
 use crate::infer::layout::Linear;
 use crate::infer::model::{Map, Model};
 use crate::infer::plain::FRACTION_BITS;
-use crate::infer::precision::Ranges;
+use crate::infer::precision::{self, PrecisionError, Ranges};
 use crate::infer::program::Input;
 use crate::infer::ready::ORDER;
 use crate::infer::{FixedError, ModelBytesError, ModelError};
@@ -136,6 +137,26 @@ pub enum RouteError {
         combination: &'static str,
         /// What may be told.
         expected: &'static str,
+    },
+    /// Labels that errors would change.
+    #[error(transparent)]
+    Margin(#[from] MarginError),
+    /// Numbers that do not fit.
+    #[error(transparent)]
+    Precision(#[from] PrecisionError),
+    /// A rounding that leaves the errors of decryption in what is told.
+    #[error(
+        "{combination}: scores rounded to {found} bits behind the point tell the errors of decryption, from which the key follows. Logits may be off by {error:.3}, so at most rounded:{most} hides them (0: none does); or tell label or top:N"
+    )]
+    Rounding {
+        /// The combination.
+        combination: &'static str,
+        /// The bits.
+        found: u8,
+        /// The most that hide.
+        most: u8,
+        /// The foretold error of a logit.
+        error: f64,
     },
     /// More resets than masks hide.
     #[error("expected resets that are hidden up to 2^-{LEAST_DISTANCE_BITS} in a session, found 2^-{found:.1}")]
@@ -341,7 +362,8 @@ impl Setup {
     /// What an enclave of this setup may do: told is `output`, of at most `images` images a session, in at most `sessions` sessions at once.
     ///
     /// # Errors
-    /// [`RouteError`]: a policy that tells what the combination hides, more resets than the masks hide, or a model that does not fit.
+    /// [`RouteError`]: a policy that tells what the combination hides, errors that labels would not
+    /// survive, more resets than the masks hide, or a model that does not fit.
     pub fn configuration(&self, output: OutputPolicy, sessions: u16, images: u32) -> Result<Configuration, RouteError> {
         let compiled = self.compile()?;
         let combination = self.route.combination;
@@ -361,6 +383,15 @@ impl Setup {
             _ => {}
         }
         if let Some(compiled) = &compiled {
+            let report = precision::report(compiled, &self.model, &Ranges::all(&self.model, 1.0), f64::INFINITY)?;
+            calibration::check(&self.model, &report)?;
+            let error = logit_error(&self.model, &report);
+            let most = hiding_bits(error);
+            if let OutputPolicy::Rounded(found) = output
+                && found > most
+            {
+                return Err(RouteError::Rounding { combination: combination.name(), found, most, error });
+            }
             let found = self.route.distance_bits(compiled, &self.model, images);
             if found < LEAST_DISTANCE_BITS {
                 return Err(RouteError::MaskBudget { found });
@@ -465,6 +496,14 @@ pub(super) fn parameters_digest(parameters: &LatticeParameters) -> Digest {
 pub(super) fn rounding(model: &Model, bits: u8) -> Option<i32> {
     let shift = FRACTION_BITS as i32 - model.logit_bits() - i32::from(bits);
     (-16..=62).contains(&shift).then_some(shift)
+}
+
+/// The most bits behind the point for which steps are at least twice the foretold error: a rounded score is
+/// then that of the network in the clear, or the next to it where that one is close to the middle of two
+/// steps. What is told follows from the image and the model but for these cases, so that errors of
+/// decryption, which are linear in the key, do not leave. It is a limit on damage and no proof.
+fn hiding_bits(error: f64) -> u8 {
+    (0..=64).rev().find(|bits| 2f64.powi(-i32::from(*bits)) >= 2.0 * error).unwrap_or(0)
 }
 
 /// Bytes of what is told: a byte for each label, eight for each score.

@@ -284,6 +284,12 @@ pub(crate) struct EnclaveArguments {
     pub(crate) trusted: TrustedArguments,
 }
 
+/// A margin between labels.
+fn margin(text: &str) -> Result<f64, String> {
+    let margin = text.parse().ok().filter(|margin: &f64| margin.is_finite() && *margin > 0.0);
+    margin.ok_or_else(|| "expected a number above 0".to_owned())
+}
+
 /// `tobari infer compile`
 #[derive(Args)]
 pub(crate) struct CompileArguments {
@@ -302,6 +308,13 @@ pub(crate) struct CompileArguments {
     /// Images (idx) whose numbers tell the ranges; without them, ranges hold for every image, which costs precision.
     #[arg(long, value_name = "IDX")]
     pub(crate) images: Option<PathBuf>,
+    /// The smallest difference between the two largest logits that must be told apart. Without it, the
+    /// images tell: 19 of 20 have this margin. A model is refused whose logits encryption may change by
+    /// more than half of it.
+    #[arg(long, value_name = "LOGITS", value_parser = margin)]
+    pub(crate) margin: Option<f64>,
+    #[command(flatten)]
+    pub(crate) local: LocalArguments,
     /// How much larger numbers may become than those of the images.
     #[arg(long, default_value_t = 1.25, requires = "images", value_name = "FACTOR")]
     pub(crate) headroom: f64,

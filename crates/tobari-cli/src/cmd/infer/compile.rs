@@ -1,8 +1,11 @@
 //! `tobari infer compile`: models of networks.
 
 use super::arguments::CompileArguments;
+use super::local;
 use crate::output::{self, Failure};
 use serde_json::json;
+use tobari_apps::infer::Calibration;
+use tobari_apps::infer::calibration::logit_error;
 use tobari_apps::infer::fold::{FoldOptions, Reach, fold};
 use tobari_apps::infer::holder::short;
 use tobari_host::files;
@@ -12,7 +15,8 @@ use tobari_host::onnx::{Pixels, read_onnx};
 /// Images of a file that are looked at, at most.
 const IMAGES: usize = 10_000;
 
-/// Reads a network, folds it, and says how large its numbers become.
+/// Reads a network, folds it, and says how large its numbers become. Nothing is written of a model that
+/// could not be served.
 pub(super) fn run(arguments: &CompileArguments) -> Result<(), Failure> {
     let pixels = Pixels { mean: arguments.mean.clone(), deviation: arguments.deviation.clone() };
     let network = read_onnx(&arguments.input, &pixels)?;
@@ -23,6 +27,16 @@ pub(super) fn run(arguments: &CompileArguments) -> Result<(), Failure> {
         false => Reach::Seen { images: &images, headroom: arguments.headroom },
     };
     let model = fold(&network, &FoldOptions::new(reach))?;
+    let model = match arguments.margin {
+        Some(margin) => {
+            let powers = model.calibration().map(|known| known.powers.clone()).unwrap_or_default();
+            model.calibrated(Calibration { margin, powers })?
+        }
+        None => model,
+    };
+    let (_, report) = local::compiled(&model, &arguments.local)?;
+    let error = logit_error(&model, &report);
+    let margin = model.calibration().map_or(0.0, |known| known.margin);
     let ranges = model.ranges(&images)?;
     let bytes = model.encode();
     files::write_atomically(&arguments.output, &bytes)?;
@@ -33,10 +47,15 @@ pub(super) fn run(arguments: &CompileArguments) -> Result<(), Failure> {
         };
         let stages: Vec<_> = ranges.iter().map(stage).collect();
         let digest = super::hex(&model.digest());
-        let line = json!({ "model": arguments.output.display().to_string(), "digest": digest, "bytes": bytes.len(), "images": images.len(), "stages": stages });
+        let line = json!({ "model": arguments.output.display().to_string(), "digest": digest, "bytes": bytes.len(), "images": images.len(), "margin": margin, "logit_error": error, "stages": stages });
         return output::json(&line);
     }
-    output::result(format!("model {}, {} bytes; the largest sums of each stage:", short(&model.digest()), bytes.len()));
+    output::result(format!("model {}, {} bytes", short(&model.digest()), bytes.len()));
+    output::result(format!(
+        "labels are {margin:.3} apart; in the set {} encryption changes each logit by at most {error:.3}",
+        arguments.local.set
+    ));
+    output::result("the largest sums of each stage:");
     for range in &ranges {
         let seen = if images.is_empty() { "-".to_owned() } else { format!("{:.3}", range.seen) };
         output::result(format!(

@@ -12,7 +12,7 @@ use tobari_apps::infer::precision::StageReport;
 use tobari_apps::infer::ready::ready;
 use tobari_apps::infer::server::Service;
 use tobari_core::ckks::SeededCiphertext;
-use tobari_core::params::NamedSet;
+use tobari_core::params::{LatticeParameters, NamedSet};
 use tobari_server::ModelSource;
 
 /// Bytes for encoded weights: a model is run once.
@@ -24,12 +24,15 @@ pub(super) fn read(name: Option<&str>) -> Result<Model, Failure> {
     Ok(source.read()?)
 }
 
+/// The set of parameters of this name.
+pub(super) fn set(name: &str) -> Result<LatticeParameters, Failure> {
+    let wrong = || Failure::Call(format!("expected a set of parameters that `tobari info` lists, found {name}"));
+    Ok(NamedSet::from_name(name).ok_or_else(wrong)?.parameters()?)
+}
+
 /// The same, ready.
 pub(super) fn compiled(model: &Model, arguments: &LocalArguments) -> Result<(Compiled, Vec<StageReport>), Failure> {
-    let set = NamedSet::from_name(&arguments.set);
-    let wrong =
-        || Failure::Call(format!("expected a set of parameters that `tobari info` lists, found {}", arguments.set));
-    Ok(ready(model, arguments.layout.as_deref(), &set.ok_or_else(wrong)?.parameters()?)?)
+    Ok(ready(model, arguments.layout.as_deref(), &set(&arguments.set)?)?)
 }
 
 /// A key for it.

@@ -5,14 +5,20 @@ use super::{image, local};
 use crate::output::{self, Failure};
 use serde_json::json;
 use tobari_apps::infer::Model;
+use tobari_apps::infer::calibration;
 use tobari_apps::infer::precision::{Ranges, report};
+use tobari_apps::infer::ready::inspect;
 use tobari_apps::infer::simulate::simulate;
 
 /// Simulates, and tells how precise each stage will be.
 pub(super) fn run(arguments: &SimulateArguments) -> Result<(), Failure> {
     let model = arguments.model.read()?;
-    let (compiled, _) = local::compiled(&model, &arguments.local)?;
+    let local = &arguments.local;
+    let (compiled, _) = inspect(&model, local.layout.as_deref(), &local::set(&local.set)?)?;
     let stages = report(&compiled, &model, &Ranges::all(&model, 1.0), arguments.tolerance)?;
+    if let Err(error) = calibration::check(&model, &stages) {
+        output::say(format!("warning: this model would not be served: {error}"));
+    }
     let pixels = image::read(&arguments.image, model.input().len())?;
     let logits = simulate(&compiled, &Model::numbers(&pixels))?;
     let plain = model.forward(&pixels)?;

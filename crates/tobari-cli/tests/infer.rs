@@ -247,7 +247,11 @@ fn small_network(path: &str) {
         },
         LayerKind::Quadratic { square: vec![0.2], linear: vec![0.5], constant: vec![0.2] },
         LayerKind::Reshape { output: Volume::vector(72) },
-        LayerKind::Dense { outputs: 4, weights: (0..288).map(|at| number(at + 5) / 8.0).collect(), bias: vec![0.0; 4] },
+        LayerKind::Dense {
+            outputs: 4,
+            weights: (0..288).map(|at| number(at + 5) / 8.0).collect(),
+            bias: vec![0.0, 0.0, 0.0, 3.0],
+        },
     ];
     let named = |(at, kind): (usize, LayerKind)| (format!("layer{at}"), kind);
     let normalisation = Normalisation { scale: vec![1.0 / 255.0], offset: vec![0.0] };

@@ -47,7 +47,7 @@ struct Bench {
 impl Bench {
     fn new(parameters: &LatticeParameters, depth: usize) -> Self {
         let secret = SecretKey::generate(parameters, &mut rng(1));
-        let sent = Asker::new(&secret).unwrap().registration(depth, &mut rng(2));
+        let sent = Asker::new(&secret).unwrap().registration(depth, &mut rng(2)).unwrap();
         let registration = messages::encode_registration(&sent);
         let registration = messages::decode_registration(&registration, parameters).unwrap();
         assert_eq!(registration.keys.expansion_depth(parameters), Some(depth));
@@ -90,8 +90,9 @@ impl Bench {
 
     /// The numbers in the slots of an output.
     fn slots(&self, part: &Ciphertext) -> Vec<u64> {
-        let values =
-            Encoder::new(&self.parameters).unwrap().decode(&Decryptor::new(&self.secret).unwrap().decrypt(part));
+        let values = Encoder::new(&self.parameters)
+            .unwrap()
+            .decode(&Decryptor::new(&self.secret).unwrap().decrypt(part).unwrap());
         values.into_iter().map(|value| self.matcher.modulus().reduce_signed(value)).collect()
     }
 }
@@ -539,8 +540,8 @@ fn messages_are_refused_when_anything_is_missing_or_more_or_another() {
     let whole = wire::encode_ciphertext(&query.ciphertext.expand());
     assert!(messages::decode_query(&[&all[1][..51], &whole].concat(), &parameters).is_err());
     // keys for anything else
-    let keys = EvaluationKeys::none().with_rotation(&bench.secret, 1, 2, &mut rng(9));
-    let public = Asker::new(&bench.secret).unwrap().registration(0, &mut rng(10)).public;
+    let keys = EvaluationKeys::none().with_rotation(&bench.secret, 1, 2, &mut rng(9)).unwrap();
+    let public = Asker::new(&bench.secret).unwrap().registration(0, &mut rng(10)).unwrap().public;
     let other = messages::encode_registration(&Registration { public, keys });
     assert_eq!(messages::decode_registration(&other, &parameters).err(), malformed("keys of an expansion"));
     let layout = |place: usize, byte: u8| {

@@ -36,7 +36,7 @@ fn slots(secret: &SecretKey, value: &BgvValue) -> Vec<i64> {
     let holder = Decryptor::new(secret).unwrap();
     assert!(ciphertext.noise_budget() > 0.0, "{} bits", ciphertext.noise_budget());
     assert!(holder.noise(ciphertext) <= ciphertext.noise_bound());
-    Encoder::new(secret.parameters()).unwrap().decode(&holder.decrypt(ciphertext))
+    Encoder::new(secret.parameters()).unwrap().decode(&holder.decrypt(ciphertext).unwrap())
 }
 
 fn inputs(
@@ -125,7 +125,7 @@ fn the_polynomial_of_25_bits_is_exact_at_every_valid_point_with_the_sets_own_noi
     let engine = BgvEngine::new(&parameters, None, &mut rng).unwrap();
     let level = engine.top_level() - LINEAR_LEVELS;
     let primes = usize::from(level) + 2;
-    let keys = EvaluationKeys::none().with_relinearization(&secret, primes, &mut rng);
+    let keys = EvaluationKeys::none().with_relinearization(&secret, primes, &mut rng).unwrap();
     let key = Arc::new(engine.key(keys).unwrap());
     let points = Points::new(&scheme).unwrap();
     let pairs: Vec<(i64, i64)> = (0..256).flat_map(|m| (-3..=3).map(move |e| (m, e))).collect();

@@ -17,9 +17,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let top = parameters.data_primes();
 
     // What the machine that computes is given: no secret, but keys for products and for some rotations.
-    let mut keys = EvaluationKeys::none().with_relinearization(&secret, top, &mut rng);
+    let mut keys = EvaluationKeys::none().with_relinearization(&secret, top, &mut rng)?;
     for log in 0..13 {
-        keys = keys.with_rotation(&secret, 1 << log, top, &mut rng);
+        keys = keys.with_rotation(&secret, 1 << log, top, &mut rng)?;
     }
     let evaluator = Evaluator::new(&parameters)?;
 
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         total = evaluator.add(&total, &evaluator.rotate(&total, 1 << log, &keys)?)?;
     }
 
-    let found = encoder.decode(&decryptor.decrypt(&total))[0].rem_euclid(65_537);
+    let found = encoder.decode(&decryptor.decrypt(&total)?)[0].rem_euclid(65_537);
     let plain: i64 = prices.iter().zip(&counts).map(|(price, count)| price * count).sum();
     println!("Σ price · count = {found} modulo 65,537; plainly {plain}, which is {}", plain % 65_537);
     println!("{:.0} bits to spare", total.noise_budget());

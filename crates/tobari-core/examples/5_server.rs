@@ -33,7 +33,7 @@ fn main() -> Outcome<()> {
     let parameters = NamedSet::from_name("bgv-c").ok_or("no such set")?.parameters()?;
     let secret = SecretKey::generate(&parameters, &mut rng);
     let public = wire::encode_ring_public_key(&PublicKey::generate(&secret, &mut rng));
-    let keys = EvaluationKeys::none().with_rotation(&secret, 1, 6, &mut rng);
+    let keys = EvaluationKeys::none().with_rotation(&secret, 1, 6, &mut rng)?;
     let keys = wire::encode_evaluation_keys(&keys, &parameters);
 
     let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
@@ -43,7 +43,7 @@ fn main() -> Outcome<()> {
 
     let answer = server(&parameters, &public, &keys, &query)?;
     println!("answer {} bytes", answer.len());
-    let answer = decryptor.decrypt(&wire::decode_ciphertext(&answer, &parameters)?);
+    let answer = decryptor.decrypt(&wire::decode_ciphertext(&answer, &parameters)?)?;
     // slot j has what slot j + 1 had: the query times i²
     assert_eq!(encoder.decode(&answer)[..3], [1, 40, 900]);
     println!("1·1², 10·2², 100·3² = {:?}", &encoder.decode(&answer)[..3]);

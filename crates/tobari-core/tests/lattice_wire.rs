@@ -43,8 +43,9 @@ fn objects(parameters: LatticeParameters) -> Objects {
     let secret = SecretKey::generate(&parameters, &mut rng(1));
     let public = PublicKey::generate(&secret, &mut rng(2));
     let levels = parameters.data_primes();
-    let keys = bgv::EvaluationKeys::none().with_relinearization(&secret, levels, &mut rng(3));
-    let keys = keys.with_rotation(&secret, 1, levels - 1, &mut rng(4)).with_swap(&secret, 1, &mut rng(5));
+    let keys = bgv::EvaluationKeys::none().with_relinearization(&secret, levels, &mut rng(3)).unwrap();
+    let keys =
+        keys.with_rotation(&secret, 1, levels - 1, &mut rng(4)).unwrap().with_swap(&secret, 1, &mut rng(5)).unwrap();
     let message = Plaintext::from_coefficients(&parameters, &[3, -4, 5]).unwrap();
     let fresh = Decryptor::new(&secret).unwrap().encrypt(&message, levels, &mut rng(6));
     let other = Encryptor::new(&public).unwrap().encrypt(&message, levels, &mut rng(7));
@@ -180,7 +181,7 @@ fn objects_come_back_and_still_decrypt() {
     let product = wire::decode_ciphertext(&wire::encode_ciphertext(&o.product), &o.parameters).unwrap();
     let product = Evaluator::new(&o.parameters).unwrap().relinearize(&product, &keys.unwrap()).unwrap();
     // (3 - 4X + 5X²)²
-    let found = Decryptor::new(&secret).unwrap().decrypt(&product);
+    let found = Decryptor::new(&secret).unwrap().decrypt(&product).unwrap();
     assert_eq!(found.coefficients(), [9, -24, 46, -40, 25, 0, 0, 0]);
 }
 

@@ -59,6 +59,12 @@ impl Context {
         if there { Ok(level) } else { Err(failed(format!("expected a level from 1 to {most}, found {level}"))) }
     }
 
+    /// Minus an integer, modulo the modulus: that of `-2**63` has no place in 64 bits.
+    fn negative(&self, value: i64) -> i64 {
+        // the remainder has at most 50 bits
+        -(value % self.modulus as i64)
+    }
+
     fn same(&self, other: &Self) -> PyResult<()> {
         let (expected, found) = (self.set.name, other.set.name);
         if expected == found {
@@ -188,15 +194,15 @@ impl SecretKey {
             watch.expect(rotations.len() + usize::from(multiply) + usize::from(swap));
             let mut keys = bgv::EvaluationKeys::none();
             if multiply {
-                keys = keys.with_relinearization(&key, level, &mut rng);
+                keys = keys.with_relinearization(&key, level, &mut rng).map_err(failed)?;
                 watch.step()?;
             }
             if swap {
-                keys = keys.with_swap(&key, level, &mut rng);
+                keys = keys.with_swap(&key, level, &mut rng).map_err(failed)?;
                 watch.step()?;
             }
             for steps in rotations {
-                keys = keys.with_rotation(&key, steps, level, &mut rng);
+                keys = keys.with_rotation(&key, steps, level, &mut rng).map_err(failed)?;
                 watch.step()?;
             }
             Ok(keys)
@@ -225,15 +231,10 @@ impl SecretKey {
         count: Option<usize>,
     ) -> PyResult<Bound<'py, numpy::PyArray1<i64>>> {
         self.context.same(&ciphertext.context)?;
-        let inner = &ciphertext.inner;
-        if inner.noise_budget() <= 0.0 {
-            return Err(failed(
-                "expected a ciphertext with room above its noise, found none: too much was computed with it",
-            ));
-        }
         let slots = short(py, || {
             let holder = Decryptor::new(&self.key).map_err(failed)?;
-            Ok(Zeroizing::new(self.context.encoder.decode(&holder.decrypt(inner))))
+            let message = holder.decrypt(&ciphertext.inner).map_err(failed)?;
+            Ok(Zeroizing::new(self.context.encoder.decode(&message)))
         })?;
         arrays::array(py, &slots, count)
     }
@@ -389,11 +390,11 @@ impl Ciphertext {
                 Operand::Ciphertext(other) if minus => evaluator.sub(&self.inner, &other),
                 Operand::Ciphertext(other) => evaluator.add(&self.inner, &other),
                 Operand::Integer(value) => {
-                    evaluator.add_constant(&self.inner, if minus { value.wrapping_neg() } else { value })
+                    evaluator.add_constant(&self.inner, if minus { self.context.negative(value) } else { value })
                 }
                 Operand::Vector(mut values) => {
                     if minus {
-                        values.iter_mut().for_each(|value| *value = value.wrapping_neg());
+                        values.iter_mut().for_each(|value| *value = self.context.negative(*value));
                     }
                     let plaintext = encoder.encode(&values).map_err(failed)?;
                     evaluator.add_plain(&self.inner, &plaintext)

@@ -114,6 +114,20 @@ def test_bytes_that_are_no_object_are_refused(secret, keys):
         bgv.SecretKey.from_bytes(parameters, keys.to_bytes())
 
 
+@pytest.mark.parametrize("least", [-(2**63), 2**63 - 1, -(2**63) + 1])
+def test_fault_29_the_ends_of_64_bits_are_taken_modulo_t_in_every_operator(secret, least):
+    modulus = bgv.Parameters("bgv-c").modulus
+    x = secret.encrypt([5, 7])
+    for value in (least, np.array([least, least])):
+        for found, expected in [
+            (x - value, lambda a: a - least),
+            (value - x, lambda a: least - a),
+            (x + value, lambda a: a + least),
+            (x * value, lambda a: a * least),
+        ]:
+            assert [int(slot) % modulus for slot in secret.decrypt(found, 2)] == [expected(a) % modulus for a in (5, 7)]
+
+
 def test_levels_and_noise_are_told_and_no_wrong_number_is_given(secret, keys):
     x = secret.encrypt([3])
     assert x.level == 6 and x.noise_budget > 200

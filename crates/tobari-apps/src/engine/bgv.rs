@@ -41,7 +41,7 @@ const PREPARED: usize = 4;
 /// let engine = BgvEngine::new(&parameters, None, &mut rng)?;
 /// let (query, row) = (engine.ciphertext(query)?.into(), engine.integers(&[10, 20, 30], 2)?.into());
 /// let product = Direct::new(&engine).mul_plain(&query, &row)?;
-/// let found = holder.decrypt(product.as_ciphertext().unwrap());
+/// let found = holder.decrypt(product.as_ciphertext().unwrap())?;
 /// assert_eq!(encoder.decode(&found)[..3], [10, 40, 90]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -3,7 +3,7 @@
 use super::program::{Key, Layout};
 use super::server::Block;
 use rand_core::CryptoRng;
-use tobari_core::bgv::{Ciphertext, Decryptor, EncodeError, Encoder, Plaintext, SeededCiphertext};
+use tobari_core::bgv::{Ciphertext, DecryptError, Decryptor, EncodeError, Encoder, Plaintext, SeededCiphertext};
 use tobari_core::params::{self, LatticeParameters};
 use tobari_core::ring::{Domain, Modulus, Seed};
 use tobari_core::rlwe::SecretKey;
@@ -49,6 +49,9 @@ pub enum ClientError {
     /// An answer of other parameters.
     #[error("malformed answer: expected the parameters of the query, found others")]
     Parameters,
+    /// An answer that does not decrypt: it was damaged, or is no answer to a query under this key. The server must not be told.
+    #[error("malformed answer: {0}")]
+    Decrypt(#[from] DecryptError),
     /// More places than the panel has, or none.
     #[error("expected 1 to {most} places, found {found}")]
     Places {
@@ -129,9 +132,9 @@ impl<'a> Asker<'a> {
         }
         let mut matches: Vec<Option<Option<u64>>> = vec![None; layout.groups()];
         for (block, answer) in answer.iter().enumerate() {
-            let open = |part: &Ciphertext| self.encoder.decode(&self.holder.decrypt(part));
-            let equal: Vec<Vec<i64>> = answer.equal.iter().map(open).collect();
-            let counts = answer.count.as_ref().map(open);
+            let open = |part: &Ciphertext| Ok::<_, ClientError>(self.encoder.decode(&self.holder.decrypt(part)?));
+            let equal = answer.equal.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+            let counts = answer.count.as_ref().map(open).transpose()?;
             for slot in (0..layout.slots()).filter(|slot| equal.iter().all(|limb| limb[*slot] == 0)) {
                 let group = &mut matches[layout.group_of(block * layout.slots() + slot)];
                 if group.is_some() {

@@ -57,13 +57,13 @@ impl Cohort {
     }
 }
 
-/// The key of an input that is one; none for other inputs.
+/// The key of an input that is one; none for other inputs, or if the parameters have no such key.
 pub fn key(secret: &SecretKey, input: Input, rng: &mut impl CryptoRng) -> Option<EvaluationKeys> {
     let none = EvaluationKeys::none();
     match input {
-        Input::Rotation { steps, level } => Some(none.with_rotation(secret, steps, usize::from(level) + 1, rng)),
-        Input::Swap { level } => Some(none.with_swap(secret, usize::from(level) + 1, rng)),
-        Input::Relinearization { level } => Some(none.with_relinearization(secret, usize::from(level) + 1, rng)),
+        Input::Rotation { steps, level } => none.with_rotation(secret, steps, usize::from(level) + 1, rng).ok(),
+        Input::Swap { level } => none.with_swap(secret, usize::from(level) + 1, rng).ok(),
+        Input::Relinearization { level } => none.with_relinearization(secret, usize::from(level) + 1, rng).ok(),
         _ => None,
     }
 }
@@ -71,12 +71,12 @@ pub fn key(secret: &SecretKey, input: Input, rng: &mut impl CryptoRng) -> Option
 /// The slots of a result.
 fn decrypted(secret: &SecretKey, result: &Ciphertext) -> Result<Zeroizing<Vec<i64>>, Withheld> {
     let parameters = secret.parameters();
-    if result.parameters() != parameters || result.needs_relinearization() || result.noise_budget() <= 0.0 {
+    if result.parameters() != parameters || result.needs_relinearization() {
         return Err(Withheld);
     }
     let holder = Decryptor::new(secret).map_err(|_| Withheld)?;
     let encoder = Encoder::new(parameters).map_err(|_| Withheld)?;
-    Ok(Zeroizing::new(encoder.decode(&holder.decrypt(result))))
+    Ok(Zeroizing::new(encoder.decode(&holder.decrypt(result).map_err(|_| Withheld)?)))
 }
 
 /// The sums of an output of a linear plan.

@@ -134,7 +134,7 @@ mod tests {
         assert!(parameters.security().is_some());
         let secret = SecretKey::generate(&parameters, &mut rng);
         let public = PublicKey::generate(&secret, &mut rng);
-        let keys = EvaluationKeys::none().with_relinearization(&secret, PRODUCTS + 1, &mut rng);
+        let keys = EvaluationKeys::none().with_relinearization(&secret, PRODUCTS + 1, &mut rng).unwrap();
         let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
         let (holder, device) = (Decryptor::new(&secret).unwrap(), Encryptor::new(&public).unwrap());
         let readings: [u8; READINGS] = std::array::from_fn(|i| (i * 37 + 255) as u8);
@@ -144,7 +144,7 @@ mod tests {
                 value = evaluator.mul_mod_switch(&value, &value, &keys).unwrap();
             }
             assert!(value.noise_budget() > 0.0, "power {power}");
-            let found = encoder.decode(&holder.decrypt(&value));
+            let found = encoder.decode(&holder.decrypt(&value).unwrap());
             for (found, reading) in found.iter().zip(readings) {
                 let expected = (0..power).fold(1, |product, _| product * i64::from(reading) % 65_537);
                 assert_eq!(found.rem_euclid(65_537), expected);
@@ -165,7 +165,7 @@ mod tests {
             .iter()
             .map(|message| Arc::new(engine.ciphertext(device.encrypt(message, PRODUCTS + 1, rng)).unwrap()))
             .collect();
-        let keys = EvaluationKeys::none().with_relinearization(&secret, PRODUCTS + 1, rng);
+        let keys = EvaluationKeys::none().with_relinearization(&secret, PRODUCTS + 1, rng).unwrap();
         inputs.push(Arc::new(engine.key(keys).unwrap()));
         let results = job.program(&mut Direct::new(&engine), &inputs).unwrap();
         let program = job.record(&engine).unwrap();
@@ -182,7 +182,7 @@ mod tests {
         results.map(|result| {
             let ciphertext = result.as_ciphertext().unwrap();
             assert!(ciphertext.noise_budget() > 0.0);
-            encoder.decode(&holder.decrypt(ciphertext)).iter().map(|slot| slot.rem_euclid(65_537)).collect()
+            encoder.decode(&holder.decrypt(ciphertext).unwrap()).iter().map(|slot| slot.rem_euclid(65_537)).collect()
         })
     }
 

@@ -71,10 +71,12 @@ impl Matrix {
             Source::Rotation(steps) => {
                 let rng = &mut generator(5, steps as usize);
                 let key = EvaluationKeys::none().with_rotation(&self.secret, steps, data, rng);
+                let key = key.map_err(|error| text(&error))?;
                 self.engine.key(key).map_err(|error| text(&error))
             }
             Source::Relinearization => {
                 let key = EvaluationKeys::none().with_relinearization(&self.secret, data, &mut generator(6, 0));
+                let key = key.map_err(|error| text(&error))?;
                 self.engine.key(key).map_err(|error| text(&error))
             }
         }
@@ -132,7 +134,7 @@ impl Work for Matrix {
             .first()
             .and_then(|output| output.as_ciphertext())
             .ok_or_else(|| Failure::Work("the output is no ciphertext".to_owned()))?;
-        let found = Encoder::new(&self.parameters)?.decode(&Decryptor::new(&self.secret)?.decrypt(found));
+        let found = Encoder::new(&self.parameters)?.decode(&Decryptor::new(&self.secret)?.decrypt(found)?);
         let clear =
             ClearEngine { arithmetic: Arithmetic::Modulo(65_537), rows: 2, columns: self.parameters.degree() / 2 };
         let vectors = |what: u64, count: usize| -> Result<Vec<_>, Failure> {

@@ -136,8 +136,8 @@ impl Work for Pbwt {
         let rng = &mut generator(16, 1);
         let none = tobari_core::bgv::EvaluationKeys::none;
         let (rotation, product) = (
-            none().with_rotation(&self.secret, 1, primes, rng),
-            none().with_relinearization(&self.secret, primes, rng),
+            none().with_rotation(&self.secret, 1, primes, rng)?,
+            none().with_relinearization(&self.secret, primes, rng)?,
         );
         let examples = Examples {
             vector: self.engine.ciphertext(vector)?,

@@ -31,6 +31,12 @@ pub enum EncodeError {
         /// `2N`.
         step: u64,
     },
+    /// The plaintext modulus has no half of 1.
+    #[error("expected an odd plaintext modulus to expand ciphertexts, found {t}")]
+    Even {
+        /// The modulus.
+        t: u64,
+    },
     /// Parameters of another scheme.
     #[error("expected parameters with a plaintext modulus, found approximate numbers")]
     Approximate,
@@ -104,7 +110,7 @@ impl Plaintext {
 /// let x = holder.encrypt(&encoder.encode(&[1, 2, 3])?, 2, &mut rng).expand();
 /// let weights = PreparedPlaintext::new(&parameters, &encoder.encode(&[10, 20, 30])?, 2)?;
 /// let product = Evaluator::new(&parameters)?.mul_prepared(&x, &weights)?;
-/// assert_eq!(encoder.decode(&holder.decrypt(&product))[..3], [10, 40, 90]);
+/// assert_eq!(encoder.decode(&holder.decrypt(&product)?)[..3], [10, 40, 90]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]

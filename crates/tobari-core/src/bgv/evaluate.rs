@@ -2,14 +2,13 @@
 
 use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Plaintext, PreparedPlaintext, modulus};
+use super::factors::equal;
 use super::keys::EvaluationKeys;
 use crate::params::LatticeParameters;
-use crate::ring::{Coeff, Division, Domain, Eval, Modulus, Poly, Rounding, Seed};
-use crate::rlwe::{self, Digits, EvaluationKey, GaloisKey, KeySwitcher, PublicKey, norms};
-use rand_core::CryptoRng;
+use crate::ring::{Division, Eval, Modulus, Poly, Rounding};
+use crate::rlwe::{self, Digits, EvaluationKey, GaloisKey, KeySwitcher, norms};
 use std::borrow::Cow;
 use std::sync::OnceLock;
-use zeroize::Zeroizing;
 
 /// Computes on ciphertexts of one set of parameters; knows no secret.
 ///
@@ -25,14 +24,14 @@ use zeroize::Zeroizing;
 /// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45, 45], &[46], 3, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let keys = EvaluationKeys::none().with_relinearization(&secret, 3, &mut rng).with_rotation(&secret, 1, 3, &mut rng);
+/// let keys = EvaluationKeys::none().with_relinearization(&secret, 3, &mut rng)?.with_rotation(&secret, 1, 3, &mut rng)?;
 /// let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
 /// let ciphertext = decryptor.encrypt(&encoder.encode(&[3, 4, 5])?, 3, &mut rng).expand();
 ///
 /// // x · (x, one slot to the left)
 /// let evaluator = Evaluator::new(&parameters)?;
 /// let product = evaluator.mul(&ciphertext, &evaluator.rotate(&ciphertext, 1, &keys)?, &keys)?;
-/// assert_eq!(encoder.decode(&decryptor.decrypt(&product))[..2], [12, 20]);
+/// assert_eq!(encoder.decode(&decryptor.decrypt(&product)?)[..2], [12, 20]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Evaluator {
@@ -55,14 +54,14 @@ pub struct Evaluator {
 /// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[46], 2, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let keys = EvaluationKeys::none().with_rotation(&secret, 1, 2, &mut rng).with_rotation(&secret, 2, 2, &mut rng);
+/// let keys = EvaluationKeys::none().with_rotation(&secret, 1, 2, &mut rng)?.with_rotation(&secret, 2, 2, &mut rng)?;
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
 /// let x = holder.encrypt(&encoder.encode(&[3, 4, 5])?, 2, &mut rng).expand();
 /// let evaluator = Evaluator::new(&parameters)?;
 /// let hoisted = evaluator.hoist(&x)?.into_owned();
 /// for (steps, expected) in [(0, 3), (1, 4), (2, 5)] {
 ///     let rotated = evaluator.rotate_cut(&hoisted, steps, &keys)?;
-///     assert_eq!(encoder.decode(&holder.decrypt(&rotated))[0], expected);
+///     assert_eq!(encoder.decode(&holder.decrypt(&rotated)?)[0], expected);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -124,6 +123,9 @@ pub enum EvaluateError {
     /// A value of other parameters.
     #[error("expected a value of this evaluator's parameters, found one of others")]
     Parameters,
+    /// Parameters without a special prime: no key is possible.
+    #[error("expected parameters with a special prime, found none: rotations need a set that has one")]
+    NoSpecialPrime,
     /// A number without an inverse modulo `t`.
     #[error("expected a number that has an inverse modulo t, found {found}")]
     NotUnit {
@@ -153,6 +155,12 @@ impl Evaluator {
 
     pub(super) fn check(&self, ciphertext: &Ciphertext) -> Result<(), EvaluateError> {
         if *ciphertext.parameters() == self.parameters { Ok(()) } else { Err(EvaluateError::Parameters) }
+    }
+
+    /// Refuses parameters under which no key can be: there is nothing to cut digits for.
+    pub(super) fn check_special(&self) -> Result<(), EvaluateError> {
+        let none = self.parameters.ring().special_primes().is_empty();
+        if none { Err(EvaluateError::NoSpecialPrime) } else { Ok(()) }
     }
 
     pub(super) fn modulus(&self) -> &Modulus {
@@ -276,24 +284,14 @@ impl Evaluator {
         Ok(a)
     }
 
-    /// Gives two ciphertexts one factor, by multiplying each with a number of about `√t`: numbers with `u κ_a = v κ_b`, which
-    /// Euclid's algorithm on `t` and `κ_b/κ_a` has at its middle.
+    /// Gives two ciphertexts one factor: each is multiplied by a number of [`equal`].
     fn equalise(&self, a: &mut Ciphertext, b: &mut Cow<'_, Ciphertext>) {
         if a.factor == b.factor {
             return;
         }
-        let t = self.t.value() as i64;
-        let inverse = self.t.inverse(a.factor).unwrap_or_else(|| unreachable!("factors are units"));
-        // remainder = v (κ_b/κ_a) modulo t throughout
-        let (mut r, mut next_r) = (t, self.t.mul(b.factor, inverse) as i64);
-        let (mut v, mut next_v) = (0i64, 1i64);
-        while next_r * next_r > t {
-            let quotient = r / next_r;
-            (r, next_r) = (next_r, r - quotient * next_r);
-            (v, next_v) = (next_v, v - quotient * next_v);
-        }
-        let factor = self.t.mul(a.factor, self.t.reduce_signed(next_r));
-        for (ciphertext, scalar) in [(a, next_r), (b.to_mut(), next_v)] {
+        let (u, v) = equal(&self.t, a.factor, b.factor);
+        let factor = self.t.mul(a.factor, self.t.reduce_signed(u));
+        for (ciphertext, scalar) in [(a, u), (b.to_mut(), v)] {
             ciphertext.inner.scale_assign(scalar);
             ciphertext.norm += (scalar.unsigned_abs() as f64).log2();
             ciphertext.factor = factor;
@@ -480,9 +478,10 @@ impl Evaluator {
     /// Cuts a ciphertext into digits, which is most of a rotation's work, for [`Self::rotate_cut`].
     ///
     /// # Errors
-    /// [`EvaluateError`] for a product that was not relinearised, or other parameters.
+    /// [`EvaluateError`] for a product that was not relinearised, parameters without a special prime, or others.
     pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>, EvaluateError> {
         self.check(a)?;
+        self.check_special()?;
         let [_, c1] = a.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
         Ok(Hoisted { digits: self.switcher.digits(c1), ciphertext: Cow::Borrowed(a) })
     }
@@ -556,43 +555,5 @@ impl Evaluator {
             return Err(EvaluateError::Parameters);
         }
         if key.level() < level { Err(EvaluateError::KeyLevel { level, found: key.level() }) } else { Ok(key) }
-    }
-
-    /// The same message with fresh randomness, and an error that hides the old one: an encryption of zero is added, and `t`
-    /// times a polynomial whose coefficients are uniform on `[-2^bits, 2^bits)`.
-    ///
-    /// For each coefficient what comes out is within `2^(log2 B - log2 t - bits - 1)` of being independent of the old error, in
-    /// statistical distance, where `B` bounds the old phase ([`Ciphertext::noise_bound`]); for the whole polynomial, `N` times
-    /// that. **The bound holds for ciphertexts that were honestly made**: who makes a ciphertext without a key can put any
-    /// phase in it.
-    ///
-    /// # Errors
-    /// [`EvaluateError::Flooding`] if the noise would not fit the modulus, or [`EvaluateError::Parameters`].
-    pub fn flood(
-        &self,
-        a: &Ciphertext,
-        public: &PublicKey,
-        bits: u32,
-        rng: &mut impl CryptoRng,
-    ) -> Result<Ciphertext, EvaluateError> {
-        self.check(a)?;
-        if *public.parameters() != self.parameters {
-            return Err(EvaluateError::Parameters);
-        }
-        let flood = f64::from(bits) + (self.t.value() as f64).log2();
-        let room = (a.noise_budget() + a.norm - (self.t.value() as f64).log2() - 1.0).max(0.0) as u32;
-        let mut out = a.clone();
-        out.inner.add_assign(&public.encrypt_zero(a.level(), rng));
-        // coefficients are what is bounded from here on: whoever decrypts computes no further
-        out.norm = norms::sum([a.norm, norms::public_error(&self.parameters), flood]);
-        if out.noise_budget() <= 0.0 {
-            return Err(EvaluateError::Flooding { most: room, found: bits });
-        }
-        let mut stream = Seed::random(rng).stream(Domain::Flood, 0);
-        let ring = self.parameters.ring();
-        let mut flood = Poly::<Coeff>::uniform_integers(ring, ring.basis(a.level()), bits, &mut stream);
-        flood.scale_assign(self.t.value() as i64);
-        out.inner.add_phase(&Zeroizing::new(flood.forward()));
-        Ok(out)
     }
 }

@@ -29,7 +29,7 @@
 use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Plaintext, modulus};
 use super::evaluate::{EvaluateError, Evaluator};
-use super::keys::EvaluationKeys;
+use super::keys::{EvaluationKeys, KeyError};
 use crate::params::LatticeParameters;
 use crate::ring::{Coeff, Eval, Poly};
 use crate::rlwe::{SecretKey, norms};
@@ -58,15 +58,17 @@ fn element(degree: usize, step: usize) -> usize {
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let (expansion, evaluator) = (Expansion::new(&parameters, 5)?, Evaluator::new(&parameters)?);
-/// let keys = EvaluationKeys::none().with_expansion(&secret, expansion.depth(), &mut rng);
+/// let keys = EvaluationKeys::none().with_expansion(&secret, expansion.depth(), &mut rng)?;
 /// let holder = Decryptor::new(&secret)?;
 /// let packed = holder.encrypt(&expansion.pack(&[3, 1, 4, 1, 5])?, 2, &mut rng).expand();
 /// let mut found = Vec::new();
 /// evaluator.expand(&packed, &expansion, &keys, 1..4, |_, leaf| {
-///     found.push(holder.decrypt(&leaf).coefficients()[0]);
+///     found.push(leaf);
 ///     Ok::<(), EvaluateError>(())
 /// })?;
-/// assert_eq!(found, [1, 4, 1]);
+/// for (leaf, expected) in found.iter().zip([1, 4, 1]) {
+///     assert_eq!(holder.decrypt(leaf)?.coefficients()[0], expected);
+/// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -90,9 +92,14 @@ impl Expansion {
     /// To so many leaves, from 1 to `N`.
     ///
     /// # Errors
-    /// [`EncodeError`] for more leaves than coefficients, or none, or parameters of another scheme.
+    /// [`EncodeError`] for more leaves than coefficients, or none, an even plaintext modulus, or parameters of
+    /// another scheme.
     pub fn new(parameters: &LatticeParameters, leaves: usize) -> Result<Self, EncodeError> {
-        modulus(parameters)?;
+        // messages are divided by two at each step
+        let t = modulus(parameters)?.value();
+        if t.is_multiple_of(2) {
+            return Err(EncodeError::Even { t });
+        }
         let (ring, degree) = (parameters.ring(), parameters.degree());
         if !(1..=degree).contains(&leaves) {
             return Err(EncodeError::Length { most: degree, found: leaves });
@@ -167,14 +174,21 @@ impl Expansion {
 
 impl EvaluationKeys {
     /// With those for so many steps of an [`Expansion`], for all data primes.
-    #[must_use]
-    pub fn with_expansion(mut self, secret: &SecretKey, depth: usize, rng: &mut impl CryptoRng) -> Self {
+    ///
+    /// # Errors
+    /// [`KeyError`] for parameters without a special prime.
+    pub fn with_expansion(
+        mut self,
+        secret: &SecretKey,
+        depth: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, KeyError> {
         let parameters = secret.parameters();
         for step in 0..depth {
             let element = element(parameters.degree(), step);
-            self.generate(secret, element, parameters.data_primes(), rng);
+            self.generate(secret, element, parameters.data_primes(), rng)?;
         }
-        self
+        Ok(self)
     }
 
     /// For how many steps of an [`Expansion`] these are, if they are for nothing else, and for all data primes.
@@ -287,7 +301,7 @@ mod tests {
     fn bench() -> Bench {
         let parameters = toy(Some(257));
         let secret = SecretKey::generate(&parameters, &mut rng(1));
-        let keys = EvaluationKeys::none().with_expansion(&secret, 6, &mut rng(2));
+        let keys = EvaluationKeys::none().with_expansion(&secret, 6, &mut rng(2)).unwrap();
         Bench { evaluator: Evaluator::new(&parameters).unwrap(), parameters, secret, keys }
     }
 
@@ -320,7 +334,7 @@ mod tests {
                 let expected: Vec<usize> = (0..values.len()).filter(|leaf| range.contains(leaf)).collect();
                 prop_assert_eq!(found.iter().map(|leaf| leaf.0).collect::<Vec<_>>(), expected);
                 for (leaf, ciphertext) in found {
-                    let mut message = holder.decrypt(&ciphertext).coefficients().to_vec();
+                    let mut message = holder.decrypt(&ciphertext).unwrap().coefficients().to_vec();
                     prop_assert_eq!(message[0], values[leaf]);
                     message[0] = 0;
                     prop_assert!(message.iter().all(|coefficient| *coefficient == 0));
@@ -356,7 +370,7 @@ mod tests {
             // the same sum in another way, and what was selected
             let dot = bench.evaluator.dot_prepared(&pairs).unwrap();
             prop_assert!(sum.inner.parts() == dot.inner.parts());
-            let decrypted = Decryptor::new(&bench.secret).unwrap().decrypt(&sum);
+            let decrypted = Decryptor::new(&bench.secret).unwrap().decrypt(&sum).unwrap();
             prop_assert_eq!(decrypted.coefficients(), all[seed as usize % leaves].coefficients());
             let square = |m: &Plaintext| m.coefficients().iter().map(|x| (x * x) as f64).sum::<f64>();
             let largest = all.iter().map(square).fold(1.0, f64::max).log2() / 2.0;
@@ -391,7 +405,7 @@ mod tests {
             bench.evaluator.expand(&packed, &expansion, keys, 0..5, |_, _| Ok::<(), EvaluateError>(())).unwrap_err()
         };
         assert_eq!(refused(3, &bench.keys), EvaluateError::Level { present: 3, wanted: 4 });
-        let few = EvaluationKeys::none().with_expansion(&bench.secret, 2, &mut rng(4));
+        let few = EvaluationKeys::none().with_expansion(&bench.secret, 2, &mut rng(4)).unwrap();
         assert!(matches!(refused(4, &few), EvaluateError::MissingKey { .. }));
     }
 
@@ -400,13 +414,13 @@ mod tests {
         let bench = bench();
         let depth = |keys: &EvaluationKeys| keys.expansion_depth(&bench.parameters);
         assert_eq!((depth(&bench.keys), depth(&EvaluationKeys::none())), (Some(6), Some(0)));
-        let keys = |depth| EvaluationKeys::none().with_expansion(&bench.secret, depth, &mut rng(5));
+        let keys = |depth| EvaluationKeys::none().with_expansion(&bench.secret, depth, &mut rng(5)).unwrap();
         assert_eq!(depth(&keys(3)), Some(3));
-        assert_eq!(depth(&keys(3).with_rotation(&bench.secret, 1, 4, &mut rng(6))), None);
-        assert_eq!(depth(&keys(3).with_relinearization(&bench.secret, 4, &mut rng(6))), None);
+        assert_eq!(depth(&keys(3).with_rotation(&bench.secret, 1, 4, &mut rng(6)).unwrap()), None);
+        assert_eq!(depth(&keys(3).with_relinearization(&bench.secret, 4, &mut rng(6)).unwrap()), None);
         // one for a lower level
         let mut low = keys(2);
-        low.generate(&bench.secret, element(64, 2), 3, &mut rng(7));
+        low.generate(&bench.secret, element(64, 2), 3, &mut rng(7)).unwrap();
         assert_eq!(depth(&low), None);
     }
 }

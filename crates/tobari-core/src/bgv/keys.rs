@@ -1,11 +1,10 @@
-//! Encryption, decryption, and the keys of an evaluator.
+//! Encryption, and the keys of an evaluator.
 
-use super::ciphertext::{Ciphertext, SeededCiphertext};
-use super::encode::{EncodeError, Plaintext, centred, modulus};
+use super::ciphertext::Ciphertext;
+use super::encode::{EncodeError, Plaintext, modulus};
 use crate::params::LatticeParameters;
-use crate::ring::{Conversion, Modulus};
+use crate::ring::Modulus;
 use crate::rlwe::{self, EvaluationKey, PublicKey, SecretKey, norms};
-use crate::simd::RingKernels;
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
@@ -24,7 +23,7 @@ use zeroize::Zeroizing;
 /// let public = PublicKey::generate(&secret, &mut rng);
 /// let encoder = Encoder::new(&parameters)?;
 /// let ciphertext = Encryptor::new(&public)?.encrypt(&encoder.encode(&[7, -7])?, 2, &mut rng);
-/// let found = Decryptor::new(&secret)?.decrypt(&ciphertext);
+/// let found = Decryptor::new(&secret)?.decrypt(&ciphertext)?;
 /// assert_eq!(encoder.decode(&found)[..3], [7, -7, 0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -55,58 +54,21 @@ impl<'a> Encryptor<'a> {
     }
 }
 
-/// Decrypts, and encrypts with half of each ciphertext being a seed.
-pub struct Decryptor<'a> {
-    key: &'a SecretKey,
-    t: Modulus,
-    /// By level.
-    conversions: Vec<Conversion>,
-}
-
-impl<'a> Decryptor<'a> {
-    /// With this key.
-    ///
-    /// # Errors
-    /// [`EncodeError::Approximate`] for a key of another scheme.
-    pub fn new(key: &'a SecretKey) -> Result<Self, EncodeError> {
-        let t = modulus(key.parameters())?;
-        let primes: Vec<Modulus> = key.parameters().ring().data_primes().iter().map(|prime| *prime.modulus()).collect();
-        let conversions = (1..=primes.len()).map(|level| Conversion::new(&primes[..level], &[t])).collect();
-        Ok(Self { key, t, conversions })
-    }
-
-    /// A fresh ciphertext over the first `level` data primes.
-    ///
-    /// # Panics
-    /// Unless there are so many.
-    pub fn encrypt(&self, plaintext: &Plaintext, level: usize, rng: &mut impl CryptoRng) -> SeededCiphertext {
-        let parameters = self.key.parameters();
-        let mut inner = self.key.encrypt_zero(level, rng);
-        inner.add_phase(&Zeroizing::new(plaintext.to_element(parameters, 1, level, &self.t)));
-        SeededCiphertext::new(inner)
-    }
-
-    /// `log2` of the largest coefficient of the phase, in absolute value: what [`Ciphertext::noise_bound`] bounds.
-    ///
-    /// # Panics
-    /// If the ciphertext is of other parameters.
-    pub fn noise(&self, ciphertext: &Ciphertext) -> f64 {
-        self.key.noise(&ciphertext.inner).log2()
-    }
-
-    /// The message, which is right while [`Ciphertext::noise_budget`] is positive.
-    ///
-    /// # Panics
-    /// If the ciphertext is of other parameters.
-    pub fn decrypt(&self, ciphertext: &Ciphertext) -> Plaintext {
-        let phase = self.key.phase(&ciphertext.inner);
-        let rows: Vec<&[u64]> = (0..ciphertext.level()).map(|row| phase.row(row)).collect();
-        let mut residues = Zeroizing::new(vec![0; phase.ring().degree()]);
-        self.conversions[ciphertext.level() - 1].apply(&rows, &mut [&mut residues[..]]);
-        let inverse = self.t.inverse(ciphertext.factor).unwrap_or_else(|| unreachable!("factors are units"));
-        (RingKernels::best().scale_assign)(&self.t, &mut residues, self.t.factor(inverse));
-        Plaintext::from_centred(centred(&self.t, &residues))
-    }
+/// Why there is no key for an evaluator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// Keys are written over special primes, too.
+    #[error("expected parameters with a special prime, found none: products and rotations need a set that has one")]
+    NoSpecialPrime,
+    /// A level that there is not.
+    #[error("expected a level from 1 to {most} for a key, found {found}")]
+    Level {
+        /// Data primes.
+        most: usize,
+        /// The level given.
+        found: usize,
+    },
 }
 
 /// What a server needs besides ciphertexts: public.
@@ -129,8 +91,17 @@ impl EvaluationKeys {
         &self.inner
     }
 
-    pub(super) fn generate(&mut self, secret: &SecretKey, element: usize, level: usize, rng: &mut impl CryptoRng) {
+    /// Adds the key for `X -> X^element`.
+    pub(super) fn generate(
+        &mut self,
+        secret: &SecretKey,
+        element: usize,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(), KeyError> {
+        check(secret, level)?;
         self.inner.generate_for_automorphism(secret, element, level, rng);
+        Ok(())
     }
 
     /// Moves the key for products out, to an object of its own.
@@ -164,25 +135,52 @@ impl EvaluationKeys {
     }
 
     /// With one for products, at `level` and below.
-    #[must_use]
-    pub fn with_relinearization(mut self, secret: &SecretKey, level: usize, rng: &mut impl CryptoRng) -> Self {
+    ///
+    /// # Errors
+    /// [`KeyError`] for parameters without a special prime, or no such level.
+    pub fn with_relinearization(
+        mut self,
+        secret: &SecretKey,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, KeyError> {
+        check(secret, level)?;
         self.inner.generate_for_products(secret, level, rng);
-        self
+        Ok(self)
     }
 
     /// With one for rotations by `steps`, at `level` and below.
-    #[must_use]
-    pub fn with_rotation(mut self, secret: &SecretKey, steps: i64, level: usize, rng: &mut impl CryptoRng) -> Self {
-        let element = rlwe::rotation(secret.parameters().degree(), steps);
-        self.inner.generate_for_automorphism(secret, element, level, rng);
-        self
+    ///
+    /// # Errors
+    /// As [`Self::with_relinearization`].
+    pub fn with_rotation(
+        mut self,
+        secret: &SecretKey,
+        steps: i64,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, KeyError> {
+        self.generate(secret, rlwe::rotation(secret.parameters().degree(), steps), level, rng)?;
+        Ok(self)
     }
 
     /// With one for swapping the rows, at `level` and below.
-    #[must_use]
-    pub fn with_swap(mut self, secret: &SecretKey, level: usize, rng: &mut impl CryptoRng) -> Self {
-        let element = rlwe::conjugation(secret.parameters().degree());
-        self.inner.generate_for_automorphism(secret, element, level, rng);
-        self
+    ///
+    /// # Errors
+    /// As [`Self::with_relinearization`].
+    pub fn with_swap(mut self, secret: &SecretKey, level: usize, rng: &mut impl CryptoRng) -> Result<Self, KeyError> {
+        self.generate(secret, rlwe::conjugation(secret.parameters().degree()), level, rng)?;
+        Ok(self)
+    }
+}
+
+fn check(secret: &SecretKey, level: usize) -> Result<(), KeyError> {
+    let most = secret.parameters().data_primes();
+    if secret.parameters().ring().special_primes().is_empty() {
+        Err(KeyError::NoSpecialPrime)
+    } else if !(1..=most).contains(&level) {
+        Err(KeyError::Level { most, found: level })
+    } else {
+        Ok(())
     }
 }

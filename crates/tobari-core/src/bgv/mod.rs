@@ -8,7 +8,7 @@
 //!
 //! a number that is `κ m` modulo `t`: `m` is the message, a polynomial modulo `t`, and `κ` a **factor** that is known to all, 1 at
 //! first. As long as the phase's coefficients are below `Q/2` in absolute value, whoever has `s` reads it exactly, and `m`
-//! with it.
+//! with it. Decryption is an error from `Q/4` on ([`DecryptError`]), so that too much noise is no wrong answer.
 //!
 //! | operation | phase | noise |
 //! |---|---|---|
@@ -31,14 +31,19 @@
 //! digit. [`NamedSet::ALL`](crate::params::NamedSet::ALL) has sets that fit, `bgv-c` for depth 5.
 //!
 //! # Security
-//! That of [`crate::rlwe`]. A decrypted message says nothing of the error as long as it is right. **Who sends results on** to
+//! That of [`crate::rlwe`]. A decrypted message says nothing of the error as long as it is right. A phase that somebody
+//! crafted is not detected: whoever makes a ciphertext can give it any message with a small error. Whoever made a ciphertext must
+//! not learn whether it decrypts, nor see it in the time of what follows. **Who sends results on** to
 //! somebody who decrypts them and is not to learn how they came about must re-randomise and flood them
 //! ([`Evaluator::flood`]): otherwise the error tells of the plaintexts that were multiplied with.
 
 mod ciphertext;
+mod decryptor;
 mod encode;
 mod evaluate;
 mod expand;
+mod factors;
+mod flood;
 mod forms;
 mod keys;
 mod polynomial;
@@ -47,16 +52,19 @@ mod sums;
 mod transform;
 
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod known_answers;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use ciphertext::BOUND_UNITS;
 pub use ciphertext::{Ciphertext, SeededCiphertext};
+pub use decryptor::{DecryptError, Decryptor};
 pub use encode::{EncodeError, Encoder, Plaintext, PreparedPlaintext};
 pub(crate) use encode::{centred, modulus};
 pub use evaluate::{EvaluateError, Evaluator, Hoisted};
 pub use expand::Expansion;
 pub use forms::{Forms, Turn};
-pub use keys::{Decryptor, Encryptor, EvaluationKeys};
+pub use keys::{Encryptor, EvaluationKeys, KeyError};
 pub use transform::LinearTransform;

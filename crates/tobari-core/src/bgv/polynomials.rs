@@ -86,12 +86,12 @@ impl Evaluator {
     /// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
     /// let parameters = LatticeParameters::of_sizes(1 << 13, &[40, 40, 40], &[40], 3, t)?;
     /// let secret = SecretKey::generate(&parameters, &mut rng);
-    /// let keys = EvaluationKeys::none().with_relinearization(&secret, 3, &mut rng);
+    /// let keys = EvaluationKeys::none().with_relinearization(&secret, 3, &mut rng)?;
     /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
     /// let x = holder.encrypt(&encoder.encode(&[3, 4])?, 3, &mut rng).expand();
     /// let both = Evaluator::new(&parameters)?.polynomials(&x, &[vec![1, 2, 3, 4], vec![0, 5]], &keys)?;
-    /// assert_eq!(encoder.decode(&holder.decrypt(&both[0]))[..2], [142, 313]);
-    /// assert_eq!(encoder.decode(&holder.decrypt(&both[1]))[..2], [15, 20]);
+    /// assert_eq!(encoder.decode(&holder.decrypt(&both[0])?)[..2], [142, 313]);
+    /// assert_eq!(encoder.decode(&holder.decrypt(&both[1])?)[..2], [15, 20]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -385,7 +385,7 @@ mod tests {
             let modulus = Plaintext::Integers(Modulus::new(t).unwrap());
             let parameters = LatticeParameters::insecure_of_sizes(64, &[bits; 9], &[bits, bits], 5, modulus).unwrap();
             let secret = SecretKey::generate(&parameters, &mut rng(1));
-            let keys = EvaluationKeys::none().with_relinearization(&secret, 9, &mut rng(2));
+            let keys = EvaluationKeys::none().with_relinearization(&secret, 9, &mut rng(2)).unwrap();
             let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
             let holder = Decryptor::new(&secret).unwrap();
             let (t, slots) = (t as i64, (0..64).map(|i| i * i * 31 - 500).collect::<Vec<i64>>());
@@ -412,7 +412,7 @@ mod tests {
                 for (found, coefficients) in found.iter().zip(&list) {
                     assert_eq!((found.level(), found.needs_relinearization()), (9 - depth, false));
                     assert!(found.noise_budget() > 0.0 && holder.noise(found) <= found.noise_bound());
-                    let values = encoder.decode(&holder.decrypt(found));
+                    let values = encoder.decode(&holder.decrypt(found).unwrap());
                     let expected = slots.iter().map(|x| horner(coefficients, x.rem_euclid(t), t));
                     assert!(
                         values.iter().map(|value| value.rem_euclid(t)).eq(expected),

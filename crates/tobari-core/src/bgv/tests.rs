@@ -26,10 +26,13 @@ impl Setup {
         let mut rng = rng(11);
         let parameters = parameters(t);
         let secret = SecretKey::generate(&parameters, &mut rng);
-        let mut keys =
-            EvaluationKeys::none().with_relinearization(&secret, 6, &mut rng).with_swap(&secret, 6, &mut rng);
+        let mut keys = EvaluationKeys::none()
+            .with_relinearization(&secret, 6, &mut rng)
+            .unwrap()
+            .with_swap(&secret, 6, &mut rng)
+            .unwrap();
         for steps in [1, 3, -1] {
-            keys = keys.with_rotation(&secret, steps, 6, &mut rng);
+            keys = keys.with_rotation(&secret, steps, 6, &mut rng).unwrap();
         }
         let public = PublicKey::generate(&secret, &mut rng);
         Self { evaluator: Evaluator::new(&parameters).unwrap(), secret, public, keys, t: t as i64 }
@@ -49,7 +52,7 @@ impl Setup {
         let measured = self.secret.noise(&ciphertext.inner).log2();
         assert!(measured <= ciphertext.noise_bound(), "2^{measured:.1} above 2^{:.1}", ciphertext.noise_bound());
         assert!(ciphertext.noise_budget() > 0.0, "no budget left");
-        let plaintext = Decryptor::new(&self.secret).unwrap().decrypt(ciphertext);
+        let plaintext = Decryptor::new(&self.secret).unwrap().decrypt(ciphertext).unwrap();
         self.encoder().decode(&plaintext).into_iter().map(|value| value.rem_euclid(self.t)).collect()
     }
 }
@@ -183,7 +186,7 @@ fn coefficients_multiply_modulo_any_t() {
                 wanted[(i + j) % 64] += if i + j < 64 { a * b } else { -a * b };
             }
         }
-        let found = Decryptor::new(&s.secret).unwrap().decrypt(&product);
+        let found = Decryptor::new(&s.secret).unwrap().decrypt(&product).unwrap();
         let reduced = |values: &[i64]| values.iter().map(|value| value.rem_euclid(t as i64)).collect::<Vec<_>>();
         assert_eq!(reduced(found.coefficients()), reduced(&wanted), "t = {t}");
     }
@@ -198,7 +201,7 @@ fn what_cannot_be_computed_is_an_error() {
     let none = EvaluationKeys::none();
     assert!(error(e.mul(&x, &x, &none)).to_string().contains("a key for relinearisation"));
     assert!(error(e.rotate(&x, 2, &s.keys)).to_string().contains("a key for X -> X^25"));
-    let low = EvaluationKeys::none().with_relinearization(&s.secret, 4, &mut rng(1));
+    let low = EvaluationKeys::none().with_relinearization(&s.secret, 4, &mut rng(1)).unwrap();
     assert_eq!(error(e.mul(&x, &x, &low)), EvaluateError::KeyLevel { level: 6, found: 4 });
     for wanted in [0, 7] {
         assert_eq!(error(e.mod_switch_to(&x, wanted)), EvaluateError::Level { present: 6, wanted });
@@ -224,11 +227,11 @@ fn without_special_primes_whatever_needs_no_key_is_computed() {
     let query = decryptor.encrypt(&encoder.encode(&[5; 64]).unwrap(), 3, &mut rng(23)).expand();
     let keys: Vec<i64> = (0..64).collect();
     let difference = evaluator.sub(&query, &evaluator.add_constant(&query, 5).unwrap()).unwrap();
-    assert_eq!(encoder.decode(&decryptor.decrypt(&difference))[..3], [-5, -5, -5]);
+    assert_eq!(encoder.decode(&decryptor.decrypt(&difference).unwrap())[..3], [-5, -5, -5]);
     let product = evaluator.mul_plain(&query, &encoder.encode(&keys).unwrap()).unwrap();
     let answer = evaluator.flood(&product, &public, 80, &mut rng(24)).unwrap();
     let answer = evaluator.mod_switch_to(&answer, 1).unwrap();
-    let found = encoder.decode(&decryptor.decrypt(&answer));
+    let found = encoder.decode(&decryptor.decrypt(&answer).unwrap());
     assert!(found.iter().zip(&keys).all(|(found, key)| (found - 5 * key) % 257 == 0));
     assert!(evaluator.mul(&query, &query, &EvaluationKeys::none()).is_err());
 }

@@ -30,11 +30,11 @@ use std::collections::BTreeMap;
 /// let sums = LinearTransform::new(&parameters, &encoder, &diagonals, 3)?;
 /// let mut keys = EvaluationKeys::none();
 /// for step in sums.rotations() {
-///     keys = keys.with_rotation(&secret, step, 3, &mut rng);
+///     keys = keys.with_rotation(&secret, step, 3, &mut rng)?;
 /// }
 /// let x = holder.encrypt(&encoder.encode(&[1, 2, 3, 4, 5, 6])?, 3, &mut rng).expand();
 /// let y = evaluator.transform(&x, &sums, &keys)?;
-/// assert_eq!(encoder.decode(&holder.decrypt(&y))[..3], [15, 20, 18]);
+/// assert_eq!(encoder.decode(&holder.decrypt(&y)?)[..3], [15, 20, 18]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -113,6 +113,7 @@ impl Evaluator {
         if transform.parameters != *a.parameters() {
             return Err(EvaluateError::Parameters);
         }
+        self.check_special()?;
         let (level, degree) = (a.level(), self.parameters().degree());
         if level > transform.level {
             return Err(EvaluateError::Level { present: transform.level, wanted: level });
@@ -158,7 +159,7 @@ mod tests {
             let transform = LinearTransform::new(&parameters, &encoder, &diagonals, 4).unwrap();
             let keys = transform
                 .rotations()
-                .fold(EvaluationKeys::none(), |keys, step| keys.with_rotation(&secret, step, 4, &mut rng(2)));
+                .fold(EvaluationKeys::none(), |keys, step| keys.with_rotation(&secret, step, 4, &mut rng(2)).unwrap());
             let turned = |j: usize, step: i64| x[j / 32 * 32 + (j as i64 + step).rem_euclid(32) as usize];
             let expected: Vec<i64> = (0..64)
                 .map(|j| diagonals.iter().map(|(step, m)| m[j] * turned(j, *step)).sum::<i64>().rem_euclid(257))
@@ -168,7 +169,7 @@ mod tests {
                 let fresh = if level == 3 { evaluator.mod_switch_to(&fresh, 2).unwrap() } else { fresh };
                 let y = evaluator.transform(&fresh, &transform, &keys).unwrap();
                 let found: Vec<i64> =
-                    encoder.decode(&holder.decrypt(&y)).iter().map(|value| value.rem_euclid(257)).collect();
+                    encoder.decode(&holder.decrypt(&y).unwrap()).iter().map(|value| value.rem_euclid(257)).collect();
                 assert_eq!(found, expected, "{steps:?} at level {level}");
                 assert!(secret.noise(y.inner()).log2() <= y.noise_bound(), "{steps:?} at level {level}");
                 assert!(y.noise_budget() > 0.0);

@@ -54,6 +54,8 @@ mod sums;
 mod transform;
 
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod known_answers;
 #[cfg(test)]
 mod tests;
@@ -63,6 +65,8 @@ pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use embedding::{Complex, Embedding};
 pub use encode::{EncodeError, Encoder, Plaintext};
 pub use evaluator::{Evaluator, Hoisted, OperationError};
+#[cfg(test)]
+pub(crate) use faults::exercise;
 pub use keys::EvaluationKeys;
 pub use precision::{Estimate, Estimator, Precision};
 pub use release::{Decryptor, FloodBudget, ReleaseError};

@@ -119,6 +119,9 @@ pub enum LatticeError {
         /// The modulus given.
         found: u64,
     },
+    /// No special prime, where there are to be keys of a server.
+    #[error("expected parameters with a special prime, found none")]
+    NoSpecialPrime,
     /// There are not so many primes of this size.
     #[error("expected sizes for which there are primes that are 1 modulo {step}, found {bits} bits")]
     Size {

@@ -102,6 +102,30 @@ impl Conversion {
         self.apply_with(rows, out, self.terms.len() + 1);
     }
 
+    /// Whether every coefficient is below a quarter of `Q` in absolute value, to within `2^-56 Q`.
+    ///
+    /// `x/Q` is `Σ y_i/q_i` up to an integer, so that words hold it as a fraction whose sum wraps at 1. Each
+    /// term is off by less than two units of `2^-64`.
+    ///
+    /// # Panics
+    /// If there are not as many rows as moduli, or their lengths differ.
+    pub(crate) fn are_below_quarter(&self, rows: &[&[u64]]) -> bool {
+        assert!(rows.len() == self.terms.len(), "one row for each modulus");
+        let mut fractions = Zeroizing::new(vec![0u64; rows[0].len()]);
+        for (term, row) in self.terms.iter().zip(rows) {
+            assert_eq!(row.len(), fractions.len());
+            let reciprocal = (1u128 << 114) / u128::from(term.modulus.value());
+            for (fraction, residue) in fractions.iter_mut().zip(*row) {
+                let y = term.modulus.mul_factor(*residue, term.inverse);
+                // below 2^114, as y is below q
+                *fraction = fraction.wrapping_add((u128::from(y).wrapping_mul(reciprocal) >> 50) as u64);
+            }
+        }
+        // from -1/4 to below 1/4 as a signed fraction: the highest bit of what is a quarter more is clear
+        let outside = fractions.iter().fold(0, |outside, fraction| outside | fraction.wrapping_add(1 << 62));
+        outside >> 63 == 0
+    }
+
     /// With the first `used` of the terms and their quotient.
     fn apply_with(&self, rows: &[&[u64]], out: &mut [&mut [u64]], used: usize) {
         assert!(rows.len() == self.terms.len() && out.len() == self.sums.len(), "one row for each modulus");

@@ -126,7 +126,10 @@ impl Ring {
             let prime = Modulus::new(value).filter(|_| is_prime(value));
             prime.and_then(|q| Ntt::new(q, degree)).ok_or(RingError::Prime { value, step: 2 * degree as u64 })
         };
-        let rows = all.iter().map(table).collect::<Result<_, _>>()?;
+        let mut rows = Vec::with_capacity(all.len());
+        for value in &all {
+            rows.push(table(value)?);
+        }
         Ok(Arc::new(Self { degree, data: data.len(), rows, pool: Arc::default() }))
     }
 

@@ -14,40 +14,39 @@
 use super::modulus::{Factor, Modulus};
 use super::prime::root_of_unity;
 use crate::simd::{NttTable, RingKernels, Roots};
+use std::sync::OnceLock;
 
-/// The tables of one prime and one length.
+/// The tables of one prime and one length. They are made when they are first used: until then, parameters that
+/// somebody sent take little more memory than their bytes.
 #[derive(Clone, Debug)]
 pub struct Ntt {
     modulus: Modulus,
-    table: NttTable,
+    degree: usize,
+    table: OnceLock<Box<NttTable>>,
 }
 
 impl Ntt {
-    /// Tables for transforms of length `degree` modulo a prime `q`; none unless `degree` is a power of two from 2 on and
+    /// For transforms of length `degree` modulo a prime `q`; none unless `degree` is a power of two from 2 on and
     /// `q ≡ 1 (mod 2 degree)`.
     pub fn new(modulus: Modulus, degree: usize) -> Option<Self> {
         if !degree.is_power_of_two() || degree < 2 {
             return None;
         }
-        let psi = root_of_unity(&modulus, 2 * degree as u64)?;
-        let forward = powers(&modulus, psi, degree);
-        let inverse = powers(&modulus, modulus.inverse(psi)?, degree);
-        let scale = modulus.inverse(degree as u64)?;
-        let scaled_root = modulus.factor(modulus.mul_factor(scale, inverse[1]));
-        let scale = modulus.factor(scale);
-        let table = NttTable { forward: Roots::new(&forward), inverse: Roots::new(&inverse), scale, scaled_root };
-        Some(Self { modulus, table })
+        root_of_unity(&modulus, 2 * degree as u64)?;
+        Some(Self { modulus, degree, table: OnceLock::new() })
     }
 
     /// `N`.
     pub fn degree(&self) -> usize {
-        self.table.forward.values.len()
+        self.degree
     }
 
     /// What the loops read.
-    #[cfg(test)]
     pub(crate) fn table(&self) -> &NttTable {
-        &self.table
+        self.table.get_or_init(|| {
+            let table = made(&self.modulus, self.degree);
+            Box::new(table.unwrap_or_else(|| unreachable!("a prime that has roots")))
+        })
     }
 
     /// The prime.
@@ -61,7 +60,7 @@ impl Ntt {
     /// If there are not `N` of them.
     pub fn forward(&self, values: &mut [u64]) {
         assert_eq!(values.len(), self.degree());
-        (RingKernels::best().ntt_forward)(&self.modulus, &self.table, values);
+        (RingKernels::best().ntt_forward)(&self.modulus, self.table(), values);
     }
 
     /// Values to coefficients, in place.
@@ -70,8 +69,18 @@ impl Ntt {
     /// If there are not `N` of them.
     pub fn inverse(&self, values: &mut [u64]) {
         assert_eq!(values.len(), self.degree());
-        (RingKernels::best().ntt_inverse)(&self.modulus, &self.table, values);
+        (RingKernels::best().ntt_inverse)(&self.modulus, self.table(), values);
     }
+}
+
+fn made(modulus: &Modulus, degree: usize) -> Option<NttTable> {
+    let psi = root_of_unity(modulus, 2 * degree as u64)?;
+    let forward = powers(modulus, psi, degree);
+    let inverse = powers(modulus, modulus.inverse(psi)?, degree);
+    let scale = modulus.inverse(degree as u64)?;
+    let scaled_root = modulus.factor(modulus.mul_factor(scale, inverse[1]));
+    let scale = modulus.factor(scale);
+    Some(NttTable { forward: Roots::new(&forward), inverse: Roots::new(&inverse), scale, scaled_root })
 }
 
 /// `root^rev(i)` for `i < degree`.

@@ -4,7 +4,7 @@ use super::program::{Layout, LayoutError};
 use super::server::{Form, Page, Registration};
 use crate::search::client::Found;
 use rand_core::CryptoRng;
-use tobari_core::bgv::{Decryptor, EncodeError, Encoder, EvaluationKeys, SeededCiphertext};
+use tobari_core::bgv::{DecryptError, Decryptor, EncodeError, Encoder, EvaluationKeys, KeyError, SeededCiphertext};
 use tobari_core::params::{self, LatticeParameters};
 use tobari_core::ring::Modulus;
 use tobari_core::rlwe::{PublicKey, SecretKey};
@@ -29,6 +29,12 @@ pub enum ClientError {
     /// An answer of another layout or of other parameters.
     #[error("malformed answer: expected the layout and the parameters of the query, found others")]
     Layout,
+    /// Parameters that have no keys for a server.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    /// An answer that does not decrypt: it was damaged, or is no answer to a query under this key. The server must not be told.
+    #[error("malformed answer: {0}")]
+    Decrypt(#[from] DecryptError),
 }
 
 /// Asks and reads with one secret key.
@@ -54,9 +60,12 @@ impl<'a> Asker<'a> {
     }
 
     /// What the server needs once for all queries of up to `2^depth` blocks and limbs.
-    pub fn registration(&self, depth: usize, rng: &mut impl CryptoRng) -> Registration {
+    ///
+    /// # Errors
+    /// [`ClientError::Keys`] for parameters without a special prime.
+    pub fn registration(&self, depth: usize, rng: &mut impl CryptoRng) -> Result<Registration, ClientError> {
         let public = PublicKey::generate(self.secret, rng);
-        Registration { public, keys: EvaluationKeys::none().with_expansion(self.secret, depth, rng) }
+        Ok(Registration { public, keys: EvaluationKeys::none().with_expansion(self.secret, depth, rng)? })
     }
 
     /// A query for a key: one ciphertext, whose coefficients are the limbs and a one at the block.
@@ -89,10 +98,11 @@ impl<'a> Asker<'a> {
         for page in answer {
             let mut equal = vec![true; self.encoder.slots()];
             for part in &page.equal {
-                let values = self.encoder.decode(&self.holder.decrypt(part));
+                let values = self.encoder.decode(&self.holder.decrypt(part)?);
                 equal.iter_mut().zip(&values).for_each(|(equal, value)| *equal &= *value == 0);
             }
-            let counts = page.count.as_ref().map(|count| self.encoder.decode(&self.holder.decrypt(count)));
+            let opened = |count| Ok::<_, ClientError>(self.encoder.decode(&self.holder.decrypt(count)?));
+            let counts = page.count.as_ref().map(opened).transpose()?;
             for (slot, _) in equal.iter().enumerate().filter(|(_, equal)| **equal) {
                 matches += 1;
                 found = Found::Present(counts.as_ref().map(|counts| self.t.reduce_signed(counts[slot])));

@@ -3,7 +3,7 @@
 use super::program::Input;
 use super::{Layout, PbwtError};
 use rand_core::CryptoRng;
-use tobari_core::bgv::{Ciphertext, Decryptor, EncodeError, Encoder, EvaluationKeys, SeededCiphertext};
+use tobari_core::bgv::{Ciphertext, DecryptError, Decryptor, EncodeError, Encoder, EvaluationKeys, SeededCiphertext};
 use tobari_core::rlwe::SecretKey;
 use zeroize::Zeroizing;
 
@@ -20,6 +20,9 @@ pub enum ClientError {
     /// An answer of other parameters.
     #[error("expected an answer under the key's parameters")]
     Parameters,
+    /// An answer that does not decrypt.
+    #[error("malformed answer: {0}")]
+    Decrypt(#[from] DecryptError),
     /// More haplotypes than there are.
     #[error("expected a count up to {most}, found {found}")]
     Count {
@@ -73,13 +76,13 @@ pub fn symbol(
     Ok(Decryptor::new(secret)?.encrypt(&plaintext, usize::from(layout.level(site)) + 1, rng))
 }
 
-/// The key of an input that is one; none for other inputs.
+/// The key of an input that is one; none for other inputs, or if the parameters have no such key.
 pub fn key(layout: &Layout, secret: &SecretKey, input: Input, rng: &mut impl CryptoRng) -> Option<EvaluationKeys> {
     let (none, primes) = (EvaluationKeys::none(), layout.primes());
     match input {
-        Input::Rotation { steps, level } => Some(none.with_rotation(secret, steps, usize::from(level) + 1, rng)),
-        Input::Swap => Some(none.with_swap(secret, primes, rng)),
-        Input::Relinearization => Some(none.with_relinearization(secret, primes, rng)),
+        Input::Rotation { steps, level } => none.with_rotation(secret, steps, usize::from(level) + 1, rng).ok(),
+        Input::Swap => none.with_swap(secret, primes, rng).ok(),
+        Input::Relinearization => none.with_relinearization(secret, primes, rng).ok(),
         _ => None,
     }
 }
@@ -94,7 +97,8 @@ pub fn count(layout: &Layout, secret: &SecretKey, place: usize, answer: &Ciphert
         return Err(ClientError::Parameters);
     }
     let t = secret.parameters().error_factor() as i64;
-    let slots = Zeroizing::new(Encoder::new(secret.parameters())?.decode(&Decryptor::new(secret)?.decrypt(answer)));
+    let message = Decryptor::new(secret)?.decrypt(answer)?;
+    let slots = Zeroizing::new(Encoder::new(secret.parameters())?.decode(&message));
     let (most, found) = (layout.size().haplotypes, slots[place].rem_euclid(t) as u64);
     if found <= most as u64 { Ok(found) } else { Err(ClientError::Count { most, found }) }
 }

@@ -191,12 +191,12 @@ pub fn received(
     engine.ciphertext(engine.evaluator().mul_unit(ciphertext.expand(), unit)?)
 }
 
-/// The key of an input that is one; none for other inputs.
+/// The key of an input that is one; none for other inputs, or if the parameters have no such key.
 pub fn key(secret: &SecretKey, input: Input, rng: &mut impl CryptoRng) -> Option<EvaluationKeys> {
     let none = EvaluationKeys::none();
     match input {
-        Input::Rotation { steps, level } => Some(none.with_rotation(secret, steps, usize::from(level) + 1, rng)),
-        Input::Relinearization { level } => Some(none.with_relinearization(secret, usize::from(level) + 1, rng)),
+        Input::Rotation { steps, level } => none.with_rotation(secret, steps, usize::from(level) + 1, rng).ok(),
+        Input::Relinearization { level } => none.with_relinearization(secret, usize::from(level) + 1, rng).ok(),
         _ => None,
     }
 }
@@ -207,10 +207,10 @@ pub fn key(secret: &SecretKey, input: Input, rng: &mut impl CryptoRng) -> Option
 /// [`Withheld`] for a ciphertext of other parameters, or one that cannot be read for certain.
 pub fn open(secret: &SecretKey, result: &Ciphertext) -> Result<Zeroizing<Vec<i64>>, Withheld> {
     let parameters = secret.parameters();
-    if result.parameters() != parameters || result.needs_relinearization() || result.noise_budget() <= 0.0 {
+    if result.parameters() != parameters || result.needs_relinearization() {
         return Err(Withheld);
     }
     let holder = Decryptor::new(secret).map_err(|_| Withheld)?;
     let encoder = Encoder::new(parameters).map_err(|_| Withheld)?;
-    Ok(Zeroizing::new(encoder.decode(&holder.decrypt(result))))
+    Ok(Zeroizing::new(encoder.decode(&holder.decrypt(result).map_err(|_| Withheld)?)))
 }

@@ -141,12 +141,12 @@ pub fn level_of(input: SumInput) -> u16 {
     if matches!(input, SumInput::Weights(_)) { LEVEL + 1 } else { LEVEL }
 }
 
-/// The key of an input that is one; none for others.
+/// The key of an input that is one; none for others, or if the parameters have no such key.
 pub fn sum_key(secret: &SecretKey, input: SumInput, rng: &mut impl CryptoRng) -> Option<EvaluationKeys> {
     let (none, primes) = (EvaluationKeys::none(), usize::from(LEVEL) + 1);
     match input {
-        SumInput::Rotation { steps } => Some(none.with_rotation(secret, steps, primes, rng)),
-        SumInput::Swap => Some(none.with_swap(secret, primes, rng)),
+        SumInput::Rotation { steps } => none.with_rotation(secret, steps, primes, rng).ok(),
+        SumInput::Swap => none.with_swap(secret, primes, rng).ok(),
         _ => None,
     }
 }

@@ -51,8 +51,8 @@ impl Matrix {
         Ok(Inputs {
             vectors: (0..self.size.vectors).map(vector).collect::<Result<_, EncodeError>>()?,
             diagonals: (0..self.size.diagonals).map(diagonal).collect::<Result<_, _>>()?,
-            rotations: (1..self.size.diagonals).map(rotation).collect(),
-            relinearization: EvaluationKeys::none().with_relinearization(&self.secret, data, &mut generator(6, 0)),
+            rotations: (1..self.size.diagonals).map(rotation).collect::<Result<_, _>>()?,
+            relinearization: EvaluationKeys::none().with_relinearization(&self.secret, data, &mut generator(6, 0))?,
             public: PublicKey::generate(&self.secret, &mut generator(2, 0)),
         })
     }

@@ -139,9 +139,9 @@ impl Bench {
         let secret = Rc::new(SecretKey::generate(parameters, &mut rng));
         let public = PublicKey::generate(&secret, &mut rng);
         let steps: [i64; HOISTED] = std::array::from_fn(|i| i as i64 + 1);
-        let mut keys = bgv::EvaluationKeys::none().with_relinearization(&secret, level, &mut rng);
+        let mut keys = bgv::EvaluationKeys::none().with_relinearization(&secret, level, &mut rng)?;
         for step in steps {
-            keys = keys.with_rotation(&secret, step, level, &mut rng);
+            keys = keys.with_rotation(&secret, step, level, &mut rng)?;
         }
         let encoder = Rc::new(bgv::Encoder::new(parameters)?);
         let slots: Vec<i64> = (0..encoder.slots() as i64).map(|slot| slot * 7919 % 65_537).collect();
@@ -173,7 +173,7 @@ impl Bench {
         let (s, x) = (secret, c.clone());
         self.add("decrypt", move || {
             if let Ok(holder) = bgv::Decryptor::new(&s) {
-                black_box(holder.decrypt(&x.0));
+                _ = black_box(holder.decrypt(&x.0));
             }
         });
         let both = || (e.clone(), c.clone());

@@ -1,0 +1,239 @@
+//! Faults that gave a wrong answer in silence, or a panic.
+
+use super::*;
+use crate::params::{LatticeParameters, NamedSet, Plaintext as Scheme};
+use crate::ring::Modulus;
+use crate::rlwe::tests::rng;
+use crate::rlwe::{PublicKey, SecretKey};
+use crate::wire;
+
+#[test]
+fn fault_30_factors_of_forty_bits_are_made_equal_within_the_noise_budget() {
+    let parameters = NamedSet::from_name("search-40").unwrap().parameters().unwrap();
+    let secret = SecretKey::generate(&parameters, &mut rng(1));
+    let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
+    let holder = Decryptor::new(&secret).unwrap();
+    let large = 10i64.pow(11);
+    let encrypt = |value, level| holder.encrypt(&encoder.encode(&[value]).unwrap(), level, &mut rng(2)).expand();
+    let [a, b] = [evaluator.mod_switch_to(&encrypt(large, 4), 2).unwrap(), encrypt(7, 2)];
+    assert_ne!(a.factor(), b.factor());
+    let found = |sum: Ciphertext| encoder.decode(&holder.decrypt(&sum).unwrap())[0];
+    let sum = evaluator.add(&a, &b).unwrap();
+    assert!(sum.noise_budget() > 10.0, "{}", sum.noise_budget());
+    assert_eq!(found(sum), large + 7);
+    assert_eq!(found(evaluator.sub(&b, &a).unwrap()), 7 - large);
+}
+
+/// A modulus of several primes: the factor of a sum must stay a unit, or the message is gone.
+#[test]
+fn fault_30_sums_are_exact_for_a_plaintext_modulus_that_is_no_prime() {
+    for t in [2, 6, 4096, 3 * 5 * 7 * 11 * 13] {
+        let scheme = Scheme::Integers(Modulus::new(t).unwrap());
+        let parameters = LatticeParameters::insecure_of_sizes(64, &[40; 5], &[45], 5, scheme).unwrap();
+        let secret = SecretKey::generate(&parameters, &mut rng(1));
+        let (evaluator, holder) = (Evaluator::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
+        let encrypt = |value, level| {
+            let message = Plaintext::from_coefficients(&parameters, &[value]).unwrap();
+            holder.encrypt(&message, level, &mut rng(2)).expand()
+        };
+        for level in 1..5 {
+            let a = evaluator.mod_switch_to(&encrypt(1, 5), level).unwrap();
+            let sum = evaluator.add(&a, &encrypt(2, level)).unwrap();
+            let found = holder.decrypt(&sum).unwrap().coefficients()[0];
+            assert_eq!(found.rem_euclid(t as i64), 3 % t as i64, "{t}: level {level}");
+        }
+    }
+}
+
+#[test]
+fn fault_31_too_much_noise_is_an_error_and_less_work_decrypts() {
+    let t = Scheme::Integers(Modulus::new(257).unwrap());
+    let parameters = LatticeParameters::insecure_of_sizes(64, &[40; 3], &[45], 3, t).unwrap();
+    let [secret, other] = [1, 2].map(|seed| SecretKey::generate(&parameters, &mut rng(seed)));
+    let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
+    let holder = Decryptor::new(&secret).unwrap();
+    let message = encoder.encode(&[5, -6, 100]).unwrap();
+    let x = holder.encrypt(&message, 3, &mut rng(3)).expand();
+    assert_eq!(holder.decrypt(&x).unwrap().coefficients(), message.coefficients());
+    let failed = |holder: &Decryptor<'_>, x: &Ciphertext| holder.decrypt(x).map(|_| ());
+    // the bound: products until there is no room
+    let mut power = evaluator.mod_switch_to(&x, 1).unwrap();
+    power = evaluator.mul_lazy(&power, &power).unwrap();
+    for _ in 0..4 {
+        power = evaluator.mul_scalar(&power, 128).unwrap();
+    }
+    assert!(power.noise_budget() <= 0.0);
+    assert_eq!(failed(&holder, &power), Err(DecryptError::Noise));
+    // the phase, though the bound says that it is small: under another key, at every level
+    for level in 1..=3 {
+        let low = evaluator.mod_switch_to(&x, level).unwrap();
+        assert!(low.noise_budget() > 0.0 && holder.decrypt(&low).is_ok(), "level {level}");
+        assert_eq!(failed(&Decryptor::new(&other).unwrap(), &low), Err(DecryptError::Noise), "level {level}");
+    }
+    // a bound that somebody wrote, on both sides of a quarter of the modulus
+    let modulus: f64 = parameters.ring().data_primes().iter().map(|q| (q.modulus().value() as f64).log2()).sum();
+    for (bits, expected) in [(-2.001, Ok(())), (-1.999, Err(DecryptError::Noise)), (f64::NAN, Err(DecryptError::Noise))]
+    {
+        let claimed = Ciphertext::new(x.inner().clone(), x.factor(), modulus + bits);
+        assert_eq!(failed(&holder, &claimed), expected, "{bits}");
+    }
+    // one coefficient on both sides of a quarter, whatever the bound says
+    let q = parameters.ring().data_primes()[0].modulus().value() as i64;
+    for (part, expected) in [(0.2499, Ok(())), (0.2501, Err(DecryptError::Noise))] {
+        for sign in [1.0, -1.0] {
+            let mut coefficients = vec![0; 64];
+            coefficients[17] = (part * sign * q as f64) as i64;
+            let element = Plaintext::from_centred(coefficients).to_element(&parameters, 1, 1, evaluator.modulus());
+            let mut moved = evaluator.zero(1);
+            moved.inner.add_phase(&element);
+            assert_eq!(failed(&holder, &moved), expected, "{part} {sign}");
+        }
+    }
+    let twin = LatticeParameters::insecure_of_sizes(64, &[40; 3], &[45], 3, t).unwrap();
+    let foreign = SecretKey::generate(&twin, &mut rng(1));
+    assert_eq!(failed(&Decryptor::new(&foreign).unwrap(), &x), Err(DecryptError::Parameters));
+}
+
+/// As the documents say: it is possible for whoever makes the ciphertext.
+#[test]
+fn fault_31_a_crafted_phase_stays_undetected() {
+    let t = Scheme::Integers(Modulus::new(257).unwrap());
+    let parameters = LatticeParameters::insecure_of_sizes(64, &[40; 3], &[45], 3, t).unwrap();
+    let secret = SecretKey::generate(&parameters, &mut rng(1));
+    let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
+    let x = holder.encrypt(&encoder.encode(&[5]).unwrap(), 3, &mut rng(3)).expand();
+    // half of Q is a multiple of t and a little: the message moves, and the phase stays small
+    let evaluator = Evaluator::new(&parameters).unwrap();
+    let mut moved = x.clone();
+    let element = Plaintext::from_centred(vec![1000; 64]).to_element(&parameters, 1, 3, evaluator.modulus());
+    moved.inner.add_phase(&element);
+    assert_ne!(encoder.decode(&holder.decrypt(&moved).unwrap()), encoder.decode(&holder.decrypt(&x).unwrap()));
+}
+
+#[test]
+fn fault_33_keys_without_a_special_prime_are_an_error_and_what_needs_none_works() {
+    let parameters = NamedSet::from_name("search").unwrap().parameters().unwrap();
+    let secret = SecretKey::generate(&parameters, &mut rng(1));
+    let none = EvaluationKeys::none;
+    let made = [
+        none().with_relinearization(&secret, 3, &mut rng(2)),
+        none().with_rotation(&secret, 1, 3, &mut rng(2)),
+        none().with_swap(&secret, 3, &mut rng(2)),
+        none().with_expansion(&secret, 2, &mut rng(2)),
+    ];
+    assert!(made.iter().all(|keys| keys.as_ref().err() == Some(&KeyError::NoSpecialPrime)));
+    let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
+    let x = holder.encrypt(&encoder.encode(&[5]).unwrap(), 3, &mut rng(3)).expand();
+    let evaluator = Evaluator::new(&parameters).unwrap();
+    let found = holder.decrypt(&evaluator.mul_scalar(&x, 3).unwrap()).unwrap();
+    assert_eq!(encoder.decode(&found)[0], 15);
+    // a set with one: a level that there is not
+    let parameters = NamedSet::from_name("search-hidden").unwrap().parameters().unwrap();
+    let secret = SecretKey::generate(&parameters, &mut rng(1));
+    for found in [0, 4] {
+        let refused = none().with_rotation(&secret, 1, found, &mut rng(2)).err();
+        assert_eq!(refused, Some(KeyError::Level { most: 3, found }));
+    }
+}
+
+/// Every operation on sets that decode: errors are allowed, panics are not, and what decrypts is right.
+#[test]
+fn fault_33_no_set_that_decodes_panics() {
+    let shapes: [(usize, &[u32], &[u32]); 6] = [
+        (1 << 10, &[25], &[]),
+        (1 << 11, &[26], &[25]),
+        (1 << 11, &[17, 18], &[17]),
+        (1 << 12, &[50, 17], &[37]),
+        (1 << 12, &[20, 20, 20], &[20, 20]),
+        (1 << 12, &[36, 35, 35], &[]),
+    ];
+    let moduli = [None, Some(2), Some(4), Some(6), Some(257), Some(40_961), Some(1 << 49), Some((1 << 50) - 1)];
+    let mut sets = 0;
+    for (degree, data, special) in shapes {
+        for t in moduli {
+            let scheme = t.map_or(Scheme::Approximate, |t| Scheme::Integers(Modulus::new(t).unwrap()));
+            for digits in [1, data.len()] {
+                let Ok(made) = LatticeParameters::of_sizes(degree, data, special, digits, scheme) else { continue };
+                let parameters = wire::decode_parameters(&wire::encode_parameters(&made)).unwrap();
+                match t {
+                    Some(_) => exercise(&parameters),
+                    None => crate::ckks::exercise(&parameters),
+                }
+                sets += 1;
+            }
+        }
+    }
+    assert!(sets > 60, "{sets}");
+}
+
+fn exercise(parameters: &LatticeParameters) {
+    let mut rng = rng(1);
+    let secret = SecretKey::generate(parameters, &mut rng);
+    let public = PublicKey::generate(&secret, &mut rng);
+    let (evaluator, holder) = (Evaluator::new(parameters).unwrap(), Decryptor::new(&secret).unwrap());
+    let t = evaluator.modulus().value() as i64;
+    if let Ok(encoder) = Encoder::new(parameters) {
+        assert_eq!(encoder.decode(&encoder.encode(&[1, i64::MIN]).unwrap())[0], 1 % t);
+    }
+    let message = Plaintext::from_coefficients(parameters, &[1, i64::MAX, i64::MIN, -1]).unwrap();
+    let check = |x: &Ciphertext, factor: i64| {
+        wire::decode_ciphertext(&wire::encode_ciphertext(x), parameters).unwrap();
+        if let Ok(found) = holder.decrypt(x) {
+            let first = (found.coefficients()[0] - factor).rem_euclid(t);
+            assert_eq!(first, 0, "{parameters:?} modulo {t}");
+        }
+    };
+    let none = EvaluationKeys::none;
+    let top = parameters.data_primes();
+    let keys = none()
+        .with_relinearization(&secret, top, &mut rng)
+        .and_then(|keys| keys.with_rotation(&secret, 1, top, &mut rng))
+        .and_then(|keys| keys.with_swap(&secret, top, &mut rng));
+    let keys = keys.unwrap_or_else(|error| {
+        assert!(parameters.ring().special_primes().is_empty() && error == KeyError::NoSpecialPrime);
+        none()
+    });
+    let bytes = wire::encode_evaluation_keys(&keys, parameters);
+    wire::decode_evaluation_keys(&bytes, parameters).unwrap();
+    for level in 1..=top {
+        let x = Encryptor::new(&public).unwrap().encrypt(&message, level, &mut rng);
+        check(&x, 1);
+        check(&evaluator.add(&x, &x).unwrap(), 2);
+        check(&evaluator.neg(&x).unwrap(), -1);
+        check(&evaluator.mul_scalar(&x, 3).unwrap(), 3);
+        check(&evaluator.add_constant(&x, i64::MIN).unwrap(), 1 + (i64::MIN % t));
+        let low = evaluator.mod_switch_to(&x, 1).unwrap();
+        check(&low, 1);
+        check(&evaluator.add(&low, &x).unwrap(), 2);
+        check(&evaluator.sub(&x, &low).unwrap(), 0);
+        _ = evaluator.mul_plain(&x, &message).unwrap();
+        _ = evaluator.mul(&x, &x, &keys);
+        _ = evaluator.mul_mod_switch(&x, &low, &keys);
+        _ = evaluator.rotate(&x, 1, &keys);
+        _ = evaluator.swap_rows(&x, &keys);
+        match evaluator.hoist(&x) {
+            Ok(hoisted) => _ = evaluator.rotate_cut(&hoisted, 1, &keys),
+            Err(error) => assert_eq!(error, EvaluateError::NoSpecialPrime),
+        }
+        for bits in [0, 10, 40, 127, 1000, u32::MAX] {
+            if let Ok(flooded) = evaluator.flood(&x, &public, bits, &mut rng) {
+                check(&flooded, 1);
+            }
+        }
+        if let Ok(expansion) = Expansion::new(parameters, 5) {
+            let packed = holder.encrypt(&expansion.pack(&[1, 2, 3]).unwrap(), level, &mut rng).expand();
+            let made = none().with_expansion(&secret, 3, &mut rng).unwrap_or_else(|_| none());
+            let mut leaf = 0;
+            _ = evaluator.expand(&packed, &expansion, &made, 0..3, |_, found| {
+                leaf += 1;
+                check(&found, leaf);
+                Ok::<(), EvaluateError>(())
+            });
+        }
+        _ = evaluator.polynomial(&x, &[1, 2, i64::MIN, 3], &keys);
+        if let Ok(sum) = evaluator.dot_prepared(&[(&x, &PreparedPlaintext::new(parameters, &message, level).unwrap())])
+        {
+            wire::decode_ciphertext(&wire::encode_ciphertext(&sum), parameters).unwrap();
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Noise that hides how a result came about.
+
+use super::ciphertext::Ciphertext;
+use super::evaluate::{EvaluateError, Evaluator};
+use crate::ring::{Coeff, Domain, Poly, Seed};
+use crate::rlwe::{PublicKey, norms};
+use rand_core::CryptoRng;
+use zeroize::Zeroizing;
+
+impl Evaluator {
+    /// The most bits of [`Self::flood`] over all data primes with which the result still decrypts after a switch
+    /// to the first prime, as long as the flood is far above the noise that it hides.
+    pub fn most_flood(&self) -> u32 {
+        let log2 = |value: u64| (value as f64).log2();
+        let primes: Vec<f64> =
+            self.parameters().ring().data_primes().iter().map(|prime| log2(prime.modulus().value())).collect();
+        let (all, first, t) = (primes.iter().sum::<f64>(), primes[0], log2(self.modulus().value()));
+        // a bound that bytes hold is up to 2^-10 above
+        let fits = |bits: u32| {
+            let flooded = norms::sum([f64::from(bits) + t, norms::public_error(self.parameters())]);
+            let rounding = norms::rounding(self.parameters(), 2);
+            let switched = primes[1..].iter().rev().fold(flooded, |norm, prime| norms::sum([norm - prime, rounding]));
+            flooded + 2.0 + 0.01 < all && switched + 2.0 + 0.01 < first
+        };
+        (0..(all - t).max(0.0) as u32).rev().find(|bits| fits(*bits)).unwrap_or(0)
+    }
+
+    /// The same message with fresh randomness, and an error that hides the old one: an encryption of zero is added, and `t`
+    /// times a polynomial whose coefficients are uniform on `[-2^bits, 2^bits)`.
+    ///
+    /// For each coefficient what comes out is within `2^(log2 B - log2 t - bits - 1)` of being independent of the old error, in
+    /// statistical distance, where `B` bounds the old phase ([`Ciphertext::noise_bound`]); for the whole polynomial, `N` times
+    /// that. **The bound holds for ciphertexts that were honestly made**: who makes a ciphertext without a key can put any
+    /// phase in it.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Flooding`] if the noise would not fit the modulus, or [`EvaluateError::Parameters`].
+    pub fn flood(
+        &self,
+        a: &Ciphertext,
+        public: &PublicKey,
+        bits: u32,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Ciphertext, EvaluateError> {
+        self.check(a)?;
+        if public.parameters() != self.parameters() {
+            return Err(EvaluateError::Parameters);
+        }
+        let flood = f64::from(bits) + (self.modulus().value() as f64).log2();
+        let room = (a.noise_budget() + a.norm - (self.modulus().value() as f64).log2()).max(0.0) as u32;
+        let mut out = a.clone();
+        out.inner.add_assign(&public.encrypt_zero(a.level(), rng));
+        // coefficients are what is bounded from here on: whoever decrypts computes no further
+        out.norm = norms::sum([a.norm, norms::public_error(&self.parameters()), flood]);
+        if out.noise_budget() <= 0.0 {
+            return Err(EvaluateError::Flooding { most: room, found: bits });
+        }
+        let mut stream = Seed::random(rng).stream(Domain::Flood, 0);
+        let ring = self.parameters().ring();
+        let mut flood = Poly::<Coeff>::uniform_integers(ring, ring.basis(a.level()), bits, &mut stream);
+        flood.scale_assign(self.modulus().value() as i64);
+        out.inner.add_phase(&Zeroizing::new(flood.forward()));
+        Ok(out)
+    }
+}

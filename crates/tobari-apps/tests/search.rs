@@ -322,7 +322,8 @@ fn keys_of_a_table_are_found_by_both_of_their_limbs_and_nothing_shows_of_one() {
     let of = (&layout, 2);
     let answer = bench.matcher.answer(&bench.public, &query, &entries, of, Granularity::Boolean, &mut rng(2)).unwrap();
     let (encoder, holder) = (Encoder::new(&bench.parameters).unwrap(), Decryptor::new(&bench.secret).unwrap());
-    let zeros = |part| encoder.decode(&holder.decrypt(part).unwrap()).iter().filter(|value| **value == 0).count();
+    let zeros =
+        |part| encoder.decode(&holder.decrypt_measured(part).unwrap()).iter().filter(|value| **value == 0).count();
     assert_eq!(answer[0].equal.iter().map(zeros).collect::<Vec<_>>(), [0, 0]);
 }
 
@@ -357,7 +358,11 @@ fn a_query_with_another_number_in_every_slot_meets_one_entry_on_average() {
         .map(|round| {
             let query = holder.encrypt(&scan, 3, &mut rng(round));
             let answer = bench.answer(&query, &entries, 1, false, round + 100);
-            encoder.decode(&holder.decrypt(&answer[0].equal[0]).unwrap()).iter().filter(|value| **value == 0).count()
+            encoder
+                .decode(&holder.decrypt_measured(&answer[0].equal[0]).unwrap())
+                .iter()
+                .filter(|value| **value == 0)
+                .count()
         })
         .sum();
     // a Poisson variable of mean 30: outside once in a hundred thousand draws, and this is one draw
@@ -401,8 +406,9 @@ fn slots_without_a_match_are_uniform_whether_they_have_an_entry_or_not() {
         // neighbours of the query, with small counts: whatever is not hidden would show
         let entries: Vec<Entry> = (0..many).map(|i| Entry { key: [30_001 + i, 0], count: 1 }).collect();
         let answer = bench.answer(&bench.query(30_000, seed), &entries, 1, true, seed);
-        let decoded =
-            |part| encoder.decode(&holder.decrypt(part).unwrap()).into_iter().map(|value| t.reduce_signed(value));
+        let decoded = |part| {
+            encoder.decode(&holder.decrypt_measured(part).unwrap()).into_iter().map(|value| t.reduce_signed(value))
+        };
         let equal: Vec<u64> = decoded(&answer[0].equal[0]).collect();
         assert!(equal.iter().all(|value| *value != 0));
         assert!(spread(equal.into_iter(), t.value()) < 44.3, "{many} entries");

@@ -70,7 +70,7 @@ impl Bench {
 
     /// By slot.
     fn open(&self, part: &Ciphertext) -> Vec<u64> {
-        let plain = Decryptor::new(&self.secret).unwrap().decrypt(part).unwrap();
+        let plain = Decryptor::new(&self.secret).unwrap().decrypt_measured(part).unwrap();
         self.encoder().decode(&plain).into_iter().map(|value| self.t.reduce_signed(value)).collect()
     }
 

@@ -92,7 +92,7 @@ impl Bench {
     fn slots(&self, part: &Ciphertext) -> Vec<u64> {
         let values = Encoder::new(&self.parameters)
             .unwrap()
-            .decode(&Decryptor::new(&self.secret).unwrap().decrypt(part).unwrap());
+            .decode(&Decryptor::new(&self.secret).unwrap().decrypt_measured(part).unwrap());
         values.into_iter().map(|value| self.matcher.modulus().reduce_signed(value)).collect()
     }
 }

@@ -81,7 +81,7 @@ fn fault_32_parameters_cost_no_more_than_ten_times_their_bytes() {
 fn fault_32_no_other_lattice_object_costs_more_than_ten_times_its_bytes() {
     let t = Plaintext::Integers(Modulus::new(257).unwrap());
     // the smallest primes that there are make the shortest objects
-    for (data, special) in [(&[15u32, 16][..], &[17u32][..]), (&[36, 35], &[35])] {
+    for (data, special) in [(&[17u32, 18][..], &[19u32][..]), (&[36, 35], &[35])] {
         let parameters = LatticeParameters::of_sizes(1 << 12, data, special, 2, t).unwrap();
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
         let secret = SecretKey::generate(&parameters, &mut rng);

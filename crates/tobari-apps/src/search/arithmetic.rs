@@ -22,14 +22,15 @@ impl Arithmetic {
     /// [`EncodeError`] for a plaintext modulus without slots.
     pub(super) fn new(parameters: &LatticeParameters) -> Result<Option<Self>, EncodeError> {
         let params::Plaintext::Integers(t) = parameters.plaintext() else { return Ok(None) };
-        let evaluator = Evaluator::new(parameters)?;
+        let log2 = |value: u64| (value as f64).log2();
+        let modulus: f64 = parameters.ring().data_primes().iter().map(|prime| log2(prime.modulus().value())).sum();
         Ok(Some(Self {
             parameters: parameters.clone(),
             t,
             encoder: Encoder::new(parameters)?,
-            // answers are sent over one prime, where they have to decrypt
-            flood_bits: evaluator.most_flood(),
-            evaluator,
+            evaluator: Evaluator::new(parameters)?,
+            // it stays below a quarter of the modulus: half of what decryption can bear
+            flood_bits: (modulus - 2.0 - log2(t.value())).max(0.0) as u32,
         }))
     }
 }

@@ -132,7 +132,8 @@ impl<'a> Asker<'a> {
         }
         let mut matches: Vec<Option<Option<u64>>> = vec![None; layout.groups()];
         for (block, answer) in answer.iter().enumerate() {
-            let open = |part: &Ciphertext| Ok::<_, ClientError>(self.encoder.decode(&self.holder.decrypt(part)?));
+            let open =
+                |part: &Ciphertext| Ok::<_, ClientError>(self.encoder.decode(&self.holder.decrypt_measured(part)?));
             let equal = answer.equal.iter().map(open).collect::<Result<Vec<_>, _>>()?;
             let counts = answer.count.as_ref().map(open).transpose()?;
             for slot in (0..layout.slots()).filter(|slot| equal.iter().all(|limb| limb[*slot] == 0)) {

@@ -115,6 +115,17 @@ impl<'a> Decryptor<'a> {
     /// [`DecryptError::Noise`] where the bound on the noise or the phase itself passes a quarter of the modulus,
     /// [`DecryptError::Parameters`] for a ciphertext of other parameters.
     pub fn decrypt(&self, ciphertext: &Ciphertext) -> Result<Plaintext, DecryptError> {
+        let message = self.decrypt_measured(ciphertext);
+        // all is computed by now, in either case
+        if ciphertext.noise_budget() > 0.0 { message } else { message.and(Err(DecryptError::Noise)) }
+    }
+
+    /// As [`Self::decrypt`], by the phase alone: for results whose bound is far above their noise, as that of a
+    /// flooded one that was switched to few primes, where the rounding is counted at its canonical norm.
+    ///
+    /// # Errors
+    /// [`DecryptError::Noise`] where the phase passes a quarter of the modulus, [`DecryptError::Parameters`].
+    pub fn decrypt_measured(&self, ciphertext: &Ciphertext) -> Result<Plaintext, DecryptError> {
         if ciphertext.parameters() != self.key.parameters() {
             return Err(DecryptError::Parameters);
         }
@@ -127,7 +138,7 @@ impl<'a> Decryptor<'a> {
         (RingKernels::best().scale_assign)(&self.t, &mut residues, self.t.factor(inverse));
         let message = Plaintext::from_centred(centred(&self.t, &residues));
         // all is computed by now, in either case
-        let small = (ciphertext.noise_budget() > 0.0) & conversion.are_below_quarter(&rows);
+        let small = conversion.are_below_quarter(&rows);
         if small { Ok(message) } else { Err(DecryptError::Noise) }
     }
 }

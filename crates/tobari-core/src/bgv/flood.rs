@@ -8,23 +8,6 @@ use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 impl Evaluator {
-    /// The most bits of [`Self::flood`] over all data primes with which the result still decrypts after a switch
-    /// to the first prime, as long as the flood is far above the noise that it hides.
-    pub fn most_flood(&self) -> u32 {
-        let log2 = |value: u64| (value as f64).log2();
-        let primes: Vec<f64> =
-            self.parameters().ring().data_primes().iter().map(|prime| log2(prime.modulus().value())).collect();
-        let (all, first, t) = (primes.iter().sum::<f64>(), primes[0], log2(self.modulus().value()));
-        // a bound that bytes hold is up to 2^-10 above
-        let fits = |bits: u32| {
-            let flooded = norms::sum([f64::from(bits) + t, norms::public_error(self.parameters())]);
-            let rounding = norms::rounding(self.parameters(), 2);
-            let switched = primes[1..].iter().rev().fold(flooded, |norm, prime| norms::sum([norm - prime, rounding]));
-            flooded + 2.0 + 0.01 < all && switched + 2.0 + 0.01 < first
-        };
-        (0..(all - t).max(0.0) as u32).rev().find(|bits| fits(*bits)).unwrap_or(0)
-    }
-
     /// The same message with fresh randomness, and an error that hides the old one: an encryption of zero is added, and `t`
     /// times a polynomial whose coefficients are uniform on `[-2^bits, 2^bits)`.
     ///

@@ -28,7 +28,8 @@
 //! thousand results within `2^-40` together, right to six bits.
 //!
 //! # Leakage
-//! The number of words of coefficients, and whether one or two primes tell them; [`Decryptor::label`] and [`Decryptor::top`] compare without branches.
+//! The number of words of coefficients, and whether one or two primes tell them; [`Decryptor::label`] and [`Decryptor::top`] are
+//! written without a branch on slots. **The compiler may make one, and has**: who can time the key holder's process may learn of the order.
 
 use super::{Ciphertext, Complex, Encoder, OperationError, Plaintext};
 use crate::params::LatticeParameters;
@@ -236,7 +237,7 @@ fn ordered(x: f64) -> u64 {
     (bits ^ (negative | 1 << 63)).max(1)
 }
 
-/// The place of the largest number, which becomes 0; no branch depends on them.
+/// The place of the largest number, which becomes 0; no branch is written that depends on them.
 fn take_largest(keys: &mut [u64]) -> usize {
     let (mut largest, mut place) = (0, 0);
     for (i, key) in keys.iter().enumerate() {

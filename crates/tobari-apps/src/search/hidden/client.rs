@@ -98,10 +98,10 @@ impl<'a> Asker<'a> {
         for page in answer {
             let mut equal = vec![true; self.encoder.slots()];
             for part in &page.equal {
-                let values = self.encoder.decode(&self.holder.decrypt(part)?);
+                let values = self.encoder.decode(&self.holder.decrypt_measured(part)?);
                 equal.iter_mut().zip(&values).for_each(|(equal, value)| *equal &= *value == 0);
             }
-            let opened = |count| Ok::<_, ClientError>(self.encoder.decode(&self.holder.decrypt(count)?));
+            let opened = |count| Ok::<_, ClientError>(self.encoder.decode(&self.holder.decrypt_measured(count)?));
             let counts = page.count.as_ref().map(opened).transpose()?;
             for (slot, _) in equal.iter().enumerate().filter(|(_, equal)| **equal) {
                 matches += 1;

@@ -486,7 +486,7 @@ fn fault_4_a_file_that_grows_while_it_is_read_is_sealed_up_to_its_length_and_nam
     for round in 0..2 {
         fs::write(&log, &first).unwrap();
         stop.store(false, std::sync::atomic::Ordering::Relaxed);
-        let told = std::thread::scope(|scope| {
+        let done = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut file = fs::OpenOptions::new().append(true).open(&log).unwrap();
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -495,10 +495,13 @@ fn fault_4_a_file_that_grows_while_it_is_read_is_sealed_up_to_its_length_and_nam
             });
             let more: &[&str] = if round == 0 { &[] } else { &["--force"] };
             let seal = ["seal", text(source.path()), "-o", &set, "--key-file", &key];
-            let told = lines(&[&seal[..], more].concat()).remove(0);
+            let done = tobari(&[&seal[..], more, &["--json"]].concat());
+            // whatever it says is judged when nothing grows any longer
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
-            told
+            done
         });
+        assert!(done.status.success(), "{}", stderr(&done));
+        let told: Value = serde_json::from_slice(&done.stdout).unwrap();
         let grown = told["grown"].as_array().unwrap();
         assert!(grown.len() == 1 && grown[0]["file"] == text(&log) && told["problems"] == json!([]), "{told}");
         let bytes = grown[0]["bytes"].as_u64().unwrap() as usize;

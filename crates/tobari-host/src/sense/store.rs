@@ -14,7 +14,9 @@
 use super::reopening::Reopening;
 use crate::files::{directory_of, sync_directory};
 use crate::storage::Trouble;
-use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableError, WriteTransaction,
+};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -33,7 +35,11 @@ const CHANGED_AT_ONCE: usize = 1024;
 
 const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
 const TIMES: TableDefinition<'_, (u64, u64), u32> = TableDefinition::new("times");
-const DEVICES: TableDefinition<'_, u32, [u8; 16]> = TableDefinition::new("devices");
+const DEVICES: TableDefinition<'_, u32, [u8; STATE_BYTES]> = TableDefinition::new("devices");
+/// The same table as it was while it knew of 64 counters.
+const NARROW: TableDefinition<'_, u32, [u8; NARROW_BYTES]> = TableDefinition::new("devices");
+const STATE_BYTES: usize = 40;
+const NARROW_BYTES: usize = 16;
 const DONE: TableDefinition<'_, (&str, u64), ()> = TableDefinition::new("done");
 
 /// Why frames cannot be stored or read.
@@ -82,7 +88,7 @@ impl From<StoreError> for std::io::Error {
 }
 
 /// A device's number, and which of its counters came.
-pub type DeviceState = (u32, [u8; 16]);
+pub type DeviceState = (u32, [u8; STATE_BYTES]);
 
 /// What was stored last.
 #[derive(Clone, Copy, Debug, Default)]
@@ -119,9 +125,9 @@ impl Opened {
     /// Takes up a database, and makes the tables that are not there.
     fn of(database: Database) -> Result<Self, StoreError> {
         let writing = database.begin_write()?;
+        widen(&writing)?;
         let last = {
-            let (records, _devices, _done) =
-                (writing.open_table(RECORDS)?, writing.open_table(DEVICES)?, writing.open_table(DONE)?);
+            let (records, _done) = (writing.open_table(RECORDS)?, writing.open_table(DONE)?);
             let times = writing.open_table(TIMES)?;
             let newest = records.last()?.map(|(number, _)| number.value());
             let mut last = newest.map_or_else(Last::default, |newest| Last { time_ms: 0, record: newest + 1 });
@@ -212,6 +218,29 @@ impl Opened {
         }
         Self::of(builder().open(path)?)
     }
+}
+
+/// Makes the table of devices, or takes over what a narrow one says. That does not know which counters
+/// further below came, so they count as seen.
+fn widen(writing: &WriteTransaction) -> Result<(), StoreError> {
+    match writing.open_table(DEVICES) {
+        Ok(_) => return Ok(()),
+        Err(TableError::TableTypeMismatch { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut states: Vec<DeviceState> = Vec::new();
+    for entry in writing.open_table(NARROW)?.iter()? {
+        let (number, narrow) = entry?;
+        let mut state = [0xFF; STATE_BYTES];
+        state[..NARROW_BYTES].copy_from_slice(&narrow.value());
+        states.push((number.value(), state));
+    }
+    writing.delete_table(NARROW)?;
+    let mut devices = writing.open_table(DEVICES)?;
+    for (number, state) in states {
+        devices.insert(number, state)?;
+    }
+    Ok(())
 }
 
 /// After a flush that failed the system may hold pages that never reached the device, and hand them

@@ -123,7 +123,7 @@ fn history(error: i32, trouble: Trouble, after: i64) {
     let store_now = store(&path, &mood);
     let append = |store: &FrameStore, group: &[u32]| {
         let frames: Vec<u8> = group.iter().flat_map(|number| frame(*number)).collect();
-        store.append(1000, FRAME, &frames, &[(1, [group[0] as u8; 16])])
+        store.append(1000, FRAME, &frames, &[(1, [group[0] as u8; STATE_BYTES])])
     };
     append(&store_now, &[1, 2, 3, 4]).unwrap();
     mood.fail(error, after);

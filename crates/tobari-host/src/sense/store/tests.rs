@@ -22,12 +22,12 @@ fn frames_come_back_in_their_order_by_the_time_at_which_they_came() {
     let path = folder.path().join("frames.redb");
     let store = FrameStore::open(&path).unwrap();
     let many = frames(0, 200);
-    let first = store.append(1000, FRAME, &many, &[(7, [1; 16]), (9, [2; 16])]).unwrap();
+    let first = store.append(1000, FRAME, &many, &[(7, [1; STATE_BYTES]), (9, [2; STATE_BYTES])]).unwrap();
     assert_eq!(
         first,
         Appended { time_ms: 1000, records: 200u64.div_ceil((RECORD_BYTES / FRAME) as u64), back_ms: None }
     );
-    store.append(2000, FRAME, &frames(50, 3), &[(7, [3; 16])]).unwrap();
+    store.append(2000, FRAME, &frames(50, 3), &[(7, [3; STATE_BYTES])]).unwrap();
     // clocks go back a little, times do not
     assert_eq!(store.append(1500, FRAME, &frames(60, 1), &[]).unwrap().time_ms, 2000);
     assert!(stored(&store, 0, 2000) == many);
@@ -35,7 +35,10 @@ fn frames_come_back_in_their_order_by_the_time_at_which_they_came() {
     assert_eq!((store.times(0, 9000, 9).unwrap(), store.first_from(1001).unwrap()), (vec![1000, 2000], Some(2000)));
     drop(store);
     let store = FrameStore::open(&path).unwrap();
-    assert_eq!((store.frames().unwrap(), store.devices().unwrap()), (204, vec![(7, [3; 16]), (9, [2; 16])]));
+    assert_eq!(
+        (store.frames().unwrap(), store.devices().unwrap()),
+        (204, vec![(7, [3; STATE_BYTES]), (9, [2; STATE_BYTES])])
+    );
     assert_eq!(store.append(10, FRAME, &frames(1, 1), &[]).unwrap().time_ms, 2000, "after a start, too");
     assert_eq!(store.frames_from(2000).unwrap(), 5);
     let mut newest = Vec::new();
@@ -43,12 +46,36 @@ fn frames_come_back_in_their_order_by_the_time_at_which_they_came() {
     assert_eq!(newest, frames(1, 1));
 }
 
+/// A store of a release that knew of 64 counters is taken over once, and refused by that release.
+#[test]
+fn fault_14_a_store_with_narrow_windows_is_taken_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frames.redb");
+    let narrow = [vec![3, 0, 0, 0, 0, 0, 0, 0], vec![5, 0, 0, 0, 0, 0, 0, 0]].concat();
+    let database = Database::create(&path).unwrap();
+    let writing = database.begin_write().unwrap();
+    for number in [7, 9] {
+        writing.open_table(NARROW).unwrap().insert(number, <[u8; 16]>::try_from(&narrow[..]).unwrap()).unwrap();
+    }
+    writing.commit().unwrap();
+    drop(database);
+    let wide: [u8; STATE_BYTES] = [narrow, vec![0xFF; 24]].concat().try_into().unwrap();
+    for newer in [wide, [1; STATE_BYTES]] {
+        let store = FrameStore::open(&path).unwrap();
+        assert_eq!(store.devices().unwrap(), [(7, newer), (9, wide)]);
+        store.append(1000, FRAME, &[], &[(7, [1; STATE_BYTES])]).unwrap();
+    }
+    let database = Database::open(&path).unwrap();
+    let writing = database.begin_write().unwrap();
+    assert!(matches!(writing.open_table(NARROW), Err(TableError::TableTypeMismatch { .. })));
+}
+
 #[test]
 fn what_is_removed_is_gone_and_counters_stay_known() {
     let folder = tempfile::tempdir().unwrap();
     let store = FrameStore::open(&folder.path().join("frames.redb")).unwrap();
     for time in 1..=5 {
-        store.append(time * 10, FRAME, &frames(time as u8, 2), &[(time as u32, [time as u8; 16])]).unwrap();
+        store.append(time * 10, FRAME, &frames(time as u8, 2), &[(time as u32, [time as u8; STATE_BYTES])]).unwrap();
     }
     assert_eq!(store.remove_before(30).unwrap(), 4);
     assert!(stored(&store, 0, 1000) == [frames(3, 2), frames(4, 2), frames(5, 2)].concat());

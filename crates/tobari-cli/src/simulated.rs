@@ -17,10 +17,15 @@ pub(crate) fn table(columns: &[Vec<bool>]) -> Result<Table, Failure> {
 }
 
 /// Where questions begin, and somebody's alleles there; in every other question one of them is another.
-pub(crate) fn questions(columns: &[Vec<bool>], length: usize, count: usize) -> Vec<(usize, u128)> {
+/// With several `places`, which hide one, all begin at the same.
+pub(crate) fn questions(columns: &[Vec<bool>], length: usize, places: u32, count: usize) -> Vec<(usize, u128)> {
     let mut numbers = Numbers::new(length as u64);
+    let mut place = numbers.below(columns.len() - length + 1);
     let one = |index: usize| {
-        let start = numbers.below(columns.len() - length + 1);
+        if places == 1 && index > 0 {
+            place = numbers.below(columns.len() - length + 1);
+        }
+        let start = place;
         let haplotype = numbers.below(columns[start].len());
         let alleles = columns[start..start + length].iter().enumerate();
         let pattern = alleles.fold(0, |pattern, (i, column)| pattern | u128::from(column[haplotype]) << i);

@@ -77,9 +77,13 @@ pub(super) fn run(arguments: &LimitedBench) -> Result<ExitCode, Failure> {
 }
 
 async fn measure(arguments: &LimitedBench, columns: &[Vec<bool>], server: &BlindProcess) -> Result<ExitCode, Failure> {
-    let identity = Arc::new(Identity::generate(&mut randomness::generator()?));
     let wanted = Wanted { table: None, labels: false, keep: false };
-    let remote = Arc::new(Remote::reach(server.url(), &ClientTls::System, None, &identity, &wanted).await?);
+    // each has a secret of its own, which hides one place
+    let reach = async || {
+        let identity = Arc::new(Identity::generate(&mut randomness::generator()?));
+        Remote::reach(server.url(), &ClientTls::System, None, &identity, &wanted).await
+    };
+    let remote = Arc::new(reach().await?);
     let json = arguments.common.json;
     let title =
         format!("Questions to {HAPLOTYPES} simulated haplotypes, one at a time, by a server process of this machine");
@@ -88,10 +92,12 @@ async fn measure(arguments: &LimitedBench, columns: &[Vec<bool>], server: &Blind
     let mut met = true;
     for (length, places, longest, granularity, target) in KINDS {
         let wish = Wish { granularity, longest, places };
+        let one_place = if places == 1 { None } else { Some(reach().await?) };
+        let remote = one_place.as_ref().unwrap_or(&remote);
         let mut connection = remote.connection();
         let (mut times, mut bytes) = (Vec::new(), 0);
         for (index, (start, pattern)) in
-            panel::questions(columns, length, arguments.runs * QUESTIONS + 1).into_iter().enumerate()
+            panel::questions(columns, length, places, arguments.runs * QUESTIONS + 1).into_iter().enumerate()
         {
             let before = connection.sent_bytes() + connection.received_bytes();
             let started = Instant::now();
@@ -162,7 +168,7 @@ async fn together(
     let (length, granularity) = (16, Granularity::Count);
     let head = ["clients", "questions a second", "a second of the server's processor"];
     let mut table = Table::new("Questions of 16 sites with counts, from clients at once".to_owned(), &head);
-    let questions = Arc::new(panel::questions(columns, length, TOGETHER));
+    let questions = Arc::new(panel::questions(columns, length, 1, TOGETHER));
     for clients in CLIENTS {
         let next = Arc::new(AtomicUsize::new(0));
         let (started, busy) = (Instant::now(), server.cpu_seconds());

@@ -31,7 +31,7 @@ pub(super) fn public() -> Result<Line, Failure> {
     search("public place", 1, false)
 }
 
-/// The place is one of a hundred.
+/// One place is hidden among a hundred: all questions are about it.
 pub(super) fn among_places() -> Result<Line, Failure> {
     search("100 places", 100, false)
 }
@@ -48,7 +48,7 @@ fn search(mode: &'static str, places: u32, labels: bool) -> Result<Line, Failure
     files::write_atomically(&path, &encode_table(&panel::table(&columns)?))?;
     let path = path.display().to_string();
     let server = BlindProcess::start_with(["--search", &path].into_iter().chain(labels.then_some("--malicious")))?;
-    let questions = panel::questions(&columns, LENGTH, QUESTIONS);
+    let questions = panel::questions(&columns, LENGTH, places, QUESTIONS);
     let wish = Wish { granularity: Granularity::Count, longest: false, places };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (answers, mut seconds, sent) = runtime.block_on(ask(server.url(), &questions, wish))?;
@@ -56,6 +56,7 @@ fn search(mode: &'static str, places: u32, labels: bool) -> Result<Line, Failure
         questions.iter().zip(&answers).filter(|(question, found)| plain(&columns, **question) == **found).count();
     seconds.sort_by(f64::total_cmp);
     let (exact, present) = (equal == QUESTIONS, answers.iter().filter(|count| **count > 0).count());
+    let place = if places == 1 { "" } else { " at one place" };
     Ok(Line {
         job: "search",
         mode,
@@ -65,7 +66,7 @@ fn search(mode: &'static str, places: u32, labels: bool) -> Result<Line, Failure
         server_saw_bytes: sent,
         paper_seconds: PAPER_SECONDS,
         what: format!(
-            "{QUESTIONS} questions of {LENGTH} alleles, {present} of which occur, in {HAPLOTYPES} simulated haplotypes, by process {}; {equal} counts equal the plain ones",
+            "{QUESTIONS} questions of {LENGTH} alleles{place}, {present} of which occur, in {HAPLOTYPES} simulated haplotypes, by process {}; {equal} counts equal the plain ones",
             server.pid()
         ),
     })

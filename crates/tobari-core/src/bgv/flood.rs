@@ -34,7 +34,7 @@ impl Evaluator {
         let mut out = a.clone();
         out.inner.add_assign(&public.encrypt_zero(a.level(), rng));
         // coefficients are what is bounded from here on: whoever decrypts computes no further
-        out.norm = norms::sum([a.norm, norms::public_error(&self.parameters()), flood]);
+        out.norm = norms::sum([a.norm, norms::public_error(self.parameters()), flood]);
         if out.noise_budget() <= 0.0 {
             return Err(EvaluateError::Flooding { most: room, found: bits });
         }

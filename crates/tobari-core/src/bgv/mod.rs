@@ -8,7 +8,8 @@
 //!
 //! a number that is `κ m` modulo `t`: `m` is the message, a polynomial modulo `t`, and `κ` a **factor** that is known to all, 1 at
 //! first. As long as the phase's coefficients are below `Q/2` in absolute value, whoever has `s` reads it exactly, and `m`
-//! with it. Decryption is an error from `Q/4` on ([`DecryptError`]), so that too much noise is no wrong answer.
+//! with it. Decryption is an error from `Q/4` on ([`DecryptError`]): too much noise of an honest
+//! computation gives no wrong answer. Whoever makes a ciphertext can still give it any message.
 //!
 //! | operation | phase | noise |
 //! |---|---|---|

@@ -69,6 +69,6 @@ pub use evaluator::{Evaluator, Hoisted, OperationError};
 pub(crate) use faults::exercise;
 pub use keys::EvaluationKeys;
 pub use precision::{Estimate, Estimator, Precision};
-pub use release::{Decryptor, FloodBudget, ReleaseError};
+pub use release::{Decryptor, FloodBudget, ReleaseError, integer_of};
 pub use scale::Scale;
 pub use transform::{Grid, LinearTransform};

@@ -9,7 +9,8 @@ use crate::infer::plain::{FRACTION_BITS, FixedModel, argmax};
 use crate::infer::program::Input;
 use crate::infer::server::{self, Keyring, Service};
 use rand_core::CryptoRng;
-use tobari_core::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, SeededCiphertext};
+use std::hint::black_box;
+use tobari_core::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, SeededCiphertext, integer_of};
 use tobari_core::rlwe::SecretKey;
 use tobari_core::wire as objects;
 use tobari_enclave::inside::Message;
@@ -93,12 +94,16 @@ impl Guarded {
         match self.output {
             OutputPolicy::Label => place(argmax(numbers)),
             OutputPolicy::Top(count) if usize::from(count) <= numbers.len() => {
-                // every pair is compared, and every place looked at
-                let before = |i: usize, j: usize| (numbers[j] > numbers[i]) | ((numbers[j] == numbers[i]) & (j < i));
-                let rank = |i: usize| (0..numbers.len()).map(|j| usize::from(before(i, j))).sum::<usize>();
+                // every pair is compared, and every place looked at; the compiler may not know that a bit
+                // is 0 or 1, or it would make a branch of it
+                let bit = |condition: bool| black_box(usize::from(condition));
+                let before = |i: usize, j: usize| {
+                    bit(numbers[j] > numbers[i]) | (bit(numbers[j] == numbers[i]) & usize::from(j < i))
+                };
+                let rank = |i: usize| (0..numbers.len()).map(|j| before(i, j)).sum::<usize>();
                 let ranks: Vec<usize> = (0..numbers.len()).map(rank).collect();
                 for wanted in 0..usize::from(count) {
-                    place(ranks.iter().enumerate().map(|(i, rank)| i * usize::from(*rank == wanted)).sum());
+                    place(ranks.iter().enumerate().map(|(i, rank)| i * bit(*rank == wanted)).sum());
                 }
             }
             OutputPolicy::Top(_) => return Err(Refused),
@@ -142,7 +147,7 @@ impl Guarded {
 /// Numbers with 24 bits after the point.
 fn integers(numbers: &[f64]) -> Zeroizing<Vec<i64>> {
     let unit = (1u64 << FRACTION_BITS) as f64;
-    Zeroizing::new(numbers.iter().map(|number| (number * unit).round_ties_even() as i64).collect())
+    Zeroizing::new(numbers.iter().map(|number| integer_of(number * unit) as i64).collect())
 }
 
 impl Encrypted {

@@ -5,9 +5,9 @@
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use rand_core::Rng;
 use tobari_apps::infer::fold::{FoldError, FoldOptions, Reach, fold};
-use tobari_apps::infer::model::{MAX_NUMBERS, MAX_STAGES};
+use tobari_apps::infer::model::{MAX_NUMBERS, MAX_SPREAD, MAX_STAGES};
 use tobari_apps::infer::{
-    LayerKind, Map, Model, ModelBytesError, Network, Normalisation, Stage, Volume, argmax, fuzz_model,
+    LayerKind, Map, Model, ModelBytesError, ModelError, Network, Normalisation, Stage, Volume, argmax, fuzz_model,
 };
 
 struct Random(ChaCha20Rng);
@@ -512,6 +512,57 @@ fn fields_that_a_model_cannot_have_are_refused() {
         fields[8] = [vec![1], [u32::MAX; 6].iter().flat_map(|x| x.to_be_bytes()).collect()].concat();
     };
     assert!(matches!(file(kernel), Err(ModelBytesError::Malformed(_))));
+}
+
+/// A file of so many stages that multiply 2^20 numbers by one, and add one offset to all of them.
+fn wide(stages: u8) -> Vec<u8> {
+    use sha2::Digest;
+    let numbers = |all: &[u32]| all.iter().flat_map(|x| x.to_be_bytes()).collect::<Vec<u8>>();
+    let stage = [
+        b"\x01c".to_vec(),
+        numbers(&[1, 1024, 1024, 1, 1024, 1024]),
+        vec![0, 0, 1],
+        numbers(&[1, 1, 1, 1, 0, 0]),
+        vec![1, 1],
+        vec![1, 1, 1],
+    ]
+    .concat();
+    let bytes = [b"TIM\x02".to_vec(), vec![stages], vec![0; 12], stage.repeat(stages.into())].concat();
+    [&bytes[..], &sha2::Sha256::digest(&bytes)[..]].concat()
+}
+
+#[test]
+fn fault_32_a_short_file_is_no_large_model() {
+    // half a gigabyte of offsets
+    let file = wide(64);
+    assert!(file.len() < 4096, "{}", file.len());
+    let refused = Model::decode(&file).unwrap_err();
+    let (most, found) = (MAX_SPREAD + 64 * 2 / 4, 64 * (MAX_NUMBERS - 1));
+    assert_eq!(refused, ModelBytesError::Model(ModelError::Spread { most, found }));
+    assert!(Model::decode(&wide(4)).is_ok() && Model::decode(&wide(5)).is_err());
+    // the largest stage that there may be is a model by itself
+    let one = Model::decode(&wide(1)).unwrap();
+    assert_eq!(one.stages()[0].bias.len(), MAX_NUMBERS);
+    assert_eq!(one.encode(), wide(1));
+    // what is not read is not made either
+    let refused = Model::new([one.stages(); 5].concat(), 0).unwrap_err();
+    assert_eq!(refused, ModelError::Spread { most: MAX_SPREAD + 5 * 2 / 4, found: 5 * (MAX_NUMBERS - 1) });
+}
+
+#[test]
+fn fault_32_deep_networks_of_large_pictures_are_models() {
+    let input = volume(64, 32, 32);
+    let mut random = Random::new(9);
+    let mut integers = |count| random.many(count, 100.0).into_iter().map(f64::round).collect::<Vec<f64>>();
+    let weights = integers(64 * 64 * 9);
+    let bias: Vec<f64> = integers(64).into_iter().flat_map(|offset| vec![offset; 32 * 32]).collect();
+    let map = Map::Convolution { kernel: [3, 3], stride: [1, 1], padding: [1, 1], weights };
+    let stage = Stage { name: "c".to_owned(), input, output: input, map, bias, weight_bits: 0, bias_bits: 0 };
+    let model = Model::new(vec![stage; 40], 0).unwrap();
+    let bytes = model.encode();
+    let offsets = 8 * 40 * input.len();
+    assert!(offsets > 10 * bytes.len(), "{offsets} bytes of offsets of {}", bytes.len());
+    assert!(Model::decode(&bytes).unwrap() == model);
 }
 
 #[test]

@@ -4,8 +4,10 @@
 
 use tobari_apps::infer::Model;
 use tobari_apps::infer::fuzz_offer;
-use tobari_apps::infer::guarded::{Combination, Expected, Offer, OfferError, Route, RouteError, Setup, Unexpected};
-use tobari_core::params::NamedSet;
+use tobari_apps::infer::guarded::{
+    Combination, Expected, Offer, OfferError, Route, RouteError, Setup, SetupError, Unexpected,
+};
+use tobari_core::params::{LatticeParameters, NamedSet, Plaintext};
 use tobari_enclave::{Digest, OutputPolicy, Script};
 
 fn setup(combination: Combination) -> Setup {
@@ -48,6 +50,32 @@ fn an_offer_has_one_byte_string_and_its_parts_belong_together() {
     assert_eq!(Offer::decode(&route).unwrap_err(), OfferError::Apart("route"));
     let parameters = Offer { parameters: other.parameters.clone(), ..one }.encode();
     assert_eq!(Offer::decode(&parameters).unwrap_err(), OfferError::Apart("parameters"));
+}
+
+#[test]
+fn fault_32_larger_parameters_than_a_cards_are_refused() {
+    let whole = offer(Combination::EnclavePlain, OutputPolicy::Label);
+    let with = |parameters: LatticeParameters| Setup { parameters, ..setup(Combination::EnclavePlain) };
+    let named = |name| NamedSet::from_name(name).unwrap().parameters().unwrap();
+    // twice as many coefficients, and 17 primes
+    let large = LatticeParameters::of_sizes(1 << 16, &[50, 50], &[50], 2, Plaintext::Approximate).unwrap();
+    for parameters in [large, named("pbwt")] {
+        let refused = Offer::decode(&Offer { parameters: parameters.clone(), ..whole.clone() }.encode()).unwrap_err();
+        assert!(matches!(refused, OfferError::Parameters(_)), "{refused}");
+        let expected = "malformed parameters: expected at most 2^15 coefficients and 16 primes, found others";
+        assert!(refused.to_string().starts_with(expected), "{refused}");
+        let setup = with(parameters);
+        assert!(matches!(Setup::decode(&setup.encode()).unwrap_err(), SetupError::Parameters(_)));
+        // nor is there a configuration that nobody would read
+        let refused = setup.configuration(OutputPolicy::Label, 1, 1).unwrap_err();
+        assert!(matches!(refused, RouteError::Parameters(_)), "{refused}");
+    }
+    // the largest: 2^15 coefficients and 16 primes
+    let setup = with(named("ckks-b"));
+    assert_eq!(Setup::decode(&setup.encode()).unwrap().encode(), setup.encode());
+    let configuration = setup.configuration(OutputPolicy::Label, 1, 1).unwrap();
+    let offer = Offer { route: setup.route, parameters: setup.parameters, configuration };
+    assert_eq!(Offer::decode(&offer.encode()).unwrap().encode(), offer.encode());
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod infer_world;
 
 use infer_world::{label, rng};
 use rand_core::Rng;
-use tobari_apps::infer::calibration::MarginError;
+use tobari_apps::infer::calibration::{MarginError, check_images};
 use tobari_apps::infer::card::{CardError, MAX_KEYS_BYTES};
 use tobari_apps::infer::client::{Client, ClientError, Output};
 use tobari_apps::infer::compile::{Card, Compiled, Options};
@@ -183,6 +183,47 @@ fn fault_36_the_margin_is_what_19_of_20_images_reach() {
     assert!(digits.calibrated(Calibration { margin: 1.0, powers: vec![0.5] }).is_err());
 }
 
+/// Whoever gave images was told to give images.
+#[test]
+fn fault_36_images_whose_labels_tie_are_told_from_no_images() {
+    let network = |last: Vec<f64>| {
+        let dense = |outputs: usize, weights| LayerKind::Dense { outputs, weights, bias: vec![0.0; outputs] };
+        let one = (0..16).map(|at| f64::from(u8::from(at % 5 == 0))).collect();
+        let kinds = [
+            ("flat", LayerKind::Reshape { output: Volume::vector(4) }),
+            ("same", dense(4, one)),
+            ("square", LayerKind::Quadratic { square: vec![1.0], linear: vec![0.0], constant: vec![0.0] }),
+            ("last", dense(last.len() / 4, last)),
+        ];
+        let input = Volume { channels: 1, height: 2, width: 2 };
+        let normalisation = Normalisation::standard(1, 0.0, 1.0);
+        Network::new(input, normalisation, kinds.map(|(name, kind)| (name.to_owned(), kind)).into()).unwrap()
+    };
+    // two labels are apart by the square of the first pixel
+    let told = |last: &[f64], dark: usize| {
+        let images: Vec<[u8; 4]> = (0..40).map(|i| [if i < dark { 0 } else { 200 }, 1 + i as u8, 90, 255]).collect();
+        let images: Vec<&[u8]> = images.iter().map(|image| &image[..]).collect();
+        let options = FoldOptions::new(Reach::Seen { images: &images, headroom: 2.0 });
+        let model = fold(&network(last.to_vec()), &options).unwrap();
+        assert_eq!(check_images(&model, &[]), Ok(()));
+        (model.calibration().is_some(), check_images(&model, &images))
+    };
+    let two = [1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0];
+    for dark in [0, 2] {
+        assert_eq!(told(&two, dark), (true, Ok(())), "the margin leaves out a twentieth");
+    }
+    for dark in [3, 40] {
+        let (known, told) = told(&two, dark);
+        assert_eq!((known, &told), (false, &Err(MarginError::Ties { ties: dark, images: 40 })));
+        let text = told.unwrap_err().to_string();
+        assert!(text.contains(&format!("the two best labels of {dark} of 40 images are equal")), "{text}");
+        assert!(text.contains("--margin"), "{text}");
+    }
+    let one = [1.0, 0.0, 0.0, 0.0];
+    assert_eq!(told(&one, 1), (true, Ok(())));
+    assert_eq!(told(&one, 0), (false, Err(MarginError::Alike { images: 40 })));
+}
+
 /// `--tells rounded:30` told exact scores, which are refused.
 #[test]
 fn fault_37_a_rounding_that_hides_nothing_is_refused_where_there_are_ciphertexts() {
@@ -257,6 +298,25 @@ fn fault_37_a_client_is_told_that_fine_scores_are_exact_ones() {
     assert!((4..16).contains(&most), "{most}");
     assert!(client.decrypt(&answer, Output::Rounded(most)).is_ok());
     assert_eq!(client.decrypt(&answer, Output::Rounded(most + 1)), Err(ClientError::Bits { most, found: most + 1 }));
+}
+
+/// `rounded:0` was taken where the errors are larger than its steps.
+#[test]
+fn fault_37_where_whole_numbers_hide_nothing_no_rounding_is_taken() {
+    let compiled = Compiled::new(&Model::digits().unwrap(), "wide", &set("infer-f"), Options::PLAIN_WEIGHTS).unwrap();
+    let service = Service::new(compiled, 1 << 30).unwrap();
+    let client = Client::new(service.card().clone(), &mut rng(1)).unwrap();
+    let session = service.session(client.keys(&mut rng(2)).unwrap()).unwrap();
+    let sent = client.encrypt(&Model::numbers(&draw(3, &STYLES[0])), &mut rng(5)).unwrap();
+    let answer = session.run(sent.iter().map(SeededCiphertext::expand).collect(), &mut rng(6)).unwrap();
+    // the same key, for a model whose logits are 2^60 times what is decrypted
+    let coarse = Client::new(Card { logit_bits: 60, ..service.card().clone() }, &mut rng(1)).unwrap();
+    for found in [0, 1, 30] {
+        let refused = coarse.decrypt(&answer, Output::Rounded(found));
+        assert_eq!(refused, Err(ClientError::NoBits { found }));
+    }
+    assert_eq!(coarse.decrypt(&answer, Output::Label), client.decrypt(&answer, Output::Label));
+    assert!(client.decrypt(&answer, Output::Rounded(0)).is_ok());
 }
 
 /// `keygen` wrote what `encrypt` refused.

@@ -239,3 +239,98 @@ fn whatever_is_changed_in_a_file_with_a_right_checksum_it_is_refused_or_has_the_
         }
     }
 }
+
+/// A catalogue of a panel as anybody may send it: of each chromosome its sites, each a position and
+/// an alternate allele.
+fn sent(chromosomes: &[(String, Vec<(u64, String)>)]) -> Vec<u8> {
+    fn number(out: &mut Vec<u8>, mut number: u64) {
+        while number >= 0x80 {
+            out.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        out.push(number as u8);
+    }
+    fn text(out: &mut Vec<u8>, text: &str) {
+        number(out, text.len() as u64);
+        out.extend_from_slice(text.as_bytes());
+    }
+    let mut out = b"TSC\x01".to_vec();
+    out.extend_from_slice(&[7; 32]);
+    out.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 2]);
+    number(&mut out, chromosomes.len() as u64);
+    for (name, sites) in chromosomes {
+        text(&mut out, name);
+        number(&mut out, sites.len() as u64);
+        let mut last = 0;
+        for (position, alternate) in sites {
+            number(&mut out, position - last);
+            last = *position;
+            for part in ["", "A", alternate] {
+                text(&mut out, part);
+            }
+        }
+    }
+    out
+}
+
+/// Nine bases, others for each number.
+fn bases(number: usize) -> String {
+    (0..9).map(|place| char::from(b"ACGT"[number >> (2 * place) & 3])).collect()
+}
+
+#[test]
+fn fault_32_a_catalogue_of_many_variants_at_one_position_takes_no_time_for_each_two() {
+    let mut sites: Vec<(u64, String)> = (0..200_000).map(|number| (5, bases(number))).collect();
+    // many of them again elsewhere, and few at each position after these
+    sites.extend((0..20_000).map(|number| (9, bases(number))));
+    sites.extend((0..40_000).map(|number| (10 + number as u64 / 20, bases(number % 20))));
+    let start = std::time::Instant::now();
+    let read = Catalogue::decode(&sent(&[("20".to_owned(), sites.clone())])).unwrap();
+    assert_eq!(read.sites().unwrap().len(), 260_000);
+    assert_eq!(read.sites().unwrap().site_at("20", 5, Some(("a", &bases(777)))), Ok(777));
+    // one that is there already is still found, wherever it was
+    for number in [0, 100_000, 199_999] {
+        let mut again = sites[..200_000].to_vec();
+        again.push((5, bases(number).to_ascii_lowercase()));
+        let refused = Catalogue::decode(&sent(&[("20".to_owned(), again)])).unwrap_err();
+        assert!(refused.to_string().contains("expected every variant once"), "{refused}");
+    }
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}
+
+#[test]
+fn fault_32_a_catalogue_of_many_chromosomes_takes_no_time_for_each_two() {
+    let mut chromosomes: Vec<(String, Vec<(u64, String)>)> =
+        (0..300_000).map(|number| (format!("{number}"), vec![(1, "C".to_owned())])).collect();
+    let start = std::time::Instant::now();
+    let read = Catalogue::decode(&sent(&chromosomes)).unwrap();
+    let sites = read.sites().unwrap();
+    assert_eq!((sites.len(), sites.chromosomes().count()), (300_000, 300_000));
+    let windows = |length| (0..300_000).filter(|start| sites.check_window(*start, length).is_ok()).count();
+    assert_eq!((windows(1), windows(2)), (300_000, 0));
+    assert_eq!(sites.get(299_999).unwrap().to_string(), "299999:1:A:C");
+    // the same name twice is refused, next to the first or not
+    for place in [0, 299_999] {
+        let mut again = chromosomes.clone();
+        again.push(chromosomes[place].clone());
+        assert!(Catalogue::decode(&sent(&again)).is_err(), "{place}");
+    }
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    // more chromosomes than there are bytes for
+    chromosomes.truncate(1);
+    let mut more = sent(&chromosomes);
+    let place = 4 + 32 + 4 + 4 + 1 + 1 + 4;
+    assert_eq!(more[place], 1);
+    drop(more.splice(place..=place, [0xff, 0xff, 0xff, 0x7f]));
+    assert_eq!(Catalogue::decode(&more), Err(TableBytesError::Malformed("number of chromosomes")));
+}
+
+#[test]
+fn fault_32_a_catalogue_of_a_million_sites_is_read_as_it_was_written() {
+    let sites: Vec<(u64, String)> = (0..1_000_000).map(|number| (60 * number + 1, "T".to_owned())).collect();
+    let bytes = sent(&[("chr20".to_owned(), sites)]);
+    let read = Catalogue::decode(&bytes).unwrap();
+    assert_eq!(read.encode(), bytes);
+    let site = read.sites().unwrap().get(999_999).unwrap();
+    assert_eq!((site.to_string(), site.id), ("chr20:59999941:A:T".to_owned(), None));
+}

@@ -63,9 +63,13 @@ fn fault_10_a_weight_that_fewer_than_five_devices_share_is_refused_when_a_questi
             continue;
         }
         let refused = registered.unwrap_err();
-        let QuestionError::Weight { group: g, weight: w, found: f, least: 5 } = &refused else { panic!("{refused}") };
-        assert_eq!((g.as_str(), *w, *f), (group, weight, found), "{weights:?}");
-        assert!(refused.to_string().contains("Give more devices that weight"), "{refused}");
+        let (g, w, f, remedy) = match &refused {
+            QuestionError::Weight { group, weight, found, least: 5 } => (group, *weight, *found, "Give more devices"),
+            QuestionError::Weightless { group, least: 5 } => (group, 0, 0, "give at least 5 of them another weight"),
+            _ => panic!("{refused}"),
+        };
+        assert_eq!((g.as_str(), w, f), (group, weight, found), "{weights:?}");
+        assert!(refused.to_string().contains(remedy), "{refused}");
     }
 }
 

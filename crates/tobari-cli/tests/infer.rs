@@ -260,6 +260,32 @@ fn small_network(path: &str) {
     std::fs::write(path, encode_onnx(&network)).unwrap();
 }
 
+/// 50 images of 8 x 8 pixels.
+fn fifty_images(place: &Place) -> String {
+    let images = place.path("images.idx");
+    let head = [[0, 0, 8, 3], 50u32.to_be_bytes(), 8u32.to_be_bytes(), 8u32.to_be_bytes()].concat();
+    let pixels = (0..50 * 64).map(|at: usize| (at * at / 7 % 256) as u8).collect();
+    std::fs::write(&images, [head, pixels].concat()).unwrap();
+    images
+}
+
+#[test]
+fn fault_36_compile_tells_images_whose_labels_tie_from_no_images() {
+    let place = Place::new();
+    let (onnx, model, images) = (place.path("net.onnx"), place.path("net.tim"), fifty_images(&place));
+    let kinds = [
+        LayerKind::Reshape { output: Volume::vector(64) },
+        LayerKind::Dense { outputs: 2, weights: vec![0.25; 128], bias: vec![0.0; 2] },
+    ];
+    let normalisation = Normalisation { scale: vec![1.0 / 255.0], offset: vec![0.0] };
+    let input = Volume { channels: 1, height: 8, width: 8 };
+    let named = ["flat", "last"].map(str::to_owned).into_iter().zip(kinds).collect();
+    std::fs::write(&onnx, encode_onnx(&Network::new(input, normalisation, named).unwrap())).unwrap();
+    let said = refused(&["infer", "compile", &onnx, "-o", &model, "--images", &images]);
+    assert!(said.contains("the two best labels of 50 of 50 images are equal") && said.contains("--margin"), "{said}");
+    assert!(!said.contains("is not known") && !Path::new(&model).exists(), "{said}");
+}
+
 #[test]
 fn fault_36_compile_and_serve_refuse_a_model_whose_labels_errors_may_change() {
     let place = Place::new();
@@ -277,10 +303,7 @@ fn fault_36_compile_and_serve_refuse_a_model_whose_labels_errors_may_change() {
     let told: Value = serde_json::from_str(&good(&[&compile[..], &["--margin", "1.5", "--json"]].concat())).unwrap();
     assert_eq!(told["margin"], 1.5);
     assert!(told["logit_error"].as_f64().unwrap() < 0.75, "{told}");
-    let images = place.path("images.idx");
-    let head = [[0, 0, 8, 3], 50u32.to_be_bytes(), 8u32.to_be_bytes(), 8u32.to_be_bytes()].concat();
-    let pixels = (0..50 * 64).map(|at: usize| (at * at / 7 % 256) as u8).collect();
-    std::fs::write(&images, [head, pixels].concat()).unwrap();
+    let images = fifty_images(&place);
     let told: Value = serde_json::from_str(&good(&[&compile[..], &["--images", &images, "--json"]].concat())).unwrap();
     assert!(told["margin"].as_f64().unwrap() > 2.0 * told["logit_error"].as_f64().unwrap(), "{told}");
     Server::start(&["--infer", &model]).stop();

@@ -162,7 +162,7 @@ fn sites_added_later_give_the_answers_of_all_at_once_under_the_same_name() {
     let mut made: Vec<Value> = Vec::new();
     for (from, to) in parts {
         let input = write(&folder, "a.vcf", genome::vcf(&columns[from..to], from));
-        let more: &[&str] = if from == 0 { &["--min-count", "3"] } else { &["--append"] };
+        let more: &[&str] = if from == 0 { &["--min-count", "3"] } else { &["--append", "--same-phasing"] };
         made.push(lines(&[&["index", text(&input), "-o", text(&output)], more].concat()).remove(0));
     }
     assert!(made.iter().all(|line| line["table"] == made[0]["table"] && line["min_count"] == 3));
@@ -176,10 +176,11 @@ fn sites_added_later_give_the_answers_of_all_at_once_under_the_same_name() {
     }
     let before = std::fs::read(&output).unwrap();
     let again = write(&folder, "a.vcf", genome::vcf(&columns[80..], 80));
-    let message = refused(&["index", text(&again), "-o", text(&output), "--append"], 1);
+    let append = |input: &Path| refused(&["index", text(input), "-o", text(&output), "--append", "--same-phasing"], 1);
+    let message = append(&again);
     assert!(message.contains("record 1: expected sites in the order"), "{message}");
     let fewer = write(&folder, "a.vcf", genome::vcf(&simulated::columns(198, 5, 4), 200));
-    let message = refused(&["index", text(&fewer), "-o", text(&output), "--append"], 1);
+    let message = append(&fewer);
     assert!(message.contains("expected 200 alleles") && message.contains("found 198"), "{message}");
     assert!(std::fs::read(&output).unwrap() == before, "a failed addition changes nothing");
 }

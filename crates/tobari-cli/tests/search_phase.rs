@@ -86,6 +86,48 @@ fn fault_19_alleles_of_two_phase_sets_are_no_haplotype() {
 }
 
 #[test]
+fn fault_19_sites_that_are_added_are_of_another_phasing_unless_somebody_says_so() {
+    let place = Place::new();
+    let index = |records: &[&str], more: &[&str]| {
+        let file = place.write("in.vcf", &vcf(records));
+        place.run(&[&["search", "index", &file, "-o", &place.path("a.tsi"), "--json"], more].concat())
+    };
+    let table = place.path("a.tsi");
+    let count = |alleles: &str| {
+        let told = place.good(&["search", "check", &table, "--at", "20:100", "--alleles", alleles, "--json"]);
+        json_of(&told)["count"].clone()
+    };
+    assert!(index(&["20 100 A C . GT:PS 0|1:100 1|0:100"], &[]).status.success());
+    // the file names no set, or the same number: which haplotype is which, nobody knows
+    for record in ["20 120 A C . GT 0|1 0|0", "20 120 A C . GT:PS 0|0:. 0|1:100"] {
+        let refused = index(&["20 110 A C . GT 1|1 0|0", record], &["--append"]);
+        assert_eq!(refused.status.code(), Some(1), "{record}");
+        let text = stderr(&refused);
+        assert!(text.contains("record 2") && text.contains("at 20:120"), "{text}");
+        assert!(text.contains("all sites of chromosome 20 at once") && text.contains("--same-phasing"), "{text}");
+    }
+    // alike alleles are of any phasing, and so are sites of a chromosome that is new
+    assert!(index(&["20 110 A C . GT 1|1 0|0", "21 5 A C . GT 0|1 1|0"], &["--append"]).status.success());
+    assert_eq!((count("11"), count("10")), (json!(1), json!(1)));
+    let refused = index(&["21 9 A C . GT 0|1 1|0"], &["--append"]);
+    assert!(stderr(&refused).contains("all sites of chromosome 21 at once"), "{}", stderr(&refused));
+    let words = ["--append", "--same-phasing"];
+    assert!(index(&["21 9 A C . GT 0|1 1|0"], &words).status.success());
+    // what the file itself says is still no guess
+    let refused = index(&["21 20 A C . GT:PS 0|1:5 0|0:.", "21 30 A C . GT:PS 0|1:6 0|0:."], &words);
+    assert!(stderr(&refused).contains("found phase set 6 after phase set 5"), "{}", stderr(&refused));
+    let refused = index(&["21 20 A C . GT 0/1 0|0"], &["--append"]);
+    assert!(stderr(&refused).contains("expected phased genotypes"), "{}", stderr(&refused));
+    let alone = index(&["21 20 A C . GT 0|1 0|0"], &["--same-phasing"]);
+    assert_eq!(alone.status.code(), Some(2));
+    // a table of single variants joins nothing
+    assert!(index(&["20 100 A C . GT 0/1 1|0"], &[]).status.success());
+    let added = index(&["20 120 A C . GT 0|1 0|0"], &["--append"]);
+    let told = json_of(&String::from_utf8_lossy(&added.stdout));
+    assert_eq!((&told["kind"], &told["other_phase_set"]), (&json!("variants"), &json!(0)));
+}
+
+#[test]
 fn fault_19_structural_variants_and_lower_case_are_asked_for_as_they_are() {
     let place = Place::new();
     let panel = vcf(&[

@@ -355,7 +355,7 @@ fn a_table_that_grows_is_served_without_a_new_start_and_a_broken_file_is_not() {
     let whole = vcf(SITES, '|');
     let (head, new): (Vec<&str>, Vec<&str>) = whole.lines().partition(|line| line.starts_with('#'));
     let more = place.write("more.vcf", &([head, new[SITES - 10..].to_vec()].concat().join("\n") + "\n"));
-    place.good(&["search", "index", &more, "-o", &table, "--append"]);
+    place.good(&["search", "index", &more, "-o", &table, "--append", "--same-phasing"]);
     let until = Instant::now() + Duration::from_secs(20);
     while !place.query(&server.url, &["--queries", &last]).status.success() {
         assert!(Instant::now() < until, "the new file is not served");

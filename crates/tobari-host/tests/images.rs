@@ -7,7 +7,7 @@ use std::io::Write;
 use tobari_apps::infer::Model;
 use tobari_apps::infer::digits::{STYLES, draw};
 use tobari_host::images::{
-    Digit, ImageError, Note, decode_digit, decode_idx_images, decode_idx_labels, fuzz_images, read_digit,
+    Digit, ImageError, Note, decode_digit, decode_idx_images, decode_idx_labels, decode_png, fuzz_images, read_digit,
     read_idx_images, read_idx_labels,
 };
 use tobari_host::testing::data;
@@ -142,6 +142,62 @@ fn a_picture_that_claims_to_be_large_is_refused_before_it_is_read() {
     assert!(refused.to_string().contains("expected at most 16777216 pixels, found 65536 x 65536"), "{refused}");
 }
 
+/// Bytes that do not become fewer when they are compressed.
+fn noise(count: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..count).map(next).collect()
+}
+
+#[test]
+fn fault_32_a_short_file_is_no_large_picture() {
+    let grey = |width: usize, height: usize, pixels: &[u8]| png_of(width, height, png::ColorType::Grayscale, pixels);
+    let (width, height) = (4096, 2400);
+    let short = grey(width, height, &vec![0; width * height]);
+    assert!(short.len() < 100_000, "{}", short.len());
+    let refused = decode_png("blank.png", &short).unwrap_err().to_string();
+    let most = (9 << 20) + short.len() * 5 / 2;
+    let expected = format!("blank.png: expected at most {most} pixels in a file of {} bytes, in at most", short.len());
+    assert!(refused.starts_with(&expected), "{refused}");
+    assert!(refused.ends_with("found 4096 x 2400: cut the picture or scale it down"), "{refused}");
+    // as many as any file may have, and more with something on them
+    for (height, pixels) in [(2304, vec![0; 4096 * 2304]), (2400, noise(4096 * 2400))] {
+        let picture = decode_png("it", &grey(width, height, &pixels)).unwrap();
+        assert_eq!((picture.width, picture.height, picture.pixels.len()), (width, height, width * height));
+        assert!(picture.pixels.iter().zip(&pixels).all(|(found, grey)| *found == [*grey, *grey, *grey, 255]));
+    }
+    let wide = 1 << 14;
+    assert!(decode_png("it", &grey(wide, 1, &vec![0; wide])).is_ok());
+    assert!(decode_png("it", &grey(wide + 1, 1, &vec![0; wide + 1])).is_err());
+}
+
+#[test]
+fn fault_32_channels_are_spread_in_their_order() {
+    let bytes = noise(4 * 35);
+    for (color, channels) in [
+        (png::ColorType::Grayscale, 1),
+        (png::ColorType::GrayscaleAlpha, 2),
+        (png::ColorType::Rgb, 3),
+        (png::ColorType::Rgba, 4),
+    ] {
+        let picture = decode_png("it", &png_of(5, 7, color, &bytes[..35 * channels])).unwrap();
+        let pixel = |p: &[u8]| match *p {
+            [grey] => [grey, grey, grey, 255],
+            [grey, alpha] => [grey, grey, grey, alpha],
+            [red, green, blue] => [red, green, blue, 255],
+            [red, green, blue, alpha] => [red, green, blue, alpha],
+            _ => panic!("one to four channels"),
+        };
+        let expected: Vec<[u8; 4]> = bytes[..35 * channels].chunks_exact(channels).map(pixel).collect();
+        assert_eq!((picture.width, picture.height, picture.pixels), (5, 7, expected));
+    }
+}
+
 #[test]
 fn changed_bytes_are_refused_or_a_digit() {
     let whole = png_of(28, 28, png::ColorType::Grayscale, &draw(4, &STYLES[0]));
@@ -179,6 +235,42 @@ fn idx_files_are_read_plain_and_compressed() {
         assert_eq!(images.iter().collect::<Vec<_>>(), [&numbers[..12], &numbers[12..]]);
     }
     assert_eq!(decode_idx_labels("it", &gzip(&idx(&[3], &[5, 0, 9]))).unwrap(), [5, 0, 9]);
+}
+
+#[test]
+fn fault_32_a_compressed_file_is_read_to_ten_times_its_bytes() {
+    // nine times is read, and twenty times is not
+    let file = |blank: usize| {
+        let numbers = [noise(100_000), vec![0; blank]].concat();
+        gzip(&idx(&[numbers.len() as u32 / 1000, 10, 100], &numbers))
+    };
+    let images = decode_idx_images("it", &file(800_000)).unwrap();
+    assert_eq!((images.len(), images.pixels.len()), (900, 900_000));
+    assert!(images.pixels.capacity() <= 900_001, "{}", images.pixels.capacity());
+    let bomb = file(2_000_000);
+    let refused = decode_idx_images("bomb.gz", &bomb).unwrap_err().to_string();
+    let most = 10 * bomb.len() + (1 << 16);
+    assert_eq!(
+        refused,
+        format!(
+            "bomb.gz: expected at most {most} bytes when decompressed, found 2100016: decompress the file first (`gunzip`)"
+        )
+    );
+    // a short file may have 2^16 bytes in it
+    assert_eq!(decode_idx_labels("it", &gzip(&idx(&[1 << 16], &[3; 1 << 16]))).unwrap(), [3; 1 << 16]);
+    // lengths that are not the file's
+    for (count, found) in [(20, "20"), (30, "more")] {
+        let refused = decode_idx_images("it", &gzip(&idx(&[2, 3, 4], &vec![0; count]))).unwrap_err().to_string();
+        assert_eq!(refused, format!("it: expected 24 numbers after the lengths, found {found}"));
+    }
+    let damaged = {
+        let mut file = gzip(&idx(&[2, 3, 4], &[0; 24]));
+        let sum = file.len() - 8;
+        file[sum] ^= 1;
+        file
+    };
+    let refused = decode_idx_images("it", &damaged).unwrap_err().to_string();
+    assert!(refused.starts_with("it: expected a whole gzip file, found"), "{refused}");
 }
 
 #[test]

@@ -338,6 +338,154 @@ fn what_is_malformed_is_refused_by_file_and_record_and_noise_never_panics() {
     }
 }
 
+/// A file with this header after `FORMAT`, and without records.
+fn named(names: &str) -> Result<usize, String> {
+    let folder = tempdir().unwrap();
+    let path = write(&folder, format!("{HEAD}{names}\n").as_bytes());
+    let reader = VariantReader::open(&path, Selection::default()).map_err(|error| error.to_string())?;
+    Ok(reader.samples().count())
+}
+
+#[test]
+fn fault_32_a_header_of_tabs_is_no_list_of_samples_and_half_a_million_names_are() {
+    for (names, number) in [("\t".repeat(1 << 20), 1), ("\ta\t".to_owned(), 2), ("\ta\t\tb".to_owned(), 2)] {
+        let message = named(&names).unwrap_err();
+        assert!(message.contains(&format!("found none for sample {number}: ")), "{message}");
+    }
+    let message = named(&"\ta".repeat((1 << 20) + 1)).unwrap_err();
+    assert!(message.contains("expected at most 1048576 samples"), "{message}");
+    let message = named(&format!("\t{}", "a".repeat(1 << 25))).unwrap_err();
+    assert!(message.contains("expected at most 33554432 bytes in the line #CHROM"), "{message}");
+    let names: String = (0..500_000).map(|number| format!("\tNA{number:06}")).collect();
+    assert_eq!(names.len(), 4_500_000);
+    assert_eq!(named(&names), Ok(500_000));
+    assert_eq!(named(&"\ta".repeat(1 << 20)), Ok(1 << 20));
+}
+
+#[test]
+fn fault_32_meta_information_ends_somewhere() {
+    let good = text(&["20 5 . A C 0|1"]);
+    let line = format!("##x={}\n", "y".repeat(1019));
+    for (lines, is_read) in [(1 << 15, true), (1 << 16, false)] {
+        let more = good.replacen("##FILTER", &(line.repeat(lines) + "##FILTER"), 1);
+        let found = read_bytes(more.as_bytes(), &Selection::default()).map_err(|error| error.to_string());
+        match found {
+            Ok(_) => assert!(is_read),
+            Err(message) => {
+                assert!(!is_read && message.contains("bytes of meta-information before the line #CHROM"), "{message}");
+            }
+        }
+    }
+    // a BCF file says how long its header is
+    let mut bytes = binary(&["20 5 . A C 0|1"], 1);
+    bytes[5..9].copy_from_slice(&(1u32 << 27).to_le_bytes());
+    let message = read_bytes(&bytes, &Selection::default()).unwrap_err().to_string();
+    assert!(message.contains("bytes in a header, found 134217728"), "{message}");
+    // and its fields are not kept: a line of a million is one of an ID
+    let fields = format!("##contig=<{}ID=20>", "=,".repeat(1 << 20));
+    let mut bytes = binary(&["20 5 . A C 0|1"], 1);
+    let place = bytes.windows(14).position(|window| window == b"##contig=<ID=2").unwrap();
+    drop(bytes.splice(place..place + "##contig=<ID=20>".len(), fields.bytes()));
+    let length = u32::from_le_bytes(bytes[5..9].try_into().unwrap()) + (2 << 20);
+    bytes[5..9].copy_from_slice(&length.to_le_bytes());
+    let expected = read_bytes(good.as_bytes(), &Selection::default()).unwrap();
+    assert_eq!(read_bytes(&bytes, &Selection::default()).unwrap(), expected);
+}
+
+#[test]
+fn fault_32_a_long_reference_with_many_others_is_not_copied_for_each() {
+    let record = |bases: usize, others: usize| {
+        let alternates: Vec<String> = (0..others).map(|number| format!("<A{number}>")).collect();
+        text(&[&format!("20 5 . {} {} 0|1", "C".repeat(bases), alternates.join(","))])
+    };
+    let split = Selection { split: true, ..Selection::default() };
+    let message = read_bytes(record(60_000, 300).as_bytes(), &split).unwrap_err().to_string();
+    assert!(message.contains("bcftools norm -m -") && message.contains("found 60000 bases"), "{message}");
+    assert!(read_bytes(record(60_000, 20).as_bytes(), &split).is_ok());
+    assert!(read_bytes(record(1, 300).as_bytes(), &split).is_ok());
+}
+
+#[test]
+fn fault_32_a_line_or_record_that_a_few_compressed_bytes_become_is_refused() {
+    let long = |bases: usize| text(&[&format!("20 5 . A {} 0|1", "C".repeat(bases))]);
+    let gzip = |plain: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(plain).unwrap();
+        encoder.finish().unwrap()
+    };
+    let (small, large) = (long((1 << 24) - 100), long(1 << 25));
+    let says = "times the compressed bytes before their end";
+    for compressed in [gzip(large.as_bytes()), blocks(large.as_bytes(), 60_000)] {
+        assert!(compressed.len() < 1 << 20);
+        let message = read_bytes(&compressed, &Selection::default()).unwrap_err().to_string();
+        assert!(message.contains(says) && message.contains("decompress it first"), "{message}");
+    }
+    for plain in [gzip(small.as_bytes()), large.into_bytes()] {
+        let (variants, _) = read_bytes(&plain, &Selection::default()).unwrap();
+        assert!(variants[0].alternate.len() >= (1 << 24) - 100);
+    }
+    // a header is a record too, and so is each of BCF
+    let header = format!("{HEAD}\t{}\n", "a".repeat(1 << 25));
+    let message = read_bytes(&gzip(header.as_bytes()), &Selection::default()).unwrap_err().to_string();
+    assert!(message.contains(says), "{message}");
+    let mut bytes = binary(&["20 5 . A C 0|1"], 1);
+    bytes.extend([0u32, 1 << 25].map(u32::to_le_bytes).concat());
+    bytes.resize(bytes.len() + (1 << 25), 0);
+    let message = read_bytes(&blocks(&bytes, 60_000), &Selection::default()).unwrap_err().to_string();
+    assert!(message.contains("after record 1") && message.contains(says), "{message}");
+}
+
+#[test]
+fn fault_32_a_record_has_no_more_alleles_than_numbers_for_them() {
+    let record = |alternates: usize| {
+        let all = vec!["C"; alternates].join(",");
+        read_bytes(text(&[&format!("20 5 . A {all} 0|1"), "20 6 . A C 0|1"]).as_bytes(), &Selection::default())
+    };
+    let (variants, summary) = record(65_535).unwrap();
+    assert_eq!((variants.len(), summary.multiallelic), (1, 1));
+    let message = record(65_536).unwrap_err().to_string();
+    assert!(message.contains("record 1: expected at most 65535 alternate alleles in ALT, found 65536"), "{message}");
+    // what all symbolic alleles of a record get is short
+    for (bytes, is_read) in [(255, true), (256, false)] {
+        let info = format!("CHR2={};END=9", "c".repeat(bytes));
+        let text = text(&["20 5 . A <TRA> 0|1"]).replace("AC=1", &info);
+        let found = read_bytes(text.as_bytes(), &Selection::default());
+        assert_eq!(found.is_ok(), is_read, "{bytes}");
+    }
+}
+
+#[test]
+fn fault_32_genotypes_are_as_many_as_samples() {
+    let good = text(&["20 5 . A C 0|1"]);
+    let more = good.replace("0|1:7", &vec!["0|1:7"; 100_000].join("\t"));
+    let message = read_bytes(more.as_bytes(), &Selection::default()).unwrap_err().to_string();
+    assert!(message.contains("expected genotypes of 1 samples, found 100000"), "{message}");
+    // BCF: the field GT a second time, of five bytes at the end of a record of 31 and 9 bytes
+    let mut bytes = binary(&["20 5 . A C 0|1"], 1);
+    let start = bytes.len() - 48;
+    assert_eq!((bytes[start], bytes[start + 4], bytes[start + 31]), (31, 9, 2));
+    bytes[start + 4] += 5;
+    bytes[start + 31] += 1;
+    let again = bytes[bytes.len() - 5..].to_vec();
+    bytes.extend(again);
+    let message = read_bytes(&bytes, &Selection::default()).unwrap_err().to_string();
+    assert!(message.contains("record 1: expected genotypes (GT) once in a record"), "{message}");
+}
+
+#[test]
+fn fault_32_many_variants_of_one_position_take_no_time_for_each_two() {
+    fn alternate(number: usize) -> String {
+        (0..9).map(|place| char::from(b"ACGT"[number >> (2 * place) & 3])).collect()
+    }
+    let records: Vec<String> = (0..200_000).map(|number| format!("20 5 . A {} 0|1", alternate(number))).collect();
+    let mut records: Vec<&str> = records.iter().map(String::as_str).collect();
+    records.push(records[7]);
+    let start = std::time::Instant::now();
+    let (variants, summary) = read_bytes(text(&records).as_bytes(), &Selection::default()).unwrap();
+    assert_eq!((variants.len(), summary.duplicate), (200_000, 1));
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}
+
 #[test]
 fn the_real_panel_is_read_alike_as_text_and_as_bcf() {
     let file = |kind: &str| {

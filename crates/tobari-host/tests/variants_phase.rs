@@ -174,20 +174,48 @@ fn fault_19_phase_sets_are_of_a_sample_and_a_chromosome_and_alike_alleles_need_n
     assert_eq!(joined(&variants, PhaseSets::default()), Ok(()));
     assert_eq!(variants[0].sets, [(0, Some(5)), (1, Some(9))]);
     assert_eq!(variants[1].sets, []);
-    // after sites of another file, sets that a file names are its own
+    // after sites of another file, nobody knows how sets go together
     let after = |chromosome: &str| PhaseSets::after(chromosome.into());
     let other = joined(&variants, after("20")).unwrap_err();
     assert_eq!((other.before, other.found), (None, Some(5)));
     assert!(other.to_string().contains("after sites of another file"), "{other}");
     assert_eq!(joined(&variants, after("19")), Ok(()));
-    let unnamed = read(&["20 100 A C . GT 0|1", "20 101 A C . GT 1|0"]);
-    assert_eq!(joined(&unnamed, after("20")), Ok(()));
     // lists of sets are read as no phase
     let listed = read(&["20 100 A C . GT:PSL 0|1:ab 1|1:cd"]);
     assert!(!listed[0].phased);
     assert!(read(&["20 100 A C . GT:PSL 0|0:ab 1|1:cd"])[0].phased, "alike alleles need none");
     let wrong = read_bytes(&text(&["20 100 A C . GT:PS 0|1:five"])).unwrap_err().to_string();
     assert!(wrong.contains("record 1: expected a number in PS, found \"five\""), "{wrong}");
+}
+
+#[test]
+fn fault_19_no_set_is_joined_to_sites_of_another_file_named_or_not() {
+    let after = |chromosome: &str| PhaseSets::after(chromosome.into());
+    let unnamed = read(&["20 100 A C . GT 0|0", "20 101 A C . GT 0|1", "20 102 A C . GT 1|0"]);
+    let other = joined(&unnamed, after("20")).unwrap_err();
+    assert_eq!(other, OtherSet { place: "20:101".to_owned(), sample: 0, before: None, found: None });
+    let message = other.to_string();
+    assert!(message.contains("found no phase set after sites of another file at 20:101 in sample 1"), "{message}");
+    assert_eq!(joined(&unnamed, after("X")), Ok(()), "a new chromosome");
+    assert_eq!(joined(&unnamed, PhaseSets::default()), Ok(()), "of one phasing, as somebody said");
+    let alike = read(&["20 100 A C . GT:PS 1|1:5", "20 101 A C . GT:PS 0/0:.", "20 102 A C . GT:PS 1|1:6"]);
+    assert_eq!(joined(&alike, after("20")), Ok(()), "alike alleles need no set");
+}
+
+#[test]
+fn fault_19_insertions_of_one_length_are_not_taken_for_one() {
+    for allele in ["<INS>", "<INS:ME:ALU>"] {
+        let record = |call: &str| format!("20 100 A {allele} END=100;SVLEN=300 GT {call}");
+        let (first, second) = (record("0|1"), record("1|0"));
+        let message = refused(&[first.as_str(), second.as_str()]);
+        let what = "record 2: expected insertions of one position in bases, or of different lengths (SVLEN)";
+        assert!(message.contains(&format!("{what}, found two {allele}+300 at 20:100")), "{message}");
+        assert!(message.contains("-v snps,indels"), "{message}");
+    }
+    let kinds = read(&["20 100 A <INS> SVLEN=300 GT 0|1", "20 100 A <INS:ME:ALU> SVLEN=300 GT 1|0"]);
+    assert_eq!(names(&kinds), ["100:A:<INS>+300", "100:A:<INS:ME:ALU>+300"]);
+    let bases = read(&["20 100 A ATTG . GT 0|1", "20 100 A ACCG . GT 1|0"]);
+    assert_eq!(names(&bases), ["100:A:ATTG", "100:A:ACCG"]);
 }
 
 #[test]

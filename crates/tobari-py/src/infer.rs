@@ -67,7 +67,10 @@ impl Model {
                 false => Reach::Seen { images: &images, headroom },
             };
             let model = fold(&network, &FoldOptions::new(reach)).map_err(failed)?;
-            let Some(margin) = margin else { return Ok(model) };
+            let Some(margin) = margin else {
+                infer::calibration::check_images(&model, &images).map_err(failed)?;
+                return Ok(model);
+            };
             let powers = model.calibration().map(|known| known.powers.clone()).unwrap_or_default();
             model.calibrated(infer::Calibration { margin, powers }).map_err(failed)
         })?;

@@ -175,8 +175,8 @@ impl Searcher {
         };
         let sites = catalogue.sites().map_or(0, tobari_apps::search::table::Sites::len);
         let every = sites.div_ceil(EXAMPLES).max(1);
-        let named = catalogue.sites().into_iter().flat_map(|sites| sites.iter().step_by(every));
-        let examples = named.map(ToString::to_string).collect();
+        let named = (0..sites).step_by(every).filter_map(|index| catalogue.sites()?.get(index));
+        let examples = named.map(|site| site.to_string()).collect();
         let (label, least, longest) = (catalogue.label.clone(), catalogue.least, catalogue.longest_pattern());
         self.pending = None;
         self.table = Some((catalogue, fullness));
@@ -191,9 +191,10 @@ impl Searcher {
         let (catalogue, _) = self.table.as_ref().ok_or(SearchError::Order("a table"))?;
         let sites = catalogue.sites().ok_or(SearchError::Order("a table with sites"))?;
         let start = if wanted.at.is_empty() { 0 } else { sites.named(&wanted.at)? };
-        let all = sites.iter().skip(start).take(wanted.count.min(catalogue.longest_pattern()));
-        let first = sites.get(start).map(|site| site.chromosome.clone());
-        let near = all.take_while(|site| Some(&site.chromosome) == first.as_ref());
+        let most = wanted.count.min(catalogue.longest_pattern());
+        let all = (start..sites.len()).take(most).filter_map(|index| sites.get(index));
+        let first = sites.get(start).map(|site| site.chromosome);
+        let near = all.take_while(|site| Some(site.chromosome) == first);
         Ok(near
             .map(|site| Place {
                 chromosome: site.chromosome.to_string(),

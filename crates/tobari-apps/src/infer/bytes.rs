@@ -17,10 +17,15 @@
 //!
 //! Integers are big-endian. How many weights there are follows from the shapes, so that their bytes are known to be there before anything is allocated. A model has one byte string. The
 //! checksum finds damage and names a model ([`Model::digest`]); it does not tell who made it.
+//!
+//! **A small file makes no large model.** A number takes a byte or more here and eight in memory.
+//! Offsets that a file has once a channel are spread over the outputs when all stages are read, and how
+//! many more they become is limited ([`MAX_SPREAD`]): a model takes ten times the bytes of its file at
+//! most, and 32 MiB.
 
 use super::calibration::Calibration;
 use super::model::{
-    MAX_BITS, MAX_NAME_BYTES, MAX_NUMBERS, MAX_STAGES, MAX_WEIGHTS, Map, Model, ModelError, Stage, Volume,
+    MAX_BITS, MAX_NAME_BYTES, MAX_NUMBERS, MAX_SPREAD, MAX_STAGES, MAX_WEIGHTS, Map, Model, ModelError, Stage, Volume,
 };
 use sha2::{Digest, Sha256};
 
@@ -104,9 +109,11 @@ impl Model {
         }
         let logit_bits = i32::from_be_bytes(fields.array("the exponent of the logits")?);
         let calibration = take_calibration(&mut fields, count)?;
-        let stages = (0..count).map(|_| take_stage(&mut fields)).collect::<Result<_, _>>()?;
+        let stages = (0..count).map(|_| take_stage(&mut fields));
+        let mut stages = stages.collect::<Result<Vec<_>, ModelBytesError>>()?;
         match fields.rest.len() {
             0 => {
+                spread(&mut stages)?;
                 let model = Self::new(stages, logit_bits)?;
                 Ok(match calibration {
                     Some(calibration) => model.calibrated(calibration)?,
@@ -166,6 +173,45 @@ pub(super) fn length(stages: &[Stage]) -> u64 {
     stages.iter().map(one).sum()
 }
 
+/// Whether the offsets of these stages, which are whole, can be spread from those in a file.
+pub(super) fn check_spread(stages: &[Stage]) -> Result<(), ModelError> {
+    limit_spread(stages.iter().map(|stage| {
+        let all = stage.bias.len();
+        let offsets = if by_channel(stage) { stage.output.channels } else { all };
+        [stage.map.weights().len(), offsets, all]
+    }))
+}
+
+/// Makes one offset for each number of the output where there is one a channel.
+fn spread(stages: &mut [Stage]) -> Result<(), ModelError> {
+    limit_spread(stages.iter().map(|stage| [stage.map.weights().len(), stage.bias.len(), stage.output.len()]))?;
+    for stage in stages {
+        if stage.bias.len() < stage.output.len() {
+            let area = stage.output.height * stage.output.width;
+            let mut all = Vec::with_capacity(stage.output.len());
+            stage.bias.iter().for_each(|offset| all.extend(std::iter::repeat_n(*offset, area)));
+            stage.bias = all;
+        }
+    }
+    Ok(())
+}
+
+/// Of each stage: weights, offsets in the file, and offsets in memory.
+fn limit_spread(stages: impl Iterator<Item = [usize; 3]>) -> Result<(), ModelError> {
+    let (held, found) = stages.fold((0, 0), |(held, found), [weights, offsets, all]| {
+        (held + weights + offsets, found + all.saturating_sub(offsets))
+    });
+    // eight bytes for each number of the file, and for a quarter more: ten for a byte
+    let most = MAX_SPREAD + held / 4;
+    if found > most { Err(ModelError::Spread { most, found }) } else { Ok(()) }
+}
+
+/// Whether all offsets of each channel are the same.
+fn by_channel(stage: &Stage) -> bool {
+    let area = stage.output.height * stage.output.width;
+    stage.bias.chunks(area).all(|channel| channel.iter().all(|b| *b == channel[0]))
+}
+
 fn put_stage(out: &mut Vec<u8>, stage: &Stage) {
     out.push(stage.name.len() as u8);
     out.extend_from_slice(stage.name.as_bytes());
@@ -181,7 +227,7 @@ fn put_stage(out: &mut Vec<u8>, stage: &Stage) {
     }
     put_integers(out, stage.map.weights(), stage.weight_bits);
     let area = stage.output.height * stage.output.width;
-    let by_channel = stage.bias.chunks(area).all(|channel| channel.iter().all(|b| *b == channel[0]));
+    let by_channel = by_channel(stage);
     out.push(u8::from(by_channel));
     let bias: Vec<f64> = stage.bias.iter().copied().step_by(if by_channel { area } else { 1 }).collect();
     put_integers(out, &bias, stage.bias_bits);
@@ -205,6 +251,7 @@ fn fit(integers: &[i64], width: usize) -> bool {
     integers.iter().all(|x| (-most..most).contains(x))
 }
 
+/// A stage; where its offsets are one a channel they are not spread yet.
 fn take_stage(fields: &mut Fields<'_>) -> Result<Stage, ModelBytesError> {
     let [length] = fields.array("the length of a name")?;
     if usize::from(length) > MAX_NAME_BYTES {
@@ -239,10 +286,7 @@ fn take_stage(fields: &mut Fields<'_>) -> Result<Stage, ModelBytesError> {
     let weights = take_integers(fields, count, weight_bits)?;
     let area = output.height * output.width;
     let bias = match fields.array("whether offsets are one a channel")? {
-        [1] => {
-            let bias = take_integers(fields, output.channels, bias_bits)?;
-            bias.into_iter().flat_map(|b| std::iter::repeat_n(b, area)).collect()
-        }
+        [1] => take_integers(fields, output.channels, bias_bits)?,
         [0] => {
             let bias = take_integers(fields, output.len(), bias_bits)?;
             if bias.chunks(area).all(|channel| channel.iter().all(|b| *b == channel[0])) {

@@ -45,10 +45,29 @@ pub enum MarginError {
         /// Half the margin.
         most: f64,
     },
+    /// Images that tell no margin, as too many of them have two best labels.
+    #[error(
+        "the two best labels of {ties} of {images} images are equal, so that these images tell no margin between labels. Compile the model with images that it tells apart (--images), or state the smallest difference of logits that must be told apart (--margin)"
+    )]
+    Ties {
+        /// Images with two best labels.
+        ties: usize,
+        /// All images.
+        images: usize,
+    },
+    /// Images that tell no range of a model's one number.
+    #[error(
+        "this model's one number is the same for all {images} images, so that they tell no margin. Compile the model with images that differ in it (--images), or state the smallest difference that must be told apart (--margin)"
+    )]
+    Alike {
+        /// All images.
+        images: usize,
+    },
 }
 
 impl Calibration {
-    /// Of these images, whose pixels are from 0 to 255; none where there are none, or their labels tie.
+    /// Of these images, whose pixels are from 0 to 255; none where there are none, or their labels
+    /// tie ([`check_images`]).
     ///
     /// # Errors
     /// [`InputError`] for an image of another size.
@@ -75,6 +94,28 @@ impl Calibration {
         let margin = gaps.get(gaps.len() / 20).copied().unwrap_or(ends[1] - ends[0]);
         Ok((margin.is_finite() && margin > 0.0).then_some(Self { margin, powers }))
     }
+}
+
+/// Whether images told the margin of a model that was made with them ([`Calibration::of_images`]);
+/// there may be none.
+///
+/// # Errors
+/// [`MarginError::Ties`] or [`MarginError::Alike`], where a margin has to be stated.
+pub fn check_images(model: &Model, images: &[&[u8]]) -> Result<(), MarginError> {
+    if model.calibration().is_some() || images.is_empty() {
+        return Ok(());
+    }
+    if model.classes() == 1 {
+        return Err(MarginError::Alike { images: images.len() });
+    }
+    let ties = images.iter().filter(|image| model.forward(image).is_ok_and(tie)).count();
+    if ties == 0 { Ok(()) } else { Err(MarginError::Ties { ties, images: images.len() }) }
+}
+
+/// Whether the two largest logits are equal.
+fn tie(mut logits: Vec<f64>) -> bool {
+    logits.sort_by(|a, b| b.total_cmp(a));
+    matches!(logits[..], [first, second, ..] if first == second)
 }
 
 /// The foretold error of a logit.

@@ -22,7 +22,7 @@ use super::messages::{self, MAX_CIPHERTEXTS, MessageError};
 use super::program::Input;
 use tobari_core::ckks::Scale;
 use tobari_core::params::{LatticeParameters, Plaintext};
-use tobari_core::wire::{self, VERSION};
+use tobari_core::wire::{self, LatticeWireError, VERSION};
 
 /// Bytes of a card at most.
 pub const MAX_CARD_BYTES: usize = 1 << 23;
@@ -182,14 +182,27 @@ impl Card {
     }
 }
 
-/// Bounded before tables are made for them.
+/// Whether the bytes of parameters are of at most `2^15` coefficients and 16 primes, which bounds the
+/// tables that are made for them.
+fn are_bounded(parameters: &[u8]) -> bool {
+    // version, kind, degree, data and special primes
+    matches!(parameters, [_, _, degree, data, special, ..]
+        if *degree <= MAX_LOG_DEGREE && usize::from(*data) + usize::from(*special) <= MAX_PRIMES)
+}
+
+/// Refuses the bytes of parameters that are larger than a card's.
+///
+/// # Errors
+/// [`LatticeWireError::Malformed`].
+pub(super) fn check_bounds(parameters: &[u8]) -> Result<(), LatticeWireError> {
+    let message = "parameters: expected at most 2^15 coefficients and 16 primes, found others; choose another set";
+    are_bounded(parameters).then_some(()).ok_or(LatticeWireError::Malformed(message))
+}
+
 fn parameters(fields: &mut Fields<'_>) -> Result<LatticeParameters, CardError> {
     let length = u16::from_be_bytes(fields.array("the length of the parameters")?);
     let bytes = fields.take("the parameters", length.into())?;
-    // version, kind, degree, data and special primes
-    let small = matches!(bytes, [_, _, degree, data, special, ..]
-        if *degree <= MAX_LOG_DEGREE && usize::from(*data) + usize::from(*special) <= MAX_PRIMES);
-    if !small {
+    if !are_bounded(bytes) {
         return Err(CardError::Malformed("parameters of at most 2^15 coefficients and 16 primes"));
     }
     let parameters = wire::decode_parameters(bytes).map_err(MessageError::from)?;

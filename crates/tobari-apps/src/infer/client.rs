@@ -9,9 +9,10 @@
 use super::compile::Card;
 use super::program::Input;
 use rand_core::CryptoRng;
+use std::hint::black_box;
 use tobari_core::ckks::{
     Ciphertext, Decryptor, EncodeError, Encoder, Estimator, EvaluationKeys, OperationError, ReleaseError,
-    SeededCiphertext,
+    SeededCiphertext, integer_of,
 };
 use tobari_core::rlwe::SecretKey;
 use zeroize::Zeroizing;
@@ -86,6 +87,14 @@ pub enum ClientError {
     Bits {
         /// The most that are coarser than the errors of a fresh encryption.
         most: u32,
+        /// Bits asked for.
+        found: u32,
+    },
+    /// Rounded logits where the errors are larger than half a step even without bits.
+    #[error(
+        "expected label or top:N, as errors of decryption may be more than 0.5 here and show in rounded scores, found rounded:{found}"
+    )]
+    NoBits {
         /// Bits asked for.
         found: u32,
     },
@@ -194,12 +203,13 @@ impl Client {
                 Ok(Told { labels: order(&logits, count), logits: Vec::new() })
             }
             Output::Top(found) => Err(ClientError::Labels { most: classes, found }),
-            Output::Rounded(found) if found > self.most_bits() => {
-                Err(ClientError::Bits { most: self.most_bits(), found })
+            Output::Rounded(found) if self.most_bits().is_none_or(|most| found > most) => {
+                Err(self.most_bits().map_or(ClientError::NoBits { found }, |most| ClientError::Bits { most, found }))
             }
             Output::Rounded(bits) => {
                 let unit = (1u64 << bits) as f64;
-                let rounded = logits.iter().map(|logit| (logit * unit).round_ties_even() / unit).collect();
+                // exact: the unit is a power of two
+                let rounded = logits.iter().map(|logit| integer_of(logit * unit) * (1.0 / unit)).collect();
                 Ok(Told { labels: order(&logits, classes), logits: rounded })
             }
             Output::Logits => Ok(Told { labels: order(&logits, classes), logits: logits.to_vec() }),
@@ -228,12 +238,13 @@ impl Client {
     }
 
     /// The most bits of a rounded logit: its steps are at least twice the error of a fresh encryption, as a
-    /// logit's. Errors of the computation are larger, and a client does not know them.
-    fn most_bits(&self) -> u32 {
+    /// logit's; none where whole numbers are not. Errors of the computation are larger, and a client
+    /// does not know them.
+    fn most_bits(&self) -> Option<u32> {
         let ((primes, scale), estimator) = (&self.card.sent, Estimator::new(&self.card.parameters));
         let fresh = estimator.encrypt_seeded(&estimator.encode(1.0, scale, *primes)).error();
         let error = fresh * 2f64.powi(self.card.logit_bits);
-        (0..=52).rev().find(|bits| 2f64.powi(-*bits) >= 2.0 * error).unwrap_or(0) as u32
+        (0..=52).rev().find(|bits| 2f64.powi(-*bits) >= 2.0 * error).map(|bits| bits as u32)
     }
 
     /// Half of what fits the modulus in every slot: noise is far beyond it in some of them.
@@ -247,11 +258,13 @@ impl Client {
 
 /// The places of the largest numbers, the largest first and of equals the first: every pair is compared, and no branch depends on them.
 fn order(numbers: &[f64], count: usize) -> Vec<usize> {
+    // the compiler may not know that this is 0 or 1, or it would make a branch of it
+    let bit = |condition: bool| black_box(usize::from(condition));
     let rank = |i: usize| {
-        let before = |j: usize| (numbers[j] > numbers[i]) | ((numbers[j] == numbers[i]) & (j < i));
-        (0..numbers.len()).map(|j| usize::from(before(j))).sum::<usize>()
+        let before = |j: usize| bit(numbers[j] > numbers[i]) | (bit(numbers[j] == numbers[i]) & usize::from(j < i));
+        (0..numbers.len()).map(before).sum::<usize>()
     };
     let ranks: Vec<usize> = (0..numbers.len()).map(rank).collect();
-    let at = |place: usize| ranks.iter().enumerate().map(|(i, rank)| i * usize::from(*rank == place)).sum();
+    let at = |place: usize| ranks.iter().enumerate().map(|(i, rank)| i * bit(*rank == place)).sum();
     (0..count).map(at).collect()
 }

@@ -158,6 +158,16 @@ pub enum ModelError {
     /// Stages whose file would be too long.
     #[error("expected a model of at most 2^28 bytes, found {0}: fewer weights, or weights of fewer bits, fit")]
     Bytes(u64),
+    /// Offsets of one a channel for too many outputs.
+    #[error(
+        "expected at most {most} outputs that share the offset of their channel, found {found}: smaller outputs, or more weights, fit"
+    )]
+    Spread {
+        /// [`MAX_SPREAD`], and a quarter of the numbers in the file.
+        most: usize,
+        /// How many there are, the first of each channel not counted.
+        found: usize,
+    },
     /// A name that is too long or has control characters.
     #[error("expected names of stages of at most {MAX_NAME_BYTES} bytes without control characters, found another")]
     Name,
@@ -208,6 +218,10 @@ pub const MAX_NUMBERS: usize = 1 << 20;
 
 /// Weights of a layer or a stage at most.
 pub const MAX_WEIGHTS: usize = 1 << 24;
+/// Offsets in memory beyond those in the file, where one stands for a channel, at most; a quarter of the
+/// numbers that the file has may come on top. Four of the largest stages have as many, and 64 stages of 64
+/// channels of 32 x 32.
+pub const MAX_SPREAD: usize = 1 << 22;
 /// Stages at most.
 pub const MAX_STAGES: usize = 64;
 /// Bytes of a stage's name at most.
@@ -237,6 +251,7 @@ impl Model {
             }
         }
         stages.iter().try_for_each(check)?;
+        super::bytes::check_spread(&stages)?;
         let found = super::bytes::length(&stages);
         if found > super::bytes::MAX_MODEL_BYTES as u64 {
             return Err(ModelError::Bytes(found));

@@ -15,8 +15,11 @@ use super::exact::{self, ExactPlan, Measure};
 use super::linear::{self, LinearPlan, PlanError, Term};
 use super::schema::ProfileName;
 use super::setting::Setting;
+use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::marker::PhantomData;
 
 /// Devices of a fleet at most: an eighth of what numbers there are.
 pub const MAX_DEVICES: usize = 1 << 21;
@@ -70,7 +73,85 @@ impl Taken {
     }
 }
 
+/// A list that is read no further than its first item too many, so that no text makes one of many
+/// times its bytes: `[],` alone would be 24 bytes and more of an empty list.
+pub(super) struct AtMost<T> {
+    most: usize,
+    items: PhantomData<T>,
+}
+
+impl<T> AtMost<T> {
+    /// Of so many items.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, items: PhantomData }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for AtMost<T> {
+    type Value = Vec<T>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMost<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of at most {} items", self.most)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            if items.len() == self.most {
+                return Err(A::Error::invalid_length(self.most + 1, &self));
+            }
+            items.push(item);
+        }
+        Ok(items)
+    }
+}
+
+/// A field that is a list of at most `MOST` items.
+pub(super) fn at_most<'de, D: Deserializer<'de>, T: Deserialize<'de>, const MOST: usize>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    AtMost::<T>::new(MOST).deserialize(deserializer)
+}
+
+/// Groups that are read no further than the first one too many, the first empty one, or the first
+/// device too many in all of them together.
+struct Groups;
+
+impl<'de> Visitor<'de> for Groups {
+    type Value = Vec<Vec<u32>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {MAX_GROUPS} groups, none of them empty, of at most {MAX_DEVICES} devices in all")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let (mut groups, mut devices): (Vec<Vec<u32>>, usize) = (Vec::new(), 0);
+        while let Some(group) = list.next_element_seed(AtMost::<u32>::new(MAX_DEVICES - devices))? {
+            if group.is_empty() || groups.len() == MAX_GROUPS {
+                return Err(A::Error::invalid_length(groups.len() + 1, &self));
+            }
+            devices += group.len();
+            groups.push(group);
+        }
+        Ok(groups)
+    }
+}
+
+fn groups<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<u32>>, D::Error> {
+    deserializer.deserialize_seq(Groups)
+}
+
 /// What a server computes for every window of time.
+///
+/// Its lists are read no further than their limits: what is beyond is refused, and takes no memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
@@ -81,12 +162,13 @@ pub struct Order {
     /// How often one begins: at multiples of it since 1970.
     pub every_ms: u64,
     /// Device numbers, ascending in each group.
+    #[serde(deserialize_with = "groups")]
     pub groups: Vec<Vec<u32>>,
     /// Whether every device is a result of its own; there is one group then.
     #[serde(default)]
     pub by_device: bool,
     /// Weights by device number, ascending; 1 for others.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "at_most::<_, _, MAX_DEVICES>")]
     pub weights: Vec<(u32, i64)>,
     /// Frames of a device in a window at most.
     pub frames: u32,
@@ -94,7 +176,7 @@ pub struct Order {
     #[serde(default)]
     pub part: Option<u32>,
     /// What the exact path takes of readings; none for sums straight from frames.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "at_most::<_, _, MAX_MEASURES>")]
     pub measures: Vec<Taken>,
     /// Devices of a group at least, and of each weight in it that is not 0.
     pub least_devices: u32,
@@ -469,6 +551,44 @@ mod tests {
 
     fn all(devices: u32) -> Vec<Vec<u32>> {
         vec![(100..100 + devices).collect()]
+    }
+
+    /// Every text ends within a list that is too long by then: whoever looks at limits only once all
+    /// is read meets the end of the text first.
+    #[test]
+    fn fault_32_an_order_is_read_no_further_than_its_limits() {
+        let whole = serde_json::to_string(&order(all(5))).unwrap();
+        for (field, list) in [
+            ("groups", "[],".to_owned()),
+            ("groups", "[1],".repeat(MAX_GROUPS + 1)),
+            ("groups", format!("[{}", "1,".repeat(MAX_DEVICES + 1))),
+            ("groups", format!("[1],[{}", "1,".repeat(MAX_DEVICES))),
+            ("weights", "[1,2],".repeat(MAX_DEVICES + 1)),
+            ("measures", "\"reading\",".repeat(MAX_MEASURES + 1)),
+        ] {
+            let (before, _) = whole.split_once(&format!("\"{field}\":[")).unwrap();
+            let text = format!("{before}\"{field}\":[{list}");
+            let error = serde_json::from_str::<Order>(&text).unwrap_err();
+            assert!(error.is_data(), "{field}: {error}");
+            assert!(error.to_string().contains("at most"), "{field}: {error}");
+        }
+    }
+
+    #[test]
+    fn fault_32_the_largest_order_there_may_be_is_read() {
+        let each = (MAX_DEVICES / MAX_GROUPS) as u32;
+        let group = |group: u32| (group * each..(group + 1) * each).collect::<Vec<u32>>();
+        let groups = (0..MAX_GROUPS as u32).map(group).collect();
+        let largest = Order {
+            profile: ProfileName::P1,
+            weights: (0..MAX_DEVICES as u32).map(|number| (number, 1)).collect(),
+            measures: vec![Taken::Within(100, 200); MAX_MEASURES],
+            ..order(groups)
+        };
+        let text = serde_json::to_vec(&largest).unwrap();
+        assert!(text.len() < 1 << 26, "what a server takes");
+        let read: Order = serde_json::from_slice(&text).unwrap();
+        assert!(read == largest && read.check().is_ok());
     }
 
     #[test]

@@ -13,12 +13,12 @@
 //!
 //! Devices of a question are those that are active when it is registered. **A minimum of devices in a group is policy against a server that follows the protocol, and no protection against one that does not**: see the head of [`super`].
 
-use super::order::{Order, OrderError, Taken};
+use super::order::{MAX_DEVICES, MAX_GROUPS, Order, OrderError, Taken, at_most};
 use super::registry::{Registry, State};
 use super::schema::{ProfileName, Schema, is_name};
 use super::setting::Setting;
 use hmac::{KeyInit, Mac};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::Sha256;
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
@@ -27,6 +27,8 @@ use zeroize::Zeroizing;
 pub const LEAST_DEVICES: u32 = 5;
 /// Statistics of a question at most.
 pub const MAX_STATISTICS: usize = 64;
+/// Edges of a histogram at most: each is at a byte of its own other than 0.
+pub const MAX_EDGES: usize = 255;
 /// Bytes of a registered question at most.
 pub const MAX_REGISTERED: u64 = 1 << 27;
 
@@ -51,16 +53,16 @@ pub struct Question {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<u32>,
     /// Only these devices; all active ones without.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "at_most::<_, _, MAX_DEVICES>")]
     pub devices: Vec<String>,
     /// Only devices of these tenants.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "at_most::<_, _, MAX_DEVICES>")]
     pub tenants: Vec<String>,
     /// Weights by device; those that are not named have 1.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, i64>,
     /// What is to be told.
-    #[serde(rename = "statistic")]
+    #[serde(rename = "statistic", deserialize_with = "at_most::<_, _, MAX_STATISTICS>")]
     pub statistics: Vec<Statistic>,
 }
 
@@ -98,7 +100,7 @@ pub enum GroupBy {
 
 /// One figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", deny_unknown_fields, rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+#[serde(tag = "kind", try_from = "Written", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Statistic {
     /// How many samples there are.
     Count,
@@ -132,7 +134,6 @@ pub enum Statistic {
         /// Of what.
         channel: String,
         /// Where bins meet; the schema's without.
-        #[serde(default)]
         edges: Vec<f64>,
     },
     /// How many readings are above a threshold.
@@ -148,14 +149,89 @@ pub enum Statistic {
         channel: String,
         /// The threshold.
         threshold: f64,
-        /// How many.
-        #[serde(default = "one_reading")]
+        /// How many; 1 where a question does not say.
         at_least: u64,
     },
 }
 
-fn one_reading() -> u64 {
-    1
+/// Which figure.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Count,
+    Sum,
+    Mean,
+    WeightedSum,
+    Variance,
+    Covariance,
+    Histogram,
+    Above,
+    Alarm,
+}
+
+/// A statistic as it is written, with all fields that any has.
+///
+/// An enum that is told by a tag within keeps every field until it has the tag, at 32 bytes for a
+/// zero and a comma, and looks at their limits afterwards.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Written {
+    kind: Kind,
+    #[serde(default, deserialize_with = "there")]
+    channel: Option<String>,
+    #[serde(default, deserialize_with = "there")]
+    channels: Option<[String; 2]>,
+    #[serde(default, deserialize_with = "edges")]
+    edges: Option<Vec<f64>>,
+    #[serde(default, deserialize_with = "there")]
+    threshold: Option<f64>,
+    #[serde(default, deserialize_with = "there")]
+    at_least: Option<u64>,
+}
+
+/// A field that is there, and so is not null.
+fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+fn edges<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<f64>>, D::Error> {
+    at_most::<_, _, MAX_EDGES>(deserializer).map(Some)
+}
+
+impl TryFrom<Written> for Statistic {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let Written { kind, channel, channels, edges, threshold, at_least } = written;
+        Ok(match (kind, channel, channels, edges, threshold, at_least) {
+            (Kind::Count, None, None, None, None, None) => Self::Count,
+            (Kind::Sum, Some(channel), None, None, None, None) => Self::Sum { channel },
+            (Kind::Mean, Some(channel), None, None, None, None) => Self::Mean { channel },
+            (Kind::WeightedSum, Some(channel), None, None, None, None) => Self::WeightedSum { channel },
+            (Kind::Variance, Some(channel), None, None, None, None) => Self::Variance { channel },
+            (Kind::Covariance, None, Some(channels), None, None, None) => Self::Covariance { channels },
+            (Kind::Histogram, Some(channel), None, edges, None, None) => {
+                Self::Histogram { channel, edges: edges.unwrap_or_default() }
+            }
+            (Kind::Above, Some(channel), None, None, Some(threshold), None) => Self::Above { channel, threshold },
+            (Kind::Alarm, Some(channel), None, None, Some(threshold), at_least) => {
+                Self::Alarm { channel, threshold, at_least: at_least.unwrap_or(1) }
+            }
+            (kind, ..) => {
+                let fields = match kind {
+                    Kind::Count => "`kind` alone for a count",
+                    Kind::Sum | Kind::Mean | Kind::WeightedSum | Kind::Variance => {
+                        "`kind` and `channel` for a sum, mean, weighted sum or variance"
+                    }
+                    Kind::Covariance => "`kind` and `channels` for a covariance",
+                    Kind::Histogram => "`kind`, `channel` and maybe `edges` for a histogram",
+                    Kind::Above => "`kind`, `channel` and `threshold` for how many are above it",
+                    Kind::Alarm => "`kind`, `channel`, `threshold` and maybe `at-least` for an alarm",
+                };
+                return Err(format!("expected {fields}, found other fields: add what is missing, and remove the rest"));
+            }
+        })
+    }
 }
 
 /// Why a question is not registered.
@@ -191,18 +267,28 @@ pub enum QuestionError {
     },
     /// A weight that too few devices share: what it is the weight of could be told from the sum.
     #[error(
-        "expected each weight other than 0 to be that of at least {least} devices of its group, found {weight} to be \
-         that of {found} in group {group:?}: a device with a weight of its own can be told from the sum. Give more \
-         devices that weight, or fewer devices a weight of their own"
+        "weight {weight} in group {group:?} belongs to {found} of its devices, and at least {least} must share each \
+         weight: the sum would tell the reading of a device with a weight of its own. Give more devices this weight"
     )]
     Weight {
         /// In which group.
         group: String,
-        /// Which weight; 0 where a group has no other.
+        /// Which weight.
         weight: i64,
         /// How many devices have it.
         found: usize,
         /// How many should.
+        least: u32,
+    },
+    /// A group whose devices all have weight 0.
+    #[error(
+        "all devices of group {group:?} have weight 0, so they are in no sum: give at least {least} of them another \
+         weight, or leave the group out"
+    )]
+    Weightless {
+        /// Which group.
+        group: String,
+        /// How many devices with a weight there must be.
         least: u32,
     },
     /// What the order says: what might overflow, too.
@@ -240,6 +326,7 @@ pub struct Registered {
     /// What the server is told.
     pub order: Order,
     /// Names of the order's groups; of devices, where every device is a result, by their numbers.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_GROUPS>")]
     pub groups: Vec<String>,
     /// Its name between key holder and server ([`QuestionNames`]); empty in what was registered when
     /// that was a hash without a key.
@@ -272,6 +359,16 @@ impl QuestionNames {
 }
 
 impl Registered {
+    /// What its statistics are by this schema, if each weight is that of enough devices.
+    ///
+    /// # Errors
+    /// [`QuestionError`]: it may have been registered before that was refused, or for another fleet.
+    pub fn check(&self, schema: &Schema) -> Result<Vec<Resolved>, QuestionError> {
+        let statistics = self.question.resolve(schema)?;
+        self.check_weights()?;
+        Ok(statistics)
+    }
+
     /// Whether each weight other than 0 is that of enough devices, with frames of all of them.
     ///
     /// # Errors
@@ -279,7 +376,11 @@ impl Registered {
     pub fn check_weights(&self) -> Result<(), QuestionError> {
         let Some((place, weight, found)) = self.order.lone_weight() else { return Ok(()) };
         let (group, least) = (self.groups.get(place).cloned().unwrap_or_default(), self.order.least_devices);
-        Err(QuestionError::Weight { group, weight, found, least })
+        Err(if found == 0 {
+            QuestionError::Weightless { group, least }
+        } else {
+            QuestionError::Weight { group, weight, found, least }
+        })
     }
 
     /// Its name between key holder and server: 16 hexadecimal digits.
@@ -611,6 +712,68 @@ mod tests {
         let apart = Question { group_by: GroupBy::Device, ..plain.clone() };
         assert!(register(&apart, 9).is_err(), "a device alone is no group of five");
         assert!(register(&Question { least_devices: 1, ..apart }, 9).unwrap().order.by_device);
+    }
+
+    /// Every text ends within a list that is too long by then: whoever looks at limits only once all
+    /// is read meets the end of the text first.
+    #[test]
+    fn fault_32_a_question_is_read_no_further_than_its_limits() {
+        let head = r#"{"name":"q","window":{"length":"1m"},"#;
+        let histogram = r#"{"kind":"histogram","channel":"x","edges":["#;
+        let first = r#"{"edges":["#;
+        let numbers = "0,".repeat(MAX_EDGES + 1);
+        for list in [
+            format!("\"statistic\":[{histogram}{numbers}"),
+            format!("\"statistic\":[{first}{numbers}"),
+            format!("\"statistic\":[{}", "{\"kind\":\"count\"},".repeat(MAX_STATISTICS + 1)),
+            format!("\"devices\":[{}", "\"\",".repeat(MAX_DEVICES + 1)),
+            format!("\"tenants\":[{}", "\"\",".repeat(MAX_DEVICES + 1)),
+        ] {
+            let error = serde_json::from_str::<Question>(&format!("{head}{list}")).unwrap_err();
+            assert!(error.is_data() && error.to_string().contains("at most"), "{error}");
+        }
+    }
+
+    #[test]
+    fn fault_32_the_largest_question_there_may_be_is_read_and_written_as_before() {
+        let edges: Vec<f64> = (1..=MAX_EDGES).map(|edge| edge as f64).collect();
+        let (channel, edges_of) = (|| "x".to_owned(), |edges| Statistic::Histogram { channel: "x".to_owned(), edges });
+        let mut statistics = vec![edges_of(edges.clone()); MAX_STATISTICS - 9];
+        statistics.extend([
+            Statistic::Count,
+            Statistic::Sum { channel: channel() },
+            Statistic::Mean { channel: channel() },
+            Statistic::WeightedSum { channel: channel() },
+            Statistic::Variance { channel: channel() },
+            Statistic::Covariance { channels: [channel(), "y".to_owned()] },
+            edges_of(vec![]),
+            Statistic::Above { channel: channel(), threshold: 1.5 },
+            Statistic::Alarm { channel: channel(), threshold: 2.0, at_least: 3 },
+        ]);
+        let largest = Question { statistics, ..question(PLAIN) };
+        assert_eq!(largest.statistics.len(), MAX_STATISTICS);
+        assert_eq!(question(&serde_json::to_string(&largest).unwrap()), largest);
+        let schema: Schema = serde_json::from_str(r#"{"profile":"p1","channel":[{"name":"x"}]}"#).unwrap();
+        assert_eq!(schema.channels[0].bins(&edges).unwrap().len(), MAX_EDGES);
+        let one = |text: &str| serde_json::from_str::<Statistic>(text);
+        let alarm = one(r#"{"threshold":2,"channel":"x","kind":"alarm"}"#).unwrap();
+        assert_eq!(alarm, Statistic::Alarm { channel: channel(), threshold: 2.0, at_least: 1 });
+        let written = r#"{"kind":"alarm","channel":"x","threshold":2.0,"at-least":1}"#;
+        assert_eq!(serde_json::to_string(&alarm).unwrap(), written);
+        for wrong in [
+            r#"{"channel":"x"}"#,
+            r#"{"kind":"median","channel":"x"}"#,
+            r#"{"kind":"sum"}"#,
+            r#"{"kind":"sum","channel":"x","edges":[]}"#,
+            r#"{"kind":"sum","channel":"x","who":"me"}"#,
+            r#"{"kind":"count","channel":"x"}"#,
+            r#"{"kind":"covariance","channels":["x"]}"#,
+            r#"{"kind":"above","channel":"x","threshold":null}"#,
+            r#"{"kind":"above","channel":"x","threshold":1,"at-least":3}"#,
+            r#"{"kind":"histogram","channel":"x","edges":null}"#,
+        ] {
+            assert!(one(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -77,8 +77,8 @@ impl Reader {
     pub(super) fn receive(&mut self, buffer: &mut Vec<u8>, patience: Patience<'_>) -> Result<[u64; 3], Broken> {
         let mut head = head::EMPTY;
         self.get(&mut head, patience)?;
-        let words = head::read(&head, buffer, self.limit)?;
-        self.get(buffer, patience)?;
+        let (words, length) = head::read(&head, self.limit)?;
+        head::fill(buffer, length, |piece| self.get(piece, patience))?;
         Ok(words)
     }
 
@@ -127,6 +127,17 @@ mod tests {
                 assert_eq!(buffer, message(length));
             }
         });
+    }
+
+    #[test]
+    fn fault_32_a_host_that_foretells_a_long_message_and_sends_none_takes_no_memory() {
+        let (mut writer, mut reader) = pair(64 << 20);
+        let (gone, mut buffer) = (AtomicBool::new(false), Vec::new());
+        let soon = Patience::Until(Instant::now() + Duration::from_secs(20), &gone);
+        writer.put(&head::write([1, 2, 3], 64 << 20), soon).unwrap();
+        drop(writer);
+        assert_eq!(reader.receive(&mut buffer, soon), Err(Broken::Gone));
+        assert!(buffer.capacity() <= 1 << 17, "room for {} bytes", buffer.capacity());
     }
 
     #[test]

@@ -82,17 +82,17 @@ pub(super) fn split_start(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)
 }
 
-/// Whatever the bytes, a start, a frame and a head are read within them, and written as they were; no head makes a buffer longer than the limit.
+/// Whatever the bytes, a start, a frame and a head are read within them, and written as they were; no head foretells more than the limit.
 #[doc(hidden)]
 pub fn fuzz_protocol(data: &[u8]) {
     if let Some((configuration, setup)) = split_start(data) {
         assert_eq!(join_start(configuration, setup).as_deref(), Some(data));
     }
     for bytes in data.windows(size_of::<head::Head>()) {
-        let (Some(bytes), mut buffer) = (bytes.first_chunk(), Vec::new()) else { continue };
-        let Ok(words) = head::read(bytes, &mut buffer, data.len()) else { continue };
-        assert!(buffer.len() <= data.len());
-        assert_eq!(head::write(words, buffer.len()), *bytes);
+        let Some(bytes) = bytes.first_chunk() else { continue };
+        let Ok((words, length)) = head::read(bytes, data.len()) else { continue };
+        assert!(length <= data.len());
+        assert_eq!(head::write(words, length), *bytes);
         if let Some(frame) = Frame::from_words(words) {
             assert_eq!(frame.to_words(), words);
         }

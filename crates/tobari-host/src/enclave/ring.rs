@@ -257,8 +257,8 @@ impl Receiver {
     pub(crate) fn receive(&mut self, buffer: &mut Vec<u8>, patience: Patience<'_>) -> Result<[u64; 3], Broken> {
         let mut head = head::EMPTY;
         self.get(&mut head, patience)?;
-        let words = head::read(&head, buffer, self.limit)?;
-        self.get(buffer, patience)?;
+        let (words, length) = head::read(&head, self.limit)?;
+        head::fill(buffer, length, |piece| self.get(piece, patience))?;
         Ok(words)
     }
 

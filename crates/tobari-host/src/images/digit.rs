@@ -17,6 +17,10 @@ pub const SIDE: usize = 28;
 pub const MAX_PNG_BYTES: u64 = 1 << 25;
 /// Pixels of a PNG at most.
 pub const MAX_PIXELS: u64 = 1 << 24;
+/// Pixels that a file may have however short it is: 8 MiB, enough for a drawing on a whole screen.
+const FREE_PIXELS: u64 = 9 << 20;
+/// Columns of a PNG at most: decoding holds some rows.
+const MAX_COLUMNS: u32 = 1 << 14;
 /// Rows and columns of the ink.
 const INK: f64 = 20.0;
 /// Of an image that is taken as it is, a soft edge on both sides more.
@@ -97,7 +101,13 @@ pub fn decode_digit(name: &str, bytes: &[u8]) -> Result<Digit, ImageError> {
     decode_png(name, bytes)?.digit().ok_or_else(|| ImageError::Blank { name: name.to_owned() })
 }
 
-/// A PNG's bytes as a picture: the first frame, checksums checked.
+/// Pixels of a file of so many bytes at most: at four bytes each, ten times the file's, and 8 MiB.
+fn most_pixels(file_bytes: usize) -> u64 {
+    FREE_PIXELS + file_bytes as u64 * 5 / 2
+}
+
+/// A PNG's bytes as a picture: the first frame, checksums checked. It may have two and a half pixels
+/// for each byte of its file and `2^21` more, in at most `2^14` columns.
 ///
 /// # Errors
 /// [`ImageError`], with the name that is given.
@@ -106,30 +116,44 @@ pub fn decode_png(name: &str, bytes: &[u8]) -> Result<Picture, ImageError> {
     let expected = |error: png::DecodingError| malformed(format!("expected a whole PNG file, found {error}"));
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: 8 * MAX_PIXELS as usize });
     decoder.set_transformations(png::Transformations::normalize_to_color8());
-    let mut reader = decoder.read_info().map_err(expected)?;
-    let (width, height) = reader.info().size();
-    if u64::from(width) * u64::from(height) > MAX_PIXELS {
+    // nothing is done with these, and a few of their bytes become many
+    decoder.set_ignore_iccp_chunk(true);
+    decoder.set_ignore_text_chunk(true);
+    let (width, height) = decoder.read_header_info().map_err(expected)?.size();
+    let count = u64::from(width) * u64::from(height);
+    if count > MAX_PIXELS {
         return Err(ImageError::TooLarge { name: name.to_owned(), width, height });
     }
-    let size = reader.output_buffer_size().ok_or_else(|| malformed("expected fewer pixels".to_owned()))?;
-    let mut buffer = vec![0; size];
-    let frame = reader.next_frame(&mut buffer).map_err(expected)?;
-    reader.finish().map_err(expected)?;
-    buffer.truncate(frame.buffer_size());
-    let channels = frame.color_type.samples();
-    let pixel = |p: &[u8]| match p {
-        [grey] => Some([*grey, *grey, *grey, 255]),
-        [grey, alpha] => Some([*grey, *grey, *grey, *alpha]),
-        [red, green, blue] => Some([*red, *green, *blue, 255]),
-        [red, green, blue, alpha] => Some([*red, *green, *blue, *alpha]),
-        _ => None,
-    };
-    let pixels: Option<Vec<[u8; 4]>> = buffer.chunks_exact(channels).map(pixel).collect();
-    let (width, height) = (width as usize, height as usize);
-    match pixels.filter(|pixels| pixels.len() == width * height) {
-        Some(pixels) => Ok(Picture { width, height, pixels }),
-        None => Err(malformed("expected as many pixels as the file says, found others".to_owned())),
+    let (most, file) = (most_pixels(bytes.len()), bytes.len());
+    if count > most || width > MAX_COLUMNS {
+        let most =
+            format!("expected at most {most} pixels in a file of {file} bytes, in at most {MAX_COLUMNS} columns");
+        return Err(malformed(format!("{most}, found {width} x {height}: cut the picture or scale it down")));
     }
+    let mut reader = decoder.read_info().map_err(expected)?;
+    let others = || malformed("expected as many pixels as the file says, found others".to_owned());
+    let (width, height) = (width as usize, height as usize);
+    let mut pixels = vec![[0u8; 4]; width * height];
+    let flat = pixels.as_flattened_mut();
+    let size = reader.output_buffer_size().ok_or_else(others)?;
+    let frame = reader.next_frame(flat.get_mut(..size).ok_or_else(others)?).map_err(expected)?;
+    reader.finish().map_err(expected)?;
+    let channels = frame.color_type.samples();
+    if frame.buffer_size() != channels * width * height {
+        return Err(others());
+    }
+    // channels are spread where they are, the last pixel first, so that there is no second picture
+    for at in (0..width * height).rev() {
+        let pixel = match flat[at * channels..][..channels] {
+            [grey] => [grey, grey, grey, 255],
+            [grey, alpha] => [grey, grey, grey, alpha],
+            [red, green, blue] => [red, green, blue, 255],
+            [red, green, blue, alpha] => [red, green, blue, alpha],
+            _ => return Err(others()),
+        };
+        flat[4 * at..][..4].copy_from_slice(&pixel);
+    }
+    Ok(Picture { width, height, pixels })
 }
 
 impl Picture {

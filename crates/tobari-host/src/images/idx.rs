@@ -2,6 +2,8 @@
 //!
 //! A file is the bytes `0, 0, 8` (numbers of one byte), the number of axes, the length of each axis with its highest byte first, and the numbers, the last axis fastest. Images have
 //! three axes, labels one (LeCun, Cortes and Burges, *The MNIST database*). The lengths must be those of the file, to the byte.
+//! They are read first, so that memory is asked for once. Decompressed, a file may have ten times its
+//! bytes, and `2^16` more.
 
 use super::ImageError;
 use crate::files::{name_of, read_bounded};
@@ -11,6 +13,10 @@ use std::path::Path;
 
 /// Bytes of a file at most, once it is decompressed.
 pub const MAX_IDX_BYTES: u64 = 1 << 28;
+/// Bytes when decompressed for one of the file at most: MNIST has five.
+const MOST_TIMES: u64 = 10;
+/// Bytes that any file may have more.
+const FREE_BYTES: u64 = 1 << 16;
 
 /// Grey images of one size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,13 +86,12 @@ pub fn read_idx_tests(folder: &Path) -> Result<(IdxImages, Vec<u8>), ImageError>
 /// # Errors
 /// [`ImageError`], with the name that is given.
 pub fn decode_idx_images(name: &str, bytes: &[u8]) -> Result<IdxImages, ImageError> {
-    let bytes = decompressed(name, bytes)?;
-    let ([count, height, width], pixels) = numbers(name, &bytes)?;
+    let ([count, height, width], pixels) = numbers(name, bytes)?;
     if count == 0 || height == 0 || width == 0 {
         let what = format!("expected images of at least one pixel, found {count} of {height} x {width}");
         return Err(ImageError::Malformed { name: name.to_owned(), what });
     }
-    Ok(IdxImages { height, width, pixels: pixels.to_vec() })
+    Ok(IdxImages { height, width, pixels })
 }
 
 /// Labels of a file's bytes.
@@ -94,27 +99,51 @@ pub fn decode_idx_images(name: &str, bytes: &[u8]) -> Result<IdxImages, ImageErr
 /// # Errors
 /// [`ImageError`], with the name that is given.
 pub fn decode_idx_labels(name: &str, bytes: &[u8]) -> Result<Vec<u8>, ImageError> {
-    let bytes = decompressed(name, bytes)?;
-    let ([_], labels) = numbers(name, &bytes)?;
-    Ok(labels.to_vec())
-}
-
-fn decompressed<'a>(name: &str, bytes: &'a [u8]) -> Result<std::borrow::Cow<'a, [u8]>, ImageError> {
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
-        return Ok(bytes.into());
-    }
-    let mut all = Vec::new();
-    let done = MultiGzDecoder::new(bytes).take(MAX_IDX_BYTES + 1).read_to_end(&mut all);
-    let malformed = |what: String| ImageError::Malformed { name: name.to_owned(), what };
-    done.map_err(|error| malformed(format!("expected a whole gzip file, found {error}")))?;
-    if all.len() as u64 > MAX_IDX_BYTES {
-        return Err(malformed(format!("expected at most {MAX_IDX_BYTES} bytes when decompressed, found more")));
-    }
-    Ok(all.into())
+    let ([_], labels) = numbers(name, bytes)?;
+    Ok(labels)
 }
 
 /// The lengths of the axes, and the numbers, which are as many as the lengths say.
-fn numbers<'a, const AXES: usize>(name: &str, bytes: &'a [u8]) -> Result<([usize; AXES], &'a [u8]), ImageError> {
+fn numbers<const AXES: usize>(name: &str, bytes: &[u8]) -> Result<([usize; AXES], Vec<u8>), ImageError> {
+    let malformed = |what: String| ImageError::Malformed { name: name.to_owned(), what };
+    let head_bytes = 4 + 4 * AXES;
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        let (axes, expected) = lengths(name, bytes)?;
+        let numbers = &bytes[head_bytes..];
+        if numbers.len() != expected {
+            let found = numbers.len();
+            return Err(malformed(format!("expected {expected} numbers after the lengths, found {found}")));
+        }
+        return Ok((axes, numbers.to_vec()));
+    }
+    let cut = |error: std::io::Error| malformed(format!("expected a whole gzip file, found {error}"));
+    let mut file = MultiGzDecoder::new(bytes);
+    let mut head = Vec::with_capacity(head_bytes);
+    file.by_ref().take(head_bytes as u64).read_to_end(&mut head).map_err(cut)?;
+    let (axes, expected) = lengths(name, &head)?;
+    let (most, found) = (most_bytes(bytes.len()), head_bytes as u64 + expected as u64);
+    if found > most {
+        return Err(malformed(format!(
+            "expected at most {most} bytes when decompressed, found {found}: decompress the file first (`gunzip`)"
+        )));
+    }
+    // one more, if there is one
+    let mut numbers = Vec::with_capacity(expected + 1);
+    file.take(expected as u64 + 1).read_to_end(&mut numbers).map_err(cut)?;
+    if numbers.len() != expected {
+        let found = if numbers.len() > expected { "more".to_owned() } else { numbers.len().to_string() };
+        return Err(malformed(format!("expected {expected} numbers after the lengths, found {found}")));
+    }
+    Ok((axes, numbers))
+}
+
+/// Bytes at most when a file of so many is decompressed.
+fn most_bytes(file_bytes: usize) -> u64 {
+    (MOST_TIMES * file_bytes as u64 + FREE_BYTES).min(MAX_IDX_BYTES)
+}
+
+/// The lengths of the axes, from the beginning of a file, and how many numbers come after them.
+fn lengths<const AXES: usize>(name: &str, bytes: &[u8]) -> Result<([usize; AXES], usize), ImageError> {
     let malformed = |what: String| ImageError::Malformed { name: name.to_owned(), what };
     let magic = [0, 0, 8, AXES as u8];
     let Some((found, rest)) = bytes.split_first_chunk::<4>() else {
@@ -123,17 +152,16 @@ fn numbers<'a, const AXES: usize>(name: &str, bytes: &'a [u8]) -> Result<([usize
     if *found != magic {
         return Err(malformed(format!("expected the first bytes {magic:02x?}, found {found:02x?}")));
     }
-    let Some((lengths, numbers)) = rest.split_at_checked(4 * AXES) else {
+    let Some(lengths) = rest.get(..4 * AXES) else {
         return Err(malformed(format!("expected {AXES} lengths, found the file's end")));
     };
     let mut axes = [0; AXES];
     for (axis, length) in axes.iter_mut().zip(lengths.as_chunks::<4>().0) {
         *axis = u32::from_be_bytes(*length) as usize;
     }
-    let expected = axes.iter().try_fold(1usize, |product, axis| product.checked_mul(*axis));
-    if expected != Some(numbers.len()) {
-        let expected = expected.map_or("too many".to_owned(), |expected| expected.to_string());
-        return Err(malformed(format!("expected {expected} numbers after the lengths, found {}", numbers.len())));
+    let count = axes.iter().try_fold(1usize, |product, axis| product.checked_mul(*axis));
+    match count.filter(|count| *count as u64 <= MAX_IDX_BYTES) {
+        Some(count) => Ok((axes, count)),
+        None => Err(malformed(format!("expected at most {MAX_IDX_BYTES} numbers, found lengths {axes:?}"))),
     }
-    Ok((axes, numbers))
 }

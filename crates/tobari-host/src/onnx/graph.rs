@@ -271,11 +271,25 @@ fn each_double(value: &Value<'_>, mut f: impl FnMut(f64) -> Result<(), OnnxError
     }
 }
 
+/// How many numbers a tensor's field has, at most.
+fn numbers_of((field, value): (u64, Value<'_>)) -> usize {
+    match (field, value) {
+        (5 | 7, Value::Bytes(packed)) => packed.iter().filter(|byte| **byte < 0x80).count(),
+        // of raw bytes the type may not be known yet: four are the fewest
+        (4 | 9, Value::Bytes(packed)) => packed.len() / 4,
+        (10, Value::Bytes(packed)) => packed.len() / 8,
+        (4 | 5 | 7 | 10, _) => 1,
+        _ => 0,
+    }
+}
+
 impl Tensor {
     /// A tensor's name and numbers; `room` is for how many numbers there still may be.
     fn decode<'a>(file: &'a [u8], room: &mut usize) -> Result<(&'a str, Self), OnnxError> {
         let (mut name, mut kind, mut raw): (_, _, Option<&[u8]>) = ("", 0, None);
-        let (mut dims, mut numbers) = (Vec::new(), Vec::new());
+        // a vector that grows holds its numbers twice and more while it does
+        let count = fields(file).map_while(Result::ok).map(numbers_of).sum::<usize>().min(*room);
+        let (mut dims, mut numbers) = (Vec::new(), Vec::with_capacity(count));
         let mut keep = |x: f64| {
             *room = room.checked_sub(1).ok_or_else(|| malformed("expected at most 2^25 constants, found more"))?;
             numbers.push(x);
@@ -332,5 +346,37 @@ impl Tensor {
             )));
         }
         Ok((name, Self { dims, numbers, whole: matches!(kind, 6 | 7) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::proto::Writer;
+    use super::*;
+
+    #[test]
+    fn fault_32_a_constant_takes_eight_bytes_a_number_and_no_more() {
+        let of_type = |kind| Writer::default().integer(1, 1000).integer(2, kind);
+        let files = [
+            of_type(7).field(7, &[5; 1000]),
+            of_type(6).field(5, &[[0x85u8, 1]; 500].concat()).field(5, &[5; 500]),
+            of_type(1).field(4, &[0; 4000]),
+            of_type(11).field(10, &[0; 8000]),
+            of_type(1).field(9, &[0; 4000]),
+            (0..1000).fold(of_type(7), |file, _| file.integer(7, -5)),
+        ];
+        for file in files {
+            let mut room = MAX_CONSTANTS;
+            let (_, tensor) = Tensor::decode(&file.bytes, &mut room).unwrap();
+            assert_eq!((tensor.numbers.len(), MAX_CONSTANTS - room), (1000, 1000));
+            assert_eq!(tensor.numbers.capacity(), 1000);
+            // what there is no room for is asked for neither
+            assert!(Tensor::decode(&file.bytes, &mut 999).is_err());
+        }
+        // of doubles in raw bytes twice as many might have been
+        let mut room = MAX_CONSTANTS;
+        let file = of_type(11).field(9, &[0; 8000]);
+        let (_, tensor) = Tensor::decode(&file.bytes, &mut room).unwrap();
+        assert_eq!((tensor.numbers.len(), tensor.numbers.capacity()), (1000, 2000));
     }
 }

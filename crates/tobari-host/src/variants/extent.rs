@@ -3,7 +3,9 @@
 //! `<DEL>` says what happens and not up to where, which INFO says: two of one position differ in END
 //! or SVLEN alone. So that they are two variants, and a question is about one of them, the allele is
 //! written with it: `<DEL>@5000` up to a position (`<TRA>@chr5@5000` on another chromosome), and
-//! `<INS>+300` for bases that are inserted. Alleles of bases, and breakends, say all themselves.
+//! `<INS>+300` for bases that are inserted. Which bases, it does not say, so that two insertions of
+//! one length are not known to be one ([`is_untold`]). Alleles of bases, and breakends, say all
+//! themselves.
 
 /// What INFO says of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,9 +21,14 @@ pub(super) fn is_symbolic(allele: &str) -> bool {
     allele.starts_with('<') && !["<*>", "<NON_REF>"].contains(&allele)
 }
 
-/// Whether an allele says how far it reaches.
-pub(super) fn is_told(allele: &str) -> bool {
-    !is_symbolic(allele) || !allele.ends_with('>')
+/// Whether an allele says that bases are inserted and not which, as `<INS>` and `<INS:ME:ALU>`.
+pub(super) fn is_insertion(allele: &str) -> bool {
+    allele.starts_with("<INS")
+}
+
+/// Whether two alleles of one position that are called this may be different ones.
+pub(super) fn is_untold(allele: &str) -> bool {
+    is_symbolic(allele) && (allele.ends_with('>') || is_insertion(allele))
 }
 
 impl Reach {
@@ -34,7 +41,8 @@ impl Reach {
         let end = value("END").map(|text| number("END", text)).transpose()?;
         let lengths = value("SVLEN").into_iter().flat_map(|text| text.split(','));
         let one = |text: &str| if text == "." { Ok(None) } else { number("SVLEN", text).map(Some) };
-        let lengths = lengths.map(one).collect::<Result<_, _>>()?;
+        // alleles have numbers of 16 bits: there is none for what comes after
+        let lengths = lengths.take(usize::from(u16::MAX)).map(one).collect::<Result<_, _>>()?;
         Ok(Self { end, lengths, chromosome: value("CHR2").map(str::to_owned) })
     }
 
@@ -49,7 +57,7 @@ impl Reach {
             return None;
         }
         let length = self.lengths.get(number).copied().flatten();
-        if alternate.starts_with("<INS") {
+        if is_insertion(alternate) {
             return Some(format!("{alternate}+{}", length?));
         }
         if let Some(other) = self.chromosome.as_deref().filter(|other| *other != chromosome) {

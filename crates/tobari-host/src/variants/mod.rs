@@ -19,7 +19,7 @@
 //!
 //! **Alleles** are compared, and given, with their bases in upper case. Those of structural variants
 //! come with how far they reach: `<DEL>@5000`, `<INS>+300`. Two at one position that nothing tells
-//! apart are an error.
+//! apart are an error, and so are two insertions of one length whose bases are not given.
 //!
 //! **Errors**: records out of order, whatever is malformed, and a file that ends too early; by file and record.
 
@@ -35,11 +35,16 @@ pub use filter::{Expression, Regions, VariantKind, lines};
 pub use phase::{OtherSet, PhaseSet, PhaseSets};
 
 use crate::files::{FileError, name_of};
+use input::Input;
 use raw::{Fault, Genotype, MISSING, NONE, Raw, Source};
 use std::collections::HashSet;
-use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Variants of a position for which memory is kept.
+const FEW: usize = 64;
+/// Bytes that the reference allele of a record takes with all of its variants, at most.
+const MAX_COPIED: usize = 1 << 24;
 
 /// Why there are no variants.
 #[derive(Debug, thiserror::Error)]
@@ -169,7 +174,7 @@ pub struct VariantReader {
     chromosomes: HashSet<Arc<str>>,
     last: (Arc<str>, u64),
     /// Variants at the last position.
-    here: Vec<(Box<str>, Box<str>)>,
+    here: HashSet<(Box<str>, Box<str>)>,
     summary: Summary,
 }
 
@@ -182,13 +187,13 @@ impl VariantReader {
         Self::of(name_of(path), input::open(path), selection)
     }
 
-    fn of(name: String, reader: std::io::Result<Box<dyn BufRead>>, selection: Selection) -> Result<Self, VariantError> {
+    fn of(name: String, reader: std::io::Result<Box<dyn Input>>, selection: Selection) -> Result<Self, VariantError> {
         let reader = reader.map_err(|source| VariantError::Read { name: name.clone(), record: 0, source })?;
         let source = Source::open(reader).map_err(|fault| failed(&name, 0, fault))?;
         let chosen = chosen(&name, &source.samples, selection.samples.as_deref())?;
         let (ploidy, raw, pending, chromosomes) =
             (vec![None; chosen.len()], Raw::default(), Vec::new(), HashSet::new());
-        let (last, here, summary) = (("".into(), 0), Vec::new(), Summary::default());
+        let (last, here, summary) = (("".into(), 0), HashSet::new(), Summary::default());
         Ok(Self { name, source, selection, chosen, ploidy, raw, pending, chromosomes, last, here, summary })
     }
 
@@ -247,7 +252,11 @@ impl VariantReader {
             self.chromosomes.insert(Arc::clone(&raw.chromosome));
         }
         if new || raw.position > last.1 {
-            self.here.clear();
+            // one that was large would be emptied in as much time at each position after it
+            match self.here.capacity() {
+                ..=FEW => self.here.clear(),
+                _ => self.here = HashSet::new(),
+            }
             self.last = (Arc::clone(&self.raw.chromosome), self.raw.position);
         }
         Ok(())
@@ -267,6 +276,13 @@ impl VariantReader {
             summary.alleles += 1;
         } else if alleles > 2 && !selection.split {
             summary.multiallelic += 1;
+        } else if raw.reference.len() * (alleles - 1) > MAX_COPIED {
+            let found = raw.reference.len();
+            return Err(self.malformed(format!(
+                "expected a reference allele that is short where there are {} others, found {found} bases: each \
+                 variant of a record takes them all. Split the record (bcftools norm -m -)",
+                alleles - 1
+            )));
         } else if alleles >= usize::from(MISSING) {
             return Err(self.malformed(format!("expected fewer than {MISSING} alleles, found {alleles}")));
         } else if raw.genotypes.is_empty() {
@@ -298,17 +314,23 @@ impl VariantReader {
             summary.expression += 1;
             return Ok(None);
         }
-        let is = |(reference, other): &(Box<str>, Box<str>)| *reference == raw.reference && other == alternate;
-        if self.here.iter().any(is) {
-            if !extent::is_told(alternate) {
-                let what = "expected END or SVLEN, which tell structural variants of one position apart, found two";
-                let text = format!("{what} {alternate} without at {}:{}", self.last.0, raw.position);
-                return Err(self.malformed(text + " (-v snps,indels leaves them out)"));
+        let own = (raw.reference.clone(), alternate.clone());
+        if self.here.contains(&own) {
+            if extent::is_untold(alternate) {
+                let text = if extent::is_insertion(alternate) {
+                    let what = "expected insertions of one position in bases, or of different lengths (SVLEN)";
+                    format!("{what}, found two {alternate}")
+                } else {
+                    let what = "expected END or SVLEN, which tell structural variants of one position apart";
+                    format!("{what}, found two {alternate} without")
+                };
+                let place = format!("{}:{}", self.last.0, raw.position);
+                return Err(self.malformed(format!("{text} at {place} (-v snps,indels leaves them out)")));
             }
             summary.duplicate += 1;
             return Ok(None);
         }
-        self.here.push((raw.reference.clone(), alternate.clone()));
+        self.here.insert(own);
         summary.kept += 1;
         summary.unphased += u64::from(!phased);
         summary.missing_as_reference += missing;

@@ -50,7 +50,9 @@ pub struct PhaseSets {
 }
 
 impl PhaseSets {
-    /// Of sites that go on after those of another file, the last of which was on this chromosome.
+    /// Of sites that go on after those of another file, the last of which was on this chromosome:
+    /// there, sites at which a sample has two different alleles are refused. Whoever knows that
+    /// both files are of one phasing begins with none ([`Self::default`]).
     pub fn after(chromosome: Arc<str>) -> Self {
         Self { earlier: Some(chromosome), ..Self::default() }
     }
@@ -76,8 +78,8 @@ impl PhaseSets {
             match &mut self.of[sample] {
                 Some(before) if *before == found => {}
                 Some(before) => return other(Some(*before)),
-                // sets that a file names are its own
-                None if earlier && found.is_some() => return other(None),
+                // a set of one file is none of another's, named or not
+                None if earlier => return other(None),
                 none => *none = Some(found),
             }
         }

@@ -3,15 +3,26 @@
 //!
 //! VCF 4.x and BCF 2 (the specifications of samtools/hts-specs). Whatever a file claims is looked at before memory is taken for it.
 
+use super::PhaseSet;
 use super::extent::{self, Reach};
-use super::{PhaseSet, input};
+use super::input::{self, Input};
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 use tobari_apps::search::table::canonical_allele;
 
-/// Bytes of a line, a header or a record at most.
+/// Bytes of a line or a record at most.
 const MAX_BYTES: usize = 1 << 28;
+/// Bytes of all meta-information at most.
+const MAX_META_BYTES: usize = 1 << 26;
+/// Bytes of the line with the names of the samples at most: half a million of 36 characters take 18.5 million.
+const MAX_NAMES_BYTES: usize = 1 << 25;
+/// Samples of a file at most.
+const MAX_SAMPLES: usize = 1 << 20;
+/// Alternate alleles of a record at most: their numbers have 16 bits.
+const MAX_ALTERNATES: usize = u16::MAX as usize;
+/// Bytes of the name of a chromosome in INFO at most: each symbolic allele of a record gets it.
+const MAX_CHROMOSOME_BYTES: usize = 255;
 /// No second allele: a haploid call.
 pub(super) const NONE: u16 = u16::MAX;
 /// An allele that was not called.
@@ -57,7 +68,7 @@ fn malformed<T>(what: impl Into<String>) -> Result<T, Fault> {
 
 /// A file on its way.
 pub(super) struct Source {
-    reader: Box<dyn BufRead>,
+    reader: Box<dyn Input>,
     pub(super) samples: Vec<String>,
     kind: Kind,
     buffer: Vec<u8>,
@@ -80,7 +91,7 @@ struct Words {
 
 impl Source {
     /// Reads the header.
-    pub(super) fn open(mut reader: Box<dyn BufRead>) -> Result<Self, Fault> {
+    pub(super) fn open(mut reader: Box<dyn Input>) -> Result<Self, Fault> {
         let head = reader.fill_buf()?;
         if !head.starts_with(b"BCF") {
             let samples = text_header(&mut *reader, |_| ())?;
@@ -93,14 +104,13 @@ impl Source {
         }
         let length = u32::from_le_bytes([start[5], start[6], start[7], start[8]]);
         let mut text = Vec::new();
-        read_some(&mut *reader, length as usize, &mut text)?;
+        read_some(&mut *reader, (length as usize, MAX_META_BYTES + MAX_NAMES_BYTES, "header"), &mut text)?;
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
         let (mut chromosomes, mut strings) = (Dictionary::default(), Dictionary::default());
         strings.add("PASS", None);
         let samples = text_header(&mut &text[..end], |line| {
-            let Some((kind, fields)) = meta(line) else { return };
-            let get = |name: &str| fields.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-            let (Some(id), index) = (get("ID"), get("IDX").and_then(|index| index.parse().ok())) else { return };
+            let Some((kind, [Some(id), index])) = meta(line) else { return };
+            let index = index.and_then(|index| index.parse().ok());
             match kind {
                 "contig" => chromosomes.add(id, index),
                 "FILTER" | "INFO" | "FORMAT" => strings.add(id, index),
@@ -139,7 +149,7 @@ impl Source {
                 self.reader.read_exact(&mut lengths)?;
                 let [shared, individual] = [0, 4]
                     .map(|i| u32::from_le_bytes([lengths[i], lengths[i + 1], lengths[i + 2], lengths[i + 3]]) as usize);
-                read_some(&mut *self.reader, shared + individual, &mut self.buffer)?;
+                read_some(&mut *self.reader, (shared + individual, MAX_BYTES, "record"), &mut self.buffer)?;
                 let (shared, individual) = self.buffer.split_at(shared);
                 let counts = binary_site(shared, (chromosomes, words), record)?;
                 binary_genotypes(individual, counts, (self.samples.len(), words), record)?;
@@ -149,70 +159,102 @@ impl Source {
     }
 }
 
-/// As many bytes; memory grows with what is there.
-fn read_some(reader: &mut dyn BufRead, length: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
-    if length > MAX_BYTES {
-        return malformed(format!("expected at most {MAX_BYTES} bytes in a record, found {length}"));
+/// As many bytes of at most so many; memory grows with what is there.
+fn read_some(
+    reader: &mut dyn Input,
+    (length, most, what): (usize, usize, &str),
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    if length > most {
+        return malformed(format!("expected at most {most} bytes in a {what}, found {length}"));
     }
-    out.clear();
-    if reader.take(length as u64).read_to_end(out)? < length {
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends within a record").into());
-    }
-    Ok(())
+    Ok(input::record(reader, out, length)?)
 }
 
 /// Shows all lines of meta-information; the samples.
-fn text_header(reader: &mut dyn BufRead, mut meta: impl FnMut(&str)) -> Result<Vec<String>, Fault> {
+fn text_header(reader: &mut dyn Input, mut meta: impl FnMut(&str)) -> Result<Vec<String>, Fault> {
     let (mut line, mut read, mut first) = (Vec::new(), 0, true);
     loop {
-        if !input::line(reader, &mut line, MAX_BYTES)? {
+        if !input::line(reader, &mut line, MAX_META_BYTES)? {
             return malformed("expected a header that ends with the line #CHROM, found the end of the file");
         }
-        read += line.len();
         if std::mem::take(&mut first) && !line.starts_with(b"##fileformat=VCF") {
             return malformed("expected VCF or BCF, which begin with ##fileformat=VCF or BCF, found another file");
         }
-        if read > MAX_BYTES {
-            return malformed(format!("expected a header of at most {MAX_BYTES} bytes"));
-        }
         let Ok(text) = std::str::from_utf8(&line) else { return malformed("expected a header in UTF-8") };
-        if text.starts_with("##") {
-            meta(text);
-            continue;
+        if !text.starts_with("##") {
+            return samples_of(text);
         }
-        let columns: Vec<&str> = text.split('\t').collect();
-        let named = ["#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO"];
-        if columns.len() < named.len() || columns[..named.len()] != named {
-            return malformed("expected the columns #CHROM to INFO, found others");
+        read += line.len() + 1;
+        if read > MAX_META_BYTES {
+            return malformed(format!(
+                "expected at most {MAX_META_BYTES} bytes of meta-information before the line #CHROM, found more: \
+                 leave out lines that begin with ##"
+            ));
         }
-        let samples: Vec<String> = columns.iter().skip(9).map(|name| (*name).to_owned()).collect();
-        return Ok(samples);
+        meta(text);
     }
 }
 
-/// The kind and the fields of `##kind=<key=value,key="value">`.
-fn meta(line: &str) -> Option<(&str, Vec<(&str, &str)>)> {
+/// The samples that the line `#CHROM` names. Nothing is kept of a line that is refused.
+fn samples_of(line: &str) -> Result<Vec<String>, Fault> {
+    if line.len() > MAX_NAMES_BYTES {
+        let found = line.len();
+        return malformed(format!(
+            "expected at most {MAX_NAMES_BYTES} bytes in the line #CHROM, found {found}: split the file by samples"
+        ));
+    }
+    let mut columns = line.split('\t');
+    for name in ["#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO"] {
+        if columns.next() != Some(name) {
+            return malformed("expected the columns #CHROM to INFO, found others");
+        }
+    }
+    let mut samples = Vec::new();
+    // after FORMAT
+    for name in columns.skip(1) {
+        let number = samples.len() + 1;
+        if name.is_empty() {
+            return malformed(format!(
+                "expected a name for each sample in the line #CHROM, found none for sample {number}: give it one, or \
+                 take away the tab"
+            ));
+        }
+        if number > MAX_SAMPLES {
+            return malformed(format!("expected at most {MAX_SAMPLES} samples, found more: split the file by samples"));
+        }
+        samples.push(name.to_owned());
+    }
+    Ok(samples)
+}
+
+/// The kind of `##kind=<key=value,key="value">`, and the first values of ID and IDX.
+fn meta(line: &str) -> Option<(&str, [Option<&str>; 2])> {
     let (kind, rest) = line.strip_prefix("##")?.split_once("=<")?;
     let rest = rest.strip_suffix('>')?;
-    let (mut fields, mut start, mut quoted) = (Vec::new(), 0, false);
+    let (mut found, mut start, mut quoted) = ([None; 2], 0, false);
     for (place, byte) in rest.bytes().enumerate().chain([(rest.len(), b',')]) {
         match byte {
             b'"' => quoted = !quoted,
             b',' if !quoted || place == rest.len() => {
-                fields.extend(rest[start..place].split_once('='));
+                match rest[start..place].split_once('=') {
+                    Some(("ID", value)) => found[0] = found[0].or(Some(value)),
+                    Some(("IDX", value)) => found[1] = found[1].or(Some(value)),
+                    _ => {}
+                }
                 start = place + 1;
             }
             _ => {}
         }
     }
-    Some((kind, fields))
+    Some((kind, found))
 }
 
 /// Names and their numbers, given or in the order of their first mention.
 #[derive(Default)]
 struct Dictionary {
     all: HashMap<i64, Arc<str>>,
-    known: HashMap<String, i64>,
+    known: HashMap<Arc<str>, i64>,
     next: i64,
 }
 
@@ -223,8 +265,9 @@ impl Dictionary {
         }
         let index = index.unwrap_or(self.next);
         self.next = self.next.max(index.saturating_add(1));
-        self.known.insert(name.to_owned(), index);
-        self.all.insert(index, name.into());
+        let name: Arc<str> = name.into();
+        self.known.insert(Arc::clone(&name), index);
+        self.all.insert(index, name);
     }
 }
 
@@ -248,6 +291,14 @@ fn text_record(line: &[u8], samples: usize, record: &mut Raw) -> Result<(), Faul
     record.alternates.clear();
     let alternates = column("ALT")?;
     if alternates != "." {
+        let found = alternates.split(',').count();
+        if found > MAX_ALTERNATES {
+            return malformed(format!(
+                "expected at most {MAX_ALTERNATES} alternate alleles in ALT, found {found}: split the record or leave \
+                 it out"
+            ));
+        }
+        record.alternates.reserve_exact(found);
         record.alternates.extend(alternates.split(',').map(|allele| Box::from(canonical_allele(allele))));
     }
     for name in ["QUAL", "FILTER"] {
@@ -255,7 +306,7 @@ fn text_record(line: &[u8], samples: usize, record: &mut Raw) -> Result<(), Faul
     }
     let info = column("INFO")?;
     if record.alternates.iter().any(|allele| extent::is_symbolic(allele)) {
-        reach(&Reach::of_text(info).map_err(Fault::Malformed)?, record);
+        reach(&Reach::of_text(info).map_err(Fault::Malformed)?, record)?;
     }
     record.genotypes.clear();
     if samples == 0 {
@@ -265,11 +316,15 @@ fn text_record(line: &[u8], samples: usize, record: &mut Raw) -> Result<(), Faul
     let position = |name: &str| format.split(':').position(|key| key == name);
     let (place, set, sets) = (position("GT"), position("PS"), position("PSL"));
     let alleles = record.alternates.len() + 1;
+    let (expected, mut found) = (if place.is_some() { samples } else { 0 }, 0);
+    record.genotypes.reserve_exact(expected);
     for value in columns {
-        let genotype = match place {
-            None => continue,
-            Some(place) => value.split(|byte| *byte == b':').nth(place).unwrap_or(b"."),
-        };
+        let Some(place) = place else { continue };
+        found += 1;
+        if found > expected {
+            continue; // only their number is told
+        }
+        let genotype = value.split(|byte| *byte == b':').nth(place).unwrap_or(b".");
         let mut genotype = text_genotype(genotype, alleles)?;
         genotype.phased &= sets.is_none();
         if let Some(set) = set.filter(|_| genotype.alleles[0] != genotype.alleles[1]) {
@@ -277,15 +332,20 @@ fn text_record(line: &[u8], samples: usize, record: &mut Raw) -> Result<(), Faul
         }
         record.genotypes.push(genotype);
     }
-    let expected = if place.is_some() { samples } else { 0 };
-    if record.genotypes.len() != expected {
-        return malformed(format!("expected genotypes of {expected} samples, found {}", record.genotypes.len()));
+    if found != expected {
+        return malformed(format!("expected genotypes of {expected} samples, found {found}"));
     }
     Ok(())
 }
 
 /// Adds to a record's structural variants how far they reach.
-fn reach(reach: &Reach, record: &mut Raw) {
+fn reach(reach: &Reach, record: &mut Raw) -> Result<(), Fault> {
+    let other = reach.chromosome.as_ref().map_or(0, String::len);
+    if other > MAX_CHROMOSOME_BYTES {
+        return malformed(format!(
+            "expected the name of a chromosome of at most {MAX_CHROMOSOME_BYTES} bytes in CHR2, found {other}"
+        ));
+    }
     let all = record.alternates.len();
     for (number, alternate) in record.alternates.iter_mut().enumerate() {
         let place = (&*record.chromosome, record.position);
@@ -293,6 +353,7 @@ fn reach(reach: &Reach, record: &mut Raw) {
             *alternate = told.into();
         }
     }
+    Ok(())
 }
 
 fn text_set(text: Option<&[u8]>) -> Result<PhaseSet, Fault> {
@@ -444,7 +505,7 @@ fn binary_site(
     if record.alternates.iter().any(|allele| extent::is_symbolic(allele)) {
         bytes.value()?; // the filters
         let told = binary_reach(&mut bytes, numbers & 0xffff, words)?;
-        reach(&told, record);
+        reach(&told, record)?;
     }
     Ok((fields as usize >> 24, fields as usize & 0xff_ffff))
 }
@@ -468,7 +529,7 @@ fn binary_reach(bytes: &mut Bytes<'_>, fields: u32, words: &Words) -> Result<Rea
         if key == words.end {
             reach.end = numbers.next().flatten();
         } else {
-            reach.lengths = numbers.collect();
+            reach.lengths = numbers.take(MAX_ALTERNATES).collect();
         }
     }
     Ok(reach)
@@ -485,7 +546,7 @@ fn binary_genotypes(
         return malformed(format!("expected {samples} samples, found {found}"));
     }
     let mut bytes = Bytes(individual);
-    let (mut sets, mut listed) = (Vec::new(), false);
+    let (mut sets, mut listed, mut called) = (Vec::new(), false, false);
     for _ in 0..fields {
         let key = Some(bytes.integer()?);
         let (kind, length) = bytes.kind()?;
@@ -510,7 +571,11 @@ fn binary_genotypes(
         if !(1..=3).contains(&kind) || length == 0 {
             return malformed(format!("expected genotypes as integers, found type {kind}"));
         }
+        if std::mem::replace(&mut called, true) {
+            return malformed("expected genotypes (GT) once in a record, found them again");
+        }
         let alleles = record.alternates.len() + 1;
+        record.genotypes.reserve_exact(samples);
         for sample in data.chunks_exact(width * length) {
             record.genotypes.push(binary_genotype(sample, width, alleles)?);
         }

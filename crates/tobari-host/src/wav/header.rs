@@ -208,7 +208,7 @@ impl<F: Read + Seek> Pass<'_, F> {
             return Err(self.unsupported("number of channels", "1 or 2", &channels));
         }
         if !(MIN_RATE_HZ..=MAX_RATE_HZ).contains(&rate_hz) {
-            return Err(self.unsupported("sample rate", "1000 to 192000 Hz", &format!("{rate_hz} Hz")));
+            return Err(self.unsupported("sample rate", "4000 to 192000 Hz", &format!("{rate_hz} Hz")));
         }
         let layout = Layout { channels, rate_hz, encoding, data_start: 0, data_bytes: 0 };
         let (bytes_per_second, frame_bytes) = (u32_at(&format.bytes, 8), u16_at(&format.bytes, 12));

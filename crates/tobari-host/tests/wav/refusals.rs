@@ -165,12 +165,23 @@ fn more_than_two_channels_or_none_are_refused() {
 
 #[test]
 fn rates_outside_the_range_are_refused() {
-    for rate_hz in [0, 1, 999, 192_001, 384_000, u32::MAX] {
+    for rate_hz in [0, 1, 999, 1_000, 3_999, 192_001, 384_000, u32::MAX] {
         let refusal = refused(&Wav::pcm16(1, rate_hz, &[0; 400]).bytes(), &[&format!("found {rate_hz} Hz")]);
         assert!(matches!(refusal, WavError::Unsupported { field: "sample rate", .. }), "{refusal}");
     }
-    for rate_hz in [1_000, 192_000] {
+    for rate_hz in [4_000, 192_000] {
         assert!(decode_speech(&Wav::pcm16(1, rate_hz, &[0; 400]).bytes(), "voice.wav").is_ok());
+    }
+}
+
+/// The file that grows most: a byte a sample, at the lowest rate there is.
+#[test]
+fn fault_32_no_file_becomes_a_recording_of_more_than_ten_times_its_bytes() {
+    for rate_hz in [1_000, 2_000, 3_000, 3_999, 4_000, 8_000] {
+        let bytes = Wav::new(PCM, 1, rate_hz, 8, vec![128; 20_000]).bytes();
+        let samples = decode_speech(&bytes, "voice.wav").map_or(0, |samples| samples.len());
+        assert!(2 * samples <= 10 * bytes.len(), "{rate_hz} Hz: {samples} samples of {} bytes", bytes.len());
+        assert_eq!(samples > 0, rate_hz >= 4_000, "{rate_hz} Hz");
     }
 }
 
@@ -277,9 +288,9 @@ fn nan_and_infinity_are_refused_with_their_place() {
 
 #[test]
 fn more_than_four_hours_are_refused_before_they_are_read() {
-    // A sparse file: 4 hours and a frame at 1 kHz in 8 bits is 14.4 MB of nothing.
-    let wav = |frames: usize| Wav::new(PCM, 1, 1_000, 8, vec![128; frames]).bytes();
-    let refusal = refused(&wav(14_400_001), &["at most 14400 seconds", "found 14401"]);
+    // A sparse file: 4 hours and a frame at 4 kHz in 8 bits is 57.6 MB of nothing.
+    let wav = |frames: usize| Wav::new(PCM, 1, 4_000, 8, vec![128; frames]).bytes();
+    let refusal = refused(&wav(57_600_001), &["at most 14400 seconds", "found 14401"]);
     assert!(matches!(refusal, WavError::TooLong { seconds: 14_401, .. }), "{refusal}");
 }
 

@@ -135,7 +135,7 @@ fn the_length_is_rounded_to_nearest_with_a_half_up() {
         (192_000, 6, 1),
         (11_025, 11_025, 16_000),
         (MAX_RATE_HZ, 192_000, 16_000),
-        (MIN_RATE_HZ, 100, 1_600),
+        (MIN_RATE_HZ, 100, 400),
     ];
     for (rate_hz, frames, expected) in cases {
         let speech = decoded(&Wav::pcm16(1, rate_hz, &vec![100; frames]));

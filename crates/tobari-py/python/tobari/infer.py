@@ -81,6 +81,7 @@ def load_onnx(
 
     The network takes `(pixel/255 - mean)/deviation`. Ranges are found with `images`, whose largest numbers are taken times `headroom`; without any, they hold for every image, which costs precision.
     The images also tell the margin between labels, the difference of the two largest logits that 19 of 20 reach; `margin` states it where there are none.
+    Images that tell none, as their two best labels are equal, are an error without `margin`.
     A model without a margin, or whose margin encryption does not leave, is not compiled.
     What is not supported is listed in the error, all at once.
     """

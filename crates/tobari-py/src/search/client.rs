@@ -102,7 +102,7 @@ impl Catalogue {
     /// Sites, each as chr20:1000000:A:G; none of a table of keys.
     #[getter]
     fn sites(&self) -> Vec<String> {
-        self.catalogue.sites().map(|sites| sites.iter().map(ToString::to_string).collect()).unwrap_or_default()
+        self.catalogue.sites().map(|sites| sites.iter().map(|site| site.to_string()).collect()).unwrap_or_default()
     }
 
     /// What occurs fewer times is as if it were absent.

@@ -6,9 +6,14 @@
 
 use super::{API_VERSION, BeaconQuery};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
+use std::fmt;
 
 type Any = serde::de::IgnoredAny;
+
+/// Schemas that a request may name: more say nothing more.
+const MAX_SCHEMAS: usize = 16;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -25,7 +30,37 @@ struct Meta {
     #[serde(rename = "$schema")]
     _schema: Option<Any>,
     api_version: Option<String>,
-    requested_schemas: Option<Vec<Schema>>,
+    requested_schemas: Option<Schemas>,
+}
+
+/// What a request wants records of, read no further than the first schema too many.
+struct Schemas(Vec<Schema>);
+
+impl<'de> Deserialize<'de> for Schemas {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(ReadsSchemas)
+    }
+}
+
+struct ReadsSchemas;
+
+impl<'de> Visitor<'de> for ReadsSchemas {
+    type Value = Schemas;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {MAX_SCHEMAS} requestedSchemas")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Schemas, A::Error> {
+        let mut schemas = Vec::new();
+        while let Some(schema) = list.next_element()? {
+            if schemas.len() == MAX_SCHEMAS {
+                return Err(A::Error::invalid_length(MAX_SCHEMAS + 1, &self));
+            }
+            schemas.push(schema);
+        }
+        Ok(Schemas(schemas))
+    }
 }
 
 #[derive(Deserialize)]
@@ -58,13 +93,84 @@ struct Pagination {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Parameters {
     reference_name: Option<String>,
-    start: Option<Value>,
+    start: Option<Start>,
     reference_bases: Option<String>,
     alternate_bases: Option<String>,
     assembly_id: Option<String>,
     /// Some programs send the parameters of a variant under a name of their own.
     #[serde(rename = "g_variant")]
     variant: Option<Box<Parameters>>,
+}
+
+/// Where a variant is. Whatever is written there is read, and nothing but a number is kept of it.
+enum Start {
+    /// A number from 0.
+    At(u64),
+    /// A list of one such number.
+    ListOf(u64),
+    /// A list of another length.
+    List,
+    /// Anything else.
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Start {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ReadsStart)
+    }
+}
+
+struct ReadsStart;
+
+impl<'de> Visitor<'de> for ReadsStart {
+    type Value = Start;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("start, a number from 0")
+    }
+
+    fn visit_u64<E: Error>(self, start: u64) -> Result<Start, E> {
+        Ok(Start::At(start))
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Start, E> {
+        // JSON's numbers from 0 are all read as those without a sign
+        Ok(Start::Other)
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Start, E> {
+        Ok(Start::Other)
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Start, E> {
+        Ok(Start::Other)
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<Start, E> {
+        Ok(Start::Other)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Start, E> {
+        Ok(Start::Other)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Start, A::Error> {
+        let Some(first) = list.next_element::<Start>()? else { return Ok(Start::List) };
+        let mut length = 1_usize;
+        while list.next_element::<Any>()?.is_some() {
+            length += 1;
+        }
+        Ok(match (length, first) {
+            (1, Start::At(start)) => Start::ListOf(start),
+            (1, _) => Start::Other,
+            _ => Start::List,
+        })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Start, A::Error> {
+        while map.next_entry::<Any, Any>()?.is_some() {}
+        Ok(Start::Other)
+    }
 }
 
 /// The summary of a request that was not understood.
@@ -124,7 +230,7 @@ fn check_meta(meta: &Meta) -> Result<(), String> {
             return Err("expected apiVersion v2.0.0, found another".to_owned());
         }
     }
-    let schemas = meta.requested_schemas.iter().flatten();
+    let schemas = meta.requested_schemas.iter().flat_map(|schemas| &schemas.0);
     let mut entities = schemas.filter_map(|schema| schema.entity_type.as_deref());
     match entities.all(|entity| entity == "genomicVariant") {
         true => Ok(()),
@@ -141,12 +247,12 @@ fn variant(parameters: Parameters, count: bool) -> Result<BeaconQuery, String> {
         }
         return self::variant(*inner, count);
     }
-    let start = match &start {
-        Some(Value::Array(list)) if list.len() == 1 => list[0].as_u64(),
-        Some(Value::Array(_)) => {
+    let start = match start {
+        Some(Start::At(start) | Start::ListOf(start)) => Some(start),
+        Some(Start::List) => {
             return Err("expected one start: variants are asked for at their position".to_owned());
         }
-        start => start.as_ref().and_then(Value::as_u64),
+        Some(Start::Other) | None => None,
     };
     let chromosome = reference_name.filter(|name| !name.is_empty()).ok_or("expected referenceName")?;
     Ok(BeaconQuery {
@@ -207,6 +313,34 @@ mod tests {
         for wrong in ["", "[]", "{}", "{\"query\":7}", "{\"query\":{}}"] {
             assert!(parse(wrong.as_bytes()).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn fault_32_nothing_of_a_request_takes_more_memory_than_its_bytes_call_for() {
+        // of a start, a number is kept at most, whatever there is
+        assert!(size_of::<Option<Start>>() <= 16);
+        let with = |start: &str| parse(question(&PLAIN.replace("99", start), "").as_bytes());
+        for list in ["[]".to_owned(), "[1,2]".to_owned(), format!("[{}0]", "0,".repeat(30_000))] {
+            assert!(with(&list).unwrap_err().contains("expected one start"));
+        }
+        for other in ["[[99]]", "[\"99\"]", "[-1]", "[null]", "{}", "true", "\"99\"", "-1", "1.5", "null"] {
+            assert!(with(other).unwrap_err().contains("expected start, a number from 0"), "{other}");
+        }
+        assert_eq!((with("99").unwrap().0, with("[99]").unwrap().0), (plain(false), plain(false)));
+        let named = |schemas: &str| {
+            let meta = format!(r#"{{"meta":{{"requestedSchemas":{schemas}}},"#);
+            parse(question(PLAIN, "").replacen('{', &meta, 1).as_bytes())
+        };
+        let many = |count: usize| vec![r#"{"entityType":"genomicVariant","schema":"s"}"#; count].join(",");
+        assert_eq!(named(&format!("[{}]", many(MAX_SCHEMAS))).unwrap().0, plain(false));
+        assert_eq!((named("[]").unwrap().0, named("null").unwrap().0), (plain(false), plain(false)));
+        // the text ends within the list: whoever counts only once all is read meets its end first
+        for list in [format!("[{},", many(MAX_SCHEMAS + 1)), format!("[{}", "{},".repeat(MAX_SCHEMAS + 1))] {
+            let refused = serde_json::from_str::<Schemas>(&list).err().unwrap();
+            assert!(refused.is_data() && refused.to_string().contains("at most 16"), "{refused}");
+        }
+        let refused = named(&format!("[{}]", many(MAX_SCHEMAS + 1))).unwrap_err();
+        assert!(refused.contains("at most 16 requestedSchemas"), "{refused}");
     }
 
     #[test]

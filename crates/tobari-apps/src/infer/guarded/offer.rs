@@ -6,6 +6,7 @@
 //! Bytes: version, route, length of the parameters (4, big-endian), parameters, configuration.
 
 use super::route::{ASK, Combination, IMAGE, Route, parameters_digest};
+use crate::infer::card;
 use tobari_core::params::{LatticeParameters, NamedSet};
 use tobari_core::wire::{self, LatticeWireError};
 use tobari_enclave::configuration::ConfigurationError;
@@ -34,7 +35,7 @@ pub enum OfferError {
     /// Another version, no route, or lengths that do not fit.
     #[error("expected the offer of an enclave, version 1: a route, parameters and a configuration, found other bytes")]
     Malformed,
-    /// No parameters, or such as have less than 128 bits of security.
+    /// No parameters, such as have less than 128 bits of security, or larger ones than a card has.
     #[error(transparent)]
     Parameters(#[from] LatticeWireError),
     /// No configuration.
@@ -111,6 +112,7 @@ impl Offer {
         let (length, rest) = rest.split_first_chunk::<4>().ok_or(OfferError::Malformed)?;
         let cut = rest.split_at_checked(u32::from_be_bytes(*length) as usize);
         let (parameters, configuration) = cut.ok_or(OfferError::Malformed)?;
+        card::check_bounds(parameters)?;
         let parameters = wire::decode_parameters(parameters)?;
         let configuration = Configuration::decode(configuration)?;
         if route.digest() != configuration.plan {

@@ -2,6 +2,7 @@
 
 use crate::engine::{CkksEngine, EngineError};
 use crate::infer::calibration::{self, MarginError, logit_error};
+use crate::infer::card;
 use crate::infer::compile::{CompileError, Compiled, Flow, Options};
 use crate::infer::layout::Linear;
 use crate::infer::model::{Map, Model};
@@ -138,6 +139,9 @@ pub enum RouteError {
         /// What may be told.
         expected: &'static str,
     },
+    /// Larger parameters than are read.
+    #[error(transparent)]
+    Parameters(#[from] LatticeWireError),
     /// Labels that errors would change.
     #[error(transparent)]
     Margin(#[from] MarginError),
@@ -317,6 +321,7 @@ impl Setup {
         let (length, rest) = rest.split_first_chunk::<4>().ok_or(SetupError::Malformed)?;
         let cut = rest.split_at_checked(u32::from_be_bytes(*length) as usize);
         let (parameters, model) = cut.ok_or(SetupError::Malformed)?;
+        card::check_bounds(parameters)?;
         let parameters = wire::decode_parameters(parameters)?;
         Ok(Self { route, parameters, model: Model::decode(model)? })
     }
@@ -347,7 +352,7 @@ impl Setup {
     /// The same with a model of the same shape that has no weights: all that a process knows whose weights are encrypted.
     ///
     /// # Errors
-    /// [`RouteError::Model`], which a model's own shape does not lead to.
+    /// [`RouteError::Model`], for more offsets than a file may have once a channel: here all are the same.
     pub fn shape(&self) -> Result<Self, RouteError> {
         let mut stages = self.model.stages().to_vec();
         for stage in &mut stages {
@@ -363,8 +368,9 @@ impl Setup {
     ///
     /// # Errors
     /// [`RouteError`]: a policy that tells what the combination hides, errors that labels would not
-    /// survive, more resets than the masks hide, or a model that does not fit.
+    /// survive, more resets than the masks hide, or a model or parameters that do not fit.
     pub fn configuration(&self, output: OutputPolicy, sessions: u16, images: u32) -> Result<Configuration, RouteError> {
+        card::check_bounds(&wire::encode_parameters(&self.parameters))?; // as the enclave does
         let compiled = self.compile()?;
         let combination = self.route.combination;
         let refused = |expected| Err(RouteError::Output { combination: combination.name(), expected });

@@ -18,7 +18,7 @@
 
 use super::fields::{Fields, TableBytesError, put_number, put_text};
 use super::keys::{KeyForm, KeyRule, MAX_KEYS};
-use super::site::{MAX_ALLELE_BYTES, MAX_CHROMOSOME_BYTES, MAX_ID_BYTES, Site, Sites};
+use super::site::{MAX_ALLELE_BYTES, MAX_CHROMOSOME_BYTES, MAX_ID_BYTES, SiteView, Sites};
 use crate::search::messages::TABLE_BYTES;
 use crate::search::panel::{MAX_HAPLOTYPES, MAX_LENGTH};
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub const MAX_LABEL_BYTES: usize = 1 << 10;
 const MAGIC: [u8; 4] = *b"TSC\x01";
 /// Bytes that a site has at least: its position, no name, and two alleles of one character.
 const LEAST_SITE_BYTES: usize = 6;
+/// Bytes that a chromosome has at least: its name, how many sites it has, and one.
+const LEAST_CHROMOSOME_BYTES: usize = 3 + LEAST_SITE_BYTES;
 
 /// What a table answers about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,16 +182,25 @@ fn put_sites(out: &mut Vec<u8>, sites: &Sites) {
         for site in range.filter_map(|index| sites.get(index)) {
             put_number(out, site.position - last);
             last = site.position;
-            put_text(out, site.id.as_deref().unwrap_or_default());
-            put_text(out, &site.reference);
-            put_text(out, &site.alternate);
+            put_text(out, site.id.unwrap_or_default());
+            put_text(out, site.reference);
+            put_text(out, site.alternate);
         }
     }
 }
 
+/// Memory is reserved for as many sites as the bytes that are left can be, which is less than three
+/// bytes for each, so that nothing is copied while they grow; what was not needed is given back.
 fn take_sites(fields: &mut Fields<'_>) -> Result<Sites, TableBytesError> {
     let mut sites = Sites::new();
-    for _ in 0..fields.number()? {
+    let chromosomes = fields.number()?;
+    if chromosomes > (fields.left() / LEAST_CHROMOSOME_BYTES) as u64 {
+        return Err(TableBytesError::Malformed("number of chromosomes"));
+    }
+    let chromosomes = chromosomes as usize;
+    let heads = (LEAST_CHROMOSOME_BYTES - LEAST_SITE_BYTES) * chromosomes;
+    sites.reserve(chromosomes, (fields.left() - heads) / LEAST_SITE_BYTES);
+    for _ in 0..chromosomes {
         let chromosome: Arc<str> = fields.text(MAX_CHROMOSOME_BYTES, "name of a chromosome")?.into();
         let count = fields.number()?;
         if count == 0 || count > (fields.left() / LEAST_SITE_BYTES) as u64 {
@@ -199,15 +210,16 @@ fn take_sites(fields: &mut Fields<'_>) -> Result<Sites, TableBytesError> {
         let mut position = 0u64;
         for _ in 0..count {
             position = position.saturating_add(fields.number()?);
-            let id = Some(fields.text(MAX_ID_BYTES, "name of a site")?).filter(|id| !id.is_empty()).map(Into::into);
-            let reference = fields.text(MAX_ALLELE_BYTES, "allele")?.into();
-            let alternate = fields.text(MAX_ALLELE_BYTES, "allele")?.into();
-            sites.push(Site { chromosome: Arc::clone(&chromosome), position, id, reference, alternate })?;
+            let id = Some(fields.text(MAX_ID_BYTES, "name of a site")?).filter(|id| !id.is_empty());
+            let reference = fields.text(MAX_ALLELE_BYTES, "allele")?;
+            let alternate = fields.text(MAX_ALLELE_BYTES, "allele")?;
+            sites.add(SiteView { chromosome: &chromosome, position, id, reference, alternate })?;
         }
         // the same name twice would be one chromosome, which has another form
-        if sites.chromosomes().last().is_none_or(|(_, range)| range.start != before) {
+        if sites.last_start() != Some(before) {
             return Err(TableBytesError::Malformed("name of a chromosome"));
         }
     }
+    sites.shrink();
     Ok(sites)
 }

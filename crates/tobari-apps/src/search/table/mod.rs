@@ -22,7 +22,7 @@ pub use keys::{
     FINGERPRINT_KEY_BYTES, KeyForm, KeyRule, KeyTable, KeyTableBuilder, KeyTableError, LIMB_BITS, MAX_COUNT,
     MAX_KEY_BYTES, MAX_KEYS, MAX_LIMBS,
 };
-pub use site::{MAX_POSITION, MAX_SITES, Site, SiteError, Sites, canonical_allele, canonical_chromosome};
+pub use site::{MAX_POSITION, MAX_SITES, Site, SiteError, SiteView, Sites, canonical_allele, canonical_chromosome};
 #[doc(hidden)]
 pub use tsi::fuzz_table;
 pub use tsi::{MAX_TABLE_BYTES, decode_table, encode_table};

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
+use std::hash::{BuildHasher, Hash};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub(super) const MAX_ID_BYTES: usize = 1 << 10;
 pub(super) const MAX_ALLELE_BYTES: usize = 1 << 16;
 /// How many choices a message lists.
 const LISTED: usize = 8;
+/// So many variants of one position are compared one by one; where there are more, by their hashes.
+const FEW: usize = 16;
 
 /// A variant of two alleles.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +42,47 @@ pub struct Site {
 }
 
 impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.view(), f)
+    }
+}
+
+impl Site {
+    fn view(&self) -> SiteView<'_> {
+        let Self { chromosome, position, id, reference, alternate } = self;
+        SiteView { chromosome, position: *position, id: id.as_deref(), reference, alternate }
+    }
+}
+
+/// A variant of two alleles as [`Sites`] keep it: the texts are theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteView<'a> {
+    /// As the file names it: `20` and `chr20` are different.
+    pub chromosome: &'a Arc<str>,
+    /// The first base is 1.
+    pub position: u64,
+    /// Its name, as `rs6078030`.
+    pub id: Option<&'a str>,
+    /// Allele 0.
+    pub reference: &'a str,
+    /// Allele 1.
+    pub alternate: &'a str,
+}
+
+impl SiteView<'_> {
+    /// The same variant with texts of its own.
+    pub fn to_site(self) -> Site {
+        Site {
+            chromosome: Arc::clone(self.chromosome),
+            position: self.position,
+            id: self.id.map(Into::into),
+            reference: self.reference.into(),
+            alternate: self.alternate.into(),
+        }
+    }
+}
+
+impl fmt::Display for SiteView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}:{}", self.chromosome, self.position, self.reference, self.alternate)
     }
@@ -152,20 +196,56 @@ pub fn canonical_chromosome(name: &str) -> &str {
     if bare.eq_ignore_ascii_case("mt") { "M" } else { bare }
 }
 
+/// A reference and an alternate allele.
+type Alleles<'a> = (&'a str, &'a str);
+
 /// Whether two variants of one position are the same.
-fn same_alleles(site: &Site, (reference, alternate): (&str, &str)) -> bool {
-    let same = |a: &str, b: &str| a == b || canonical_allele(a) == canonical_allele(b);
-    same(&site.reference, reference) && same(&site.alternate, alternate)
+fn same_alleles(one: Alleles<'_>, other: Alleles<'_>) -> bool {
+    // what differs by more than its case is told apart without a copy of it
+    let same = |a: &str, b: &str| a == b || a.eq_ignore_ascii_case(b) && canonical_allele(a) == canonical_allele(b);
+    same(one.0, other.0) && same(one.1, other.1)
+}
+
+/// A site without its texts, which stand one after another among those of all sites: its name, the
+/// reference and the alternate allele. A catalogue has six bytes for a small site, so that every
+/// byte here counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    position: u32,
+    /// Where its texts begin: the low bits.
+    start: u32,
+    /// And those above.
+    start_above: u16,
+    /// Bytes of its name, 0 without one.
+    id: u16,
+    /// Bytes of its alleles, less one.
+    reference: u16,
+    alternate: u16,
 }
 
 /// Sites in their order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Sites {
-    list: Vec<Site>,
+    list: Vec<Entry>,
+    /// The texts of one site after another.
+    texts: String,
     /// Every chromosome and its first site.
     chromosomes: Vec<(Arc<str>, usize)>,
-    names: HashSet<Arc<str>>,
+    /// The hashes of their names, with this set's own key: the names would be another copy.
+    names: HashSet<u64>,
+    /// How many sites are at the last position.
+    here: usize,
+    /// The hashes of their alleles, if they are more than [`FEW`].
+    crowd: HashSet<u64>,
 }
+
+impl PartialEq for Sites {
+    fn eq(&self, other: &Self) -> bool {
+        self.list == other.list && self.texts == other.texts && self.chromosomes == other.chromosomes
+    }
+}
+
+impl Eq for Sites {}
 
 impl Sites {
     /// None.
@@ -184,13 +264,19 @@ impl Sites {
     }
 
     /// The site of a number.
-    pub fn get(&self, index: usize) -> Option<&Site> {
-        self.list.get(index)
+    pub fn get(&self, index: usize) -> Option<SiteView<'_>> {
+        let entry = self.list.get(index)?;
+        let after = self.chromosomes.partition_point(|(_, first)| *first <= index);
+        let (chromosome, _) = self.chromosomes.get(after.checked_sub(1)?)?;
+        Some(self.view(chromosome, entry))
     }
 
     /// All of them.
-    pub fn iter(&self) -> std::slice::Iter<'_, Site> {
-        self.list.iter()
+    pub fn iter(&self) -> impl Iterator<Item = SiteView<'_>> {
+        self.chromosomes().flat_map(move |(name, range)| {
+            let sites = &self.list[range];
+            sites.iter().map(move |entry| self.view(name, entry))
+        })
     }
 
     /// Every chromosome and the numbers of its sites.
@@ -199,49 +285,145 @@ impl Sites {
         self.chromosomes.iter().zip(ends).map(|((name, first), end)| (name, *first..end))
     }
 
+    /// The first site of the last chromosome.
+    pub(super) fn last_start(&self) -> Option<usize> {
+        self.chromosomes.last().map(|(_, first)| *first)
+    }
+
+    /// Makes room for as many more, once.
+    pub(super) fn reserve(&mut self, chromosomes: usize, sites: usize) {
+        self.chromosomes.reserve_exact(chromosomes);
+        self.list.reserve_exact(sites);
+    }
+
+    /// Gives back the room that is left.
+    pub(super) fn shrink(&mut self) {
+        self.list.shrink_to_fit();
+        self.texts.shrink_to_fit();
+    }
+
+    fn view<'a>(&'a self, chromosome: &'a Arc<str>, entry: &Entry) -> SiteView<'a> {
+        let [id, reference, alternate] = self.texts(entry);
+        let id = Some(id).filter(|id| !id.is_empty());
+        SiteView { chromosome, position: u64::from(entry.position), id, reference, alternate }
+    }
+
+    /// The name, or nothing, and both alleles.
+    fn texts(&self, entry: &Entry) -> [&str; 3] {
+        let start = u64::from(entry.start_above) << 32 | u64::from(entry.start);
+        let mut rest = &self.texts[start as usize..];
+        let alleles = [entry.reference, entry.alternate].map(|less_one| usize::from(less_one) + 1);
+        [usize::from(entry.id), alleles[0], alleles[1]].map(|bytes| {
+            let (text, after) = rest.split_at(bytes);
+            rest = after;
+            text
+        })
+    }
+
+    fn alleles(&self, entry: &Entry) -> Alleles<'_> {
+        let [_, reference, alternate] = self.texts(entry);
+        (reference, alternate)
+    }
+
+    /// A hash with a key of this table's own, so that nobody can choose two that are alike.
+    fn hash(&self, value: impl Hash) -> u64 {
+        self.names.hasher().hash_one(value)
+    }
+
+    fn hash_of_alleles(&self, (reference, alternate): Alleles<'_>) -> u64 {
+        self.hash((canonical_allele(reference), canonical_allele(alternate)))
+    }
+
     /// Adds a site after the last.
     ///
     /// # Errors
     /// [`SiteError`] for one that is before the last or there already, or for what is no text.
-    pub fn push(&mut self, mut site: Site) -> Result<(), SiteError> {
-        check_text("a chromosome", &site.chromosome, MAX_CHROMOSOME_BYTES)?;
-        site.id.as_deref().map_or(Ok(()), |id| check_text("a name", id, MAX_ID_BYTES))?;
-        check_text("an allele", &site.reference, MAX_ALLELE_BYTES)?;
-        check_text("an allele", &site.alternate, MAX_ALLELE_BYTES)?;
+    pub fn push(&mut self, site: Site) -> Result<(), SiteError> {
+        let Site { chromosome, position, id, reference, alternate } = site;
+        let (id, reference, alternate) = (id.as_deref(), &*reference, &*alternate);
+        self.add(SiteView { chromosome: &chromosome, position, id, reference, alternate })
+    }
+
+    /// [`Sites::push`] of texts that are not the caller's own.
+    pub(super) fn add(&mut self, site: SiteView<'_>) -> Result<(), SiteError> {
+        check_text("a chromosome", site.chromosome, MAX_CHROMOSOME_BYTES)?;
+        site.id.map_or(Ok(()), |id| check_text("a name", id, MAX_ID_BYTES))?;
+        check_text("an allele", site.reference, MAX_ALLELE_BYTES)?;
+        check_text("an allele", site.alternate, MAX_ALLELE_BYTES)?;
         if !(1..=MAX_POSITION).contains(&site.position) {
             return Err(SiteError::Position { found: site.position });
         }
         if self.len() >= MAX_SITES {
             return Err(SiteError::Many);
         }
-        let last = self.list.last().filter(|last| last.chromosome == site.chromosome);
-        match last {
-            Some(last) => {
+        let last = self.list.len().checked_sub(1).and_then(|last| self.get(last));
+        let together = match last {
+            Some(last) if last.chromosome == site.chromosome => {
                 if site.position < last.position {
                     return Err(SiteError::Order { last: last.to_string(), found: site.to_string() });
                 }
-                if self.contains_at_end(&site) {
+                let together = site.position == last.position;
+                if together && self.is_at_end((site.reference, site.alternate)) {
                     return Err(SiteError::Again { found: site.to_string() });
                 }
-                site.chromosome = Arc::clone(&last.chromosome);
+                together
             }
-            None => {
-                if !self.names.insert(Arc::clone(&site.chromosome)) {
-                    let last = self.list.last().map(Site::to_string).unwrap_or_default();
+            _ => {
+                let name = self.hash(site.chromosome);
+                // two names of one hash are as good as impossible, and would be told apart here
+                if self.names.contains(&name) && self.chromosomes.iter().any(|(other, _)| other == site.chromosome) {
+                    let last = last.map(|last| last.to_string()).unwrap_or_default();
                     return Err(SiteError::Order { last, found: site.to_string() });
                 }
-                self.chromosomes.push((Arc::clone(&site.chromosome), self.list.len()));
+                self.names.insert(name);
+                self.chromosomes.push((Arc::clone(site.chromosome), self.list.len()));
+                false
             }
+        };
+        let start = self.texts.len() as u64;
+        for text in [site.id.unwrap_or_default(), site.reference, site.alternate] {
+            self.texts.push_str(text);
         }
-        self.list.push(site);
+        self.list.push(Entry {
+            position: site.position as u32,
+            start: start as u32,
+            start_above: (start >> 32) as u16,
+            id: site.id.map_or(0, str::len) as u16,
+            reference: (site.reference.len() - 1) as u16,
+            alternate: (site.alternate.len() - 1) as u16,
+        });
+        self.count_here(together);
         Ok(())
     }
 
-    /// Whether the variant is among those at the last position.
-    pub fn contains_at_end(&self, site: &Site) -> bool {
-        let same = |other: &&Site| other.position == site.position && other.chromosome == site.chromosome;
-        let mut there = self.list.iter().rev().take_while(same);
-        there.any(|other| same_alleles(other, (&site.reference, &site.alternate)))
+    /// Counts the last site among those of its position, which others are before or not.
+    fn count_here(&mut self, together: bool) {
+        if !together {
+            self.here = 0;
+            // not emptied: that would take as long as the set is large, at each position after it
+            if !self.crowd.is_empty() {
+                self.crowd = HashSet::new();
+            }
+        }
+        self.here += 1;
+        let new = match self.here {
+            ..=FEW => 0,
+            here if here == FEW + 1 => here,
+            _ => 1,
+        };
+        for index in self.list.len() - new..self.list.len() {
+            let hash = self.hash_of_alleles(self.alleles(&self.list[index]));
+            self.crowd.insert(hash);
+        }
+    }
+
+    /// Whether a variant of these alleles is among those at the last position.
+    fn is_at_end(&self, alleles: Alleles<'_>) -> bool {
+        if self.here > FEW && !self.crowd.contains(&self.hash_of_alleles(alleles)) {
+            return false;
+        }
+        let there = &self.list[self.list.len() - self.here..];
+        there.iter().any(|other| same_alleles(self.alleles(other), alleles))
     }
 
     /// The number of the site at a position; with the alleles where several variants are there.
@@ -254,21 +436,23 @@ impl Sites {
             return Err(SiteError::Chromosome { there, found: chromosome.to_owned() });
         };
         let of = &self.list[range.clone()];
-        let first = range.start + of.partition_point(|site| site.position < position);
-        let end = range.start + of.partition_point(|site| site.position <= position);
+        let first = range.start + of.partition_point(|site| u64::from(site.position) < position);
+        let end = range.start + of.partition_point(|site| u64::from(site.position) <= position);
         let found = format!("{chromosome}:{position}");
-        let choices = || listed(self.list[first..end].iter().map(Site::to_string));
+        let choices = || listed((first..end).filter_map(|index| self.get(index)).map(|site| site.to_string()));
         if first == end {
             let near =
                 [first.checked_sub(1).filter(|before| *before >= range.start), Some(end).filter(|n| *n < range.end)];
-            let near = near.into_iter().flatten().map(|near| self.list[near].to_string()).collect::<Vec<_>>();
+            let near = near.into_iter().flatten().filter_map(|near| self.get(near));
+            let near = near.map(|site| site.to_string()).collect::<Vec<_>>();
             return Err(SiteError::None { near: format!("near are {}", near.join(", ")), found });
         }
         match alleles {
             None if end - first == 1 => Ok(first),
             None => Err(SiteError::Ambiguous { found, choices: choices() }),
             Some((reference, alternate)) => {
-                let place = self.list[first..end].iter().position(|site| same_alleles(site, (reference, alternate)));
+                let same = |site: &Entry| same_alleles(self.alleles(site), (reference, alternate));
+                let place = self.list[first..end].iter().position(same);
                 let found = format!("{found}:{reference}:{alternate}");
                 place.map(|place| first + place).ok_or_else(|| SiteError::Alleles { choices: choices(), found })
             }
@@ -288,18 +472,20 @@ impl Sites {
             return found;
         }
         let Some((_, range)) = self.chromosomes().find(|(name, _)| &***name == chromosome) else { return found };
-        let first = range.start + self.list[range.clone()].partition_point(|site| site.position < position);
-        let reaches = |site: &Site| {
-            let rest = site.alternate.strip_prefix(alternate).unwrap_or_default();
-            rest.starts_with(['@', '+']) && canonical_allele(&site.reference) == canonical_allele(reference)
+        let first = range.start + self.list[range.clone()].partition_point(|site| u64::from(site.position) < position);
+        let reaches = |site: &Entry| {
+            let [_, own, other] = self.texts(site);
+            let rest = other.strip_prefix(alternate).unwrap_or_default();
+            rest.starts_with(['@', '+']) && canonical_allele(own) == canonical_allele(reference)
         };
-        let here = (first..range.end).take_while(|index| self.list[*index].position == position);
+        let here = (first..range.end).take_while(|index| u64::from(self.list[*index].position) == position);
         let of_kind: Vec<usize> = here.filter(|index| reaches(&self.list[*index])).collect();
         match of_kind[..] {
             [] => found,
             [one] => Ok(one),
             _ => {
-                let choices = listed(of_kind.iter().map(|index| self.list[*index].to_string()));
+                let all = of_kind.iter().filter_map(|index| self.get(*index));
+                let choices = listed(all.map(|site| site.to_string()));
                 Err(SiteError::Ambiguous { found: text.to_owned(), choices })
             }
         }
@@ -310,13 +496,14 @@ impl Sites {
     /// # Errors
     /// [`SiteError::Window`].
     pub fn check_window(&self, start: usize, length: usize) -> Result<(), SiteError> {
-        let end =
-            self.chromosomes().map(|(_, range)| range).find(|range| range.contains(&start)).map(|range| range.end);
-        let found = end.map_or(0, |end| end - start);
+        // whoever asks about every start has no time to walk over all chromosomes at each
+        let after = self.chromosomes.partition_point(|(_, first)| *first <= start);
+        let end = self.chromosomes.get(after).map_or(self.list.len(), |(_, first)| *first);
+        let found = end.saturating_sub(start);
         if (1..=found).contains(&length) {
             return Ok(());
         }
-        let from = self.get(start).map_or_else(|| format!("site {start}"), Site::to_string);
+        let from = self.get(start).map_or_else(|| format!("site {start}"), |site| site.to_string());
         Err(SiteError::Window { length, from, found })
     }
 }
@@ -455,6 +642,60 @@ mod tests {
         assert_eq!(sites, some());
         sites.push(site("X", 5, "A", "T")).unwrap();
         assert_eq!(sites.site_at("X", 5, Some(("A", "T"))), Ok(5));
+    }
+
+    #[test]
+    fn fault_32_among_many_variants_of_one_position_those_alike_are_found_and_others_kept() {
+        assert_eq!(size_of::<Entry>(), 16, "a small site has six bytes in a catalogue");
+        let mut sites = Sites::new();
+        // on both sides of where comparing one by one ends
+        let all = 3 * FEW as u64;
+        for position in [5, 6, 9] {
+            for number in 0..all {
+                let alternate = format!("<DEL>@{}", 100 + number);
+                sites.push(site("20", position, "a", &alternate)).unwrap();
+                for reference in ["a", "A"] {
+                    let again = sites.push(site("20", position, reference, &alternate));
+                    assert!(matches!(again, Err(SiteError::Again { .. })), "{position} {number}");
+                }
+                let first = sites.push(site("20", position, "A", "<DEL>@100"));
+                assert!(matches!(first, Err(SiteError::Again { .. })), "{position} {number}");
+            }
+            // names of structural variants are not bases: in lower case they are others
+            sites.push(site("20", position, "A", "<del>@100")).unwrap();
+        }
+        assert_eq!(sites.len() as u64, 3 * (all + 1));
+        assert_eq!(sites.site_at("20", 6, Some(("A", "<DEL>@110"))), Ok(all as usize + 11));
+        // the list is as it is when nothing was refused; at another position it is another variant
+        let mut again = Sites::new();
+        sites.iter().for_each(|site| again.push(site.to_site()).unwrap());
+        assert_eq!(again, sites);
+        sites.push(site("20", 10, "A", "<DEL>@100")).unwrap();
+        sites.push(site("X", 10, "A", "<DEL>@100")).unwrap();
+    }
+
+    #[test]
+    fn fault_32_a_site_comes_back_with_all_its_texts() {
+        let long = "ACGT".repeat(MAX_ALLELE_BYTES / 4);
+        let id = "n".repeat(MAX_ID_BYTES);
+        let mut all = vec![
+            Site { id: Some("rs1".into()), ..site("20", 1, "A", "C") },
+            site("20", 1, &long, "é"),
+            Site { id: Some(id.into()), ..site("20", MAX_POSITION, "A", &long) },
+        ];
+        all.extend((0..300).map(|number| site(&format!("c{number}"), 7, "G", "T")));
+        let mut sites = Sites::new();
+        all.iter().for_each(|site| sites.push(site.clone()).unwrap());
+        let got: Vec<Site> = (0..=all.len()).filter_map(|index| sites.get(index)).map(SiteView::to_site).collect();
+        assert_eq!(got, all);
+        assert!(sites.iter().map(SiteView::to_site).eq(all.iter().cloned()));
+        assert_eq!(sites.get(0).unwrap().to_string(), all[0].to_string());
+        for (start, length) in [(0, 3), (3, 1), (302, 1)] {
+            sites.check_window(start, length).unwrap();
+            assert!(sites.check_window(start, length + 1).is_err(), "{start}");
+        }
+        let refused = sites.push(site("c7", 9, "G", "T")).unwrap_err().to_string();
+        assert!(refused.contains("found c7:9:G:T after c299:7:G:T"), "{refused}");
     }
 
     #[test]

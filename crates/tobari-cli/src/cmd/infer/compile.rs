@@ -5,7 +5,7 @@ use super::local;
 use crate::output::{self, Failure};
 use serde_json::json;
 use tobari_apps::infer::Calibration;
-use tobari_apps::infer::calibration::logit_error;
+use tobari_apps::infer::calibration::{check_images, logit_error};
 use tobari_apps::infer::fold::{FoldOptions, Reach, fold};
 use tobari_apps::infer::holder::short;
 use tobari_host::files;
@@ -32,7 +32,10 @@ pub(super) fn run(arguments: &CompileArguments) -> Result<(), Failure> {
             let powers = model.calibration().map(|known| known.powers.clone()).unwrap_or_default();
             model.calibrated(Calibration { margin, powers })?
         }
-        None => model,
+        None => {
+            check_images(&model, &images)?;
+            model
+        }
     };
     let (_, report) = local::compiled(&model, &arguments.local)?;
     let error = logit_error(&model, &report);

@@ -139,7 +139,7 @@ impl Answer<'_> {
         // how far a structural variant reaches is a field of its own in VCF
         let (alternate, reach) = match site.alternate.rfind('>').filter(|_| site.alternate.starts_with('<')) {
             Some(end) => site.alternate.split_at(end + 1),
-            None => (&*site.alternate, ""),
+            None => (site.alternate, ""),
         };
         let (end, inserted) = (reach.strip_prefix('@'), reach.strip_prefix('+'));
         match end.map(|end| end.rsplit_once('@').unwrap_or(("", end))) {
@@ -156,8 +156,8 @@ impl Answer<'_> {
         if self.found() == Some(true) {
             info += ";MATCH";
         }
-        let (id, filter) = (site.id.as_deref().unwrap_or("."), if self.told.is_some() { "PASS" } else { "unanswered" });
-        let (chromosome, position) = (&site.chromosome, site.position);
+        let (id, filter) = (site.id.unwrap_or("."), if self.told.is_some() { "PASS" } else { "unanswered" });
+        let (chromosome, position) = (site.chromosome, site.position);
         Some(format!("{chromosome}\t{position}\t{id}\t{}\t{alternate}\t.\t{filter}\t{info}", site.reference))
     }
 }

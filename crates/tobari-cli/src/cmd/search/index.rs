@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tobari_apps::search::table::{
     Content, KeyForm, KeyTableBuilder, LIMB_BITS, MAX_COUNT, MAX_TABLE_BYTES, Site, Table, encode_table,
 };
-use tobari_host::variants::{self, PhaseSets, Selection, Summary, Variant, VariantReader};
+use tobari_host::variants::{self, OtherSet, PhaseSets, Selection, Summary, Variant, VariantReader};
 use tobari_host::{files, tsv};
 
 /// Makes a table, or adds to one, and says what is in it.
@@ -87,8 +87,7 @@ fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
         content: table.content.clone(),
         counts: Vec::new(),
         may_change,
-        // a table does not keep the phase sets of its sites
-        sets: last_chromosome(&table.content).map(PhaseSets::after).unwrap_or_default(),
+        sets: sets_after(&table.content, arguments.same_phasing),
         other_sets: 0,
     });
     while let Some(variant) = reader.next_variant()? {
@@ -130,9 +129,25 @@ fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
     Ok((table, summary))
 }
 
-/// The chromosome of a table's last site.
-fn last_chromosome(content: &Content) -> Option<Arc<str>> {
-    content.sites()?.iter().last().map(|site| Arc::clone(&site.chromosome))
+/// The phase sets of sites that are added to a table, which does not keep those of its own sites.
+/// `same`: somebody says that both are of one phasing.
+fn sets_after(content: &Content, same: bool) -> PhaseSets {
+    let last = match content {
+        Content::Panel { sites, .. } if !same => sites.chromosomes().last(),
+        _ => None,
+    };
+    last.map(|(name, _)| PhaseSets::after(Arc::clone(name))).unwrap_or_default()
+}
+
+/// Why a site is not joined to those of before, and what helps.
+fn refused(other: &OtherSet, chromosome: &str) -> String {
+    match other.before {
+        Some(_) => format!("{other}; index all sites of the chromosome at once"),
+        None => format!(
+            "{other}; index all sites of chromosome {chromosome} at once, or say with --same-phasing that the table's \
+             sites there and these are of one phasing"
+        ),
+    }
 }
 
 impl Building {
@@ -142,8 +157,10 @@ impl Building {
         let Variant { chromosome, position, id, reference, alternate, alleles, phased, .. } = variant;
         if (!phased || joined.is_err()) && matches!(self.content, Content::Panel { .. }) {
             if !self.may_change {
-                joined.map_err(|other| format!("{other}; index all sites of the chromosome at once"))?;
-                return Err("expected phased genotypes (as 0|1), found one without phase (as 0/1)".to_owned());
+                return Err(match joined {
+                    Err(other) if phased => refused(&other, &chromosome),
+                    _ => "expected phased genotypes (as 0|1), found one without phase (as 0/1)".to_owned(),
+                });
             }
             let held = std::mem::replace(&mut self.content, Content::panel(1).map_err(|error| error.to_string())?);
             if let Content::Panel { sites, panel } = held {

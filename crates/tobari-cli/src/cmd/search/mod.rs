@@ -57,6 +57,10 @@ pub(crate) struct IndexArguments {
     /// keys, are a new table.
     #[arg(long, conflicts_with = "table")]
     pub(crate) append: bool,
+    /// With --append: on the chromosome where the table ends, the input is of the table's phasing.
+    /// Without this, sites there at which a sample has two different alleles are refused.
+    #[arg(long, requires = "append")]
+    pub(crate) same_phasing: bool,
     /// The input is a table of keys.
     #[arg(long)]
     pub(crate) table: bool,

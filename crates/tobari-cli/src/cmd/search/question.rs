@@ -114,7 +114,7 @@ fn listed(text: &str, sites: &Sites) -> Result<OwnedQuestion, String> {
         let index = site(name, sites)?;
         let expected = *first.get_or_insert(index) + alleles.len();
         if index != expected {
-            let next = sites.get(expected).map_or_else(|| "no more".to_owned(), ToString::to_string);
+            let next = sites.get(expected).map_or_else(|| "no more".to_owned(), |site| site.to_string());
             return Err(format!(
                 "expected neighbours of the table in their order, the next one being {next}, found {name}"
             ));
@@ -154,8 +154,7 @@ fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Fai
     let name = path.display();
     let mut regions = Regions::default();
     regions.add(region).map_err(|error| Failure::Call(error.to_string()))?;
-    let inside =
-        |index: &usize| sites.get(*index).is_some_and(|site| regions.contains(&site.chromosome, site.position));
+    let inside = |index: &usize| sites.get(*index).is_some_and(|site| regions.contains(site.chromosome, site.position));
     let wanted: Vec<usize> = (0..sites.len()).filter(inside).collect();
     let (Some(start), length) = (wanted.first().copied(), wanted.len()) else {
         return Err(Failure::Call(format!("expected sites of the table in {region}, found none")));
@@ -176,7 +175,7 @@ fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Fai
         let alleles = Some((&*variant.reference, &*variant.alternate));
         let Ok(index) = sites.site_at(&variant.chromosome, variant.position, alleles) else { continue };
         if !variant.phased && length > 1 {
-            let place = sites.get(index).map(ToString::to_string).unwrap_or_default();
+            let place = sites.get(index).map(|site| site.to_string()).unwrap_or_default();
             return Err(Failure::Work(format!(
                 "{name}: expected phased genotypes (as 0|1), found one without phase at {place}"
             )));

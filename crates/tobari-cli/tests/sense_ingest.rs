@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use support::Server;
-use support::fleet::{Place, ask, get, good};
+use support::fleet::{Place, ask, bad, get, good};
 use tobari_host::sense::FrameStore;
 use tobari_host::testing::not_run;
 
@@ -107,6 +107,16 @@ fn fault_15_the_memory_of_a_question_is_bounded_whatever_a_device_sends() {
     assert_eq!((status_code, String::from_utf8(told).unwrap()), (200, "{\"removed\":120000}".to_owned()));
     let most = status(server.pid(), "VmHWM");
     assert!(most <= before + LIMIT_KB, "{most} kB at most, with a device's frames removed");
+}
+
+#[test]
+fn fault_15_the_least_limit_of_memory_is_named() {
+    let place = Place::new();
+    let data = place.path("server");
+    for limit in ["256KiB", "1000KiB"] {
+        let words = ["serve", "--addr", "127.0.0.1:0", "--sense", &data, "--sense-memory", limit];
+        bad(&words, 2, "expected 1MiB at least");
+    }
 }
 
 #[test]
@@ -257,6 +267,81 @@ fn fault_12_frames_for_a_fleet_that_is_not_registered_yet_wait_for_it() {
     place.write("readings.csv", &readings(3, 1));
     place.seal("b", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
     until("one frame more", || metric(&server, "tobari_sense_frames_stored") == 401);
+}
+
+#[test]
+fn fault_12_frames_that_waited_for_their_fleet_are_in_the_windows_in_which_they_came() {
+    const TEST: &str = "fault_12_frames_that_waited_for_their_fleet_are_in_the_windows_in_which_they_came";
+    const WINDOW_MS: u64 = 2_000;
+    let place = Place::new();
+    let Some(broker) = Broker::start(&place, TEST) else { return };
+    let fleet = place.fleet(SCHEMA, &["a"]);
+    let (data, holder) = (place.path("server"), place.path("holder"));
+    let question = place.write("question.toml", &question("2s"));
+    good(&["sense", "query", &holder, &question]);
+    let waiting = |server: &Server| metric(server, "tobari_sense_unregistered_messages_waiting");
+    let start = || Server::start(&["--sense", &data, "--sense-mqtt", &broker.1]);
+    let mut server = start();
+    broker.reach(&server);
+    let mut windows = Vec::new();
+    for count in 1..=3 {
+        next_window(WINDOW_MS);
+        place.write("readings.csv", &readings(10 * count, 1));
+        let began = now_ms();
+        place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
+        until("a message that waits", || waiting(&server) == count as i64);
+        windows.push(began..now_ms() + 1);
+        if count == 2 {
+            // the time of its arrival is on the disk; the broker is told first, and sends none again
+            std::thread::sleep(Duration::from_millis(500));
+            server.kill();
+            server = start();
+            until("messages that wait", || waiting(&server) == 2);
+        }
+    }
+    // registered some windows later, the fleet has each frame where it came
+    next_window(WINDOW_MS);
+    let keyholder = ["sense", "keyholder", &holder, "--server", &server.url, "--once", "--json"];
+    let mut told = good(&keyholder);
+    until("all frames", || metric(&server, "tobari_sense_frames_stored") == 3);
+    told += &good(&keyholder);
+    server.kill();
+    let store = FrameStore::open(&Path::new(&data).join(fleet).join("frames.redb")).unwrap();
+    let times = store.times(0, u64::MAX, 9).unwrap();
+    assert!(times.len() == 3 && times.iter().zip(&windows).all(|(time, came)| came.contains(time)), "{times:?}");
+    // and the key holder has a figure of each window, as if the fleet had been registered before
+    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mean = |told: &Value| told["groups"][0]["figures"][0]["value"].as_f64();
+    let figures = told.iter().map(|told| (told["start_ms"].as_u64(), mean(told)));
+    let expected = times.iter().zip([10.0, 20.0, 30.0]);
+    let expected = expected.map(|(time, mean)| (Some(time / WINDOW_MS * WINDOW_MS), Some(mean)));
+    assert_eq!(figures.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{told:?}");
+}
+
+#[test]
+fn fault_12_messages_that_an_earlier_run_kept_are_taken_without_a_broker_too() {
+    let place = Place::new();
+    let fleet = place.fleet(SCHEMA, &["a"]);
+    let (data, holder, output) = (place.path("server"), place.path("holder"), place.path("frames"));
+    good(&["sense", "query", &holder, &place.write("question.toml", &question("2s"))]);
+    place.write("readings.csv", &readings(10, 1));
+    place.seal("a", "readings.csv", &["-o", &output]);
+    let (came, folder) = (now_ms(), Path::new(&data).join("unregistered"));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(&output, folder.join(format!("{fleet}-{:016x}-{came:016x}", 0))).unwrap();
+    let server = Server::start(&["--sense", &data]);
+    assert_eq!(metric(&server, "tobari_sense_unregistered_messages_waiting"), 1);
+    let keyholder = ["sense", "keyholder", &holder, "--server", &server.url, "--once", "--json"];
+    let mut told = good(&keyholder);
+    until("the frame", || metric(&server, "tobari_sense_frames_stored") == 1);
+    // no window waits for it any longer
+    until("its window", || {
+        told += &good(&keyholder);
+        !told.is_empty()
+    });
+    let told: Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
+    assert_eq!(told["start_ms"].as_u64(), Some(came / 2000 * 2000));
+    assert_eq!(told["groups"][0]["figures"][0]["value"].as_f64(), Some(10.0));
 }
 
 #[test]

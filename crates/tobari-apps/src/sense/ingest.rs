@@ -296,7 +296,7 @@ mod tests {
             [send(&sent[300]), send(&sent[299]), send(&sent[44])],
             [Verdict::Duplicate, Verdict::Replayed, Verdict::Late]
         );
-        assert_eq!([send(&sent[600]), send(&sent[300])], [Verdict::Taken, Verdict::Late]);
+        assert_eq!([send(&sent[556]), send(&sent[300])], [Verdict::Taken, Verdict::Late]);
     }
 
     #[test]

@@ -7,4 +7,4 @@ mod reopening;
 mod store;
 
 pub use counter::{CounterFile, CounterFileError};
-pub use store::{Appended, CACHE_BYTES, CLOCK_STEP_MS, DeviceState, FrameStore, RECORD_BYTES, StoreError};
+pub use store::{Appended, Arrived, CACHE_BYTES, CLOCK_STEP_MS, DeviceState, FrameStore, RECORD_BYTES, StoreError};

@@ -7,9 +7,14 @@
 //! | `devices` | device number | which of its counters came |
 //! | `done` | name of a question, and when a window began | whether its result was fetched |
 //!
-//! **Frames are stored small and as they came**: 553 or 840 bytes, where a ciphertext of the homomorphic scheme takes half a megabyte and more; they are converted when a question asks for them. One transaction has all frames of a group and what their devices' windows are after them, and is on the disk before
-//! [`FrameStore::append`] returns: a crash at any moment loses none that was acknowledged, and none is there twice. Times go back
-//! by more than [`CLOCK_STEP_MS`] or not at all: a window of time that has ended gets no frame any more, unless the clock was put back.
+//! **Frames are stored small and as they came**: 553 or 840 bytes, where a ciphertext of the
+//! homomorphic scheme takes half a megabyte and more; they are converted when a question asks for
+//! them. One transaction has all frames of a group and what their devices' windows are after them,
+//! and is on the disk before [`FrameStore::append`] returns: a crash at any moment loses none that
+//! was acknowledged, and none is there twice. Times go back by more than [`CLOCK_STEP_MS`] or not
+//! at all: a window of time that has ended gets no frame any more, unless the clock was put back.
+//! Frames that came earlier and waited elsewhere ([`Arrived`]) have the time of their arrival, or
+//! of the newest frame of the store if that is later.
 
 use super::reopening::Reopening;
 use crate::files::{directory_of, sync_directory};
@@ -22,9 +27,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// Bytes of a record at most.
 pub const RECORD_BYTES: usize = 63 << 10;
-/// A clock that goes back by no more than this many milliseconds leaves times where they were, so that
-/// windows that have ended stay as they are: leap seconds and corrections over the network are smaller.
-/// One that goes back further was wrong before, and frames get its time from then on.
+/// A clock that goes back by no more than this many milliseconds leaves times where they were, so
+/// that windows that have ended stay as they are: leap seconds and corrections over the network are
+/// smaller. One that goes back further is believed, and frames get its time from then on: it was
+/// wrong before, or it is wrong now, and the store cannot tell which.
 pub const CLOCK_STEP_MS: u64 = 5_000;
 /// Bytes of memory of a store for pages of its file, where nothing else is said.
 pub const CACHE_BYTES: usize = 64 << 20;
@@ -97,10 +103,19 @@ struct Last {
     record: u64,
 }
 
+/// Frames of one arrival.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived<'a> {
+    /// When they came, in milliseconds since 1970, if that was earlier; none if they come now.
+    pub came_ms: Option<u64>,
+    /// The frames, one after another.
+    pub frames: &'a [u8],
+}
+
 /// What an append did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// When it is said to have been.
+    /// The time of the last arrival, as it is stored.
     pub time_ms: u64,
     /// In how many records.
     pub records: u64,
@@ -149,21 +164,26 @@ impl Opened {
         &self,
         now_ms: u64,
         frame_bytes: usize,
-        frames: &[u8],
+        arrived: &[Arrived<'_>],
         states: &[DeviceState],
     ) -> Result<Appended, StoreError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let back_ms = last.time_ms.checked_sub(now_ms).filter(|back| *back > CLOCK_STEP_MS);
-        let time_ms = if back_ms.is_some() { now_ms } else { now_ms.max(last.time_ms) };
         let each = (RECORD_BYTES / frame_bytes.max(1)).max(1) * frame_bytes.max(1);
         let writing = self.database.begin_write()?;
-        let mut record = last.record;
+        let Last { mut time_ms, mut record } = *last;
         {
             let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
-            for bytes in frames.chunks(each) {
-                records.insert(record, bytes)?;
-                times.insert((time_ms, record), (bytes.len() / frame_bytes.max(1)) as u32)?;
-                record += 1;
+            if back_ms.is_some() {
+                time_ms = newest_until(&times, now_ms)?;
+            }
+            for Arrived { came_ms, frames } in arrived {
+                time_ms = came_ms.map_or(now_ms, |came_ms| came_ms.min(now_ms)).max(time_ms);
+                for bytes in frames.chunks(each) {
+                    records.insert(record, bytes)?;
+                    times.insert((time_ms, record), (bytes.len() / frame_bytes.max(1)) as u32)?;
+                    record += 1;
+                }
             }
             let mut devices = writing.open_table(DEVICES)?;
             for (number, state) in states {
@@ -220,8 +240,14 @@ impl Opened {
     }
 }
 
-/// Makes the table of devices, or takes over what a narrow one says. That does not know which counters
-/// further below came, so they count as seen.
+/// The newest time of a table that is not after this one; 0 if it has none.
+fn newest_until(times: &impl ReadableTable<(u64, u64), u32>, until_ms: u64) -> Result<u64, StoreError> {
+    let newest = times.range((0u64, 0u64)..(until_ms.saturating_add(1), 0u64))?.next_back().transpose()?;
+    Ok(newest.map_or(0, |(key, _)| key.value().0))
+}
+
+/// Makes the table of devices, or takes over what a narrow one says. That does not know which
+/// counters further below came, so they count as seen.
 fn widen(writing: &WriteTransaction) -> Result<(), StoreError> {
     match writing.open_table(DEVICES) {
         Ok(_) => return Ok(()),
@@ -310,7 +336,31 @@ impl FrameStore {
         frames: &[u8],
         states: &[DeviceState],
     ) -> Result<Appended, StoreError> {
-        self.database.with(|open| open.append(now_ms, frame_bytes, frames, states))
+        self.append_arrived(now_ms, frame_bytes, &[Arrived { came_ms: None, frames }], states)
+    }
+
+    /// The same for frames of several arrivals, in this order and in one transaction. Frames that
+    /// came earlier get the time at which they came, but none before a frame that is stored already
+    /// and none after now. They never put the store's clock back.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn append_arrived(
+        &self,
+        now_ms: u64,
+        frame_bytes: usize,
+        arrived: &[Arrived<'_>],
+        states: &[DeviceState],
+    ) -> Result<Appended, StoreError> {
+        self.database.with(|open| open.append(now_ms, frame_bytes, arrived, states))
+    }
+
+    /// The time of the newest record, in milliseconds since 1970; 0 if the store has had none.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn newest_ms(&self) -> Result<u64, StoreError> {
+        self.database.with(|open| Ok(open.last.lock().unwrap_or_else(PoisonError::into_inner).time_ms))
     }
 
     /// Which counters of which device came.
@@ -365,7 +415,8 @@ impl FrameStore {
         })?
     }
 
-    /// Every record of a stretch of time, with its number, which stays its own ([`Self::numbered`]).
+    /// Every record of a stretch of time, with its number, which stays its own
+    /// ([`Self::numbered`]).
     ///
     /// # Errors
     /// [`StoreError`].
@@ -502,7 +553,8 @@ impl FrameStore {
         }
     }
 
-    /// Removes frames that are asked for, each of so many bytes; their devices' counters stay known. Answers how many.
+    /// Removes frames that are asked for, each of so many bytes; their devices' counters stay
+    /// known. Answers how many.
     ///
     /// # Errors
     /// [`StoreError`]: after one nothing is removed.

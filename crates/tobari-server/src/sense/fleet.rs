@@ -1,12 +1,14 @@
 //! One fleet on the disk: its bundle, objects, orders and frames.
 //!
 //! ```text
-//!   FOLDER/{fleet}/bundle.json        what the key holder gave: MAC keys, seats, names of objects (mode 0600)
+//!   FOLDER/{fleet}/bundle.json        what the key holder gave: MAC keys, seats, names of objects
+//!                                     (mode 0600)
 //!   FOLDER/{fleet}/objects/{hash}     secrets under encryption, keys that decrypt nothing
 //!   FOLDER/{fleet}/orders/{id}.json   what is asked
 //!   FOLDER/{fleet}/frames.redb        frames, and which counters came
 //!   FOLDER/passing/{fleet}/…          the same of a fleet that ends (super::passing)
-//!   FOLDER/unregistered/…             messages of a broker for fleets that are not registered (super::kept)
+//!   FOLDER/unregistered/…             messages of a broker for fleets that are not registered
+//!                                     (super::kept)
 //!   FOLDER/mqtt-client                the server's name at its broker (super::identity)
 //! ```
 
@@ -54,10 +56,18 @@ const MAX_WINDOWS: usize = 1000;
 /// Which part of the limit of memory a window's frames take: an eighth.
 const FRAMES_PART: u64 = 8;
 
-/// Bytes of memory for pages of one fleet's store within a limit for all of them: its 256th part.
+/// Bytes of memory for pages of one fleet's store where a question has a limit: its 256th part, but
+/// 256 KiB at least and [`CACHE_BYTES`] at most. The limit has room for one store, that of the
+/// question; each further open fleet takes as much beside it.
 pub(super) fn pages(memory: Option<u64>) -> usize {
     let within = |memory: u64| usize::try_from(memory / 256).unwrap_or(CACHE_BYTES).clamp(1 << 18, CACHE_BYTES);
     memory.map_or(CACHE_BYTES, within)
+}
+
+/// Bytes of memory for a question's values: what a limit leaves beside the frames and the pages of
+/// the store. Limits below some 300 KiB leave nothing.
+fn for_values(memory: u64) -> u64 {
+    memory.saturating_sub(memory / FRAMES_PART).saturating_sub(pages(Some(memory)) as u64)
 }
 
 /// What a fleet is once its bundle came.
@@ -174,7 +184,8 @@ impl Fleet {
 
     /// Opens the store of its frames again if it is closed and the storage works.
     pub(super) fn recover(&self) {
-        // a store may open where its file has room and the disk has none: the next batch would find that out
+        // a store may open where its file has room and the disk has none: the next batch would find
+        // that out
         let works = || try_folder(&self.folder).is_ok() && self.store.recover();
         if self.trouble().is_none() || !works() {
             return;
@@ -184,7 +195,7 @@ impl Fleet {
         // batch does
         let (answer, _) = oneshot::channel();
         if let Some(known) = self.known() {
-            let _ = known.writer.try_send(Batch { frames: Vec::new(), checked: Vec::new(), answer });
+            let _ = known.writer.try_send(Batch { frames: Vec::new(), checked: Vec::new(), came_ms: None, answer });
         }
     }
 
@@ -212,7 +223,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Takes a bundle whose objects are all there; otherwise names one that is not. Objects that it does not name are removed.
+    /// Takes a bundle whose objects are all there; otherwise names one that is not. Objects that it
+    /// does not name are removed.
     pub(super) fn take_bundle(&self, bundle: Bundle, bytes: &[u8]) -> Result<Result<(), String>, SenseError> {
         if self.known().is_some_and(|known| known.bundle.profile != bundle.profile) {
             return Ok(Err("the fleet's profile".to_owned()));
@@ -310,19 +322,20 @@ impl Fleet {
         (frames, checked, counts)
     }
 
-    /// Has checked frames stored, those first that are queued first: what comes of it. None if
-    /// nobody stores.
+    /// Has checked frames stored, those first that are queued first: what comes of it. Frames that
+    /// waited elsewhere say when they came. None if nobody stores.
     pub(super) async fn queue(
         known: &Known,
         frames: Vec<u8>,
         checked: Vec<tobari_apps::sense::ingest::Checked>,
+        came_ms: Option<u64>,
     ) -> Option<oneshot::Receiver<Outcome>> {
         let (answer, stored) = oneshot::channel();
-        known.writer.send(Batch { frames, checked, answer }).await.ok()?;
+        known.writer.send(Batch { frames, checked, came_ms, answer }).await.ok()?;
         Some(stored)
     }
 
-    /// When windows of an order began that have ended, have frames and were not fetched.
+    /// When windows of an order began that have ended by now, have frames and were not fetched.
     pub(super) fn windows(&self, id: &str, order: &Order, now_ms: u64) -> Result<Vec<u64>, StoreError> {
         windows(&self.store, id, order, now_ms)
     }
@@ -394,7 +407,7 @@ impl Fleet {
         }
         let tally = tally_of(order, &known.seats, found.counts());
         let prepared = cloud.prepare_counted(order, &known.seats, tally, part - found.bytes())?;
-        let memory = memory.map(|memory| memory - part - pages(Some(memory)) as u64);
+        let memory = memory.map(for_values);
         let (setting, bundle) = (cloud.setting(), &known.bundle);
         let mut objects = Objects { fleet: self, bundle, setting, keys: &keys, found: &found, fault: None };
         let (limits, mut missing) = (Limits { memory, threads: 1, tier: self.folder.clone() }, None);
@@ -422,7 +435,8 @@ impl Fleet {
     }
 }
 
-/// When windows of an order began that have ended by now, have frames and were not fetched: a thousand at most.
+/// When windows of an order began that have ended by now, have frames and were not fetched: a
+/// thousand at most.
 fn windows(store: &FrameStore, id: &str, order: &Order, now_ms: u64) -> Result<Vec<u64>, StoreError> {
     let done = store.done(id)?;
     let (length, every) = (order.length_ms, order.every_ms);
@@ -495,6 +509,16 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
+
+    #[test]
+    fn fault_15_a_small_limit_of_memory_leaves_nothing_for_values_and_is_no_panic() {
+        for memory in [0, 1, 7, 4096, 1 << 18, 299_000] {
+            assert_eq!(for_values(memory), 0, "{memory}");
+        }
+        assert_eq!(for_values(1 << 20), (1 << 20) - (1 << 17) - (1 << 18));
+        assert_eq!(for_values(64 << 20), (56 << 20) - (1 << 18));
+        assert_eq!(for_values(1 << 40), (1 << 40) - (1 << 37) - (64 << 20));
+    }
 
     #[test]
     fn windows_that_have_ended_and_have_frames_are_told_until_they_are_fetched() {

@@ -1,7 +1,7 @@
 //! Where a window's frames are, without the frames.
 //!
-//! A device may send more frames in a window than fit in memory. A first pass over the window counts
-//! them, and notes where those are that a question takes: the first of each device by their
+//! A device may send more frames in a window than fit in memory. A first pass over the window
+//! counts them, and notes where those are that a question takes: the first of each device by their
 //! counters. The frames of a batch are read again when it is laid out.
 
 use std::{
@@ -33,8 +33,13 @@ pub(super) struct Found {
     bytes: u64,
 }
 
-/// Bytes of memory that a frame takes which a question takes: here, and in a batch's list.
-const EACH: u64 = (size_of::<At>() + size_of::<Wanted>()) as u64;
+/// Bytes of memory that a device's frames take, of which a question takes so many at most: here,
+/// and in a batch's list.
+fn memory(frames: u64, most: u64) -> u64 {
+    // a heap that is full takes twice its room, and for a moment it has one frame too many
+    let room = |frames: u64| if frames == 0 { 0 } else { frames.next_power_of_two().max(4) };
+    room(frames.min(most.saturating_add(1))) * size_of::<At>() as u64 + frames.min(most) * size_of::<Wanted>() as u64
+}
 
 impl Found {
     /// Counts the frames of devices whose keys are given, and finds the first `most` of each. Where
@@ -58,8 +63,8 @@ impl Found {
                     continue;
                 }
                 let of = devices.entry(head.device).or_default();
+                bytes += memory(of.all + 1, most.into()) - memory(of.all, most.into());
                 of.all += 1;
-                bytes += if of.all <= u64::from(most) { EACH } else { 0 };
                 if bytes > limit {
                     of.taken = BinaryHeap::new();
                     continue;
@@ -107,7 +112,8 @@ impl Found {
         let mut all = true;
         let read = store.numbered(by_record.keys().copied(), |record, bytes| {
             for (number, (counter, _, place), block) in by_record.get(&record).into_iter().flatten() {
-                // frames of another device may have been removed before it: its head tells which it is
+                // frames of another device may have been removed before it: its head tells which it
+                // is
                 let is = |frame: &&[u8]| {
                     peek::<P>(frame).is_ok_and(|head| (head.device, head.counter) == (*number, *counter))
                 };
@@ -118,5 +124,28 @@ impl Found {
             }
         })?;
         Ok(read && all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fault_15_the_room_that_a_heap_has_to_spare_is_counted() {
+        assert_eq!((size_of::<At>(), size_of::<Wanted>()), (16, 16));
+        for most in [1, 2, 3, 4, 5, 100, 1000] {
+            let (mut heap, mut sum) = (BinaryHeap::<At>::new(), 0);
+            for frame in 0..3000 {
+                sum += memory(frame + 1, most) - memory(frame, most);
+                heap.push((frame as u32, 0, 0));
+                let room = (heap.capacity() * size_of::<At>()) as u64;
+                if heap.len() as u64 > most {
+                    heap.pop();
+                }
+                assert!(sum >= room + heap.len() as u64 * size_of::<Wanted>() as u64, "{most}: {frame}");
+                assert!(sum <= 2 * room + 16 * heap.len() as u64, "{most}: {frame}");
+            }
+        }
     }
 }

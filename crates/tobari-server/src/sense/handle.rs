@@ -48,7 +48,7 @@ pub(super) async fn frames(
     if used.visit.as_ref().is_some_and(|visit| !visit.has_room(bytes.len())) {
         return Err(spent());
     }
-    let stored = check(&shared, &used.fleet, &known, bytes.clone()).await?.queue(&known).await?.stored().await?;
+    let stored = check(&shared, &used.fleet, &known, bytes.clone()).await?.queue(&known, None).await?.stored().await?;
     if let Some(visit) = used.visit.as_ref().filter(|_| stored.counts.taken > 0) {
         let each = known.gate.frame_bytes();
         visit.charge(each * stored.counts.taken as usize);
@@ -113,12 +113,13 @@ pub(super) async fn check(
 }
 
 impl Candidates {
-    /// Has them stored after all that was queued before: a device's newer frame makes its older ones too old.
-    pub(super) async fn queue(self, known: &Known) -> Result<Queued, Reply> {
+    /// Has them stored after all that was queued before: a device's newer frame makes its older
+    /// ones too old. Frames that waited elsewhere say when they came.
+    pub(super) async fn queue(self, known: &Known, came_ms: Option<u64>) -> Result<Queued, Reply> {
         let Self { frames, checked, counts } = self;
         let stored = match checked.is_empty() {
             true => None,
-            false => Some(Fleet::queue(known, frames, checked).await.ok_or_else(not_stored)?),
+            false => Some(Fleet::queue(known, frames, checked, came_ms).await.ok_or_else(not_stored)?),
         };
         Ok(Queued { stored, counts })
     }
@@ -326,7 +327,8 @@ pub(super) async fn windows(
     let used = sense.shared.used(&sense.shared.who(&headers)?, &fleet)?;
     used.known()?;
     let order = used.fleet.order(&id).ok_or_else(no_question)?;
-    let windows = blocking(move || used.fleet.windows(&id, &order, now_ms()).map_err(|error| closed(&error))).await?;
+    let until = whole_until(&sense.shared, &used, &fleet);
+    let windows = blocking(move || used.fleet.windows(&id, &order, until).map_err(|error| closed(&error))).await?;
     Ok(as_json(&json!({ "version": 1, "windows": windows })))
 }
 
@@ -339,10 +341,10 @@ pub(super) async fn answer(
 ) -> Result<Response, Reply> {
     let shared = sense.shared;
     let used = shared.used(&shared.who(&headers)?, &fleet)?;
-    let known = used.known()?;
+    let (known, until) = (used.known()?, whole_until(&shared, &used, &fleet));
     let Used { fleet, visit } = used;
     let order = fleet.order(&id).ok_or_else(no_question)?;
-    has_ended(&order, start)?;
+    has_ended(&order, start, until)?;
     if visit.as_ref().is_some_and(|visit| !visit.charge(0)) {
         return Err(spent());
     }
@@ -362,11 +364,20 @@ pub(super) async fn answer(
     Ok((timing, [(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
 
-/// Whether a question has this window, and it is over.
-fn has_ended(order: &Order, start: u64) -> Result<(), Reply> {
+/// Until when windows have all of their frames: now, or when the first message came that waited for
+/// the fleet to be registered and whose frames are not stored yet.
+fn whole_until(shared: &Shared, used: &Used, fleet: &str) -> u64 {
+    // nothing waits for a fleet that ends: its name may be that of another one that is expected
+    let name = unhex(fleet).filter(|_| used.visit.is_none());
+    let first = name.and_then(|name: FleetName| shared.kept.first_ms(&name));
+    first.map_or_else(now_ms, |first| first.min(now_ms()))
+}
+
+/// Whether a question has this window, and it was over then.
+fn has_ended(order: &Order, start: u64, until: u64) -> Result<(), Reply> {
     let ends = start.checked_add(order.length_ms).filter(|_| start.is_multiple_of(order.every_ms));
     let text = "expected a window of the question that has ended, found another";
-    let over = ends.is_some_and(|end| end <= now_ms());
+    let over = ends.is_some_and(|end| end <= until);
     over.then_some(()).ok_or_else(|| Reply::new(StatusCode::CONFLICT, "window", text))
 }
 

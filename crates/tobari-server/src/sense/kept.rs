@@ -1,20 +1,26 @@
 //! Messages of a broker for fleets that are not registered yet.
 //!
 //! ```text
-//!   FOLDER/unregistered/{fleet}-{number}   a message as it came (mode 0600)
+//!   FOLDER/unregistered/{fleet}-{number}-{time}   a message as it came (mode 0600)
 //! ```
 //!
 //! A message that is acknowledged is gone from the broker, and one that is not holds a place there,
 //! of which brokers have few: twenty such messages would stop all fleets. So a message for a fleet
 //! that is not registered is acknowledged when it is on the disk here, and taken when the fleet is
-//! registered. **All of them take [`BYTES`] at most**, of which one fleet's name has a share, and stay
-//! for [`LIFE`]. What finds no room is acknowledged and dropped, and counted: the broker sends it again
-//! to nobody. Anybody who may publish at the broker may fill that room.
+//! registered. **Its frames get the time at which it came**, in milliseconds since 1970: a day of
+//! messages is not in the window of the registration. **All of them take [`BYTES`] at most**, of
+//! which one fleet's name has a share, and stay for [`LIFE`]. A message without room is
+//! acknowledged, dropped and counted; otherwise the broker would resend it forever. Anybody who may
+//! publish at the broker may fill that room.
+//!
+//! A file that cannot be read is set aside, so that it stops no other message: the log names it,
+//! and the next start tries it again.
 
 use super::{FleetName, private_folder};
 use crate::share::Share;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -27,15 +33,44 @@ use tobari_host::files::{FileError, read_bounded, write_secret};
 pub(super) const BYTES: u64 = 16 << 20;
 /// Bytes of a block.
 const BLOCK: u64 = 4096;
+/// How often a file is read that cannot be read, a second or more apart, before it is set aside.
+const TRIES: u8 = 10;
+/// How files begin that were being written when the server ended.
+const TEMPORARY: &str = ".tmp";
 /// How long a message waits: as long as the broker would keep it for a server that is away. A start
 /// of the server begins it anew.
 pub(super) const LIFE: Duration = Duration::from_secs(super::mqtt::SESSION as u64);
+
+/// Whose a message is, and which of all.
+type Key = (FleetName, u64);
 
 /// A message that waits.
 #[derive(Clone, Copy)]
 struct Waiting {
     bytes: u64,
+    /// When it came, by the wall's clock.
+    came_ms: u64,
     since: Instant,
+    /// Whether it is on the disk: windows wait for it before.
+    written: bool,
+    /// How often its file could not be read.
+    failed: u8,
+}
+
+impl Waiting {
+    fn new(bytes: u64, came_ms: u64, written: bool) -> Self {
+        Self { bytes, came_ms, since: Instant::now(), written, failed: 0 }
+    }
+}
+
+/// A message as it came.
+pub(super) struct Message {
+    /// Which of all.
+    pub(super) number: u64,
+    /// When it came, in milliseconds since 1970.
+    pub(super) came_ms: u64,
+    /// Its frames.
+    pub(super) bytes: Vec<u8>,
 }
 
 /// What became of messages for fleets that were not registered.
@@ -45,7 +80,7 @@ pub(super) struct KeptCounts {
     pub(super) kept: u64,
     /// Taken after their fleet was registered.
     pub(super) taken: u64,
-    /// Without room, too old, or under a topic that names no fleet.
+    /// Without room, too old, unreadable, or under a topic that names no fleet.
     pub(super) dropped: u64,
     /// On the disk.
     pub(super) waiting: u64,
@@ -53,7 +88,7 @@ pub(super) struct KeptCounts {
 
 #[derive(Default)]
 struct State {
-    waiting: BTreeMap<(FleetName, u64), Waiting>,
+    waiting: BTreeMap<Key, Waiting>,
     bytes: u64,
     next: u64,
     counts: KeptCounts,
@@ -68,6 +103,71 @@ impl State {
             tracing::warn!("a message of the broker is dropped: {why}. The next ones are counted alone");
         }
     }
+
+    /// Takes up what an earlier run left: a file of so many bytes, or something else.
+    fn take_up(&mut self, path: &Path, name: &OsStr, length: Option<u64>) {
+        let text = name.to_str().unwrap_or_default();
+        match (length, parse(text)) {
+            (Some(length), Some(_)) if length > BYTES => {
+                let error = FileError::TooLarge { name: path.display().to_string(), limit_bytes: BYTES };
+                self.unreadable(&error);
+            }
+            (Some(length), Some((key, came_ms))) => {
+                let bytes = blocks(length);
+                self.bytes += bytes;
+                self.next = self.next.max(key.1.saturating_add(1));
+                self.waiting.insert(key, Waiting::new(bytes, came_ms, true));
+            }
+            // half of a message, which was not acknowledged
+            (Some(_), None) if text.starts_with(TEMPORARY) => {
+                if let Err(error) = fs::remove_file(path) {
+                    tracing::warn!(%error, ?name, "half of a message cannot be removed");
+                }
+            }
+            _ => tracing::warn!(
+                ?name,
+                "something in the folder of messages for fleets that are not registered is no message: it is left alone"
+            ),
+        }
+    }
+
+    /// Takes a message off the list whose file cannot be read.
+    fn set_aside(&mut self, key: &Key, error: &FileError) {
+        let Some(waiting) = self.waiting.remove(key) else { return };
+        self.bytes = self.bytes.saturating_sub(waiting.bytes);
+        match error {
+            FileError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                tracing::warn!(%error, "a message for a fleet that was not registered was removed by hand");
+            }
+            _ => self.unreadable(error),
+        }
+    }
+
+    /// Whether a later try may read it: a disk that fails for a moment must lose nothing, and one bad file must not
+    /// stop all others.
+    fn may_pass(&mut self, key: &Key, error: &FileError) -> bool {
+        let FileError::Read { source, .. } = error else { return false };
+        if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) {
+            return false;
+        }
+        // ENFILE and EMFILE, for which there is no kind: nothing is wrong with the file
+        let files = |code: i32| cfg!(unix) && matches!(code, 23 | 24);
+        if source.kind() == io::ErrorKind::OutOfMemory || source.raw_os_error().is_some_and(files) {
+            return true;
+        }
+        let Some(waiting) = self.waiting.get_mut(key) else { return false };
+        waiting.failed += 1;
+        waiting.failed < TRIES
+    }
+
+    fn unreadable(&mut self, error: &FileError) {
+        self.counts.dropped += 1;
+        tracing::error!(
+            %error,
+            "a message for a fleet that was not registered cannot be read: it is dropped and counted. Its file stays \
+             where it is, and the next start tries it again"
+        );
+    }
 }
 
 /// All messages that wait.
@@ -78,21 +178,14 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// In a folder of its own, with what an earlier run left.
+    /// In a folder of its own, with what an earlier run left. Nothing else in there is touched.
     pub(super) fn open(folder: &Path, share: Share) -> io::Result<Self> {
         private_folder(folder)?;
         let mut state = State::default();
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
-            let Some(key) = entry.file_name().to_str().and_then(key) else {
-                // half of a message, which was not acknowledged
-                fs::remove_file(entry.path())?;
-                continue;
-            };
-            let bytes = blocks(entry.metadata()?.len());
-            state.bytes += bytes;
-            state.next = state.next.max(key.1 + 1);
-            state.waiting.insert(key, Waiting { bytes, since: Instant::now() });
+            let length = entry.metadata().ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len());
+            state.take_up(&entry.path(), &entry.file_name(), length);
         }
         Ok(Self { folder: folder.to_owned(), share, state: Mutex::new(state) })
     }
@@ -101,15 +194,16 @@ impl Kept {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn path(&self, (fleet, number): (FleetName, u64)) -> PathBuf {
-        self.folder.join(format!("{}-{number:016x}", hex(&fleet)))
+    fn path(&self, (fleet, number): Key, came_ms: u64) -> PathBuf {
+        self.folder.join(format!("{}-{number:016x}-{came_ms:016x}", hex(&fleet)))
     }
 
-    /// Keeps a message: it is on the disk then, or dropped and counted where there is no room.
+    /// Keeps a message that came then: it is on the disk afterwards, or dropped and counted where
+    /// there is no room.
     ///
     /// # Errors
     /// [`FileError`]: it is not kept, and not to be acknowledged.
-    pub(super) fn keep(&self, fleet: &FleetName, message: &[u8]) -> Result<(), FileError> {
+    pub(super) fn keep(&self, fleet: &FleetName, came_ms: u64, message: &[u8]) -> Result<(), FileError> {
         let bytes = blocks(message.len() as u64);
         let (key, held) = {
             let mut state = self.state();
@@ -120,12 +214,22 @@ impl Kept {
                 state.drop_one("there is no room for more messages for fleets that are not registered");
                 return Ok(());
             }
-            ((*fleet, state.next), held)
+            let key = (*fleet, state.next);
+            (state.next, state.bytes) = (key.1 + 1, state.bytes + bytes);
+            // before it is written: no window that ends meanwhile is whole without it
+            state.waiting.insert(key, Waiting::new(bytes, came_ms, false));
+            (key, held)
         };
-        write_secret(&self.path(key), message)?;
+        let written = write_secret(&self.path(key, came_ms), message);
         let mut state = self.state();
-        (state.next, state.bytes) = (key.1 + 1, state.bytes + bytes);
-        state.waiting.insert(key, Waiting { bytes, since: Instant::now() });
+        if let Err(error) = written {
+            state.waiting.remove(&key);
+            state.bytes = state.bytes.saturating_sub(bytes);
+            return Err(error);
+        }
+        if let Some(waiting) = state.waiting.get_mut(&key) {
+            waiting.written = true;
+        }
         if held == 0 {
             tracing::info!("a message for a fleet that is not registered is kept until it is");
         }
@@ -143,19 +247,38 @@ impl Kept {
         self.state().waiting.keys().map(|key| key.0).collect()
     }
 
-    /// Whether there are messages for a fleet.
+    /// Whether there are messages for a fleet, on the disk.
     pub(super) fn holds(&self, fleet: &FleetName) -> bool {
-        self.state().waiting.range((*fleet, 0)..=(*fleet, u64::MAX)).next().is_some()
+        self.state().waiting.range((*fleet, 0)..=(*fleet, u64::MAX)).any(|(_, waiting)| waiting.written)
     }
 
-    /// The oldest messages of a fleet, as they came, so many at most.
+    /// When the first of a fleet's messages came, in milliseconds since 1970; none if none waits.
+    pub(super) fn first_ms(&self, fleet: &FleetName) -> Option<u64> {
+        let all = (*fleet, 0)..=(*fleet, u64::MAX);
+        self.state().waiting.range(all).map(|(_, waiting)| waiting.came_ms).min()
+    }
+
+    /// The oldest messages of a fleet, as they came, so many at most. Those that cannot be read are
+    /// set aside, some after [`TRIES`]: there may be more where the answer has none.
     ///
     /// # Errors
-    /// [`FileError`].
-    pub(super) fn oldest(&self, fleet: &FleetName, most: usize) -> Result<Vec<(u64, Vec<u8>)>, FileError> {
+    /// [`FileError`] where a later try may succeed.
+    pub(super) fn oldest(&self, fleet: &FleetName, most: usize) -> Result<Vec<Message>, FileError> {
         let all = (*fleet, 0)..=(*fleet, u64::MAX);
-        let keys: Vec<_> = self.state().waiting.range(all).take(most).map(|(key, _)| *key).collect();
-        keys.into_iter().map(|key| Ok((key.1, read_bounded(&self.path(key), BYTES)?))).collect()
+        let waiting: Vec<(Key, u64)> = {
+            let state = self.state();
+            let written = state.waiting.range(all).filter(|(_, waiting)| waiting.written).take(most);
+            written.map(|(key, waiting)| (*key, waiting.came_ms)).collect()
+        };
+        let mut messages = Vec::with_capacity(waiting.len());
+        for (key, came_ms) in waiting {
+            match read_bounded(&self.path(key, came_ms), BYTES) {
+                Ok(bytes) => messages.push(Message { number: key.1, came_ms, bytes }),
+                Err(error) if self.state().may_pass(&key, &error) => return Err(error),
+                Err(error) => self.state().set_aside(&key, &error),
+            }
+        }
+        Ok(messages)
     }
 
     /// Forgets a message whose frames are stored.
@@ -166,11 +289,12 @@ impl Kept {
         }
     }
 
-    /// A file that cannot be removed is read again at the next start: its frames are duplicates then.
-    fn forget(&self, state: &mut State, key: (FleetName, u64)) -> bool {
+    /// A file that cannot be removed is read again at the next start: its frames are duplicates
+    /// then.
+    fn forget(&self, state: &mut State, key: Key) -> bool {
         let Some(waiting) = state.waiting.remove(&key) else { return false };
         state.bytes = state.bytes.saturating_sub(waiting.bytes);
-        let _ = fs::remove_file(self.path(key));
+        let _ = fs::remove_file(self.path(key, waiting.came_ms));
         true
     }
 
@@ -196,9 +320,12 @@ fn blocks(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(BLOCK)
 }
 
-fn key(name: &str) -> Option<(FleetName, u64)> {
-    let (fleet, number) = name.split_once('-')?;
-    Some((unhex(fleet)?, u64::from_be_bytes(unhex(number)?)))
+/// What the name of a message's file says: whose it is, which of all, and when it came.
+fn parse(name: &str) -> Option<(Key, u64)> {
+    let (fleet, rest) = name.split_once('-')?;
+    let (number, came_ms) = rest.split_once('-')?;
+    let [number, came_ms] = [unhex::<8>(number)?, unhex::<8>(came_ms)?].map(u64::from_be_bytes);
+    Some(((unhex(fleet)?, number), came_ms))
 }
 
 #[cfg(test)]
@@ -215,12 +342,12 @@ mod tests {
         let kept = Kept::open(&path, Share::new(50)).unwrap();
         let message = |i: u64| vec![i as u8; 5_000];
         for i in 0..BYTES / 8192 {
-            kept.keep(&one, &message(i)).unwrap();
+            kept.keep(&one, 1000 + i, &message(i)).unwrap();
         }
         let half = BYTES / 8192 / 2;
         let counts = KeptCounts { kept: half, dropped: half, waiting: half, taken: 0 };
         assert_eq!(kept.counts(), counts, "one name takes half, the rest is counted");
-        kept.keep(&other, &message(7)).unwrap();
+        kept.keep(&other, 9000, &message(7)).unwrap();
         assert_eq!(kept.counts(), KeptCounts { kept: half + 1, waiting: half + 1, ..counts }, "others have room");
         drop(kept);
         // half of a message that was written when the server was killed
@@ -228,19 +355,87 @@ mod tests {
         let kept = Kept::open(&path, Share::new(50)).unwrap();
         assert_eq!((kept.counts().waiting, kept.fleets().len()), (half + 1, 2));
         let two = kept.oldest(&one, 2).unwrap();
-        assert!(two == [(0, message(0)), (1, message(1))]);
+        let two: Vec<_> = two.into_iter().map(|found| (found.number, found.came_ms, found.bytes)).collect();
+        assert!(two == [(0, 1000, message(0)), (1, 1001, message(1))]);
+        assert_eq!((kept.first_ms(&one), kept.first_ms(&[3; 8])), (Some(1000), None));
         kept.taken(&one, 0);
         kept.taken(&one, 0);
-        assert_eq!(kept.oldest(&one, 1).unwrap()[0].0, 1);
+        assert_eq!((kept.oldest(&one, 1).unwrap()[0].number, kept.first_ms(&one)), (1, Some(1001)));
         assert_eq!((kept.counts().taken, kept.counts().waiting), (1, half));
-        kept.keep(&one, &message(9)).unwrap();
+        kept.keep(&one, 9001, &message(9)).unwrap();
         let all = kept.oldest(&one, usize::MAX).unwrap();
-        assert!(all.is_sorted_by_key(|(number, _)| *number) && all.last().unwrap().1 == message(9));
+        assert!(all.is_sorted_by_key(|found| found.number) && all.last().unwrap().bytes == message(9));
         kept.expire(Instant::now() + LIFE - Duration::from_secs(1));
         assert!(kept.holds(&one) && kept.holds(&other));
         kept.expire(Instant::now() + LIFE);
         assert_eq!((kept.counts().waiting, fs::read_dir(&path).unwrap().count()), (0, 0));
-        kept.keep(&one, &message(1)).unwrap();
+        kept.keep(&one, 9002, &message(1)).unwrap();
         assert!(kept.holds(&one), "there is room again");
+    }
+
+    #[test]
+    fn fault_12_a_message_that_cannot_be_read_stops_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("unregistered");
+        let (one, other) = ([1; 8], [2; 8]);
+        let kept = Kept::open(&path, Share::new(100)).unwrap();
+        for i in 0..6 {
+            kept.keep(&one, 100 + i, &[i as u8]).unwrap();
+        }
+        kept.keep(&other, 200, b"other").unwrap();
+        let file = |number: u64| path.join(format!("{}-{number:016x}-{:016x}", hex(&one), 100 + number));
+        // one was removed by hand, one is no file any more, and one is longer than any message
+        fs::remove_file(file(0)).unwrap();
+        fs::remove_file(file(1)).unwrap();
+        fs::create_dir(file(1)).unwrap();
+        fs::File::options().write(true).open(file(2)).unwrap().set_len(BYTES + 1).unwrap();
+        let found = |most| -> Vec<u8> {
+            kept.oldest(&one, most).unwrap().into_iter().flat_map(|message| message.bytes).collect()
+        };
+        assert_eq!((found(2), kept.holds(&one)), (vec![], true), "there are more");
+        assert_eq!(found(3), [3, 4]);
+        assert_eq!(found(9), [3, 4, 5]);
+        assert_eq!(kept.counts(), KeptCounts { kept: 7, taken: 0, dropped: 2, waiting: 4 });
+        assert_eq!(kept.state().bytes, 4 * BLOCK);
+        assert_eq!(kept.oldest(&other, 9).unwrap().len(), 1);
+        // what is wrong with the system, and not with a file, is no reason to drop a message
+        let failed = |source| FileError::Read { name: String::new(), source };
+        let pass = |source: io::Error| kept.state().may_pass(&(one, 5), &failed(source));
+        for _ in 0..2 * TRIES {
+            assert!(pass(io::ErrorKind::OutOfMemory.into()));
+            assert!(!cfg!(unix) || pass(io::Error::from_raw_os_error(24)));
+            assert!(!pass(io::ErrorKind::NotFound.into()));
+        }
+        // a disk that fails for a moment loses nothing, and one that fails for good stops nothing
+        let tries: Vec<bool> = (0..TRIES).map(|_| pass(io::Error::other("?"))).collect();
+        assert_eq!(tries.iter().filter(|pass| **pass).count(), usize::from(TRIES) - 1);
+        assert!(!tries[usize::from(TRIES) - 1]);
+        // the next start finds those that can be read, and says the same of the others
+        drop(kept);
+        let kept = Kept::open(&path, Share::new(100)).unwrap();
+        assert_eq!(kept.counts(), KeptCounts { kept: 0, taken: 0, dropped: 1, waiting: 4 });
+        assert_eq!((kept.oldest(&one, 9).unwrap().len(), kept.first_ms(&one)), (3, Some(103)));
+    }
+
+    #[test]
+    fn fault_12_what_is_no_message_in_the_folder_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("unregistered");
+        let name = format!("{}-{:016x}-{:016x}", hex(&[1; 8]), 0, 5);
+        let other = name.replace('-', "_");
+        let (folders, files) = ([".tmp-folder", "folder", name.as_str()], ["notes", other.as_str()]);
+        for below in folders {
+            fs::create_dir_all(path.join(below).join("below")).unwrap();
+        }
+        for file in files.into_iter().chain([".tmp1"]) {
+            fs::write(path.join(file), b"text").unwrap();
+        }
+        let kept = Kept::open(&path, Share::new(100)).unwrap();
+        assert_eq!(kept.counts(), KeptCounts::default());
+        let mut left: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        let mut expected = [&folders[..], &files[..]].concat();
+        expected.sort_unstable();
+        assert_eq!(left, expected, "half of a message alone is gone");
     }
 }

@@ -307,6 +307,8 @@ impl Sense {
     pub(crate) async fn keep_up(self, mut stopped: Stop) {
         if let Some(broker) = self.shared.options.mqtt.clone() {
             tokio::spawn(mqtt::listen(self.clone(), broker, stopped.clone()));
+        } else {
+            tokio::spawn(mqtt::take_left(self.clone(), stopped.clone()));
         }
         let again = self.clone();
         tokio::spawn(keep_trying(stopped.clone(), move || again.try_again()));

@@ -2,9 +2,9 @@
 //!
 //! Topics are `tobari/{fleet}/…`, whatever a device puts behind; a message is one frame or several,
 //! one after another, with quality of service 1. **The broker is told that a message was received
-//! when its frames are on the disk**, or when there is nothing to take of it; one for a fleet that is
-//! not registered yet, when it is on the disk itself ([`super::kept`]). A message that could
-//! not be stored is delivered again when the connection is. While the disk takes nothing the server
+//! when its frames are on the disk**, or when there is nothing to take of it; one for a fleet that
+//! is not registered yet, when it is on the disk itself ([`super::kept`]). A message that could not
+//! be stored is delivered again when the connection is. While the disk takes nothing the server
 //! therefore leaves the broker, and comes back when it takes frames again. The session is kept by
 //! the broker for a day, so that a server that starts again misses nothing. The broker sees what
 //! everybody on the way sees: frames, and who sends them when.
@@ -13,6 +13,8 @@ use super::{
     FleetName, Sense,
     fleet::{Fleet, Known},
     handle::{self, Candidates},
+    kept::Message,
+    now_ms,
 };
 use crate::{disk::LOOK, search::reply::Reply, stop::Stop};
 use axum::{body::Bytes, http::StatusCode};
@@ -194,9 +196,9 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
                 if evicted {
                     // each of the two ends the other's connection when it comes back
                     tracing::error!(
-                        "the broker ended this server's connection {short} times soon after it began: another client may come \
-                         under its name, as a server with a copy of the data folder does. Stop that one, or remove the file {} \
-                         from its copy",
+                        "the broker ended this server's connection {short} times soon after it began: another \
+                         client may be using its name, as a server with a copy of the data folder does. Stop \
+                         that server, or remove the file {} from its copy",
                         super::identity::FILE
                     );
                 }
@@ -241,7 +243,8 @@ struct Taken {
     place: [OwnedSemaphorePermit; 2],
 }
 
-/// Messages are checked many at once and stored as they came: a device's frame is too old when many newer ones of it are stored.
+/// Messages are checked many at once and stored as they came: a device's frame is too old when many
+/// newer ones of it are stored.
 async fn store(
     sense: Sense,
     acks: mpsc::UnboundedSender<Publish>,
@@ -268,7 +271,7 @@ async fn store(
                     refused.notify_one();
                     continue;
                 }
-                candidates.queue(&known).await
+                candidates.queue(&known, None).await
             }
             Ok(Checked::Nobodys) => {
                 sense.shared.kept.nobodys();
@@ -304,8 +307,8 @@ async fn store(
 
 /// Keeps a message for a fleet that is not registered: false where the disk does not take it.
 async fn keep(sense: &Sense, name: FleetName, payload: Bytes) -> bool {
-    let shared = Arc::clone(&sense.shared);
-    let keep = move || match shared.kept.keep(&name, &payload) {
+    let (shared, came_ms) = (Arc::clone(&sense.shared), now_ms());
+    let keep = move || match shared.kept.keep(&name, came_ms, &payload) {
         Ok(()) => true,
         Err(error) => {
             shared.disk.failed(&error);
@@ -327,21 +330,35 @@ async fn take_registered(sense: &Sense) {
     sense.shared.kept.expire(Instant::now());
 }
 
-/// Takes the messages that waited for a fleet, in their order: false where not all are stored.
+/// Takes what an earlier run kept, on a server without a broker: it was acknowledged, and windows wait for it.
+pub(super) async fn take_left(sense: Sense, mut stopped: Stop) {
+    while !sense.shared.kept.fleets().is_empty() {
+        take_registered(&sense).await;
+        tokio::select! {
+            () = stopped.wait() => return,
+            () = sleep(LOOK) => {}
+        }
+    }
+}
+
+/// Takes the messages that waited for a fleet, in their order and under the times at which they
+/// came: false where not all are stored.
 async fn take_kept(sense: &Sense, name: &FleetName, fleet: &Fleet, known: &Arc<Known>) -> bool {
     let shared = &sense.shared;
     while shared.kept.holds(name) {
         let (kept, of) = (Arc::clone(shared), *name);
         let oldest = tokio::task::spawn_blocking(move || kept.kept.oldest(&of, TAKEN_AT_ONCE)).await;
         let Ok(Ok(messages)) = oldest else {
-            tracing::error!("messages for a fleet that was not registered cannot be read: they stay where they are");
+            tracing::error!(
+                "messages for a fleet that was not registered cannot be read now: they stay where they are"
+            );
             return false;
         };
         let mut queued = Vec::with_capacity(messages.len());
-        for (number, message) in messages {
-            let checked = handle::check(shared, fleet, known, message.into()).await;
+        for Message { number, came_ms, bytes } in messages {
+            let checked = handle::check(shared, fleet, known, bytes.into()).await;
             let Ok(candidates) = checked else { return false };
-            let Ok(one) = candidates.queue(known).await else { return false };
+            let Ok(one) = candidates.queue(known, Some(came_ms)).await else { return false };
             queued.push((number, one));
         }
         for (number, one) in queued {
@@ -354,8 +371,8 @@ async fn take_kept(sense: &Sense, name: &FleetName, fleet: &Fleet, known: &Arc<K
     true
 }
 
-/// Tells the broker. Apart from what holds places: a broker may send more at once than it was told to, and then the connection, on which this waits, is not
-/// served before there is a place.
+/// Tells the broker. Apart from what holds places: a broker may send more at once than it was told
+/// to, and then the connection, on which this waits, is not served before there is a place.
 async fn acknowledge(client: AsyncClient, mut stored: mpsc::UnboundedReceiver<Publish>) {
     while let Some(message) = stored.recv().await {
         let _ = client.ack(&message).await;

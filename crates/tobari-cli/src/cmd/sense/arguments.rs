@@ -257,13 +257,35 @@ pub(crate) struct ServeSenseArguments {
     /// A file with a user's name and a password for the broker, with a colon between.
     #[arg(long, requires = "sense_mqtt", value_name = "FILE")]
     pub(crate) sense_mqtt_login: Option<PathBuf>,
-    /// Memory for a question, as in 2GiB: its values, the frames of its window, and pages of the
-    /// store. Values that do not fit are kept in a file of the folder meanwhile, and frames are read
-    /// again. Where an eighth of it does not hold the places of the frames, the question is refused.
-    /// [default: as much as it takes]
-    #[arg(long, requires = "sense", value_parser = parse_bytes, value_name = "BYTES")]
+    /// Memory for a question, as in 2GiB and 1MiB at least: its values, the frames of its window,
+    /// and pages of one store. Values that do not fit are kept in a file of the folder meanwhile,
+    /// and frames are read again. Where an eighth of it does not hold the places of the frames, the
+    /// question is refused. The store of each further fleet takes a 256th part of it beside it,
+    /// 256KiB at least. [default: as much as it takes]
+    #[arg(long, requires = "sense", value_parser = parse_memory, value_name = "BYTES")]
     pub(crate) sense_memory: Option<u64>,
     /// Bytes of a batch of frames at most. [default: 4MiB]
     #[arg(long, requires = "sense", value_parser = parse_bytes, value_name = "BYTES")]
     pub(crate) sense_batch: Option<u64>,
+}
+
+/// A limit of memory for a question: a smaller one leaves nothing beside frames and pages.
+fn parse_memory(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text)?;
+    let less = || format!("expected 1MiB at least, found {bytes} bytes");
+    (bytes >= 1 << 20).then_some(bytes).ok_or_else(less)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fault_15_a_limit_of_memory_that_leaves_nothing_for_a_question_is_refused() {
+        assert_eq!(parse_memory("1MiB"), Ok(1 << 20));
+        assert_eq!(parse_memory("2GiB"), Ok(2 << 30));
+        for text in ["1", "64KiB", "1023.9KiB", "0.99MiB"] {
+            assert!(parse_memory(text).is_err_and(|told| told.contains("expected 1MiB at least")), "{text}");
+        }
+    }
 }

@@ -121,6 +121,43 @@ fn fault_13_after_a_clock_that_was_ahead_frames_get_the_true_time_over_restarts_
 }
 
 #[test]
+fn fault_12_frames_that_waited_have_the_time_of_their_arrival_and_never_put_the_clock_back() {
+    const HOUR: u64 = 3_600_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frames.redb");
+    let store = FrameStore::open(&path).unwrap();
+    let now = 1000 * HOUR;
+    let append = |store: &FrameStore, now_ms: u64, came: &[Option<u64>], first: u8| {
+        let each: Vec<Vec<u8>> = (0..came.len()).map(|i| frames(first + i as u8, 1)).collect();
+        let arrived = came.iter().zip(&each).map(|(came_ms, frames)| (*came_ms, frames.as_slice()));
+        let arrived: Vec<Arrived<'_>> = arrived.map(|(came_ms, frames)| Arrived { came_ms, frames }).collect();
+        let appended = store.append_arrived(now_ms, FRAME, &arrived, &[(7, [first; STATE_BYTES])]).unwrap();
+        (appended.time_ms, appended.back_ms)
+    };
+    assert_eq!(store.newest_ms().unwrap(), 0);
+    // a day's frames, each in its hour, and one of now behind them
+    let came = [Some(now - 20 * HOUR), Some(now - 10 * HOUR), Some(now - 11 * HOUR), None];
+    assert_eq!(append(&store, now, &came, 1), (now, None));
+    assert!(stored(&store, now - 20 * HOUR, now - 19 * HOUR) == frames(1, 1));
+    assert!(stored(&store, now - 10 * HOUR, now - 9 * HOUR) == frames(2, 2), "in their order");
+    assert!(stored(&store, now, now + 1) == frames(4, 1));
+    // what was overtaken has the time of the newest frame, and the clock stays
+    assert_eq!(append(&store, now + HOUR, &[Some(now - 5 * HOUR)], 5), (now, None));
+    assert_eq!((store.newest_ms().unwrap(), append(&store, now + HOUR, &[None], 6)), (now, (now + HOUR, None)));
+    drop(store);
+    let store = FrameStore::open(&path).unwrap();
+    assert_eq!(store.newest_ms().unwrap(), now + HOUR);
+    // a time of arrival after now is that of a clock that was ahead
+    assert_eq!(append(&store, now + 2 * HOUR, &[Some(now + 90 * HOUR)], 7), (now + 2 * HOUR, None));
+    // a clock that was put back is no fault of theirs: they go behind what came before it
+    assert_eq!(append(&store, now + 90 * HOUR, &[None], 8), (now + 90 * HOUR, None));
+    let late = append(&store, now + 3 * HOUR, &[Some(now)], 9);
+    assert_eq!(late, (now + 2 * HOUR, Some(87 * HOUR)));
+    assert_eq!(append(&store, now + 3 * HOUR, &[None], 10), (now + 3 * HOUR, None));
+    assert_eq!(store.frames().unwrap(), 10);
+}
+
+#[test]
 fn fetched_results_stay_fetched() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("frames.redb");

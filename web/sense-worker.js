@@ -69,30 +69,43 @@ async function send(readings) {
 
 async function windows() {
   const question = `${fleet.path}/questions/${fleet.question}/windows`;
+  const came = fleet.came;
   const { windows } = await (await server.ask(question)).json();
-  for (const start of windows) {
+  // the server has heard all that it hears of these windows before any result is opened; what was fetched is opened
+  // whatever becomes of the rest, for the server may not have it any more
+  const fetched = [];
+  try {
+    for (const start of windows) await fetchWindow(question, start, came, fetched);
+  } finally {
+    fetched.forEach(openWindow);
+  }
+}
+
+async function fetchWindow(question, start, came, fetched) {
+  if (!came.has(start)) {
     const times = {};
-    let began = performance.now();
+    const began = performance.now();
     const response = await server.ask(`${question}/${start}`, { method: "POST" }, [404]);
     const few = response.status === 404 && response.headers.get("Tobari-Refusal") === "empty";
     if (response.status === 404 && !few) throw new Refusal((await response.text()).trim(), response.headers.get("Tobari-Refusal") ?? "404");
     const answer = few ? null : new Uint8Array(await response.arrayBuffer());
     times.wait = since(began);
     times.compute = Number((response.headers.get("Server-Timing") ?? "").match(/answer;dur=([\d.]+)/)?.[1] ?? 0);
-    // the server hears that it was fetched before it is opened, and nothing else
-    await server.ask(`${question}/${start}`, { method: "DELETE" });
-    if (few) {
-      postMessage({ few: { start } });
-      continue;
-    }
-    began = performance.now();
-    try {
-      const opened = client.open(start, answer);
-      times.open = since(began);
-      postMessage({ opened: { ...opened, times, down: answer.length } });
-    } catch {
-      postMessage({ withheld: { start } });
-    }
+    came.add(start);
+    if (few) postMessage({ few: { start } });
+    else fetched.push({ start, answer, times });
+  }
+  await server.ask(`${question}/${start}`, { method: "DELETE" });
+}
+
+function openWindow({ start, answer, times }) {
+  const began = performance.now();
+  try {
+    const opened = client.open(start, answer);
+    times.open = since(began);
+    postMessage({ opened: { ...opened, times, down: answer.length } });
+  } catch {
+    postMessage({ withheld: { start } });
   }
 }
 
@@ -162,7 +175,7 @@ const handlers = {
   make: async ({ devices, window_s }) => {
     const began = performance.now();
     const told = client.begin({ devices: devices + 1, window_s });
-    fleet = { ...told, path: `/sense/v1/fleets/${told.fleet}`, running: false, simulated: simulated(devices), sending: 0, own_device: devices, looked: 0, own: 0 };
+    fleet = { ...told, path: `/sense/v1/fleets/${told.fleet}`, running: false, simulated: simulated(devices), sending: 0, own_device: devices, looked: 0, own: 0, came: new Set() };
     return { ...told, times: { make: since(began) } };
   },
   /// Gives the server what it needs, and begins.

@@ -16,9 +16,9 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use support::Server;
 use support::disk::SmallDisk;
 use support::fleet::{Place, ask, get, good};
+use support::{Server, stderr, tobari};
 use tobari_apps::sense::cloud::{Cloud, Frames, Material};
 use tobari_apps::sense::holder::Holder;
 use tobari_apps::sense::program::Input;
@@ -229,6 +229,42 @@ fn the_server_hears_the_same_whether_a_result_is_released_or_withheld() {
     assert_eq!(of(0), of(2));
     // each once: nothing is fetched a second time, however often it is offered
     assert_eq!(released(&place, &url), []);
+}
+
+/// A result whose release cannot be written ends nothing that the server hears: all other windows are fetched, and the
+/// server is told so, before the key holder says what is wrong.
+#[test]
+fn fault_31_the_server_is_asked_for_all_windows_whatever_becomes_of_one() {
+    let place = Place::new();
+    let (id, mut results) = asked_fleet(&place);
+    let result = results([1, 2, 3]);
+    let (url, asked) = fake_cloud(vec![result.clone(), b"nonsense".to_vec(), result], None);
+    // a folder stands where the first release is to be, from the moment at which it is fetched
+    let release = std::path::PathBuf::from(place.path(&format!("holder/releases/{id}/0.json")));
+    let (told, seen) = mpsc::channel();
+    std::thread::spawn(move || {
+        for text in asked {
+            if text.contains("/windows/0 ") && !text.starts_with("DELETE") {
+                std::fs::create_dir_all(release.join("in the way")).unwrap();
+            }
+            _ = told.send(text);
+        }
+    });
+    let words = keyholder(&place, &url);
+    let ended = tobari(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let said = stderr(&ended);
+    assert!(!ended.status.success() && said.contains("0.json"), "{said}");
+    let seen: Vec<String> = seen.try_iter().collect();
+    for window in 0..3 {
+        let own = seen.iter().filter(|text| text.contains(&format!("/windows/{} ", window * WINDOW_MS)));
+        let methods: Vec<&str> = own.filter_map(|text| text.split(' ').next()).collect();
+        assert_eq!(methods, ["POST", "DELETE"], "window {window}");
+    }
+    // without the folder all is opened that was fetched, and nothing is fetched again
+    std::fs::remove_dir_all(place.path(&format!("holder/releases/{id}/0.json"))).unwrap();
+    let (url, asked) = fake_cloud(vec![], None);
+    assert_eq!(released(&place, &url), [(0, "6".to_owned()), (2, "6".to_owned())]);
+    assert!(asked.try_iter().all(|text| !text.contains("/windows/")));
 }
 
 /// Has a key holder fetch the results of a window, and kills it before it hears that the server knows: there is what was fetched, as there is when it is

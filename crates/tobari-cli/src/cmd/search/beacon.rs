@@ -4,7 +4,7 @@
 //! A question about another assembly or chromosome than those of the tables has no answer, and is refused.
 
 use super::arguments::BeaconArguments;
-use super::remote::{self, Remote};
+use super::remote::{self, Remote, Unread};
 use crate::cmd::serve::stop_signal;
 use crate::output::{self, Failure};
 use serde_json::json;
@@ -33,7 +33,8 @@ pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
         let source: BeaconSource = Arc::new(move |query| {
             let (remotes, own) = (Arc::clone(&remotes), own.clone());
             Box::pin(async move {
-                check_assembly(own.as_deref(), query.assembly.as_deref()).map_err(BeaconFailure::Question)?;
+                let named = query.assembly.as_deref();
+                check_assembly(own.as_deref(), named, &query.chromosome).map_err(BeaconFailure::Question)?;
                 count(&remotes, &query, hidden).await
             })
         });
@@ -49,11 +50,16 @@ pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Whether an assembly that a request names is that of the tables.
-fn check_assembly(own: Option<&str>, named: Option<&str>) -> Result<(), String> {
+/// Whether an assembly that a request names is that of the tables, on this chromosome.
+fn check_assembly(own: Option<&str>, named: Option<&str>, chromosome: &str) -> Result<(), String> {
+    let mitochondrial = canonical_chromosome(chromosome).eq_ignore_ascii_case("M");
     match (own, named) {
         (_, None) => Ok(()),
-        (Some(own), Some(named)) if assembly(own) == assembly(named) => Ok(()),
+        (Some(own), Some(named)) if assembly(own, mitochondrial) == assembly(named, mitochondrial) => Ok(()),
+        (Some(own), Some(named)) if assembly(own, false) == assembly(named, false) => Err(format!(
+            "expected the assembly {own} of the tables, found {named:?}: the mitochondrial sequence of hg19 (16,571 \
+             bases) is not that of GRCh37 (16,569), and positions differ"
+        )),
         (Some(own), Some(named)) => Err(format!("expected the assembly {own} of the tables, found {named:?}")),
         (None, Some(named)) => Err(format!(
             "expected no assemblyId, as nobody said of which assembly the tables are, found {named:?}: start this \
@@ -62,18 +68,24 @@ fn check_assembly(own: Option<&str>, named: Option<&str>) -> Result<(), String> 
     }
 }
 
-/// An assembly by what it is: without its patch, and by one of its names.
-fn assembly(name: &str) -> String {
+/// An assembly by what it is: without its patch, and by one of its names. hg19 and GRCh37 are one
+/// but for the mitochondrial sequence.
+fn assembly(name: &str, mitochondrial: bool) -> String {
     let lower = name.to_ascii_lowercase();
     let bare = lower.split_once(".p").map_or(&*lower, |(bare, _)| bare);
     match bare {
         "hg18" => "ncbi36",
+        "hg19" if mitochondrial => "hg19",
         "hg19" | "b37" | "hs37d5" => "grch37",
         "hg38" => "grch38",
         bare => bare,
     }
     .to_owned()
 }
+
+/// An answer that does not decrypt, or is none to the question.
+const UNREADABLE: &str = "expected an answer to the question, found one that cannot be read: ask again, and if it \
+                          stays so, ask the server's operator";
 
 /// Where a variant is in a table.
 #[derive(Debug, PartialEq, Eq)]
@@ -98,20 +110,28 @@ async fn count(remotes: &[Remote], query: &BeaconQuery, hidden: bool) -> Result<
         return Err(BeaconFailure::Question(text));
     }
     let granularity = if query.count { Granularity::Count } else { Granularity::Boolean };
-    let mut count = 0;
+    let of_server = |failure: Failure| BeaconFailure::Server(failure.to_string());
+    let mut fetched = Vec::new();
     for (remote, place) in remotes.iter().zip(starts) {
         let Place::Site(start) = place else { continue };
         let question = Question::Window { start, length: 1, pattern: 1 };
         let connection = &mut remote.connection();
-        let found = match hidden {
-            true => remote.ask_hidden(connection, &question, granularity).await,
-            false => remote.ask(connection, &question, Wish { granularity, longest: false, places: 1 }).await,
+        let unread = match hidden {
+            true => remote.fetch_hidden(connection, &question, granularity).await,
+            false => remote.fetch(connection, &question, Wish { granularity, longest: false, places: 1 }).await,
         };
-        if let Found::Present(found) = found.map_err(|failure| BeaconFailure::Server(failure.to_string()))? {
-            count += found.unwrap_or(1);
-        }
+        fetched.push(unread.map_err(of_server)?);
     }
-    Ok(count)
+    // no server sees what becomes of its answer: all are asked, and their connections closed, before any is read
+    tokio::task::block_in_place(|| {
+        let found: Vec<Result<Found, Failure>> = fetched.iter().map(Unread::read).collect();
+        found.into_iter().try_fold(0, |count, found| match found {
+            Ok(Found::Present(found)) => Ok(count + found.unwrap_or(1)),
+            Ok(_) => Ok(count),
+            // one text for all: the reason is for nobody who may be a server
+            Err(_) => Err(BeaconFailure::Server(UNREADABLE.to_owned())),
+        })
+    })
 }
 
 /// The place of a variant; its chromosome may have `chr` before it or not.
@@ -157,13 +177,31 @@ mod tests {
     #[test]
     fn fault_19_an_assembly_is_the_tables_or_refused() {
         for named in ["GRCh38", "hg38", "grch38.p14"] {
-            assert_eq!(check_assembly(Some("GRCh38"), Some(named)), Ok(()));
+            assert_eq!(check_assembly(Some("GRCh38"), Some(named), "20"), Ok(()));
+            assert_eq!(check_assembly(Some("GRCh38"), Some(named), "chrM"), Ok(()));
         }
-        assert_eq!(check_assembly(None, None), Ok(()));
-        assert_eq!(check_assembly(Some("hg19"), None), Ok(()));
-        let refused = check_assembly(Some("hg19"), Some("GRCh38")).unwrap_err();
+        assert_eq!(check_assembly(None, None, "20"), Ok(()));
+        assert_eq!(check_assembly(Some("hg19"), None, "20"), Ok(()));
+        let refused = check_assembly(Some("hg19"), Some("GRCh38"), "20").unwrap_err();
         assert_eq!(refused, "expected the assembly hg19 of the tables, found \"GRCh38\"");
-        assert!(check_assembly(None, Some("GRCh38")).unwrap_err().contains("--assembly NAME"));
+        assert!(check_assembly(None, Some("GRCh38"), "20").unwrap_err().contains("--assembly NAME"));
+    }
+
+    #[test]
+    fn fault_19_the_mitochondrial_sequence_of_hg19_is_not_that_of_grch37() {
+        for other in ["GRCh37", "grch37.p13", "b37", "hs37d5"] {
+            for (own, named) in [("hg19", other), (other, "hg19"), (other, "HG19")] {
+                for chromosome in ["chrM", "MT", "M", "chrMT", "chrm", "mt"] {
+                    let refused = check_assembly(Some(own), Some(named), chromosome).unwrap_err();
+                    assert!(refused.contains("16,571") && refused.contains(own), "{refused}");
+                }
+                assert_eq!(check_assembly(Some(own), Some(named), "chr20"), Ok(()), "{own} {named}");
+            }
+            assert_eq!(check_assembly(Some(other), Some("GRCh37"), "MT"), Ok(()), "{other}");
+        }
+        assert_eq!(check_assembly(Some("hg19"), Some("hg19.p13"), "chrM"), Ok(()));
+        let refused = check_assembly(Some("hg19"), Some("hg38"), "chrM").unwrap_err();
+        assert!(!refused.contains("16,571"), "{refused}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::answers::{self, Answer, Told};
 use super::arguments::QueryArguments;
 use super::question::{self, OwnedQuestion};
-use super::remote::{self, Mode, Remote};
+use super::remote::{self, Mode, Remote, Unread};
 use crate::output::{self, Failure};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -12,7 +12,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tobari_apps::search::client::Found;
 use tobari_apps::search::question::Wish;
 use tobari_apps::search::server::Granularity;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
+
+/// Questions whose answers are not read and shown yet, at most, and KiB of those answers. Where there are more the next
+/// question waits, and the server may see how fast this client is.
+const UNREAD: usize = 256;
+const UNREAD_KIB: usize = 512 << 10;
 
 /// What is asked of one server.
 struct Job {
@@ -127,29 +132,43 @@ async fn ask_all(
     let (jobs, next) = (Arc::new(jobs), Arc::new(AtomicUsize::new(0)));
     let workers = usize::from(arguments.parallel).min(names.len());
     let (sender, mut answers) = mpsc::channel(4 * workers.max(1));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let limits = [UNREAD, UNREAD_KIB, cores].map(|most| Arc::new(Semaphore::new(most)));
     for _ in 0..workers {
         let (jobs, next, sender, total) = (Arc::clone(&jobs), Arc::clone(&next), sender.clone(), names.len());
+        let [unread, room, turns] = limits.each_ref().map(Arc::clone);
         tokio::spawn(async move {
             let mut connections: Vec<_> = jobs.iter().map(|job| job.remote.connection()).collect();
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= total {
+                if index >= total || sender.is_closed() {
                     return;
                 }
-                let mut merged = Merged::default();
+                let Ok(place) = Arc::clone(&unread).acquire_owned().await else { return };
+                let mut fetched = Vec::with_capacity(jobs.len());
                 for (job, connection) in jobs.iter().zip(&mut connections) {
-                    let answer = match job.questions.get(index) {
+                    fetched.push(match job.questions.get(index) {
                         Some(question) if hidden => {
-                            job.remote.ask_hidden(connection, &question.borrow(), wish.granularity).await
+                            job.remote.fetch_hidden(connection, &question.borrow(), wish.granularity).await
                         }
-                        Some(question) => job.remote.ask(connection, &question.borrow(), wish).await,
+                        Some(question) => job.remote.fetch(connection, &question.borrow(), wish).await,
                         None => Err(Failure::Work("has no such question".to_owned())),
-                    };
-                    merged.add(answer.map_err(|failure| format!("{}: {failure}", job.remote.url)));
+                    });
                 }
-                if sender.send((index, merged)).await.is_err() {
-                    return;
-                }
+                let kib: usize = fetched.iter().flatten().map(|unread| unread.bytes() >> 10).sum();
+                let Ok(held) = Arc::clone(&room).acquire_many_owned(kib.min(UNREAD_KIB) as u32).await else { return };
+                // read beside the next question, which does not wait: no server sees what becomes of its answer
+                let (jobs, sender, turns) = (Arc::clone(&jobs), sender.clone(), Arc::clone(&turns));
+                tokio::spawn(async move {
+                    let _places = (place, held, turns.acquire_owned().await);
+                    let read = tokio::task::spawn_blocking(move || merged(&jobs, fetched)).await;
+                    let merged = read.unwrap_or_else(|_| Merged {
+                        errors: vec!["reading the answer failed: please report it".to_owned()],
+                        ..Merged::default()
+                    });
+                    // the other end is gone where the command ends with an error
+                    _ = sender.send((index, merged)).await;
+                });
             }
         });
     }
@@ -185,6 +204,16 @@ async fn ask_all(
         return Err(Failure::Work(format!("expected {} answers, found {shown}", names.len())));
     }
     Ok(failed)
+}
+
+/// Reads what all servers answered to a question.
+fn merged(jobs: &[Job], fetched: Vec<Result<Unread, Failure>>) -> Merged {
+    let mut merged = Merged::default();
+    for (job, fetched) in jobs.iter().zip(fetched) {
+        let found = fetched.and_then(|unread| unread.read());
+        merged.add(found.map_err(|failure| format!("{}: {failure}", job.remote.url)));
+    }
+    merged
 }
 
 impl Merged {

@@ -21,7 +21,7 @@ use tobari_apps::search::identity::Identity;
 use tobari_apps::search::messages::CLIENT_BYTES;
 use tobari_apps::search::question::labelled::{Labels, PreparedLabelled};
 use tobari_apps::search::question::{Prepared, Wish};
-use tobari_apps::search::table::{Catalogue, Question};
+use tobari_apps::search::table::{Catalogue, Question, SiteView};
 use tobari_core::params::NamedSet;
 use tobari_core::rlwe::SecretKey;
 use tobari_host::{cache, files};
@@ -210,13 +210,24 @@ impl Remote {
         self.http.connection()
     }
 
-    /// Asks a question.
+    /// Asks a question, and reads the answer: for callers who ask the server nothing more that could wait for it.
     pub(crate) async fn ask(
         &self,
         connection: &mut HttpConnection,
         question: &Question<'_>,
         wish: Wish,
     ) -> Result<Found, Failure> {
+        let unread = self.fetch(connection, question, wish).await?;
+        tokio::task::block_in_place(|| unread.read())
+    }
+
+    /// Asks a question. The answer is there, and not decrypted yet.
+    pub(crate) async fn fetch(
+        &self,
+        connection: &mut HttpConnection,
+        question: &Question<'_>,
+        wish: Wish,
+    ) -> Result<Unread, Failure> {
         // what was evaluated was paid, and is kept as long as the table has the same key
         let (mut last, mut labels) = (None, None);
         for _ in 0..ATTEMPTS {
@@ -238,7 +249,7 @@ impl Remote {
             headers.extend([("if-match", told.tag.clone()), ("tobari-key", key.hash.clone())]);
             let reply = connection.send_again_where_busy(post("/search/v1/queries", headers, query)).await?;
             if reply.status == 200 {
-                return tokio::task::block_in_place(|| ready.read(&key, labels.as_ref(), &reply.body));
+                return Ok(Unread(Answered::Open { ready: Box::new(ready), key, labels, body: reply.body.to_vec() }));
             }
             self.cope(connection, &reply, (&told, question), (&ready, &key)).await?;
             if matches!(reply.header("tobari-refusal"), Some("labels" | "mode")) {
@@ -302,7 +313,7 @@ impl Remote {
         let (_, told) = look(connection, &self.headers, &self.wanted).await?;
         let window = |told: &Told, start: usize, length: usize| {
             let sites = told.catalogue.sites()?;
-            (start..start + length).map(|site| sites.get(site).cloned()).collect::<Option<Vec<_>>>()
+            (start..start + length).map(|site| sites.get(site).map(SiteView::to_site)).collect::<Option<Vec<_>>>()
         };
         if let Question::Window { start, length, .. } = *question
             && window(before, start, length) != window(&told, start, length)
@@ -356,6 +367,33 @@ impl Remote {
             cache::write(&self.generations, &serde_json::to_vec(&kept)?)?;
         }
         Ok(generation)
+    }
+}
+
+/// An answer that is not decrypted. **The server must not see in the time of the next message whether it decrypts, nor how
+/// long that takes**: read it when the server has all that it is to get, or beside what is sent.
+pub(crate) struct Unread(Answered);
+
+enum Answered {
+    Open { ready: Box<Ready>, key: Arc<Active>, labels: Option<Labels>, body: Vec<u8> },
+    Hidden(hidden::Answer),
+}
+
+impl Unread {
+    /// Its length.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.0 {
+            Answered::Open { body, .. } => body.len(),
+            Answered::Hidden(answer) => answer.bytes(),
+        }
+    }
+
+    /// Reads it.
+    pub(crate) fn read(&self) -> Result<Found, Failure> {
+        match &self.0 {
+            Answered::Open { ready, key, labels, body } => ready.read(key, labels.as_ref(), body),
+            Answered::Hidden(answer) => answer.read(),
+        }
     }
 }
 

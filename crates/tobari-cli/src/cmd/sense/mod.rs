@@ -7,6 +7,7 @@ mod encrypt;
 mod export;
 mod folder;
 mod keyholder;
+mod opener;
 mod publish;
 mod questions;
 mod remote;

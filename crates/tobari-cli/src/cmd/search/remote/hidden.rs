@@ -2,7 +2,7 @@
 //!
 //! A question is sent with the hash of the key before anything is registered: a server that knows the key from before needs no second registration, and another asks for it.
 
-use super::{ATTEMPTS, Remote, Told, get, good, post, refused};
+use super::{ATTEMPTS, Answered, Remote, Told, Unread, get, good, post, refused};
 use crate::output::{Failure, say};
 use crate::randomness;
 use std::collections::BTreeMap;
@@ -46,18 +46,36 @@ struct Target {
     form: Form,
 }
 
+/// An answer that is not decrypted.
+pub(super) struct Answer {
+    key: Arc<Key>,
+    target: Arc<Target>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    pub(super) fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
+    pub(super) fn read(&self) -> Result<Found, Failure> {
+        let pages = messages::decode_answer(&self.body, self.key.secret.parameters())?;
+        Ok(Asker::new(&self.key.secret)?.read(self.target.form.layout(), &pages)?)
+    }
+}
+
 fn set() -> Result<NamedSet, Failure> {
     arrangement::set().ok_or_else(|| Failure::Work("expected parameters for searches, found none".to_owned()))
 }
 
 impl Remote {
-    /// Asks a question, with its place hidden.
-    pub(crate) async fn ask_hidden(
+    /// Asks a question, with its place hidden. The answer is there, and not decrypted yet.
+    pub(crate) async fn fetch_hidden(
         &self,
         connection: &mut HttpConnection,
         question: &Question<'_>,
         granularity: Granularity,
-    ) -> Result<Found, Failure> {
+    ) -> Result<Unread, Failure> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
             let told = self.told();
@@ -76,10 +94,7 @@ impl Remote {
             let reply = connection.send_again_where_busy(post("/search/v1/hidden/queries", headers, query)).await?;
             match (reply.status, reply.header("tobari-refusal")) {
                 (200, _) => {
-                    return tokio::task::block_in_place(|| {
-                        let pages = messages::decode_answer(&reply.body, key.secret.parameters())?;
-                        Ok(Asker::new(&key.secret)?.read(target.form.layout(), &pages)?)
-                    });
+                    return Ok(Unread(Answered::Hidden(Answer { key, target, body: reply.body.to_vec() })));
                 }
                 (409, Some("uses")) => self.another_hidden(key.generation).await?,
                 (409, Some("key")) => self.register_hidden(connection, &key, seen).await?,

@@ -4,6 +4,7 @@ use super::*;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::slice::Iter;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use support::tables::{post, raw};
 use support::tobari;
 use tobari_apps::search::{identity::Identity, program};
@@ -121,8 +122,8 @@ fn left(house: &House, client: &str) -> Option<u64> {
     serde_json::from_str::<Value>(reply.split_once("\r\n\r\n")?.1).ok()?["tests_left"].as_u64()
 }
 
-/// Registers keys for images, and uses them.
-fn keys(house: &House, round: usize, ended: &AtomicBool) -> Vec<[String; 2]> {
+/// Registers keys for images, and uses them; says when the first was used.
+fn keys(house: &House, round: usize, ended: &AtomicBool, used: &AtomicBool) -> Vec<[String; 2]> {
     let mut keys = Vec::new();
     while !ended.load(Ordering::Relaxed) {
         let own = Images(tempdir().unwrap(), house.server.url.clone());
@@ -134,6 +135,7 @@ fn keys(house: &House, round: usize, ended: &AtomicBool) -> Vec<[String; 2]> {
             break;
         }
         keys.push([&question[2..34], &question[34..66]].map(hex));
+        used.store(true, Ordering::Relaxed);
     }
     keys
 }
@@ -171,10 +173,10 @@ impl<'a> Acknowledged<'a> {
         (round, seed, delay): (usize, u64, Duration),
         [sent, removed]: [&mut Iter<'a, Vec<u8>>; 2],
     ) {
-        let (ended, pid) = (AtomicBool::new(false), house.server.pid());
+        let (ended, used, pid) = (AtomicBool::new(false), AtomicBool::new(false), house.server.pid());
         thread::scope(|scope| {
-            let ended = &ended;
-            let keys = scope.spawn(|| keys(house, round, ended));
+            let (ended, used) = (&ended, &used);
+            let keys = scope.spawn(|| keys(house, round, ended, used));
             let registered = scope.spawn(|| registrations(house, seed, ended));
             let ordered = scope.spawn(|| askers.order(house, round, ended));
             let left = scope.spawn(|| askers.search(house, ended));
@@ -188,6 +190,12 @@ impl<'a> Acknowledged<'a> {
                 sent.take_while(|batch| askers.send(house, batch).is_some()).map(Vec::as_slice).collect::<Vec<_>>()
             });
             thread::sleep(delay);
+            // on a busy machine no round may have been long enough for a key
+            let last = Instant::now();
+            while round + 1 == ROUNDS && self.keys.is_empty() && !used.load(Ordering::Relaxed) {
+                assert!(last.elapsed() < Duration::from_secs(60), "no key is used within a minute");
+                thread::sleep(Duration::from_millis(20));
+            }
             ended.store(true, Ordering::Relaxed);
             // what is on its way is cut off
             assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());

@@ -102,7 +102,8 @@ pub(super) fn to_f64(negative: bool, words: &[u64]) -> f64 {
         let below = words[..top - 1].iter().fold(low, |any, word| any | word);
         times_power_of_two((high | u64::from(below != 0)) as f64, 64 * top as i64 - i64::from(zeros))
     };
-    if negative { -absolute } else { absolute }
+    // the sign as a bit: a choice between two numbers was compiled to a branch
+    f64::from_bits(absolute.to_bits() | u64::from(negative) << 63)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //!   POST /g_variants   query.requestParameters: referenceName, start (0-based), referenceBases, alternateBases, assemblyId; query.requestedGranularity: boolean or count
 //! ```
 //!
-//! **Nothing of a request is passed over** ([`request`]): a field that this Beacon does not answer to,
+//! **Nothing of a request is passed over**: a field that this Beacon does not answer to,
 //! as a filter or a range, is refused by its name, because an answer without it is the answer to
 //! another question. Every refusal has Beacon's form of an error.
 //!

@@ -71,8 +71,8 @@ async function windows() {
   const question = `${fleet.path}/questions/${fleet.question}/windows`;
   const came = fleet.came;
   const { windows } = await (await server.ask(question)).json();
-  // the server has heard all that it hears of these windows before any result is opened; what was fetched is opened
-  // whatever becomes of the rest, for the server may not have it any more
+  // the server has heard all that it hears of these windows before any result is opened; what was
+  // fetched is opened whatever becomes of the rest, for the server may not have it any more
   const fetched = [];
   try {
     for (const start of windows) await fetchWindow(question, start, came, fetched);

@@ -544,7 +544,7 @@ fn fault_32_a_short_file_is_no_large_model() {
     let one = Model::decode(&wide(1)).unwrap();
     assert_eq!(one.stages()[0].bias.len(), MAX_NUMBERS);
     assert_eq!(one.encode(), wide(1));
-    // what is not read is not made either
+    // a model that no reader takes is not made either
     let refused = Model::new([one.stages(); 5].concat(), 0).unwrap_err();
     assert_eq!(refused, ModelError::Spread { most: MAX_SPREAD + 5 * 2 / 4, found: 5 * (MAX_NUMBERS - 1) });
 }

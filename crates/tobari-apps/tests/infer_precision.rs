@@ -1,5 +1,5 @@
-//! Errors of encrypted runs over every set of parameters, against the network in the clear and against
-//! the error that was foretold.
+//! Errors of encrypted runs over every set of parameters, against the network in the clear and
+//! against the error that was foretold.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stdout, reason = "measurements")]
@@ -80,7 +80,8 @@ fn model(network: &Network, images: &[Vec<u8>]) -> Model {
     fold(network, &FoldOptions::new(Reach::Seen { images: &images, headroom: 1.25 })).unwrap()
 }
 
-/// Every set for approximate numbers that has a special prime: all that a model may be compiled for.
+/// Every set for approximate numbers that has a special prime: all that a model may be compiled
+/// for.
 fn sets() -> Vec<NamedSet> {
     let sets: Vec<_> =
         NamedSet::ALL.into_iter().filter(|set| set.plaintext_modulus.is_none() && !set.special.is_empty()).collect();
@@ -93,7 +94,8 @@ fn small(set: &NamedSet) -> LatticeParameters {
     LatticeParameters::insecure_of_sizes(512, set.data, set.special, set.digits, Plaintext::Approximate).unwrap()
 }
 
-/// Logits by encrypted runs; between stages that are reset, a holder of the key stands for the enclave.
+/// Logits by encrypted runs; between stages that are reset, a holder of the key stands for the
+/// enclave.
 fn encrypted(model: &Model, compiled: &Compiled, images: &[Vec<u8>]) -> Vec<Vec<f64>> {
     let service = Service::new(compiled.clone(), MEMORY).unwrap();
     let client = Client::new(service.card().clone(), &mut rng(1)).unwrap();
@@ -158,7 +160,8 @@ fn held(name: &str, network: &Network, parameters: &LatticeParameters, options: 
     [error, foretold]
 }
 
-/// Scales went by 40 bits where primes have more: `ckks-b` was wrong by 0.3 in the first of these networks.
+/// Scales went by 40 bits where primes have more: `ckks-b` was wrong by 0.3 in the first of these
+/// networks.
 #[test]
 fn fault_35_every_set_gives_the_networks_logits_within_the_foretold_error() {
     for (network, primes) in [(chain(1), 3), (convolutions(), 5)] {

@@ -19,7 +19,7 @@ use tobari_apps::infer::program::Input;
 use tobari_apps::infer::ready::{ReadyError, ready};
 use tobari_apps::infer::server::Service;
 use tobari_apps::infer::{Calibration, LayerKind, Model, Network, Normalisation, Volume};
-use tobari_core::ckks::SeededCiphertext;
+use tobari_core::ckks::{Ciphertext, SeededCiphertext};
 use tobari_core::params::{LatticeParameters, NamedSet};
 use tobari_enclave::OutputPolicy;
 
@@ -101,7 +101,7 @@ fn fault_36_a_model_is_ready_only_where_its_labels_survive_the_foretold_error() 
         other => panic!("{:?}", other.map(|_| ())),
     };
     let with = |margin: f64| every.clone().calibrated(Calibration { margin, powers: Vec::new() }).unwrap();
-    // twice the error is what is needed, and no less
+    // the margin has to be twice the error, and no less
     assert!(ready(&with(2.0 * error), None, &parameters).is_ok());
     let refused = ready(&with(1.99 * error), None, &parameters).map(|_| ()).unwrap_err();
     assert!(matches!(refused, ReadyError::Margin(MarginError::Small { .. })), "{refused}");
@@ -183,7 +183,7 @@ fn fault_36_the_margin_is_what_19_of_20_images_reach() {
     assert!(digits.calibrated(Calibration { margin: 1.0, powers: vec![0.5] }).is_err());
 }
 
-/// Whoever gave images was told to give images.
+/// A user who gave images was told to give images.
 #[test]
 fn fault_36_images_whose_labels_tie_are_told_from_no_images() {
     let network = |last: Vec<f64>| {
@@ -252,8 +252,8 @@ fn fault_37_a_rounding_that_hides_nothing_is_refused_where_there_are_ciphertexts
     }
 }
 
-/// Somebody who knows the image and the model, and is told rounded scores, computes the error of decryption:
-/// exactly where the rounding is fine, and nothing of it where the rounding is allowed.
+/// An adversary knows the image and the model, and sees rounded scores. It computes the error of
+/// decryption exactly where the rounding is fine, and nothing of it where the rounding is allowed.
 #[test]
 fn fault_37_an_allowed_rounding_tells_no_errors_over_a_history_and_a_refused_one_tells_all() {
     let (model, parameters) = (Model::digits().unwrap(), set("infer-f"));
@@ -284,14 +284,21 @@ fn fault_37_an_allowed_rounding_tells_no_errors_over_a_history_and_a_refused_one
     assert!(exact * 10 >= all * 9, "{exact} of {all}");
 }
 
-#[test]
-fn fault_37_a_client_is_told_that_fine_scores_are_exact_ones() {
+/// The card of the digits' model, a client, and a server's answer about a three.
+fn answered() -> (Card, Client, Vec<Ciphertext>) {
     let compiled = Compiled::new(&Model::digits().unwrap(), "wide", &set("infer-f"), Options::PLAIN_WEIGHTS).unwrap();
     let service = Service::new(compiled, 1 << 30).unwrap();
-    let client = Client::new(service.card().clone(), &mut rng(1)).unwrap();
+    let card = service.card().clone();
+    let client = Client::new(card.clone(), &mut rng(1)).unwrap();
     let session = service.session(client.keys(&mut rng(2)).unwrap()).unwrap();
     let sent = client.encrypt(&Model::numbers(&draw(3, &STYLES[0])), &mut rng(5)).unwrap();
     let answer = session.run(sent.iter().map(SeededCiphertext::expand).collect(), &mut rng(6)).unwrap();
+    (card, client, answer)
+}
+
+#[test]
+fn fault_37_a_client_is_told_that_fine_scores_are_exact_ones() {
+    let (_, client, answer) = answered();
     let Err(ClientError::Bits { most, found: 30 }) = client.decrypt(&answer, Output::Rounded(30)) else {
         panic!("exact logits as rounded ones")
     };
@@ -303,14 +310,9 @@ fn fault_37_a_client_is_told_that_fine_scores_are_exact_ones() {
 /// `rounded:0` was taken where the errors are larger than its steps.
 #[test]
 fn fault_37_where_whole_numbers_hide_nothing_no_rounding_is_taken() {
-    let compiled = Compiled::new(&Model::digits().unwrap(), "wide", &set("infer-f"), Options::PLAIN_WEIGHTS).unwrap();
-    let service = Service::new(compiled, 1 << 30).unwrap();
-    let client = Client::new(service.card().clone(), &mut rng(1)).unwrap();
-    let session = service.session(client.keys(&mut rng(2)).unwrap()).unwrap();
-    let sent = client.encrypt(&Model::numbers(&draw(3, &STYLES[0])), &mut rng(5)).unwrap();
-    let answer = session.run(sent.iter().map(SeededCiphertext::expand).collect(), &mut rng(6)).unwrap();
-    // the same key, for a model whose logits are 2^60 times what is decrypted
-    let coarse = Client::new(Card { logit_bits: 60, ..service.card().clone() }, &mut rng(1)).unwrap();
+    let (card, client, answer) = answered();
+    // the same key, for a model whose logits are 2^60 times the decrypted numbers
+    let coarse = Client::new(Card { logit_bits: 60, ..card }, &mut rng(1)).unwrap();
     for found in [0, 1, 30] {
         let refused = coarse.decrypt(&answer, Output::Rounded(found));
         assert_eq!(refused, Err(ClientError::NoBits { found }));

@@ -120,7 +120,7 @@ fn fault_17_two_tables_show_the_true_place() {
     assert!(alone >= 10, "two servers know the place in {alone} of 20 questions");
 }
 
-/// The same question again, of the same table, shows nothing new, whoever forgot the first: each list
+/// The same question again, of the same table, shows nothing new, also after a restart: each list
 /// is that of a process that read the secret from its file. Another secret has other places.
 #[test]
 fn fault_17_the_same_question_of_the_same_table_shows_the_same_places_after_a_restart() {

@@ -416,8 +416,8 @@ fn results_of_another_form_are_withheld_for_the_same_reason() {
         desk.open(&id, start, &bytes, &fleet.registry).map(|release| release.groups)
     };
     assert_eq!(claim(u32::MAX), Err(Withheld));
-    // and less than there is says nothing: a desk that compared both would tell whoever hears of releases how much
-    // noise there is, bit by bit
+    // a claim of less noise than there is changes nothing: a desk that compared both would tell
+    // everybody who sees releases how much noise there is, bit by bit
     let honest = claim(bound).unwrap();
     assert_eq!([0, 1, bound / 2, bound - 1].map(claim), [(); 4].map(|()| Ok(honest.clone())));
     assert_eq!(desk.counts(), Opened { released: 5, withheld: 9, refused: 0 });

@@ -231,8 +231,8 @@ fn the_server_hears_the_same_whether_a_result_is_released_or_withheld() {
     assert_eq!(released(&place, &url), []);
 }
 
-/// A result whose release cannot be written ends nothing that the server hears: all other windows are fetched, and the
-/// server is told so, before the key holder says what is wrong.
+/// A result whose release cannot be written ends nothing that the server hears: all other windows
+/// are fetched, and the server is told so, before the key holder says what is wrong.
 #[test]
 fn fault_31_the_server_is_asked_for_all_windows_whatever_becomes_of_one() {
     let place = Place::new();

@@ -292,7 +292,8 @@ fn fault_12_frames_that_waited_for_their_fleet_are_in_the_windows_in_which_they_
         until("a message that waits", || waiting(&server) == count as i64);
         windows.push(began..now_ms() + 1);
         if count == 2 {
-            // the time of its arrival is on the disk; the broker is told first, and sends none again
+            // the time of its arrival is on the disk; the broker is told first, and sends none
+            // again
             std::thread::sleep(Duration::from_millis(500));
             server.kill();
             server = start();

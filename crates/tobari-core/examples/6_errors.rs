@@ -47,7 +47,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let search = NamedSet::from_name("search").ok_or("no such set")?.parameters()?;
     refused("a ciphertext of other parameters", wire::decode_seeded_ciphertext(&bytes, &search));
 
-    // More noise than the modulus has room for. The budget tells before, and decryption is an error.
+    // More noise than the modulus has room for. The budget tells before, and decryption is an
+    // error.
     let mut y = evaluator.mod_switch_to(&x, 1)?;
     println!("at level 1 {:.0} bits to spare", y.noise_budget());
     y = evaluator.mul_lazy(&y, &y)?;

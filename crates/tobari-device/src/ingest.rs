@@ -101,12 +101,14 @@ impl<P: Profile> Uniform<'_, P> {
     }
 }
 
-/// Counters that a [`ReplayWindow`] knows of: the newest and those below it. Four times what a device
-/// skips at a restart ([`BLOCK`](crate::BLOCK)), so that frames from before may come after it.
+/// Counters that a [`ReplayWindow`] knows of: the newest and those below it. Four times what a
+/// device skips at a restart ([`BLOCK`](crate::BLOCK)), so that frames from before may come after
+/// it.
 pub const WINDOW: u32 = 256;
 const WORDS: usize = WINDOW as usize / 64;
 
-/// Which of a device's frames came before: the newest counter, and those of the [`WINDOW`] - 1 below it. Frames may overtake one another by so many.
+/// Which of a device's frames came before: the newest counter, and those of the [`WINDOW`] - 1
+/// below it. Frames may overtake one another by so many.
 ///
 /// ```
 /// use tobari_device::{Refused, ReplayWindow};
@@ -202,7 +204,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::vec::Vec;
 
-    /// Storage of a device that keeps what it was given.
+    /// Storage of a device that keeps its number.
     struct Kept(u32);
 
     impl CounterStore for Kept {

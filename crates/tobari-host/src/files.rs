@@ -156,8 +156,8 @@ pub fn read_bounded(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, FileError>
     Ok(bytes)
 }
 
-/// Whether [`read_bounded`] with this limit takes a file of these bytes: for the command that writes what
-/// another one reads, before it writes.
+/// Whether [`read_bounded`] with this limit takes a file of these bytes: for the command that
+/// writes what another one reads, before it writes.
 ///
 /// # Errors
 ///

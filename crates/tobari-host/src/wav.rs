@@ -41,9 +41,9 @@ pub const SAMPLE_RATE_HZ: u32 = 16_000;
 
 /// The lowest rate that is read.
 ///
-/// No speech is recorded this low: telephones have 8 kHz. The bound is there so that a small hostile
-/// file cannot become a huge recording: one byte of input becomes at most 4 samples, which are eight
-/// times its bytes.
+/// No speech is recorded this low: telephones have 8 kHz. The bound is there so that a small
+/// hostile file cannot become a huge recording: one byte of input becomes at most 4 samples, which
+/// are eight times its bytes.
 pub const MIN_RATE_HZ: u32 = 4_000;
 
 /// The highest rate that is read.

@@ -1,4 +1,5 @@
-//! No object that somebody sends costs more than ten times its bytes to read, and a little that is the same for all.
+//! No object that somebody sends costs more than ten times its bytes to read, and a little that is
+//! the same for all.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -71,7 +72,7 @@ fn fault_32_parameters_cost_no_more_than_ten_times_their_bytes() {
     assert!(most <= 10 * bytes.len() + FIXED, "{most} bytes for {}", bytes.len());
     // 440 ms before, when tables were made at once
     assert!(start.elapsed().as_millis() < 100, "{:?}", start.elapsed());
-    // what is none costs no more
+    // malformed parameters cost no more
     let mut repeated = bytes.clone();
     let (one, two) = (14, 21);
     repeated.copy_within(one..two, two);
@@ -82,8 +83,8 @@ fn fault_32_parameters_cost_no_more_than_ten_times_their_bytes() {
 #[test]
 fn fault_32_no_other_lattice_object_costs_more_than_ten_times_its_bytes() {
     let t = Plaintext::Integers(Modulus::new(257).unwrap());
-    // short primes make short objects. Words in memory have 64 bits, so shorter ones than these cost more, and no set
-    // that has a name has any
+    // short primes make short objects. Words in memory have 64 bits, so shorter ones than these
+    // cost more, and no set that has a name has any
     for (data, special) in [(&[20u32, 20][..], &[20u32][..]), (&[36, 35], &[35])] {
         let parameters = LatticeParameters::of_sizes(1 << 12, data, special, 2, t).unwrap();
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
@@ -110,7 +111,8 @@ fn fault_32_no_other_lattice_object_costs_more_than_ten_times_its_bytes() {
     }
 }
 
-/// Reads an object of parameters that nobody has used: a ring that was used has memory that it gives again.
+/// Reads an object of parameters that nobody has used: a ring that was used has memory that it
+/// gives again.
 fn check(name: &str, bytes: &[u8], parameters: &LatticeParameters, read: impl FnOnce(&[u8], &LatticeParameters)) {
     let fresh = wire::decode_parameters(&wire::encode_parameters(parameters)).unwrap();
     let (most, ()) = peak(|| read(bytes, &fresh));

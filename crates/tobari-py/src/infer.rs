@@ -46,7 +46,10 @@ impl Model {
         Ok(Self { inner: Arc::new(model) })
     }
 
-    /// A network of an ONNX file's bytes, which takes `(pixel/255 - mean)/deviation`. With images it is folded for what they reach times the headroom, and they tell the margin between labels; otherwise it is folded for every image. A margin that is given counts for that of the images.
+    /// A network of an ONNX file's bytes, which takes `(pixel/255 - mean)/deviation`. With images
+    /// it is folded for what they reach times the headroom, and they tell the margin between
+    /// labels; otherwise it is folded for every image. A margin that is given counts for that of
+    /// the images.
     #[staticmethod]
     #[pyo3(signature = (data, mean, deviation, images=Vec::new(), headroom=2.0, margin=None))]
     fn from_onnx(
@@ -101,7 +104,8 @@ impl Model {
         self.inner.classes()
     }
 
-    /// The margin between its labels, in logits: what 19 of 20 images reach; none where nobody knows it.
+    /// The margin between its labels, in logits: what 19 of 20 images reach; none where nobody
+    /// knows it.
     #[getter]
     fn margin(&self) -> Option<f64> {
         self.inner.calibration().map(|known| known.margin)
@@ -119,7 +123,9 @@ impl Model {
         arrays::array(py, &logits, None)
     }
 
-    /// Made ready for runs under encryption, where the foretold error is within half the margin between labels: a layout (the first that takes the model, unless one is named) and a set of parameters.
+    /// Made ready for runs under encryption, where the foretold error is within half the margin
+    /// between labels: a layout (the first that takes the model, unless one is named) and a set of
+    /// parameters.
     #[pyo3(signature = (layout=None, set=SET))]
     fn compile(&self, py: Python<'_>, layout: Option<String>, set: &str) -> PyResult<Compiled> {
         let named = NamedSet::from_name(set).filter(|set| set.plaintext_modulus.is_none());

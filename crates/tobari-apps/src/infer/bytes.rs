@@ -19,9 +19,9 @@
 //! checksum finds damage and names a model ([`Model::digest`]); it does not tell who made it.
 //!
 //! **A small file makes no large model.** A number takes a byte or more here and eight in memory.
-//! Offsets that a file has once a channel are spread over the outputs when all stages are read, and how
-//! many more they become is limited ([`MAX_SPREAD`]): a model takes ten times the bytes of its file at
-//! most, and 32 MiB.
+//! Offsets that a file has once a channel are spread over the outputs when all stages are read, and
+//! how many more they become is limited ([`MAX_SPREAD`]): a model takes ten times the bytes of its
+//! file at most, and 32 MiB.
 
 use super::calibration::Calibration;
 use super::model::{

@@ -1,13 +1,15 @@
 //! What images tell of a model: how far its labels are apart, and how large its numbers are.
 //!
-//! **The margin** is the difference between the two largest logits that 19 of 20 images reach, in the
-//! clear. The closest twentieth is left out: errors are foretold as six deviations of the worst image, and
-//! what is measured is ten to forty times smaller, so that most of those labels come out right as well. An error of less than half the margin in every logit changes none of
-//! the other labels, so a model is run under encryption only where the foretold error is within that
+//! **The margin** is the difference between the two largest logits that 19 of 20 images reach, in
+//! the clear. The closest twentieth is left out: errors are foretold as six deviations of the worst
+//! image, and what is measured is ten to forty times smaller, so that most of those labels come out
+//! right as well. An error of less than half the margin in every logit changes none of the other
+//! labels, so a model is run under encryption only where the foretold error is within that
 //! ([`check`]). A model of one number has no labels; its margin is the range of that number.
 //!
 //! **The powers** are the largest mean squares of an image's numbers, before each stage. Errors of
-//! weights are multiplied by these numbers; where none are known they count as large as they can be.
+//! weights are multiplied by these numbers; where none are known they count as large as they can
+//! be.
 
 use super::model::Model;
 use super::network::InputError;
@@ -18,8 +20,8 @@ use super::precision::StageReport;
 pub struct Calibration {
     /// The margin between labels, in logits: finite, above 0.
     pub margin: f64,
-    /// For the input of each stage, the largest mean square of an image's numbers; empty where somebody
-    /// stated the margin and there were no images.
+    /// For the input of each stage, the largest mean square of an image's numbers; empty where
+    /// somebody stated the margin and there were no images.
     pub powers: Vec<f64>,
 }
 
@@ -123,7 +125,7 @@ pub fn logit_error(model: &Model, reports: &[StageReport]) -> f64 {
     reports.last().map_or(f64::INFINITY, |stage| stage.error) * 2f64.powi(model.logit_bits())
 }
 
-/// Whether labels survive what is foretold.
+/// Whether labels survive the foretold errors.
 ///
 /// # Errors
 /// [`MarginError`].

@@ -101,8 +101,8 @@ impl Card {
         out
     }
 
-    /// Whether [`Self::decode`] takes what [`Self::encode`] writes, so that a key, or a served model, that
-    /// has this card is taken by every command that reads it.
+    /// Whether [`Self::decode`] takes what [`Self::encode`] writes, so that a key, or a served
+    /// model, that has this card is taken by every command that reads it.
     ///
     /// # Errors
     /// [`CardError`] that names the limit.
@@ -182,8 +182,8 @@ impl Card {
     }
 }
 
-/// Whether the bytes of parameters are of at most `2^15` coefficients and 16 primes, which bounds the
-/// tables that are made for them.
+/// Whether the bytes of parameters are of at most `2^15` coefficients and 16 primes, which bounds
+/// the tables that are made for them.
 fn are_bounded(parameters: &[u8]) -> bool {
     // version, kind, degree, data and special primes
     matches!(parameters, [_, _, degree, data, special, ..]

@@ -237,9 +237,9 @@ impl Client {
         Ok(logits)
     }
 
-    /// The most bits of a rounded logit: its steps are at least twice the error of a fresh encryption, as a
-    /// logit's; none where whole numbers are not. Errors of the computation are larger, and a client
-    /// does not know them.
+    /// The most bits of a rounded logit: its steps are at least twice the error of a fresh
+    /// encryption, as a logit's; none where whole numbers are not. Errors of the computation are
+    /// larger, and a client does not know them.
     fn most_bits(&self) -> Option<u32> {
         let ((primes, scale), estimator) = (&self.card.sent, Estimator::new(&self.card.parameters));
         let fresh = estimator.encrypt_seeded(&estimator.encode(1.0, scale, *primes)).error();

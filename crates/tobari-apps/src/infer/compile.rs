@@ -3,16 +3,17 @@
 //! **Levels.** A stage takes ciphertexts over `p` data primes; its products are divided by the last one, its squares by the next. The last stage is not divided: it
 //! stands over the first prime alone, which is wide (50 bits), so that `K` stages take `2 K - 1` primes.
 //!
-//! **Scales** are exact, and are chosen by the bits of the primes that divide at each place, which need
-//! not be alike. Inputs have the scale `S = 2^b`, `b` being the bits of the prime that divides the
-//! products of their stage. Weights of a stage over `p` primes that is to give the scale `R` are encoded
-//! at `R q_(p-1) / S`; after the square the scale is `T = R² / q_(p-2)`. Sums and offsets then match
-//! without any correction. `R` is the power of two for which `T` is near the size of the prime that
-//! divides next, so that the scale neither grows nor shrinks from stage to stage.
+//! **Scales** are exact, and are chosen by the bits of the primes that divide at each place, which
+//! need not be alike. Inputs have the scale `S = 2^b`, `b` being the bits of the prime that divides
+//! the products of their stage. Weights of a stage over `p` primes that is to give the scale `R`
+//! are encoded at `R q_(p-1) / S`; after the square the scale is `T = R² / q_(p-2)`. Sums and
+//! offsets then match without any correction. `R` is the power of two for which `T` is near the
+//! size of the prime that divides next, so that the scale neither grows nor shrinks from stage to
+//! stage.
 //!
-//! Before the last square `R` is such that the last stage starts near `2^26`, or `2^24` with encrypted
-//! weights. Its weights take `2^18`, or `2^20`. Six bits of the first prime are left: room for logits,
-//! and for the numbers that hide other slots.
+//! Before the last square `R` is such that the last stage starts near `2^26`, or `2^24` with
+//! encrypted weights. Its weights take `2^18`, or `2^20`. Six bits of the first prime are left:
+//! room for logits, and for the numbers that hide other slots.
 //!
 //! **One at a time.** Where an enclave decrypts between the stages ([`Flow::Reset`]), every stage starts afresh over the first prime alone, without a division: products
 //! at the same scales as the last one.

@@ -84,8 +84,8 @@ impl Holder {
     /// A new one, for the model of this digest; the keys are made once, for their hash.
     ///
     /// # Errors
-    /// [`HolderError::Card`] for a card beyond the limits of a key file, [`HolderError::Client`] for one that
-    /// no keys can be made for.
+    /// [`HolderError::Card`] for a card beyond the limits of a key file, [`HolderError::Client`]
+    /// for one that no keys can be made for.
     pub fn generate(card: Card, model: [u8; NAME_BYTES], rng: &mut impl CryptoRng) -> Result<Self, HolderError> {
         Self::generate_with_keys(card, model, rng).map(|(holder, _)| holder)
     }

@@ -218,9 +218,9 @@ pub const MAX_NUMBERS: usize = 1 << 20;
 
 /// Weights of a layer or a stage at most.
 pub const MAX_WEIGHTS: usize = 1 << 24;
-/// Offsets in memory beyond those in the file, where one stands for a channel, at most; a quarter of the
-/// numbers that the file has may come on top. Four of the largest stages have as many, and 64 stages of 64
-/// channels of 32 x 32.
+/// Offsets in memory beyond those in the file, where one stands for a channel, at most; a quarter
+/// of the numbers that the file has may come on top. Four of the largest stages have as many, and
+/// 64 stages of 64 channels of 32 x 32.
 pub const MAX_SPREAD: usize = 1 << 22;
 /// Stages at most.
 pub const MAX_STAGES: usize = 64;

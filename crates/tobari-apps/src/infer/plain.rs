@@ -253,7 +253,8 @@ fn square(numbers: &mut [i64]) {
 pub fn argmax(numbers: &[i64]) -> usize {
     let (mut best, mut place) = (i64::MIN >> 1, 0);
     for (at, number) in numbers.iter().enumerate() {
-        // all ones if the number is larger; the compiler may not know, or it would make a branch of it
+        // all ones if the number is larger; the compiler may not know, or it would make a branch of
+        // it
         let larger = black_box(best.wrapping_sub(*number) >> 63);
         best ^= (best ^ number) & larger;
         place ^= (place ^ at) & larger as usize;

@@ -18,13 +18,13 @@
 //! deviations, and products of two by thirty-six. **The stated error is `6 σ`**: a model, not a proof; tests hold measured errors to it. It is a bound of logits before they are
 //! multiplied by the model's power of two.
 //!
-//! **Slots without a use** hold what the sums before left there, and meet weights that are 0 but for
-//! their own errors. `v²` is therefore counted slot by slot: a number of the model is within its range,
-//! and what stands elsewhere is a sum of products with independent signs, whose square has the mean
-//! square `3 (Σ w² v²)²`.
+//! **Slots without a use** hold what the sums before left there, and meet weights that are 0 but
+//! for their own errors. `v²` is therefore counted slot by slot: a number of the model is within
+//! its range, and what stands elsewhere is a sum of products with independent signs, whose square
+//! has the mean square `3 (Σ w² v²)²`.
 //!
-//! Where images told how large numbers are on average ([`Calibration`]), that counts for `v²` of the
-//! model's numbers, and in place of `R²`; else the ranges.
+//! Where images told how large numbers are on average ([`Calibration`]), that counts for `v²` of
+//! the model's numbers, and in place of `R²`; else the ranges.
 //!
 //! [`Calibration`]: super::calibration::Calibration
 //!
@@ -168,7 +168,7 @@ pub fn report(
         let linear = compiled.stage(number).linear;
         let known = |stage: usize| model.calibration().and_then(|known| known.powers.get(stage).copied());
         if number == 0 || matches!(compiled.options().flow, Flow::Reset { .. }) {
-            // placed by whoever encrypts them
+            // the client that encrypts them places them
             squares =
                 vec![vec![known(number).unwrap_or(largest * largest); compiled.layout().slots()]; linear.takes.len()];
         }
@@ -199,8 +199,8 @@ fn norm(model: &Model, stage: usize) -> f64 {
     (0..stage.output.len()).map(of).fold(0.0, f64::max).sqrt()
 }
 
-/// For each slot of each output, the sum over its products, folded, of what `term` says of weight and
-/// mean square.
+/// For each slot of each output, the sum over its products, folded, of what `term` says of weight
+/// and mean square.
 fn sums_of(linear: &Linear, squares: &[Vec<f64>], term: impl Fn(f64, f64) -> f64) -> Vec<Vec<f64>> {
     let one = |output: &Output| {
         let n = output.offset.len();
@@ -233,7 +233,8 @@ fn largest_sum(linear: &Linear, squares: &[Vec<f64>]) -> f64 {
     used.filter(|(number, _)| number.is_some()).fold(0.0, |most, (_, sum)| sum.max(most))
 }
 
-/// Mean squares of what stands in the slots after the square of a stage whose numbers have squares of this mean square.
+/// Mean squares of what stands in the slots after the square of a stage whose numbers have squares
+/// of this mean square.
 fn squares_after(linear: &Linear, squares: &[Vec<f64>], power: f64) -> Vec<Vec<f64>> {
     let mut sums = sums_of(linear, squares, |weight, square| weight * weight * square);
     for (output, sums) in linear.outputs.iter().zip(&mut sums) {
@@ -269,12 +270,12 @@ impl Noise<'_> {
         self.estimator.switch(&self.nothing(scale, primes)).error() / 36.0
     }
 
-    /// Of the sums, before the square; `products` is the sum of the mean squares that a result's weights
-    /// are multiplied by.
+    /// Of the sums, before the square; `products` is the sum of the mean squares that a result's
+    /// weights are multiplied by.
     fn sums(&self, incoming: f64, products: f64, norm: f64) -> f64 {
         let (stage, scales) = (self.compiled.stage(self.number), self.compiled.scales(self.number));
         let (manner, linear) = (stage.manner, stage.linear);
-        // also where whoever decrypts folds: errors of that many slots add up
+        // the client may fold after decryption: errors of that many slots add up there as well
         let folds = 2f64.powi(linear.folds.len() as i32);
         let outputs = linear.outputs.iter();
         let giants = outputs.clone().map(|output| output.giants.len()).max().unwrap_or(0) as f64;

@@ -15,8 +15,8 @@ pub(super) struct Arithmetic {
     pub(super) flood_bits: u32,
 }
 
-/// Deviations of the last rounding that a flood leaves room for. With six, which was all that `search-40` had, one honest
-/// answer of some thousands was refused.
+/// Deviations of the last rounding that a flood leaves room for. With six, which was all that
+/// `search-40` had, one honest answer of some thousands was refused.
 const ROUNDINGS: f64 = 8.0;
 
 impl Arithmetic {
@@ -28,8 +28,8 @@ impl Arithmetic {
         let params::Plaintext::Integers(t) = parameters.plaintext() else { return Ok(None) };
         let log2 = |value: u64| (value as f64).log2();
         let modulus: f64 = parameters.ring().data_primes().iter().map(|prime| log2(prime.modulus().value())).sum();
-        // decryption ends at a quarter of the modulus, and the flood before it, for an answer is rounded to one prime: by
-        // a number of this deviation, with a secret of -1, 0 and 1
+        // decryption ends at a quarter of the modulus, and the flood before it, for an answer is
+        // rounded to one prime: by a number of this deviation, with a secret of -1, 0 and 1
         let first = parameters.ring().data_primes()[0].modulus().value() as f64;
         let rounding = t.value() as f64 * ((1.0 + parameters.degree() as f64 * 2.0 / 3.0) / 12.0).sqrt();
         let share = 0.25 - ROUNDINGS * rounding / first;

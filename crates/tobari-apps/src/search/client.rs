@@ -49,7 +49,8 @@ pub enum ClientError {
     /// An answer of other parameters.
     #[error("malformed answer: expected the parameters of the query, found others")]
     Parameters,
-    /// An answer that does not decrypt: it was damaged, or is no answer to a query under this key. The server must not be told.
+    /// An answer that does not decrypt: it was damaged, or is no answer to a query under this key.
+    /// The server must not be told.
     #[error("malformed answer: {0}")]
     Decrypt(#[from] DecryptError),
     /// More places than the panel has, or none.

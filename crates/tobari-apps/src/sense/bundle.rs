@@ -159,7 +159,7 @@ fn keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, S
 
 /// What a server is given.
 ///
-/// Its lists are read no further than their limits: what is beyond is refused, and takes no memory.
+/// Its lists are read no further than their limits: longer ones are rejected, and take no memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bundle {
@@ -258,8 +258,8 @@ mod tests {
         Bundle { fleet: "00112233aabbccdd".to_owned(), profile: ProfileName::U25, devices, cohorts, keys }
     }
 
-    /// Every text ends within a list that is too long by then: whoever looks at limits only once all
-    /// is read meets the end of the text first.
+    /// Every text ends within a list that is too long by then: a reader that looks at limits only
+    /// at the end would find the end of the text first.
     #[test]
     fn fault_32_a_bundle_is_read_no_further_than_its_limits() {
         let whole = serde_json::to_string(&bundle(vec![], BTreeMap::new())).unwrap();

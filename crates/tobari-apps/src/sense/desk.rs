@@ -5,10 +5,13 @@
 //! * it is one of a question that is registered, for a window that a question has, and no result of that question and window was opened before;
 //! * its tally is one that the question allows, with groups of the least size, in which devices of
 //!   weight 0 do not count and each other weight is that of as many devices;
-//! * there are as many ciphertexts as the plan of that tally has, and they decrypt ([`decrypt`](tobari_core::bgv::Decryptor::decrypt));
+//! * there are as many ciphertexts as the plan of that tally has, and they decrypt
+//!   ([`decrypt`](tobari_core::bgv::Decryptor::decrypt));
 //! * every sum is in the range that its plan allows, sums of places that no column has are those of zeros, slots that are not declared are zero, and one number in many slots is the same in all ([`super::client`]).
 //!
-//! Sums are exact integers: no noise leaves, and nothing has to flood any. **These are limits of damage, no proof**: a server that hands in something else of the right form is not found out. Opening ends where a result is found wrong. So it happens where the server does not hear when it
+//! Sums are exact integers: no noise leaves, and nothing has to flood any. **These are limits of
+//! damage, no proof**: a server that hands in something else of the right form is not found out.
+//! Opening ends where a result is found wrong. So it happens where the server does not hear when it
 //! ends: nothing that is sent to the server may wait for it.
 
 use super::client::{self, Withheld};
@@ -129,8 +132,9 @@ impl Desk {
         Ok(Release { question, id, start_ms, end_ms, groups, too_few, left_out })
     }
 
-    /// All sums of all results, each checked by its plan. The bound on the noise that came with a result is the
-    /// server's word: no noise is compared with it, or the answer would measure the noise.
+    /// All sums of all results, each checked by its plan. The bound on the noise that came with a
+    /// result is the server's word: no noise is compared with it, or the answer would measure the
+    /// noise.
     fn sums(&self, job: &Job, results: &[Ciphertext]) -> Result<Vec<client::Sums>, Withheld> {
         let mut all = Vec::with_capacity(results.len());
         for (output, result) in results.iter().enumerate() {

@@ -6,7 +6,10 @@
 //! | 1 | the profile's code |
 //! | 32 | the seed |
 //!
-//! From the seed follow the secret key of the homomorphic scheme, **the keys that a server computes with, always the same bytes**, the key that devices agree on their secret with (ML-KEM-768), and the key that names questions. Secrets of devices are encrypted anew whenever a cohort changes, with randomness of the caller's.
+//! From the seed follow the secret key of the homomorphic scheme, **the keys that a server computes
+//! with, always the same bytes**, the key that devices agree on their secret with (ML-KEM-768), and
+//! the key that names questions. Secrets of devices are encrypted anew whenever a cohort changes,
+//! with randomness of the caller's.
 
 use super::client::{self, Cohort};
 use super::program::Input;
@@ -87,7 +90,8 @@ impl Holder {
         }
     }
 
-    /// What questions' names between key holder and server are made with, the same after every start.
+    /// What questions' names between key holder and server are made with, the same after every
+    /// start.
     pub fn question_names(&self) -> QuestionNames {
         QuestionNames::from_bytes(Zeroizing::new(self.seed.derive(NAMES).to_bytes()))
     }

@@ -151,7 +151,7 @@ fn groups<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<u32>>, D
 
 /// What a server computes for every window of time.
 ///
-/// Its lists are read no further than their limits: what is beyond is refused, and takes no memory.
+/// Its lists are read no further than their limits: longer ones are rejected, and take no memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
@@ -553,8 +553,8 @@ mod tests {
         vec![(100..100 + devices).collect()]
     }
 
-    /// Every text ends within a list that is too long by then: whoever looks at limits only once all
-    /// is read meets the end of the text first.
+    /// Every text ends within a list that is too long by then: a reader that looks at limits only
+    /// at the end would find the end of the text first.
     #[test]
     fn fault_32_an_order_is_read_no_further_than_its_limits() {
         let whole = serde_json::to_string(&order(all(5))).unwrap();

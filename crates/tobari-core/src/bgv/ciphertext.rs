@@ -69,8 +69,8 @@ impl Ciphertext {
         self.inner.memory()
     }
 
-    /// Bits that are left between the bound and `Q/4`; decryption is right while there are any, and an error
-    /// once there are none.
+    /// Bits that are left between the bound and `Q/4`; decryption is right while there are any, and
+    /// an error once there are none.
     pub fn noise_budget(&self) -> f64 {
         let primes = &self.parameters().ring().data_primes()[..self.level()];
         primes.iter().map(|prime| (prime.modulus().value() as f64).log2()).sum::<f64>() - 2.0 - self.norm

@@ -1,24 +1,25 @@
-//! Decryption, and encryption by whoever has the secret key.
+//! Decryption, and encryption with the secret key.
 //!
 //! # Which ciphertexts are rejected
-//! A message is right as long as the phase is below half the modulus `Q`. Beyond that, slots come out that look
-//! like any others. So [`Decryptor::decrypt`] returns [`DecryptError::Noise`] where the bound on the noise, or
-//! any coefficient of the phase itself, passes **a quarter** of `Q`. The phase of a ciphertext with too much
-//! noise, or under another key, is uniform modulo `Q`: all `N` coefficients lie within a quarter with a chance
-//! of `2^-N`.
+//! A message is right as long as the phase is below half the modulus `Q`. Beyond that, slots come
+//! out that look like any others. So [`Decryptor::decrypt`] returns [`DecryptError::Noise`] where
+//! the bound on the noise, or any coefficient of the phase itself, passes **a quarter** of `Q`. The
+//! phase of a ciphertext with too much noise, or under another key, is uniform modulo `Q`: all `N`
+//! coefficients lie within a quarter with a chance of `2^-N`.
 //!
-//! **A phase that somebody crafted stays undetected.** Whoever makes a ciphertext, or changes one, can give it
-//! any message with a small error, and can write any bound with it. No scheme that computes on ciphertexts can
-//! tell.
+//! **A phase that somebody crafted stays undetected.** The maker of a ciphertext can
+//! give it any message with a small error, and any bound. So can everybody who changes one. No
+//! scheme that computes on ciphertexts can tell.
 //!
-//! # The error is for whoever has the key
-//! The server that evaluated must not learn whether a ciphertext decrypts. It could add noise until decryption
-//! fails, and each failure tells of the error, and so of the key. So a program that decrypts sends the same
-//! messages at the same time in both cases, and reports the error to its own user only.
+//! # The error is for the owner of the key
+//! The server that evaluated must not learn whether a ciphertext decrypts. It could add noise until
+//! decryption fails, and each failure tells of the error, and so of the key. So a program that
+//! decrypts sends the same messages at the same time in both cases, and reports the error to its
+//! own user only.
 //!
 //! # Leakage
-//! Constant time: the message is computed in both cases, and no branch depends on a coefficient. Whether there
-//! was an error is seen, by the caller alone.
+//! Constant time: the message is computed in both cases, and no branch depends on a coefficient.
+//! Whether there was an error is seen, by the caller alone.
 
 use super::ciphertext::{Ciphertext, SeededCiphertext};
 use super::encode::{EncodeError, Plaintext, centred, modulus};
@@ -32,8 +33,8 @@ use zeroize::Zeroizing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecryptError {
-    /// The noise may be above what decrypts right. Nothing more is said: the size of the noise tells of the
-    /// key.
+    /// The noise may be above what decrypts right. Nothing more is said: the size of the noise
+    /// tells of the key.
     #[error(
         "expected noise below a quarter of the modulus, found more: the ciphertext is under another key, or too \
          much was computed with it; compute less, or encrypt at a higher level"
@@ -97,8 +98,9 @@ impl<'a> Decryptor<'a> {
         SeededCiphertext::new(inner)
     }
 
-    /// `log2` of the largest coefficient of the phase, in absolute value: what [`Ciphertext::noise_bound`]
-    /// bounds. It tells of the key: it is for whoever has the key alone.
+    /// `log2` of the largest coefficient of the phase, in absolute value: what
+    /// [`Ciphertext::noise_bound`] bounds. It tells of the key: it is for the key's owner
+    /// alone.
     ///
     /// # Panics
     /// If the ciphertext is of other parameters.
@@ -108,23 +110,25 @@ impl<'a> Decryptor<'a> {
 
     /// The message, of `N` coefficients modulo `t`.
     ///
-    /// A caller must not let whoever made the ciphertext see whether this is an error, nor when: see the head of
-    /// the module `bgv::decryptor`, whose words on crafted ciphertexts stand in [`crate::bgv`], too.
+    /// The maker of the ciphertext must not learn whether this is an error, nor when: see the
+    /// security section of [`crate::bgv`].
     ///
     /// # Errors
-    /// [`DecryptError::Noise`] where the bound on the noise or the phase itself passes a quarter of the modulus,
-    /// [`DecryptError::Parameters`] for a ciphertext of other parameters.
+    /// [`DecryptError::Noise`] where the bound on the noise or the phase itself passes a quarter of
+    /// the modulus, [`DecryptError::Parameters`] for a ciphertext of other parameters.
     pub fn decrypt(&self, ciphertext: &Ciphertext) -> Result<Plaintext, DecryptError> {
         let message = self.decrypt_measured(ciphertext);
         // all is computed by now, in either case
         if ciphertext.noise_budget() > 0.0 { message } else { message.and(Err(DecryptError::Noise)) }
     }
 
-    /// As [`Self::decrypt`], by the phase alone: for results whose bound is far above their noise, as that of a
-    /// flooded one that was switched to few primes, where the rounding is counted at its canonical norm.
+    /// As [`Self::decrypt`], by the phase alone: for results whose bound is far above their noise,
+    /// as that of a flooded one that was switched to few primes, where the rounding is counted at
+    /// its canonical norm.
     ///
     /// # Errors
-    /// [`DecryptError::Noise`] where the phase passes a quarter of the modulus, [`DecryptError::Parameters`].
+    /// [`DecryptError::Noise`] where the phase passes a quarter of the modulus,
+    /// [`DecryptError::Parameters`].
     pub fn decrypt_measured(&self, ciphertext: &Ciphertext) -> Result<Plaintext, DecryptError> {
         if ciphertext.parameters() != self.key.parameters() {
             return Err(DecryptError::Parameters);

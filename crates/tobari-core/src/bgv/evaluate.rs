@@ -478,7 +478,8 @@ impl Evaluator {
     /// Cuts a ciphertext into digits, which is most of a rotation's work, for [`Self::rotate_cut`].
     ///
     /// # Errors
-    /// [`EvaluateError`] for a product that was not relinearised, parameters without a special prime, or others.
+    /// [`EvaluateError`] for a product that was not relinearised, parameters without a special
+    /// prime, or others.
     pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>, EvaluateError> {
         self.check(a)?;
         self.check_special()?;

@@ -92,8 +92,8 @@ impl Expansion {
     /// To so many leaves, from 1 to `N`.
     ///
     /// # Errors
-    /// [`EncodeError`] for more leaves than coefficients, or none, an even plaintext modulus, or parameters of
-    /// another scheme.
+    /// [`EncodeError`] for more leaves than coefficients, or none, an even plaintext modulus, or
+    /// parameters of another scheme.
     pub fn new(parameters: &LatticeParameters, leaves: usize) -> Result<Self, EncodeError> {
         // messages are divided by two at each step
         let t = modulus(parameters)?.value();

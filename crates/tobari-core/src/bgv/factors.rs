@@ -2,11 +2,11 @@
 
 use crate::ring::Modulus;
 
-/// Units `u, v` modulo `t` with `u κ_a = v κ_b`, for units `κ_a` and `κ_b`: of about `√t` for a prime
-/// `t`, by Euclid's algorithm on `t` and `κ_b/κ_a`, which has them at its middle.
+/// Units `u, v` modulo `t` with `u κ_a = v κ_b`, for units `κ_a` and `κ_b`: of about `√t` for a
+/// prime `t`, by Euclid's algorithm on `t` and `κ_b/κ_a`, which has them at its middle.
 ///
-/// A `t` of several primes may have no units there. The algorithm then goes on, at most to `u = 1`: the
-/// factor must stay a unit, or the message is lost modulo what they share.
+/// A `t` of several primes may have no units there. The algorithm then goes on, at most to `u = 1`:
+/// the factor must stay a unit, or the message is lost modulo what they share.
 pub(super) fn equal(t: &Modulus, a: u64, b: u64) -> (i64, i64) {
     let inverse = t.inverse(a).unwrap_or_else(|| unreachable!("factors are units"));
     // remainder = v (κ_b/κ_a) modulo t throughout

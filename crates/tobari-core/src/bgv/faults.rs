@@ -94,7 +94,7 @@ fn fault_31_too_much_noise_is_an_error_and_less_work_decrypts() {
     assert_eq!(failed(&Decryptor::new(&foreign).unwrap(), &x), Err(DecryptError::Parameters));
 }
 
-/// As the documents say: it is possible for whoever makes the ciphertext.
+/// As the documents say: it is possible for the maker of the ciphertext.
 #[test]
 fn fault_31_a_crafted_phase_stays_undetected() {
     let t = Scheme::Integers(Modulus::new(257).unwrap());
@@ -136,7 +136,8 @@ fn fault_33_keys_without_a_special_prime_are_an_error_and_what_needs_none_works(
     }
 }
 
-/// Every operation on sets that decode: errors are allowed, panics are not, and what decrypts is right.
+/// Every operation on sets that decode: errors are allowed, panics are not, and what decrypts is
+/// right.
 #[test]
 fn fault_33_no_set_that_decodes_panics() {
     let shapes: [(usize, &[u32], &[u32]); 6] = [

@@ -8,16 +8,19 @@ use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 impl Evaluator {
-    /// The same message with fresh randomness, and an error that hides the old one: an encryption of zero is added, and `t`
-    /// times a polynomial whose coefficients are uniform on `[-2^bits, 2^bits)`.
+    /// The same message with fresh randomness, and an error that hides the old one: an encryption
+    /// of zero is added, and `t` times a polynomial whose coefficients are uniform on
+    /// `[-2^bits, 2^bits)`.
     ///
-    /// For each coefficient what comes out is within `2^(log2 B - log2 t - bits - 1)` of being independent of the old error, in
-    /// statistical distance, where `B` bounds the old phase ([`Ciphertext::noise_bound`]); for the whole polynomial, `N` times
-    /// that. **The bound holds for ciphertexts that were honestly made**: who makes a ciphertext without a key can put any
-    /// phase in it.
+    /// Each coefficient of the result is within `2^(log2 B - log2 t - bits - 1)` of being
+    /// independent of the old error, in statistical distance, where `B` bounds the old phase
+    /// ([`Ciphertext::noise_bound`]); for the whole polynomial, `N` times that. **The bound holds
+    /// for ciphertexts that were honestly made**: an attacker without a key can put any phase in
+    /// one.
     ///
     /// # Errors
-    /// [`EvaluateError::Flooding`] if the noise would not fit the modulus, or [`EvaluateError::Parameters`].
+    /// [`EvaluateError::Flooding`] if the noise would not fit the modulus, or
+    /// [`EvaluateError::Parameters`].
     pub fn flood(
         &self,
         a: &Ciphertext,
@@ -33,7 +36,7 @@ impl Evaluator {
         let room = (a.noise_budget() + a.norm - (self.modulus().value() as f64).log2()).max(0.0) as u32;
         let mut out = a.clone();
         out.inner.add_assign(&public.encrypt_zero(a.level(), rng));
-        // coefficients are what is bounded from here on: whoever decrypts computes no further
+        // the bound is one of coefficients from here on: nothing is computed with the result
         out.norm = norms::sum([a.norm, norms::public_error(self.parameters()), flood]);
         if out.noise_budget() <= 0.0 {
             return Err(EvaluateError::Flooding { most: room, found: bits });

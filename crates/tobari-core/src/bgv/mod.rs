@@ -9,7 +9,7 @@
 //! a number that is `κ m` modulo `t`: `m` is the message, a polynomial modulo `t`, and `κ` a **factor** that is known to all, 1 at
 //! first. As long as the phase's coefficients are below `Q/2` in absolute value, whoever has `s` reads it exactly, and `m`
 //! with it. Decryption is an error from `Q/4` on ([`DecryptError`]): too much noise of an honest
-//! computation gives no wrong answer. Whoever makes a ciphertext can still give it any message.
+//! computation gives no wrong answer. The maker of a ciphertext can still give it any message.
 //!
 //! | operation | phase | noise |
 //! |---|---|---|
@@ -32,11 +32,12 @@
 //! digit. [`NamedSet::ALL`](crate::params::NamedSet::ALL) has sets that fit, `bgv-c` for depth 5.
 //!
 //! # Security
-//! That of [`crate::rlwe`]. A decrypted message says nothing of the error as long as it is right. A phase that somebody
-//! crafted is not detected: whoever makes a ciphertext can give it any message with a small error. Whoever made a ciphertext must
-//! not learn whether it decrypts, nor see it in the time of what follows. **Who sends results on** to
-//! somebody who decrypts them and is not to learn how they came about must re-randomise and flood them
-//! ([`Evaluator::flood`]): otherwise the error tells of the plaintexts that were multiplied with.
+//! That of [`crate::rlwe`]. A decrypted message says nothing of the error as long as it is right. A
+//! crafted phase is not detected: the maker of a ciphertext can give it any message with a small
+//! error. The maker must not learn whether the ciphertext decrypts, nor see it in the time of a
+//! later message. **Re-randomise and flood results** ([`Evaluator::flood`]) before you send them to
+//! somebody who decrypts them and must not learn how they came about: otherwise the error tells of
+//! the plaintexts that were multiplied with.
 
 mod ciphertext;
 mod decryptor;

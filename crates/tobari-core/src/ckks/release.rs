@@ -28,10 +28,11 @@
 //! thousand results within `2^-40` together, right to six bits.
 //!
 //! # Leakage
-//! The number of words of coefficients, and whether one or two primes tell them. [`Decryptor::rounded`],
-//! [`Decryptor::label`] and [`Decryptor::top`] have no branch and no address that depends on a slot. Masks alone do not
-//! ensure that: the compiler made branches of them. So each choice goes through the crate `subtle`, whose barrier hides
-//! from the compiler that a mask is one of two words. A test compares the instructions that run with two secrets.
+//! The number of words of coefficients, and whether one or two primes tell them.
+//! [`Decryptor::rounded`], [`Decryptor::label`] and [`Decryptor::top`] have no branch and no
+//! address that depends on a slot. Masks alone do not ensure that: the compiler made branches of
+//! them. So each choice goes through the crate `subtle`, whose barrier hides from the compiler that
+//! a mask is one of two words. A test compares the instructions that run with two secrets.
 
 use super::{Ciphertext, Complex, Encoder, OperationError, Plaintext};
 use crate::params::LatticeParameters;

@@ -104,8 +104,8 @@ impl Conversion {
 
     /// Whether every coefficient is below a quarter of `Q` in absolute value, to within `2^-56 Q`.
     ///
-    /// `x/Q` is `Σ y_i/q_i` up to an integer, so that words hold it as a fraction whose sum wraps at 1. Each
-    /// term is off by less than two units of `2^-64`.
+    /// `x/Q` is `Σ y_i/q_i` up to an integer, so that words hold it as a fraction whose sum wraps
+    /// at 1. Each term is off by less than two units of `2^-64`.
     ///
     /// # Panics
     /// If there are not as many rows as moduli, or their lengths differ.
@@ -121,7 +121,8 @@ impl Conversion {
                 *fraction = fraction.wrapping_add((u128::from(y).wrapping_mul(reciprocal) >> 50) as u64);
             }
         }
-        // from -1/4 to below 1/4 as a signed fraction: the highest bit of what is a quarter more is clear
+        // from -1/4 to below 1/4 as a signed fraction: the highest bit of a quarter more is
+        // clear
         let outside = fractions.iter().fold(0, |outside, fraction| outside | fraction.wrapping_add(1 << 62));
         outside >> 63 == 0
     }

@@ -16,8 +16,8 @@ use super::prime::root_of_unity;
 use crate::simd::{NttTable, RingKernels, Roots};
 use std::sync::OnceLock;
 
-/// The tables of one prime and one length. They are made when they are first used: until then, parameters that
-/// somebody sent take little more memory than their bytes.
+/// The tables of one prime and one length. They are made when they are first used: until then,
+/// parameters that somebody sent take little more memory than their bytes.
 #[derive(Clone, Debug)]
 pub struct Ntt {
     modulus: Modulus,
@@ -26,8 +26,8 @@ pub struct Ntt {
 }
 
 impl Ntt {
-    /// For transforms of length `degree` modulo a prime `q`; none unless `degree` is a power of two from 2 on and
-    /// `q ≡ 1 (mod 2 degree)`.
+    /// For transforms of length `degree` modulo a prime `q`; none unless `degree` is a power of two
+    /// from 2 on and `q ≡ 1 (mod 2 degree)`.
     pub fn new(modulus: Modulus, degree: usize) -> Option<Self> {
         if !degree.is_power_of_two() || degree < 2 {
             return None;

@@ -367,7 +367,8 @@ fn read_level(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result
 }
 
 /// A ciphertext of BGV. The bound on its noise is the sender's word. One that is too large makes
-/// [`Decryptor::decrypt`](bgv::Decryptor::decrypt) refuse a good ciphertext, one that is too small changes nothing.
+/// [`Decryptor::decrypt`](bgv::Decryptor::decrypt) refuse a good ciphertext, one that is too small
+/// changes nothing.
 pub fn encode_ciphertext(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
     write_parts(exact_head(ciphertext), ciphertext.inner())
 }

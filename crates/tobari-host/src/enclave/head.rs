@@ -37,7 +37,7 @@ pub(super) fn read(head: &Head, limit: usize) -> Result<([u64; 3], usize), Broke
     Ok(([first, second, third], length))
 }
 
-/// Reads the `length` bytes that a head foretells: `get` fills what it is given.
+/// Reads the `length` bytes that a head foretells: `get` fills the whole slice.
 ///
 /// What the buffer has is not cleared first: filling it with zeros would cost as much as the copy.
 /// Beyond that it grows piece by piece, **and only once the piece before is there**: a head alone

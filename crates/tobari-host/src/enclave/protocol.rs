@@ -82,7 +82,8 @@ pub(super) fn split_start(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)
 }
 
-/// Whatever the bytes, a start, a frame and a head are read within them, and written as they were; no head foretells more than the limit.
+/// Whatever the bytes, a start, a frame and a head are read within them, and written as they were;
+/// no head foretells more than the limit.
 #[doc(hidden)]
 pub fn fuzz_protocol(data: &[u8]) {
     if let Some((configuration, setup)) = split_start(data) {

@@ -106,8 +106,8 @@ fn most_pixels(file_bytes: usize) -> u64 {
     FREE_PIXELS + file_bytes as u64 * 5 / 2
 }
 
-/// A PNG's bytes as a picture: the first frame, checksums checked. It may have two and a half pixels
-/// for each byte of its file and `2^21` more, in at most `2^14` columns.
+/// A PNG's bytes as a picture: the first frame, checksums checked. It may have two and a half
+/// pixels for each byte of its file and `2^21` more, in at most `2^14` columns.
 ///
 /// # Errors
 /// [`ImageError`], with the name that is given.

@@ -2,8 +2,8 @@
 //!
 //! A file is the bytes `0, 0, 8` (numbers of one byte), the number of axes, the length of each axis with its highest byte first, and the numbers, the last axis fastest. Images have
 //! three axes, labels one (LeCun, Cortes and Burges, *The MNIST database*). The lengths must be those of the file, to the byte.
-//! They are read first, so that memory is asked for once. Decompressed, a file may have ten times its
-//! bytes, and `2^16` more.
+//! They are read first, so that memory is asked for once. Decompressed, a file may have ten times
+//! its bytes, and `2^16` more.
 
 use super::ImageError;
 use crate::files::{name_of, read_bounded};

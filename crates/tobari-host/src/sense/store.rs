@@ -160,42 +160,6 @@ impl Opened {
         Ok(Self { database, last: Mutex::new(last) })
     }
 
-    fn append(
-        &self,
-        now_ms: u64,
-        frame_bytes: usize,
-        arrived: &[Arrived<'_>],
-        states: &[DeviceState],
-    ) -> Result<Appended, StoreError> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let back_ms = last.time_ms.checked_sub(now_ms).filter(|back| *back > CLOCK_STEP_MS);
-        let each = (RECORD_BYTES / frame_bytes.max(1)).max(1) * frame_bytes.max(1);
-        let writing = self.database.begin_write()?;
-        let Last { mut time_ms, mut record } = *last;
-        {
-            let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
-            if back_ms.is_some() {
-                time_ms = newest_until(&times, now_ms)?;
-            }
-            for Arrived { came_ms, frames } in arrived {
-                time_ms = came_ms.map_or(now_ms, |came_ms| came_ms.min(now_ms)).max(time_ms);
-                for bytes in frames.chunks(each) {
-                    records.insert(record, bytes)?;
-                    times.insert((time_ms, record), (bytes.len() / frame_bytes.max(1)) as u32)?;
-                    record += 1;
-                }
-            }
-            let mut devices = writing.open_table(DEVICES)?;
-            for (number, state) in states {
-                devices.insert(number, state)?;
-            }
-        }
-        writing.commit()?;
-        let records = record - last.record;
-        *last = Last { time_ms, record };
-        Ok(Appended { time_ms, records, back_ms })
-    }
-
     /// One transaction's worth of records from before a time: how many frames were in each.
     fn remove_some_before(&self, before_ms: u64) -> Result<Vec<u64>, StoreError> {
         let writing = self.database.begin_write()?;
@@ -352,7 +316,35 @@ impl FrameStore {
         arrived: &[Arrived<'_>],
         states: &[DeviceState],
     ) -> Result<Appended, StoreError> {
-        self.database.with(|open| open.append(now_ms, frame_bytes, arrived, states))
+        self.database.with(|open| {
+            let mut last = open.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let back_ms = last.time_ms.checked_sub(now_ms).filter(|back| *back > CLOCK_STEP_MS);
+            let each = (RECORD_BYTES / frame_bytes.max(1)).max(1) * frame_bytes.max(1);
+            let writing = open.database.begin_write()?;
+            let Last { mut time_ms, mut record } = *last;
+            {
+                let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
+                if back_ms.is_some() {
+                    time_ms = newest_until(&times, now_ms)?;
+                }
+                for Arrived { came_ms, frames } in arrived {
+                    time_ms = came_ms.map_or(now_ms, |came_ms| came_ms.min(now_ms)).max(time_ms);
+                    for bytes in frames.chunks(each) {
+                        records.insert(record, bytes)?;
+                        times.insert((time_ms, record), (bytes.len() / frame_bytes.max(1)) as u32)?;
+                        record += 1;
+                    }
+                }
+                let mut devices = writing.open_table(DEVICES)?;
+                for (number, state) in states {
+                    devices.insert(number, state)?;
+                }
+            }
+            writing.commit()?;
+            let records = record - last.record;
+            *last = Last { time_ms, record };
+            Ok(Appended { time_ms, records, back_ms })
+        })
     }
 
     /// The time of the newest record, in milliseconds since 1970; 0 if the store has had none.

@@ -10,7 +10,8 @@ const LAST_BLOCK: [u8; 28] = *b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x06\0BC\x02\0\x1b
 const BUFFER_BYTES: usize = 1 << 17;
 /// A line or a record may have so many bytes, and [`EXPANSION`] for every compressed one.
 const FREE_BYTES: u64 = 1 << 24;
-/// Deflate makes a thousand bytes of one, of which a line that must be held needs no more than this.
+/// Deflate makes a thousand bytes of one, of which a line that must be held needs no more than
+/// this.
 const EXPANSION: u64 = 10;
 /// Bytes of a line or a record that are read before they are counted again.
 const STEP_BYTES: usize = 1 << 20;
@@ -131,7 +132,7 @@ pub(crate) fn line(reader: &mut dyn Input, out: &mut Vec<u8>, most: usize) -> io
     Ok(found)
 }
 
-/// So many bytes, or an error; memory grows with what is there, and is refused as that of a line.
+/// So many bytes, or an error. Memory grows with the bytes that come, within the limit of a line.
 pub(crate) fn record(reader: &mut dyn Input, out: &mut Vec<u8>, length: usize) -> io::Result<()> {
     out.clear();
     while out.len() < length {
@@ -223,7 +224,7 @@ mod tests {
                 assert_eq!(out.len(), expected, "{length}");
             }
             assert!(!line(&mut reader, &mut out, 1 << 28).unwrap());
-            // the ends belong to what is counted
+            // the ends are counted as well
             let all = length + 2;
             assert!(line(&mut &text[..], &mut out, all).unwrap());
             let refused = line(&mut &text[..], &mut out, all - 1).unwrap_err().to_string();

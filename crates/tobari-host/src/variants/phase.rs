@@ -51,8 +51,8 @@ pub struct PhaseSets {
 
 impl PhaseSets {
     /// Of sites that go on after those of another file, the last of which was on this chromosome:
-    /// there, sites at which a sample has two different alleles are refused. Whoever knows that
-    /// both files are of one phasing begins with none ([`Self::default`]).
+    /// there, sites at which a sample has two different alleles are rejected. Start with
+    /// [`Self::default`] where both files are of one phasing.
     pub fn after(chromosome: Arc<str>) -> Self {
         Self { earlier: Some(chromosome), ..Self::default() }
     }

@@ -15,7 +15,8 @@ use tobari_apps::search::table::canonical_allele;
 const MAX_BYTES: usize = 1 << 28;
 /// Bytes of all meta-information at most.
 const MAX_META_BYTES: usize = 1 << 26;
-/// Bytes of the line with the names of the samples at most: half a million of 36 characters take 18.5 million.
+/// Bytes of the line with the names of the samples at most: half a million of 36 characters take
+/// 18.5 million.
 const MAX_NAMES_BYTES: usize = 1 << 25;
 /// Samples of a file at most.
 const MAX_SAMPLES: usize = 1 << 20;
@@ -159,7 +160,7 @@ impl Source {
     }
 }
 
-/// As many bytes of at most so many; memory grows with what is there.
+/// As many bytes of at most so many. Memory grows with the bytes that come.
 fn read_some(
     reader: &mut dyn Input,
     (length, most, what): (usize, usize, &str),

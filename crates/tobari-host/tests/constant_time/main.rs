@@ -1,6 +1,7 @@
-//! Which instructions run must not depend on what was decrypted. The compiler decides that, so the compiled code is
-//! looked at: a child process computes with two secrets in turn, one instruction at a time under a tracer, and the
-//! addresses of all instructions must be the same. Times of single instructions are not looked at.
+//! The instructions that run must not depend on decrypted numbers. The compiler decides that, so the
+//! compiled code is looked at: a child process computes with two secrets in turn, one instruction
+//! at a time under a tracer, and the addresses of all instructions must be the same. Times of
+//! single instructions are not looked at.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
@@ -103,7 +104,8 @@ fn traced(name: &str) -> ExitCode {
     if trace::run(&work(name)) { ExitCode::SUCCESS } else { ExitCode::from(trace::UNTRACED) }
 }
 
-/// The addresses at which both secrets part, and how many instructions there were; none where nothing can be traced.
+/// The addresses at which both secrets part, and how many instructions there were; none where
+/// nothing can be traced.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn parted(name: &str) -> Option<(Option<String>, usize)> {
     trace::compare(name)

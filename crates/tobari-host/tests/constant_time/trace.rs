@@ -9,7 +9,8 @@ use std::hint::black_box;
 use std::process::{Child, Command, Stdio};
 use std::ptr::null_mut;
 
-/// How often a child does its work before it is looked at: tables are made and memory is taken by then.
+/// How often a child does its work before it is looked at: tables are made and memory is taken by
+/// then.
 const WARM: usize = 4;
 /// Where a process keeps the address of its next instruction, among its words.
 const RIP: usize = 16 * 8;
@@ -17,7 +18,8 @@ const RIP: usize = 16 * 8;
 /// What a child ends with that may not be traced.
 pub(super) const UNTRACED: u8 = 77;
 
-/// The child's side: its work with one secret and the other, twice, a stop after each; false if it may not be traced.
+/// The child's side: its work with one secret and the other, twice, a stop after each; false if it
+/// may not be traced.
 pub(super) fn run(work: &dyn Fn(bool)) -> bool {
     for _ in 0..WARM {
         work(false);
@@ -83,7 +85,8 @@ impl Traced {
     fn until_stop(&self) -> Vec<u64> {
         let mut addresses = Vec::new();
         loop {
-            // SAFETY: both take no address of this process: a step of the child, with no signal, and a word of the child's
+            // SAFETY: both take no address of this process: a step of the child, with no signal,
+            // and a word of the child's
             let step = unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, self.pid(), null_mut::<u8>(), null_mut::<u8>()) };
             assert_eq!(step, 0, "{}", std::io::Error::last_os_error());
             match self.stopped() {

@@ -334,7 +334,7 @@ mod tests {
         let many = |count: usize| vec![r#"{"entityType":"genomicVariant","schema":"s"}"#; count].join(",");
         assert_eq!(named(&format!("[{}]", many(MAX_SCHEMAS))).unwrap().0, plain(false));
         assert_eq!((named("[]").unwrap().0, named("null").unwrap().0), (plain(false), plain(false)));
-        // the text ends within the list: whoever counts only once all is read meets its end first
+        // the text ends within the list: a reader that counts only at the end finds its end first
         for list in [format!("[{},", many(MAX_SCHEMAS + 1)), format!("[{}", "{},".repeat(MAX_SCHEMAS + 1))] {
             let refused = serde_json::from_str::<Schemas>(&list).err().unwrap();
             assert!(refused.is_data() && refused.to_string().contains("at most 16"), "{refused}");

@@ -156,7 +156,7 @@ impl Clock {
     fn is_unset(&mut self, wall_ms: u64) -> bool {
         let is_unset = wall_ms < RELEASED_MS;
         if is_unset != std::mem::replace(&mut self.is_unset, is_unset) {
-            // what it showed then is nothing to compare with
+            // its time of then is nothing to compare with
             self.last = None;
             let year = 1970 + wall_ms / YEAR_MS;
             match is_unset {

@@ -10,8 +10,8 @@
 //! registered. **Its frames get the time at which it came**, in milliseconds since 1970: a day of
 //! messages is not in the window of the registration. **All of them take [`BYTES`] at most**, of
 //! which one fleet's name has a share, and stay for [`LIFE`]. A message without room is
-//! acknowledged, dropped and counted; otherwise the broker would resend it forever. Anybody who may
-//! publish at the broker may fill that room.
+//! acknowledged, dropped and counted; otherwise the broker would resend it forever. Every client
+//! that may publish at the broker may fill that room.
 //!
 //! A file that cannot be read is set aside, so that it stops no other message: the log names it,
 //! and the next start tries it again.
@@ -143,8 +143,8 @@ impl State {
         }
     }
 
-    /// Whether a later try may read it: a disk that fails for a moment must lose nothing, and one bad file must not
-    /// stop all others.
+    /// Whether a later try may read it: a disk that fails for a moment must lose nothing, and one
+    /// bad file must not stop all others.
     fn may_pass(&mut self, key: &Key, error: &FileError) -> bool {
         let FileError::Read { source, .. } = error else { return false };
         if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) {
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(kept.counts(), KeptCounts { kept: 7, taken: 0, dropped: 2, waiting: 4 });
         assert_eq!(kept.state().bytes, 4 * BLOCK);
         assert_eq!(kept.oldest(&other, 9).unwrap().len(), 1);
-        // what is wrong with the system, and not with a file, is no reason to drop a message
+        // a fault of the system, and not of a file, is no reason to drop a message
         let failed = |source| FileError::Read { name: String::new(), source };
         let pass = |source: io::Error| kept.state().may_pass(&(one, 5), &failed(source));
         for _ in 0..2 * TRIES {

@@ -330,7 +330,8 @@ async fn take_registered(sense: &Sense) {
     sense.shared.kept.expire(Instant::now());
 }
 
-/// Takes what an earlier run kept, on a server without a broker: it was acknowledged, and windows wait for it.
+/// Takes what an earlier run kept, on a server without a broker: it was acknowledged, and windows
+/// wait for it.
 pub(super) async fn take_left(sense: Sense, mut stopped: Stop) {
     while !sense.shared.kept.fleets().is_empty() {
         take_registered(&sense).await;

@@ -94,8 +94,8 @@ impl Guarded {
         match self.output {
             OutputPolicy::Label => place(argmax(numbers)),
             OutputPolicy::Top(count) if usize::from(count) <= numbers.len() => {
-                // every pair is compared, and every place looked at; the compiler may not know that a bit
-                // is 0 or 1, or it would make a branch of it
+                // every pair is compared, and every place looked at; the compiler may not know that
+                // a bit is 0 or 1, or it would make a branch of it
                 let bit = |condition: bool| black_box(usize::from(condition));
                 let before = |i: usize, j: usize| {
                     bit(numbers[j] > numbers[i]) | (bit(numbers[j] == numbers[i]) & usize::from(j < i))

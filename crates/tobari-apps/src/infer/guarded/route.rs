@@ -148,7 +148,7 @@ pub enum RouteError {
     /// Numbers that do not fit.
     #[error(transparent)]
     Precision(#[from] PrecisionError),
-    /// A rounding that leaves the errors of decryption in what is told.
+    /// A rounding so fine that rounded scores still tell the errors of decryption.
     #[error(
         "{combination}: scores rounded to {found} bits behind the point tell the errors of decryption, from which the key follows. Logits may be off by {error:.3}, so at most rounded:{most} hides them (0: none does); or tell label or top:N"
     )]
@@ -352,7 +352,8 @@ impl Setup {
     /// The same with a model of the same shape that has no weights: all that a process knows whose weights are encrypted.
     ///
     /// # Errors
-    /// [`RouteError::Model`], for more offsets than a file may have once a channel: here all are the same.
+    /// [`RouteError::Model`], for more offsets than a file may have once a channel: here all are
+    /// the same.
     pub fn shape(&self) -> Result<Self, RouteError> {
         let mut stages = self.model.stages().to_vec();
         for stage in &mut stages {
@@ -504,10 +505,11 @@ pub(super) fn rounding(model: &Model, bits: u8) -> Option<i32> {
     (-16..=62).contains(&shift).then_some(shift)
 }
 
-/// The most bits behind the point for which steps are at least twice the foretold error: a rounded score is
-/// then that of the network in the clear, or the next to it where that one is close to the middle of two
-/// steps. What is told follows from the image and the model but for these cases, so that errors of
-/// decryption, which are linear in the key, do not leave. It is a limit on damage and no proof.
+/// The most bits behind the point for which steps are at least twice the foretold error: a rounded
+/// score is then that of the network in the clear, or the next to it where that one is close to the
+/// middle of two steps. But for these cases the rounded scores follow from the image and the model,
+/// so errors of decryption, which are linear in the key, do not leave. It is a limit on damage and
+/// no proof.
 fn hiding_bits(error: f64) -> u8 {
     (0..=64).rev().find(|bits| 2f64.powi(-i32::from(*bits)) >= 2.0 * error).unwrap_or(0)
 }

@@ -32,7 +32,8 @@ pub enum ClientError {
     /// Parameters that have no keys for a server.
     #[error(transparent)]
     Keys(#[from] KeyError),
-    /// An answer that does not decrypt: it was damaged, or is no answer to a query under this key. The server must not be told.
+    /// An answer that does not decrypt: it was damaged, or is no answer to a query under this key.
+    /// The server must not be told.
     #[error("malformed answer: {0}")]
     Decrypt(#[from] DecryptError),
 }

@@ -496,7 +496,7 @@ impl Sites {
     /// # Errors
     /// [`SiteError::Window`].
     pub fn check_window(&self, start: usize, length: usize) -> Result<(), SiteError> {
-        // whoever asks about every start has no time to walk over all chromosomes at each
+        // callers check every start: a walk over all chromosomes at each would take too long
         let after = self.chromosomes.partition_point(|(_, first)| *first <= start);
         let end = self.chromosomes.get(after).map_or(self.list.len(), |(_, first)| *first);
         let found = end.saturating_sub(start);

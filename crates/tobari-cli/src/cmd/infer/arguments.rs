@@ -308,9 +308,9 @@ pub(crate) struct CompileArguments {
     /// Images (idx) whose numbers tell the ranges; without them, ranges hold for every image, which costs precision.
     #[arg(long, value_name = "IDX")]
     pub(crate) images: Option<PathBuf>,
-    /// The smallest difference between the two largest logits that must be told apart. Without it, the
-    /// images tell: 19 of 20 have this margin. A model is refused whose logits encryption may change by
-    /// more than half of it.
+    /// The smallest difference between the two largest logits that must be told apart. Without it,
+    /// the images tell: 19 of 20 have this margin. A model is refused whose logits encryption may
+    /// change by more than half of it.
     #[arg(long, value_name = "LOGITS", value_parser = margin)]
     pub(crate) margin: Option<f64>,
     #[command(flatten)]

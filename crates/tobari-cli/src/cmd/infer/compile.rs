@@ -15,8 +15,8 @@ use tobari_host::onnx::{Pixels, read_onnx};
 /// Images of a file that are looked at, at most.
 const IMAGES: usize = 10_000;
 
-/// Reads a network, folds it, and says how large its numbers become. Nothing is written of a model that
-/// could not be served.
+/// Reads a network, folds it, and says how large its numbers become. Nothing is written of a model
+/// that could not be served.
 pub(super) fn run(arguments: &CompileArguments) -> Result<(), Failure> {
     let pixels = Pixels { mean: arguments.mean.clone(), deviation: arguments.deviation.clone() };
     let network = read_onnx(&arguments.input, &pixels)?;

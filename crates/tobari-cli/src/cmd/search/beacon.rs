@@ -68,7 +68,7 @@ fn check_assembly(own: Option<&str>, named: Option<&str>, chromosome: &str) -> R
     }
 }
 
-/// An assembly by what it is: without its patch, and by one of its names. hg19 and GRCh37 are one
+/// An assembly without its patch, and by one of its names. hg19 and GRCh37 are one
 /// but for the mitochondrial sequence.
 fn assembly(name: &str, mitochondrial: bool) -> String {
     let lower = name.to_ascii_lowercase();
@@ -122,13 +122,14 @@ async fn count(remotes: &[Remote], query: &BeaconQuery, hidden: bool) -> Result<
         };
         fetched.push(unread.map_err(of_server)?);
     }
-    // no server sees what becomes of its answer: all are asked, and their connections closed, before any is read
+    // no server sees whether its answer was read: all are asked, and their connections closed,
+    // before any is read
     tokio::task::block_in_place(|| {
         let found: Vec<Result<Found, Failure>> = fetched.iter().map(Unread::read).collect();
         found.into_iter().try_fold(0, |count, found| match found {
             Ok(Found::Present(found)) => Ok(count + found.unwrap_or(1)),
             Ok(_) => Ok(count),
-            // one text for all: the reason is for nobody who may be a server
+            // one text for all reasons: a server may be the one that asks this Beacon
             Err(_) => Err(BeaconFailure::Server(UNREADABLE.to_owned())),
         })
     })

@@ -14,8 +14,8 @@ use tobari_apps::search::question::Wish;
 use tobari_apps::search::server::Granularity;
 use tokio::sync::{Semaphore, mpsc};
 
-/// Questions whose answers are not read and shown yet, at most, and KiB of those answers. Where there are more the next
-/// question waits, and the server may see how fast this client is.
+/// Questions whose answers are not read and shown yet, at most, and KiB of those answers. Where
+/// there are more the next question waits, and the server may see how fast this client is.
 const UNREAD: usize = 256;
 const UNREAD_KIB: usize = 512 << 10;
 
@@ -157,7 +157,8 @@ async fn ask_all(
                 }
                 let kib: usize = fetched.iter().flatten().map(|unread| unread.bytes() >> 10).sum();
                 let Ok(held) = Arc::clone(&room).acquire_many_owned(kib.min(UNREAD_KIB) as u32).await else { return };
-                // read beside the next question, which does not wait: no server sees what becomes of its answer
+                // read beside the next question, which does not wait: no server sees what becomes
+                // of its answer
                 let (jobs, sender, turns) = (Arc::clone(&jobs), sender.clone(), Arc::clone(&turns));
                 tokio::spawn(async move {
                     let _places = (place, held, turns.acquire_owned().await);

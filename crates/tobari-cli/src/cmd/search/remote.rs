@@ -210,7 +210,8 @@ impl Remote {
         self.http.connection()
     }
 
-    /// Asks a question, and reads the answer: for callers who ask the server nothing more that could wait for it.
+    /// Asks a question, and reads the answer. Use it only where the server gets no later message
+    /// that could wait for the reading.
     pub(crate) async fn ask(
         &self,
         connection: &mut HttpConnection,
@@ -370,8 +371,9 @@ impl Remote {
     }
 }
 
-/// An answer that is not decrypted. **The server must not see in the time of the next message whether it decrypts, nor how
-/// long that takes**: read it when the server has all that it is to get, or beside what is sent.
+/// An answer that is not decrypted. **The server must not see in the time of the next message
+/// whether it decrypts, nor how long that takes**: read it after the last message to the server,
+/// or on another thread.
 pub(crate) struct Unread(Answered);
 
 enum Answered {

@@ -1,12 +1,15 @@
-//! `tobari sense keyholder`: fetches results, has each opened once, and shows analysts what may be released.
+//! `tobari sense keyholder`: fetches results, has each opened once, and shows analysts what may be
+//! released.
 //!
-//! **The server hears nothing of what becomes of a result, in bytes or in time.** It is told that a result was fetched
-//! before that is opened, in the same words always. A thread of its own opens results ([`super::opener`]), and the one
-//! that talks to the server never waits for it. What is released goes to files, to standard output, and to analysts, who
-//! come to this process and not to the server.
+//! **The server does not learn whether a result is released, in bytes or in time.** It is told that a
+//! result was fetched before that is opened, in the same words always. A thread of its own opens
+//! results ([`super::opener`]), and the one that talks to the server never waits for it. What is
+//! released goes to files, to standard output, and to analysts, who come to this process and not to
+//! the server.
 //!
-//! **What was fetched is on the disk before that, until there is a release**: a crash at any moment loses no figure, and
-//! after it nothing is opened in place of the bytes that may have been opened already.
+//! **A fetched result is on the disk before that, until there is a release**: a crash at any moment
+//! loses no figure, and after it nothing is opened in place of the bytes that may have been opened
+//! already.
 
 use super::arguments::KeyholderArguments;
 use super::folder::{KeyFolder, MAX_RELEASE, wrong};
@@ -124,7 +127,7 @@ impl<'a> Keyholder<'a> {
         }
     }
 
-    /// Gives the server what it lacks, and fetches what it has.
+    /// Gives the server keys and questions that it lacks, and fetches the results that it has.
     async fn round(&mut self) -> Result<(), Failure> {
         let registry = Arc::new(self.folder.registry()?);
         publish(&self.folder, &self.setting, &self.secret, &registry, &mut self.server, true).await?;
@@ -175,7 +178,8 @@ impl<'a> Keyholder<'a> {
         Ok(())
     }
 
-    /// Takes up what became of a question's windows. What was fetched before a crash is opened, whatever the server has.
+    /// Takes up the releases of a question. Results that were fetched before a crash are opened,
+    /// whatever the server has.
     fn take_up_releases(&mut self, id: &str, registry: &Arc<Registry>) -> Result<(), Failure> {
         let folder = self.folder.join("releases").join(id);
         super::folder::private(&folder)?;
@@ -207,7 +211,7 @@ impl<'a> Keyholder<'a> {
         }
         for path in releases {
             match read_bounded(&path, MAX_RELEASE) {
-                // what is withheld is no release
+                // a note of a withheld result is no release
                 Ok(bytes) => serde_json::from_slice::<Release>(&bytes).map_or((), |release| {
                     self.figures.write().unwrap_or_else(PoisonError::into_inner).add(release);
                 }),

@@ -1,8 +1,9 @@
 //! Opens results beside the thread that talks to the server, and writes what may be released.
 //!
-//! **It answers nothing**: the side that the server hears gives work, and goes on. So neither the time that a result
-//! takes, nor whether it is released, moves a message to the server. Results come over the disk, where they stay until
-//! there is a release: an error of the disk is said, and the opener tries again.
+//! **It answers nothing**: the side that the server hears gives work, and goes on. So neither the
+//! time that a result takes, nor whether it is released, moves a message to the server. Results
+//! come over the disk, where they stay until there is a release: an error of the disk is said, and
+//! the opener tries again.
 
 use super::arguments::KeyholderArguments;
 use super::folder::{MAX_RELEASE, wrong};
@@ -27,7 +28,8 @@ use tobari_apps::sense::release::Release;
 use tobari_host::files::{FileError, check_bounded, read_bounded, write_secret};
 use tobari_server::analyst::SharedFigures;
 
-/// How long it waits after an error of the disk, and how often it looks meanwhile whether it is to end.
+/// How long it waits after an error of the disk, and how often it looks meanwhile whether it is to
+/// end.
 const PAUSE: Duration = Duration::from_secs(10);
 /// How often it tries: a minute and a half.
 const TRIES: u32 = 10;
@@ -81,11 +83,13 @@ impl Opener {
 
     /// Gives it work, and does not wait.
     pub(super) fn give(&self, work: Work) {
-        // after an error it takes no more: what was fetched is on the disk, and the error is told at the end
+        // after an error it takes no more: fetched results are on the disk, and `finish` returns
+        // the error
         _ = self.work.send(work);
     }
 
-    /// Waits until it has done all where the program runs once, and otherwise what it is at: the rest is on the disk.
+    /// Waits for the end of all work where the program runs once, and otherwise for the present
+    /// window alone: the rest is on the disk.
     pub(super) fn finish(self) -> Result<(), Failure> {
         self.ending.store(!self.once, Ordering::Relaxed);
         drop(self.work);
@@ -117,12 +121,13 @@ impl Opening {
         Ok(())
     }
 
-    /// Opens the results of a window, and writes what becomes of them.
+    /// Opens the results of a window, and writes a release, or that they are withheld.
     fn open(&mut self, (id, start_ms): &Window, registry: &Registry) -> Result<(), Failure> {
         let path = self.releases.join(id).join(start_ms.to_string()).with_extension("json");
         let fetched = path.with_extension("fetched");
         let results = self.lasting(|| Ok(read_bounded(&fetched, MAX_MESSAGE as u64)?))?;
-        // a fault of this program must not end all releases: the result is withheld, and not opened again
+        // a fault of this program must not end all releases: the result is withheld, and not opened
+        // again
         let opening = AssertUnwindSafe(|| self.desk.open(id, *start_ms, &results, registry));
         let opened = catch_unwind(opening).unwrap_or_else(|_| {
             output::say(format!(
@@ -133,7 +138,7 @@ impl Opening {
         self.figures.write().unwrap_or_else(PoisonError::into_inner).count(self.desk.counts());
         let written = match &opened {
             Ok(release) => serde_json::to_vec(release)?,
-            // a file of its own for what is withheld, too: nothing is opened twice
+            // a file of its own for a withheld result, too: nothing is opened twice
             Err(_) => serde_json::to_vec(&json!({ "withheld": true, "id": id, "start_ms": start_ms }))?,
         };
         check_bounded(&path, &written, MAX_RELEASE)?;
@@ -164,8 +169,8 @@ impl Opening {
         shown
     }
 
-    /// Does something with the disk, again where it fails, unless the program runs once or ends. After [`TRIES`] the
-    /// window is left to the next start, so that others go on.
+    /// Does something with the disk, again where it fails, unless the program runs once or ends.
+    /// After [`TRIES`] the window is left to the next start, so that others go on.
     fn lasting<T>(&self, act: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
         let mut left = TRIES;
         loop {
@@ -189,7 +194,8 @@ impl Opening {
     }
 }
 
-/// Writes a file that nobody else may read, or finds it written: an error may come after the file is there.
+/// Writes a file that nobody else may read, or finds it written: an error may come after the file
+/// is there.
 pub(super) fn keep(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     match write_secret(path, bytes) {
         Err(FileError::Exists { .. }) if read_bounded(path, bytes.len() as u64).is_ok_and(|there| *there == *bytes) => {

@@ -141,7 +141,7 @@ fn fault_12_frames_that_waited_have_the_time_of_their_arrival_and_never_put_the_
     assert!(stored(&store, now - 20 * HOUR, now - 19 * HOUR) == frames(1, 1));
     assert!(stored(&store, now - 10 * HOUR, now - 9 * HOUR) == frames(2, 2), "in their order");
     assert!(stored(&store, now, now + 1) == frames(4, 1));
-    // what was overtaken has the time of the newest frame, and the clock stays
+    // frames that were overtaken have the time of the newest frame, and the clock stays
     assert_eq!(append(&store, now + HOUR, &[Some(now - 5 * HOUR)], 5), (now, None));
     assert_eq!((store.newest_ms().unwrap(), append(&store, now + HOUR, &[None], 6)), (now, (now + HOUR, None)));
     drop(store);

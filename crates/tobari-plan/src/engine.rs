@@ -1,6 +1,6 @@
 //! What computes steps, and what jobs are written for.
 
-use crate::program::{Encoding, Op, Shape};
+use crate::step::{Encoding, Op, Shape};
 use std::sync::Arc;
 
 /// What steps make, told from the shapes of their arguments alone.

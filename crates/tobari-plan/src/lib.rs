@@ -22,5 +22,6 @@ pub mod program;
 pub mod run;
 pub mod segment;
 pub mod site;
+mod step;
 #[doc(hidden)]
 pub mod testing;

@@ -8,7 +8,6 @@ use crate::randomness::generator;
 use crate::work::{Watch, long, short};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use tobari_apps::infer::client::{Output, Told};
 use tobari_apps::infer::compile::{self, Card};
@@ -23,6 +22,7 @@ use tobari_core::ckks::SeededCiphertext;
 use tobari_core::params::NamedSet;
 use tobari_host::images::decode_digit;
 use tobari_host::onnx::{Pixels, decode_onnx};
+use tobari_octets::sha256;
 use zeroize::Zeroizing;
 
 /// A network in the form that is computed: linear maps with squares between them.
@@ -238,7 +238,7 @@ impl Service {
         let (service, bytes) = (Arc::clone(&self.inner), keys.to_vec());
         let (name, ring) = long(py, None, move |_| {
             let keys = messages::decode_keys(&bytes, service.card()).map_err(malformed)?;
-            Ok((Sha256::digest(&bytes).into(), service.keyring(keys).map_err(refused)?))
+            Ok((sha256(&bytes), service.keyring(keys).map_err(refused)?))
         })?;
         Ok(Session { model: self.model, service: Arc::clone(&self.inner), name, ring })
     }

@@ -11,7 +11,7 @@
 
 use crate::{
     ServerError,
-    search::reply::Reply,
+    reply::Reply,
     tokens::{Tokens, TokensError},
 };
 use axum::{

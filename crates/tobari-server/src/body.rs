@@ -15,7 +15,7 @@ use axum::{
 use futures_util::StreamExt;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::{memory::Claim, search::reply::Reply};
+use crate::{memory::Claim, reply::Reply};
 
 /// Bytes of a refused request that are read on at most, and the time for it: so many keep the
 /// connection of a client that asks for something else next. A longer body is not read. The refusal

@@ -18,6 +18,7 @@ use std::{
 };
 
 use axum::http::{HeaderMap, HeaderName};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{ServerLimits, share::Share};
 
@@ -46,6 +47,20 @@ struct All {
 struct Held {
     connections: usize,
     rooms: usize,
+}
+
+/// One place among the connections: held by the connection, and by the session that it may turn into.
+#[derive(Clone)]
+pub(crate) struct Place {
+    _permit: Arc<OwnedSemaphorePermit>,
+    /// Whose it is.
+    pub(crate) guest: Arc<Guest>,
+}
+
+impl Place {
+    pub(crate) fn new(permit: OwnedSemaphorePermit, guest: Guest) -> Self {
+        Self { _permit: Arc::new(permit), guest: Arc::new(guest) }
+    }
 }
 
 /// Whom something is held for: a place, bytes, or a turn.

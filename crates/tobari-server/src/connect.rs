@@ -51,8 +51,8 @@ use tokio_tungstenite::{
 
 use crate::{
     Fingerprint,
+    door::{CLOSING, REFUSAL},
     room_task::MAX_MESSAGE_BYTES,
-    serve::{CLOSING, REFUSAL},
     session::READ_BYTES,
 };
 

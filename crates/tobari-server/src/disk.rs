@@ -18,7 +18,7 @@ use std::{
 use axum::http::StatusCode;
 use tobari_host::{files::FileError, storage::Trouble};
 
-use crate::{search::reply::Reply, stop::Stop};
+use crate::{reply::Reply, stop::Stop};
 
 /// How often a disk that fails is tried.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@
 //! the log has one line for all of an interval. Neither says who asked or for what: no address, no
 //! token, no host.
 
-use crate::{body::DRAINED, hosts::Hosts, search::reply::Reply};
+use crate::{body::DRAINED, hosts::Hosts, reply::Reply};
 use axum::{
     body::HttpBody,
     extract::{Request, State},

@@ -5,7 +5,7 @@
 //! sends little holds little. An answer is counted with its client until the client has taken it.
 //! What one client may claim follows [`Share`].
 
-use crate::{clients::Origin, share::Share};
+use crate::{ServerLimits, clients::Origin, share::Share};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 use std::{
@@ -60,6 +60,20 @@ impl Memory {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What all jobs of a server share: the rule, and the memory for bodies and answers.
+#[derive(Clone)]
+pub(crate) struct Bounds {
+    pub(crate) share: Share,
+    pub(crate) memory: Memory,
+}
+
+impl Bounds {
+    pub(crate) fn new(limits: &ServerLimits) -> Self {
+        let share = Share::new(limits.client_share);
+        Self { share, memory: Memory::new(limits.body_bytes, share) }
     }
 }
 

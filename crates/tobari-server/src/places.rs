@@ -12,7 +12,7 @@
 //! releases before this have no such file, and belong to nobody: they count for all, and are given
 //! away like the others.
 
-use crate::{clients::Origin, search::sha256, share::Share};
+use crate::{clients::Origin, share::Share};
 use std::{
     collections::HashMap,
     fs::{self, File},
@@ -22,6 +22,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 use tobari_host::files::{FileError, read_bounded, write_atomically};
+use tobari_octets::sha256;
 
 /// Whose a place is.
 pub(crate) type Tag = [u8; 16];

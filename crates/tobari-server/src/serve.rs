@@ -12,8 +12,8 @@ use std::{
 
 use axum::{
     Extension, Router,
-    extract::{Path, Request, State, WebSocketUpgrade},
-    http::{HeaderMap, HeaderName, StatusCode, header, header::RETRY_AFTER},
+    extract::{Request, State},
+    http::StatusCode,
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::get,
@@ -23,26 +23,23 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use tobari_apps::call::{
-    live::host_of,
-    messages::{Code, RoomName},
-};
 use tobari_host::data::{DataError, DataFolder};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::Semaphore,
     time::{sleep, timeout},
 };
 
 use crate::{
     Fingerprint, ServerLimits, ServerOptions, Tls,
-    clients::{Clients, Guest, forwarded},
+    clients::{Clients, Place, forwarded},
+    door::call,
     edge::{self, Edge},
     hosts::Hosts,
     infer::{EnclaveTold, Infer, InferError},
-    kind::Kind,
     live,
+    memory::Bounds,
     origins::Origins,
     patient::Patient,
     ready,
@@ -50,18 +47,11 @@ use crate::{
     rooms::Rooms,
     search::{Search, SearchError},
     sense::{Sense, SenseError},
-    session::{Call, READ_BYTES, session},
-    share::Bounds,
     stop::{Stop, stop},
-    tls::{Acceptor, ServerTls, server_tls},
+    tls::{Acceptor, ServerTls, TlsError, server_tls},
     tokens::TokenFiles,
     web::{self, Bundle, BundleError},
 };
-
-/// The header with the word for programs of why a request is refused.
-pub(crate) const REFUSAL: &str = "tobari-refusal";
-/// What is said to whoever comes while the server ends.
-pub(crate) const CLOSING: &str = "the server is shutting down or restarting, and lets nobody in";
 
 /// How long to wait after the system could not accept a connection (too many open files, for instance).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -302,14 +292,6 @@ where
     done.map_err(Into::into)
 }
 
-/// One place among the connections: held by the connection, and by the session that it may turn into.
-#[derive(Clone)]
-pub(crate) struct Place {
-    _permit: Arc<OwnedSemaphorePermit>,
-    /// Whose it is.
-    pub(crate) guest: Arc<Guest>,
-}
-
 /// Answers a few readers over plain HTTP until `shutdown` is done, within the usual limits of time.
 pub(crate) async fn answer_few(listener: TcpListener, app: Router, shutdown: impl Future<Output = ()>) {
     let limits = ServerLimits { connections: 256, client_connections: 64, ..ServerLimits::default() };
@@ -366,7 +348,7 @@ impl Door {
         let permit = permit.map_err(|_| (limits.connections, "no place left"))?;
         let address = (!self.behind_proxy).then(|| peer.ip());
         let guest = self.clients.enter(address).ok_or((limits.client_connections, "too many from one client"))?;
-        Ok(Place { _permit: Arc::new(permit), guest: Arc::new(guest) })
+        Ok(Place::new(permit, guest))
     }
 
     fn enter(&self, stream: TcpStream, place: Place) {
@@ -432,53 +414,6 @@ async fn by_the_proxys_word(State(clients): State<Clients>, mut request: Request
     next.run(request).await
 }
 
-/// A WebSocket for one member of a room of this kind. Where the protocol is not `CURRENT`, the client
-/// is told to update.
-pub(crate) async fn call<K: Kind, const CURRENT: bool>(
-    State(rooms): State<Rooms<K>>,
-    Path(room): Path<String>,
-    Extension(place): Extension<Place>,
-    Extension(origins): Extension<Origins>,
-    headers: HeaderMap,
-    upgrade: WebSocketUpgrade,
-) -> Response {
-    answer_call((rooms, room, CURRENT), place, &origins, &headers, upgrade)
-}
-
-fn answer_call<K: Kind>(
-    (rooms, room, is_asked): (Rooms<K>, String, bool),
-    place: Place,
-    origins: &Origins,
-    headers: &HeaderMap,
-    upgrade: WebSocketUpgrade,
-) -> Response {
-    if !origins.admits(headers) {
-        return (StatusCode::FORBIDDEN, "pages of this origin may not call here\n").into_response();
-    }
-    let most = K::MAX_MESSAGE_BYTES;
-    if let Some(seconds) = rooms.stopped().seconds_left() {
-        return closing(seconds);
-    }
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).and_then(host_of);
-    match room.parse::<RoomName>() {
-        Ok(room) => {
-            let upgrade = upgrade.max_message_size(most).max_frame_size(most).read_buffer_size(READ_BYTES);
-            upgrade.on_upgrade(move |socket| async move {
-                session(socket, Call { room, host, is_asked, guest: &place.guest }, rooms).await;
-                drop(place);
-            })
-        }
-        Err(error) => (StatusCode::NOT_FOUND, error.to_string()).into_response(),
-    }
-}
-
-/// To whoever wants to join while the server ends.
-fn closing(seconds: u64) -> Response {
-    let text = format!("{CLOSING}: try again in {seconds} s\n");
-    let headers = [(RETRY_AFTER, seconds.to_string()), (HeaderName::from_static(REFUSAL), Code::Shutdown.to_string())];
-    (StatusCode::SERVICE_UNAVAILABLE, headers, text).into_response()
-}
-
 /// Reads files again that may have changed while a server runs: those of tokens, and those of the
 /// certificate.
 pub struct Reloader {
@@ -521,17 +456,9 @@ pub enum ServerError {
         /// What the system says.
         source: io::Error,
     },
-    /// A file of the certificate cannot be used.
-    #[error("{}: {what}", path.display())]
-    TlsFile {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// Certificate and key do not go together, or not with TLS.
-    #[error("certificate: {0}")]
-    Tls(#[from] rustls::Error),
+    /// Connections cannot be encrypted.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A folder of data cannot be used.
     #[error(transparent)]
     Data(#[from] DataError),
@@ -551,7 +478,4 @@ pub enum ServerError {
     /// The page cannot be read.
     #[error(transparent)]
     Web(#[from] BundleError),
-    /// No certificate could be made.
-    #[error("self-signed certificate: {0}")]
-    SelfSigned(#[from] rcgen::Error),
 }

@@ -7,8 +7,6 @@
 //! percent, so that another client still finds room. The rule is that of dynamic thresholds for
 //! shared buffers (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6, 1998).
 
-use crate::{ServerLimits, memory::Memory};
-
 /// The rule, for one percentage.
 #[derive(Clone, Copy)]
 pub(crate) struct Share {
@@ -26,20 +24,6 @@ impl Share {
     pub(crate) fn admits(self, held: u64, free: u64) -> bool {
         let (held, free, percent) = (u128::from(held), u128::from(free), u128::from(self.percent));
         held == 0 || percent == 100 || held * (100 - percent) < free * percent
-    }
-}
-
-/// What all jobs of a server share: the rule, and the memory for bodies and answers.
-#[derive(Clone)]
-pub(crate) struct Bounds {
-    pub(crate) share: Share,
-    pub(crate) memory: Memory,
-}
-
-impl Bounds {
-    pub(crate) fn new(limits: &ServerLimits) -> Self {
-        let share = Share::new(limits.client_share);
-        Self { share, memory: Memory::new(limits.body_bytes, share) }
     }
 }
 

@@ -5,7 +5,7 @@ pub(crate) mod acme;
 
 use std::{
     net::SocketAddr,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -17,10 +17,49 @@ use rustls::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::{Fingerprint, ServerError, Tls};
+use crate::Fingerprint;
 
 /// The protocol inside.
 const HTTP: &[u8] = b"http/1.1";
+
+/// Whether and how connections are encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tls {
+    /// Not at all: for one machine, a trusted network, or behind a proxy that does it.
+    None,
+    /// With a certificate chain and its key from PEM files.
+    Files {
+        /// The chain, the server's own certificate first.
+        cert: PathBuf,
+        /// The private key: PKCS #8, PKCS #1 or SEC 1.
+        key: PathBuf,
+    },
+    /// With a certificate made now, whose key is kept in memory only: clients pin its fingerprint.
+    SelfSigned,
+    /// With certificates that an authority signs and renews, by ACME.
+    #[cfg(feature = "acme")]
+    Acme(acme::AcmeOptions),
+}
+
+/// Why connections cannot be encrypted as the options say.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file of the certificate cannot be used.
+    #[error("{}: {what}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Certificate and key do not belong together, or TLS cannot use them.
+    #[error("certificate: {0}")]
+    Pair(#[from] rustls::Error),
+    /// No certificate could be made.
+    #[error("self-signed certificate: {0}")]
+    SelfSigned(#[from] rcgen::Error),
+}
 
 /// What accepts TLS connections, and the fingerprint that clients may pin.
 pub(crate) struct ServerTls {
@@ -50,7 +89,7 @@ impl Acceptor {
 }
 
 /// As the options ask; `addr` goes into a self-signed certificate.
-pub(crate) fn server_tls(options: &Tls, addr: SocketAddr) -> Result<Option<ServerTls>, ServerError> {
+pub(crate) fn server_tls(options: &Tls, addr: SocketAddr) -> Result<Option<ServerTls>, TlsError> {
     let (chain, key) = match options {
         Tls::None => return Ok(None),
         Tls::Files { cert, key } => (read_chain(cert)?, read_key(key)?),
@@ -80,8 +119,8 @@ fn acceptor(config: ServerConfig) -> Acceptor {
     Acceptor(Arc::new(RwLock::new(TlsAcceptor::from(Arc::new(config)))))
 }
 
-fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerError> {
-    let fault = |what: String| ServerError::TlsFile { path: path.to_owned(), what };
+fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let fault = |what: String| TlsError::File { path: path.to_owned(), what };
     let chain = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let chain = chain.map_err(|error| fault(error.to_string()))?;
     if chain.is_empty() {
@@ -90,13 +129,13 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerError> 
     Ok(chain)
 }
 
-fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, ServerError> {
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_file(path)
-        .map_err(|error| ServerError::TlsFile { path: path.to_owned(), what: error.to_string() })
+        .map_err(|error| TlsError::File { path: path.to_owned(), what: error.to_string() })
 }
 
 /// A certificate for this machine under the names by which it is reached locally; its key is never written.
-fn self_signed(addr: SocketAddr) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), ServerError> {
+fn self_signed(addr: SocketAddr) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     let own = addr.ip().to_string();
     if !addr.ip().is_unspecified() && !names.contains(&own) {

@@ -7,7 +7,6 @@
 //! there. Tokens are long and random, so that a hash without salt gives nothing away; they are
 //! compared with all lines in a time that does not depend on which one is right.
 
-use crate::search::{hex, sha256, unhex};
 use axum::http::{HeaderMap, header};
 use std::{
     fs, io,
@@ -16,6 +15,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+use tobari_octets::{hex, sha256, unhex};
 
 const LIMIT_BYTES: u64 = 1 << 20;
 const MAX_NAME_BYTES: usize = 64;

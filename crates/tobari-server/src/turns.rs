@@ -4,7 +4,7 @@
 //! who wait, the client whose last turn is longest ago goes first; the requests of one client stay
 //! in their order. What one client may hold at once follows [`Share`].
 
-use crate::{body::WAITING, clients::Origin, search::reply::Reply, share::Share};
+use crate::{body::WAITING, clients::Origin, reply::Reply, share::Share};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -10,6 +10,7 @@ use tobari_apps::infer::{
     holder::{Holder, HolderError, NAME_BYTES},
     messages::{self, MessageError},
 };
+use tobari_octets::hex;
 use zeroize::Zeroizing;
 
 /// Labels that are told, the likeliest first. Logits are not: whoever sees them beside ciphertexts can compute the key.
@@ -79,7 +80,6 @@ impl Asker {
 
     /// What may be told of it.
     pub fn told(&self) -> Told {
-        let hex = |name: &[u8]| name.iter().map(|byte| format!("{byte:02x}")).collect();
         let card = self.holder.card();
         Told {
             model: hex(self.holder.model()),

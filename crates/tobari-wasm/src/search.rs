@@ -2,7 +2,6 @@
 
 use chacha20::{ChaCha20Rng, rand_core::Rng};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tobari_apps::search::{
     client::{Asker, ClientError, Found},
     fullness::{Fullness, FullnessError},
@@ -13,6 +12,7 @@ use tobari_apps::search::{
     table::{Catalogue, CatalogueContent, Question, SiteError, TableBytesError},
 };
 use tobari_core::{params::LatticeError, rlwe::SecretKey};
+use tobari_octets::{hex, sha256};
 
 /// Names of sites that are told as examples.
 const EXAMPLES: usize = 200;
@@ -144,10 +144,6 @@ pub struct Searcher {
     pending: Option<Pending>,
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 impl Searcher {
     /// With a new secret.
     pub fn new(rng: &mut ChaCha20Rng) -> Self {
@@ -224,7 +220,7 @@ impl Searcher {
         let name = |place: &u32| Some(catalogue.sites()?.get(*place as usize)?.to_string());
         let seen = Seen {
             set: prepared.set().name,
-            key: hex(&Sha256::digest(&registration)),
+            key: hex(&sha256(&registration)),
             places: prepared.places().iter().filter_map(name).collect(),
             false_matches: prepared.false_matches(),
         };

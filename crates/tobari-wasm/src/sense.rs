@@ -4,13 +4,12 @@
 
 use chacha20::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use tobari_apps::sense::{
     bundle::{Bundle, DeviceLine},
     client::Withheld,
     desk::Desk,
-    enrol::{Card, EnrolError, hex},
+    enrol::{Card, EnrolError},
     holder::Holder,
     question::{GroupBy, Question, QuestionError, Registered, Statistic, Window},
     registry::{Registry, RegistryError, Secret},
@@ -20,6 +19,7 @@ use tobari_apps::sense::{
 };
 use tobari_core::{bgv::EncodeError, wire};
 use tobari_device::{Device, InsecureVolatileCounter, Profile, READINGS, SealError, U25};
+use tobari_octets::{hex, sha256};
 use zeroize::Zeroizing;
 
 /// What is measured.
@@ -236,10 +236,6 @@ fn question(window_s: u32) -> Question {
     }
 }
 
-fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
 impl Fleet {
     /// Makes one: keys, devices, the question, and all that the server is given.
     ///
@@ -263,7 +259,7 @@ impl Fleet {
         let registered = question(wanted.window_s).register(&schema, &setting, &registry, &holder.question_names())?;
         let (mut objects, mut keys, mut cohorts) = (Vec::new(), BTreeMap::new(), Vec::new());
         let mut keep = |bytes: Vec<u8>| {
-            let name = sha256(&bytes);
+            let name = hex(&sha256(&bytes));
             objects.push(Object { name: name.clone(), bytes });
             name
         };

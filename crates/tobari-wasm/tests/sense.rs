@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tobari_apps::sense::{
     bundle::Bundle,
     cloud::{Cloud, CloudError, Frames, Material},
-    enrol::unhex,
     ingest::Gate,
     order::{Order, OrderError},
     program::Input,
@@ -20,6 +19,7 @@ use tobari_core::{
     wire,
 };
 use tobari_device::{MacKey, Profile, U25};
+use tobari_octets::unhex_lower;
 use tobari_wasm::sense::{Fleet, FleetError, Opened, Wanted};
 
 const WINDOW_MS: u64 = 10_000;
@@ -170,7 +170,7 @@ fn what_is_no_fleet_no_device_and_no_reading_is_refused_and_told_without_the_rea
         told.objects.iter().map(|object| object.1).sum::<usize>() + fleet.bundle().len() + fleet.order().len(),
         told.bytes
     );
-    assert!(told.bytes < 4 << 20 && unhex::<8>(&told.fleet).is_some(), "{} bytes", told.bytes);
+    assert!(told.bytes < 4 << 20 && unhex_lower::<8>(&told.fleet).is_some(), "{} bytes", told.bytes);
     for wrong in [&[(0, 88.0)][..], &[(1, 20.0), (0, -41.0)], &[(0, f64::NAN)]] {
         let error = fleet.seal(wrong).unwrap_err().to_string();
         assert!(error.contains("temperature") && !error.contains("88") && !error.contains("41"), "{error}");

@@ -7,18 +7,21 @@ use super::{Finding, SourceFile};
 /// Every crate, with the crates of the workspace it may depend on (for its tests too). Each may reach down past its
 /// neighbour; none may reach up or sideways. The leaves are those with an empty list.
 const EDGES: &[(&str, &[&str])] = &[
+    ("tobari-octets", &[]),
     ("tobari-core", &[]),
     ("tobari-plan", &[]),
     ("tobari-enclave", &[]),
     ("tobari-device", &[]),
     ("tobari-group", &[]),
-    ("tobari-apps", &["tobari-core", "tobari-plan", "tobari-enclave", "tobari-device", "tobari-group"]),
-    ("tobari-host", &["tobari-apps", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-device"]),
-    ("tobari-server", &["tobari-host", "tobari-apps", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-device"]),
     (
-        "tobari-cli",
+        "tobari-apps",
+        &["tobari-octets", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-device", "tobari-group"],
+    ),
+    ("tobari-host", &["tobari-apps", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-device"]),
+    (
+        "tobari-server",
         &[
-            "tobari-server",
+            "tobari-octets",
             "tobari-host",
             "tobari-apps",
             "tobari-core",
@@ -27,14 +30,39 @@ const EDGES: &[(&str, &[&str])] = &[
             "tobari-device",
         ],
     ),
-    ("tobari-wasm", &["tobari-apps", "tobari-core", "tobari-device"]),
-    ("tobari-py", &["tobari-host", "tobari-apps", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-device"]),
+    (
+        "tobari-cli",
+        &[
+            "tobari-server",
+            "tobari-octets",
+            "tobari-host",
+            "tobari-apps",
+            "tobari-core",
+            "tobari-plan",
+            "tobari-enclave",
+            "tobari-device",
+        ],
+    ),
+    ("tobari-wasm", &["tobari-octets", "tobari-apps", "tobari-core", "tobari-device"]),
+    (
+        "tobari-py",
+        &[
+            "tobari-octets",
+            "tobari-host",
+            "tobari-apps",
+            "tobari-core",
+            "tobari-plan",
+            "tobari-enclave",
+            "tobari-device",
+        ],
+    ),
     ("xtask", &[]),
 ];
 
 /// What the product code of a pure room may depend on outside the workspace: arithmetic, hygiene, errors and text,
 /// nothing that can reach the machine.
 const PURE_DEPENDENCIES: &[(&str, &[&str])] = &[
+    ("tobari-octets", &["sha2"]),
     ("tobari-core", &["aes", "chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
     ("tobari-plan", &["serde", "thiserror"]),
     (

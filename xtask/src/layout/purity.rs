@@ -8,7 +8,7 @@ use super::{Finding, SourceFile};
 
 /// The crates that compute and never touch the machine.
 pub(crate) const PURE_ROOMS: &[&str] =
-    &["tobari-core", "tobari-plan", "tobari-enclave", "tobari-apps", "tobari-device", "tobari-group"];
+    &["tobari-octets", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-apps", "tobari-device", "tobari-group"];
 
 /// Parts of `std` that reach the machine; of `std::time` only `Duration` is a plain number.
 const FORBIDDEN_PARTS: &[&str] =

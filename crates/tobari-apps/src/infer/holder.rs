@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 use tobari_core::ring::Seed;
 use tobari_core::rlwe::SecretKey;
 use tobari_core::wire::VERSION;
+use tobari_octets::hex;
 use zeroize::Zeroizing;
 
 const MAGIC: [u8; 4] = *b"TIK\x01";
@@ -242,7 +243,7 @@ impl<'a> Sealed<'a> {
 
 /// The beginning of a digest, for people.
 pub fn short(name: &[u8; NAME_BYTES]) -> String {
-    name[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&name[..4])
 }
 
 /// What clients keep: whatever decodes encodes to the same bytes.

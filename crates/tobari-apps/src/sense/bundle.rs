@@ -2,7 +2,6 @@
 //!
 //! Objects are called by the SHA-256 of their bytes and sent once; the bundle says which there are. Of a device the server has a number, a key that tells frames from forgeries, whether new frames are taken and whether stored ones count; **no name**.
 
-use super::enrol::{hex, unhex};
 use super::order::{MAX_DEVICES, Seat, at_most};
 use super::registry::{FLEET, Registry};
 use super::schema::ProfileName;
@@ -12,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use tobari_device::{DeviceNumber, P1, U25};
+use tobari_octets::{hex, unhex_lower};
 use zeroize::Zeroizing;
 
 /// Bytes of a bundle at most.
@@ -69,7 +69,7 @@ impl Visitor<'_> for ObjectName {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
-        let known = unhex::<32>(text).is_some();
+        let known = unhex_lower::<32>(text).is_some();
         if known { Ok(text.to_owned()) } else { Err(E::invalid_value(Unexpected::Other("another text"), &self)) }
     }
 }
@@ -202,9 +202,9 @@ impl Bundle {
         let devices = numbers.is_sorted_by(|a, b| a < b)
             && numbers.last().is_none_or(|number| DeviceNumber::new(*number).is_some())
             && self.devices.len() <= MAX_DEVICES
-            && self.devices.iter().all(|device| unhex::<32>(&device.mac).is_some());
+            && self.devices.iter().all(|device| unhex_lower::<32>(&device.mac).is_some());
         let rules = [
-            (unhex::<FLEET>(&self.fleet).is_some(), "a fleet's name of 16 hexadecimal digits"),
+            (unhex_lower::<FLEET>(&self.fleet).is_some(), "a fleet's name of 16 hexadecimal digits"),
             (devices, "devices with numbers of their own and MAC keys"),
         ];
         rules.iter().find(|rule| !rule.0).map_or(Ok(()), |rule| Err(MalformedBundle(rule.1)))
@@ -218,7 +218,7 @@ impl Bundle {
     /// Number, MAC key, and whether frames are taken, of each device.
     pub fn keys_of_devices(&self) -> Vec<(DeviceNumber, [u8; 32], bool)> {
         let of = |device: &DeviceLine| {
-            Some((DeviceNumber::new(device.seat.number)?, unhex::<32>(&device.mac)?, device.seat.takes))
+            Some((DeviceNumber::new(device.seat.number)?, unhex_lower::<32>(&device.mac)?, device.seat.takes))
         };
         self.devices.iter().filter_map(of).collect()
     }

@@ -20,6 +20,8 @@ use rand_core::CryptoRng;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tobari_device::DeviceNumber;
+pub use tobari_octets::hex;
+use tobari_octets::unhex_lower;
 use zeroize::Zeroizing;
 
 const LABEL: &[u8] = b"tobari-sense 1 root";
@@ -79,33 +81,6 @@ pub enum EnrolError {
     Schema(#[from] SchemaError),
 }
 
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .filter_map(|digit| char::from_digit(digit.into(), 16))
-        .collect()
-}
-
-/// Bytes of lower-case hexadecimal digits, exactly so many; none for others.
-pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let mut out = [0; N];
-    if pairs.len() != N || !rest.is_empty() {
-        return None;
-    }
-    for (out, [high, low]) in out.iter_mut().zip(pairs) {
-        *out = digit(*high)? << 4 | digit(*low)?;
-    }
-    Some(out)
-}
-
 fn fleet_of(key: &[u8]) -> [u8; FLEET] {
     let mut fleet = [0; FLEET];
     fleet.copy_from_slice(&Sha256::digest(key)[..FLEET]);
@@ -125,10 +100,10 @@ impl Card {
     /// [`EnrolError`].
     pub fn check(&self) -> Result<[u8; FLEET], EnrolError> {
         self.schema.check()?;
-        let key: [u8; KEM_KEY] = unhex(&self.key).ok_or(EnrolError::Card)?;
+        let key: [u8; KEM_KEY] = unhex_lower(&self.key).ok_or(EnrolError::Card)?;
         let fleet = fleet_of(&key);
         encapsulation_key(&key)?;
-        if unhex(&self.fleet) == Some(fleet) { Ok(fleet) } else { Err(EnrolError::Card) }
+        if unhex_lower(&self.fleet) == Some(fleet) { Ok(fleet) } else { Err(EnrolError::Card) }
     }
 
     /// A device's half: its token, to be kept, and what it sends.
@@ -137,7 +112,7 @@ impl Card {
     /// [`EnrolError::Card`].
     pub fn request(&self, number: DeviceNumber, rng: &mut impl CryptoRng) -> Result<(Token, Request), EnrolError> {
         let fleet = self.check()?;
-        let key: [u8; KEM_KEY] = unhex(&self.key).ok_or(EnrolError::Card)?;
+        let key: [u8; KEM_KEY] = unhex_lower(&self.key).ok_or(EnrolError::Card)?;
         let mut m = Zeroizing::new([0; 32]);
         rng.fill_bytes(&mut *m);
         let sealed = encapsulation_key(&key)?.encapsulate_deterministic((&*m).into());
@@ -170,7 +145,7 @@ impl Request {
             return Err(EnrolError::Fleet { expected: card.fleet.clone() });
         }
         let number = DeviceNumber::new(self.number).ok_or(EnrolError::Request)?;
-        let ciphertext: [u8; KEM_CIPHERTEXT] = unhex(&self.ciphertext).ok_or(EnrolError::Request)?;
+        let ciphertext: [u8; KEM_CIPHERTEXT] = unhex_lower(&self.ciphertext).ok_or(EnrolError::Request)?;
         let shared = pair(holder).0.decapsulate(&ciphertext.into()).map_err(|()| EnrolError::Request)?;
         let shared = Zeroizing::new(<[u8; 32]>::from(shared));
         Ok((number, root(&shared, &fleet, number)))
@@ -206,7 +181,7 @@ pub fn fuzz_enrolment(data: &[u8]) {
         let _ = card.check();
     }
     if let Ok(request) = serde_json::from_slice::<Request>(data) {
-        let _ = (request.fingerprint(), unhex::<KEM_CIPHERTEXT>(&request.ciphertext));
+        let _ = (request.fingerprint(), unhex_lower::<KEM_CIPHERTEXT>(&request.ciphertext));
     }
 }
 

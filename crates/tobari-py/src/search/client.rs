@@ -14,6 +14,7 @@ use tobari_apps::search::question::{self, Wish, pattern};
 use tobari_apps::search::server::Granularity;
 use tobari_apps::search::table::{self, CatalogueContent, Question, Sites};
 use tobari_core::rlwe::SecretKey;
+use tobari_octets::hex;
 
 /// What is told of a table.
 pub(super) fn told(table: &table::Table) -> Vec<u8> {
@@ -186,7 +187,7 @@ impl Identity {
     }
 
     fn __repr__(&self) -> String {
-        let name: String = self.inner.name()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = hex(&self.inner.name()[..4]);
         format!("<search.Identity {name}>")
     }
 }

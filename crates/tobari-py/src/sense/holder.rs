@@ -5,12 +5,11 @@ use crate::randomness::generator;
 use crate::work::{Watch, long, short};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tobari_apps::sense::bundle::{Bundle, DeviceLine};
 use tobari_apps::sense::desk::Desk;
-use tobari_apps::sense::enrol::{Card, hex};
+use tobari_apps::sense::enrol::Card;
 use tobari_apps::sense::holder::Holder;
 use tobari_apps::sense::program::Input;
 use tobari_apps::sense::question::{Question, Registered};
@@ -20,6 +19,7 @@ use tobari_apps::sense::setting::{Setting, key_name};
 use tobari_core::rlwe::SecretKey;
 use tobari_core::wire;
 use tobari_device::{P1, U25};
+use tobari_octets::{hex, sha256};
 use zeroize::Zeroizing;
 
 /// A schema of its JSON.
@@ -79,10 +79,6 @@ impl KeyHolder {
     fn fleet_bytes(&self) -> PyResult<[u8; FLEET]> {
         self.card.check().map_err(failed)
     }
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
 }
 
 #[pymethods]
@@ -310,7 +306,7 @@ impl Publisher {
             let key = self.holder.key(&self.secret, *input);
             if let (Some(name), Some(key)) = (key_name(*input), key) {
                 let bytes = wire::encode_evaluation_keys(&key, &self.setting.parameters);
-                let hash = sha256(&bytes);
+                let hash = hex(&sha256(&bytes));
                 names.insert(name, hash.clone());
                 objects.insert(hash, bytes);
             }
@@ -324,7 +320,7 @@ impl Publisher {
         let (mut names, mut objects) = (Vec::new(), Objects::new());
         for part in all.map_err(failed)? {
             let bytes = wire::encode_seeded_ciphertext(&part);
-            let name = sha256(&bytes);
+            let name = hex(&sha256(&bytes));
             names.push(name.clone());
             objects.insert(name, bytes);
         }

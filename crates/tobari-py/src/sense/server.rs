@@ -6,13 +6,11 @@ use crate::randomness::generator;
 use crate::work::{Watch, long, pieces};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tobari_apps::engine::BgvValue;
 use tobari_apps::sense::bundle::Bundle;
 use tobari_apps::sense::cloud::{Cloud, CloudError, Frames, Material, Prepared};
-use tobari_apps::sense::enrol::hex;
 use tobari_apps::sense::ingest::{Gate, IngestCounts, Seen, Verdict};
 use tobari_apps::sense::order::{Order, OrderError, Seat};
 use tobari_apps::sense::program::Input;
@@ -21,6 +19,7 @@ use tobari_apps::sense::setting::{Setting, key_name};
 use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_core::wire;
 use tobari_device::{DeviceNumber, MacKey, P1, Profile, U25};
+use tobari_octets::{hex, sha256};
 use tobari_plan::engine::Engine;
 
 /// Frames that are taken between two looks for Ctrl-C.
@@ -77,7 +76,7 @@ impl Server {
 
 fn object<'a>(objects: &'a BTreeMap<String, Vec<u8>>, name: &str) -> PyResult<&'a [u8]> {
     let bytes = objects.get(name).ok_or_else(|| refused(format!("expected the object {name}, found none")))?;
-    if hex(&Sha256::digest(bytes)) == name {
+    if hex(&sha256(bytes)) == name {
         Ok(bytes)
     } else {
         Err(malformed("expected an object that its name is of, found another"))

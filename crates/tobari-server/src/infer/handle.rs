@@ -3,9 +3,9 @@
 use super::{Infer, Name, Shared, models::Served};
 use crate::body::{or_drain, read};
 use crate::clients::Origin;
+use crate::clients::Place;
 use crate::places::{Full, Tag};
-use crate::search::{hex, reply::Reply, sha256, unhex};
-use crate::serve::Place;
+use crate::reply::{Reply, octets};
 use axum::{
     Extension,
     body::Body,
@@ -24,6 +24,7 @@ use tobari_apps::infer::{
     server::{Keyring, Seconds, ServeError},
 };
 use tobari_core::ckks::SeededCiphertext;
+use tobari_octets::{hex, sha256, unhex};
 use zeroize::Zeroizing;
 
 /// The models.
@@ -131,10 +132,6 @@ fn run(served: &Served, ring: &Keyring, bytes: &[u8]) -> Result<(Vec<u8>, Second
     let ran = service.resume(ring).run_timed(image, &mut rng, &mut || began.elapsed().as_secs_f64());
     let (answer, seconds) = ran.map_err(|error| refused(&error))?;
     Ok((messages::encode_answer(&answer), seconds))
-}
-
-pub(super) fn octets(bytes: impl Into<Body>) -> Response {
-    ([(header::CONTENT_TYPE, "application/octet-stream")], bytes.into()).into_response()
 }
 
 fn no_keys() -> Reply {

@@ -36,9 +36,9 @@ mod store;
 use crate::{
     cpu::Cpu,
     disk::keep_trying,
-    memory::Memory,
+    memory::{Bounds, Memory},
     places::{Keeper, PlaceLimits, Places},
-    share::{Bounds, Share},
+    share::Share,
     stop::Stop,
     tokens::{TokenFiles, Tokens, TokensError},
     turns::Turns,

@@ -1,7 +1,6 @@
 //! Files of models, and what they become while they are served.
 
 use super::{InferError, InferOptions, Name, Share, enclave::House};
-use crate::search::hex;
 use axum::body::Bytes;
 use serde_json::{Value, json};
 use std::{
@@ -16,6 +15,7 @@ use tobari_apps::infer::{
 };
 use tobari_core::params::NamedSet;
 use tobari_host::files::read_bounded;
+use tobari_octets::hex;
 
 /// The name of the built-in model.
 const DIGITS: &str = "digits";

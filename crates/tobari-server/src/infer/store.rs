@@ -14,7 +14,6 @@ use super::{InferError, Name, Shared};
 use crate::{
     disk::Disk,
     places::{self, Keeper, Tag},
-    search::{hex, sha256, unhex},
 };
 use std::{
     fs::{self, File},
@@ -23,6 +22,7 @@ use std::{
     time::SystemTime,
 };
 use tobari_host::files::{FileError, read_bounded, write_atomically};
+use tobari_octets::{hex, sha256, unhex};
 
 /// A model, and keys for it.
 type Place = (Name, Name);

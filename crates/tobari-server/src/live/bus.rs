@@ -10,21 +10,18 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
+use tobari_octets::{hex, sha256};
 
 use async_nats::{Client, ConnectOptions, Event, connection::State};
 use futures_util::StreamExt;
-use tobari_apps::{
-    call::{
-        live::cascade::{Address, BusMessage, Station},
-        messages::RoomName,
-    },
-    sense::enrol::hex,
+use tobari_apps::call::{
+    live::cascade::{Address, BusMessage, Station},
+    messages::RoomName,
 };
 use tokio::sync::mpsc;
 use zeroize::Zeroizing;
 
-use super::{metrics::Metrics, task::Happening};
-use crate::search::sha256;
+use super::metrics::Metrics;
 
 /// Messages that wait to be published, and that wait to be heard.
 const OUTBOX: usize = 1024;
@@ -124,11 +121,11 @@ impl Bus {
     }
 
     /// Carries what is said in a room, until nobody says anything there any more: the answer is where to say it.
-    pub(super) fn carry(
+    pub(super) fn carry<H: From<BusMessage> + Send + 'static>(
         &self,
         name: &RoomName,
         station: Station,
-        inbox: mpsc::WeakSender<Happening>,
+        inbox: mpsc::WeakSender<H>,
         metrics: Arc<Metrics>,
     ) -> mpsc::Sender<Letter> {
         let room = format!("{}.call.{}", self.prefix, hex(&sha256(name.as_str().as_bytes())[..16]));
@@ -164,11 +161,11 @@ async fn speak(client: Client, room: String, mut letters: mpsc::Receiver<Letter>
 }
 
 /// Passes on what is said to a room, while somebody can find it.
-async fn hear(
+async fn hear<H: From<BusMessage>>(
     client: Client,
     room: String,
     station: Station,
-    inbox: mpsc::WeakSender<Happening>,
+    inbox: mpsc::WeakSender<H>,
     metrics: Arc<Metrics>,
 ) {
     let Ok(own) = client.subscribe(format!("{room}.{station}")).await else { return };
@@ -181,7 +178,7 @@ async fn hear(
             continue;
         };
         let Some(inbox) = inbox.upgrade() else { return };
-        if inbox.send(Happening::Heard(message)).await.is_err() {
+        if inbox.send(message.into()).await.is_err() {
             return;
         }
     }

@@ -22,9 +22,9 @@ use super::{
     bus::{Bus, Letter},
     intake::LiveBinary,
     metrics::Metrics,
+    mixing::{Happening, Live, Mixing, Seat},
     seats::{Seats, text},
     shards::Shards,
-    task::{Happening, Live, Mixing, Seat},
 };
 use crate::{
     ServerLimits,

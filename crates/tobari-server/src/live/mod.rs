@@ -12,6 +12,7 @@ mod intake;
 #[cfg(feature = "cascade")]
 mod joined;
 mod metrics;
+mod mixing;
 mod owner;
 mod seats;
 mod shards;
@@ -21,10 +22,10 @@ use std::sync::Arc;
 
 use axum::{Router, http::header, routing::get};
 
-use crate::{ServerLimits, edge::Edge, hosts::HostName, rooms::Rooms, serve::call, stop::Stop};
+use crate::{ServerLimits, door::call, edge::Edge, hosts::HostName, rooms::Rooms, stop::Stop};
 
 use metrics::Metrics;
-use task::Live;
+use mixing::Live;
 
 /// The routes of live rooms; what the edge counts is told with their counters.
 pub(crate) fn routes(

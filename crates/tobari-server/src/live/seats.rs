@@ -20,7 +20,7 @@ use tobari_apps::call::{
 use super::{
     intake::LiveIntake,
     metrics::Metrics,
-    task::{Live, Seat},
+    mixing::{Live, Seat},
 };
 use crate::kind::Links;
 

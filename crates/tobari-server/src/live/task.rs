@@ -1,18 +1,14 @@
 //! The task that owns one live room: hears what happens, adds, and tells members.
 
 use std::{
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use axum::{body::Bytes, extract::ws::Message};
 use tobari_apps::call::{
-    PACKET_SAMPLES, TICK_MS,
-    live::{
-        Challenge, LiveEvent, LiveMode, LiveRoom, Proven,
-        messages::{ClientMessage, Nonce, ServerMessage, Welcome},
-    },
-    messages::{Code, MessageError, RoomName},
+    TICK_MS,
+    live::{LiveEvent, LiveMode, LiveRoom, Proven, messages::ServerMessage},
     server::{Fault, Refusal},
 };
 use tobari_core::wire::{LivePacket, RoomId};
@@ -20,114 +16,13 @@ use tobari_host::threads;
 use tokio::sync::oneshot;
 
 use super::{
-    intake::{LiveBinary, LiveIntake},
+    intake::LiveBinary,
     metrics::Metrics,
-    owner::Owner,
+    mixing::{Happening, Live, Mixing, Seat},
     seats::{Seats, text},
     shards::Shards,
 };
-use crate::{
-    ServerLimits,
-    kind::{Kind, NotAJoin, Opening, Task, words},
-};
-
-/// The longest message from a member: a packet of two points a sample on the curve of live rooms, which has 33 bytes a point at most.
-const MAX_MESSAGE_BYTES: usize = 2 * 34 * (PACKET_SAMPLES + 2) + 1024;
-
-/// Live rooms, which are counted.
-#[derive(Clone)]
-pub(super) struct Live {
-    pub(super) metrics: Arc<Metrics>,
-    /// This server's names, beside the host of each request.
-    pub(super) names: Arc<[String]>,
-    /// What joins this server with others, if anything does.
-    #[cfg(feature = "cascade")]
-    pub(super) bus: Option<super::bus::Bus>,
-}
-
-pub(super) type Happening = crate::kind::Happening<Live>;
-pub(super) type Seat = crate::kind::Seat<Live>;
-
-impl Kind for Live {
-    const NAME: &str = "live room";
-    /// Packets of a full room for one tick.
-    const QUEUE: usize = 4096;
-    const BATCH: usize = 512;
-    const MAX_MESSAGE_BYTES: usize = MAX_MESSAGE_BYTES;
-    type Join = Proven;
-    type Asked = Challenge;
-    type Intake = LiveIntake;
-    type Task = Owner;
-    #[cfg(feature = "cascade")]
-    type Heard = tobari_apps::call::live::cascade::BusMessage;
-
-    fn open(&self, opening: &Opening<'_, Self>, join: &Proven, limits: &ServerLimits) -> Result<Owner, Refusal> {
-        let metrics = Arc::clone(&self.metrics);
-        #[cfg(feature = "cascade")]
-        if let Some(bus) = &self.bus {
-            return Ok(Owner::Joined(Box::new(super::joined::JoinedTask::open(opening, bus, limits, metrics))));
-        }
-        LiveTask::open(opening.id, join, limits, metrics).map(|task| Owner::Alone(Box::new(task)))
-    }
-
-    fn entered(&self, let_in: bool) {
-        let counter = if let_in { &self.metrics.joins } else { &self.metrics.refused };
-        counter.fetch_add(1, Relaxed);
-    }
-
-    fn ask(&self, room: &RoomName, host: Option<&str>) -> Option<(Challenge, Option<ServerMessage>)> {
-        let mut nonce = Nonce([0; 16]);
-        getrandom::fill(&mut nonce.0).ok()?;
-        // the host of the request is one that this server answers for: a proxy may have put its own
-        // there
-        let hosts = self.names.iter().cloned().chain(host.map(str::to_owned)).collect();
-        Some((Challenge { nonce, room: room.clone(), hosts }, Some(ServerMessage::Challenge { nonce })))
-    }
-
-    fn join(said: ClientMessage, asked: &Challenge) -> Result<Proven, NotAJoin> {
-        let ClientMessage::Join(join) = said else { return Err(NotAJoin::Other) };
-        join.checked(asked).map_err(NotAJoin::Refused)
-    }
-
-    words!();
-}
-
-/// A live room, as far as a batch of what happened goes: packets that came together are added together.
-pub(super) trait Mixing {
-    /// Tells members all that follows by now.
-    fn follow(&mut self);
-
-    /// Takes packets, as many as came since the last time.
-    fn mix(&mut self, packets: &[Box<LivePacket>]);
-
-    /// Takes anything else.
-    fn hear(&mut self, happening: Happening);
-
-    /// Begins to end the room.
-    fn close(&mut self);
-
-    /// Takes all that came.
-    fn take(&mut self, batch: Vec<Happening>, close: bool) {
-        // First what is due: a packet that was still waiting when its tick ended is late.
-        self.follow();
-        let mut packets = Vec::new();
-        for happening in batch {
-            match happening {
-                Happening::Binary { binary: LiveBinary::Packet(packet), .. } => packets.push(packet),
-                // what was sent before it counts before it
-                other => {
-                    self.mix(&std::mem::take(&mut packets));
-                    self.hear(other);
-                }
-            }
-        }
-        self.mix(&packets);
-        if close {
-            self.close();
-        }
-        self.follow();
-    }
-}
+use crate::{ServerLimits, kind::Task};
 
 /// A room with its members' links.
 pub(super) struct LiveTask {
@@ -223,7 +118,12 @@ impl Mixing for LiveTask {
 }
 
 impl LiveTask {
-    fn open(id: RoomId, join: &Proven, limits: &ServerLimits, metrics: Arc<Metrics>) -> Result<Self, Refusal> {
+    pub(super) fn open(
+        id: RoomId,
+        join: &Proven,
+        limits: &ServerLimits,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, Refusal> {
         let origin = Instant::now();
         let room = LiveRoom::open(id, join, limits.live, origin.elapsed())?;
         // The number on the wire stands for the room in the log: its name is the members' own.
@@ -261,7 +161,8 @@ mod tests {
     use super::*;
     use crate::live::seats::{QUEUE, SUMS};
     use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
-    use tobari_apps::call::live::{PACKET_WORDS, RoomLink, Settings, attack::proven};
+    use std::sync::atomic::Ordering::Relaxed;
+    use tobari_apps::call::live::{RoomLink, Settings, attack::proven};
 
     fn join(settings: Settings) -> Proven {
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
@@ -324,16 +225,5 @@ mod tests {
         let metrics = Arc::clone(&task.seats.metrics);
         drop(task);
         assert!(metrics.text().contains("tobari_call_members 0\n") && metrics.text().contains("tobari_call_rooms 0\n"));
-    }
-
-    #[test]
-    fn the_longest_packet_of_every_mode_fits_into_a_message() {
-        for mode in LiveMode::ALL {
-            let settings = Settings { mode, speakers: 4096, ..Settings::default() };
-            let join = join(settings);
-            let metrics = Arc::new(Metrics::default());
-            let task = LiveTask::open(RoomId([1; 8]), &join, &ServerLimits::default(), metrics).unwrap();
-            assert!(task.room.layout().packet_len(PACKET_WORDS) <= MAX_MESSAGE_BYTES, "{mode}");
-        }
     }
 }

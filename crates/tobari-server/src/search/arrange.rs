@@ -85,7 +85,7 @@ pub(super) fn arrange(
         room = room.saturating_sub(arranged.memory());
         let layout = arranged.layout();
         tracing::info!(
-            table = &super::hex(&table.name)[..8],
+            table = &tobari_octets::hex(&table.name)[..8],
             asked = %kind,
             entries = arranged.entries(),
             blocks = layout.blocks(),

@@ -8,7 +8,7 @@
 //! written: the first one says `resumed`. No line is left half written.
 
 use super::SearchError;
-use crate::{disk::Disk, search::reply::Reply};
+use crate::{disk::Disk, reply::Reply};
 use serde_json::{Value, json};
 use std::{
     fs::{File, OpenOptions},
@@ -94,7 +94,7 @@ fn stamped(now: SystemTime, mut value: Value) -> Value {
 fn text(line: &Line<'_>, now: SystemTime) -> Value {
     let mut value = stamped(now, json!({ "client": line.client, "what": line.what }));
     if let Some(table) = line.table {
-        value["table"] = super::hex(&table).into();
+        value["table"] = tobari_octets::hex(&table).into();
     }
     if let Some(shape) = line.shape {
         let (kind, unit) = match shape {

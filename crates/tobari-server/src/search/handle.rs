@@ -2,14 +2,15 @@
 
 pub(super) mod hidden;
 
-use super::{Client, Search, Shared, State as Kept, audit::Line, hex, reply::Reply, sha256, unhex};
+use super::{Client, Search, Shared, State as Kept, audit::Line};
+use crate::reply::Reply;
 use crate::{
     body::{or_drain, read},
     clients::Origin,
+    clients::Place,
     disk::Disk,
     memory::Claim,
     places::Full,
-    serve::Place,
 };
 use axum::{
     Extension,
@@ -26,6 +27,7 @@ use tobari_apps::search::{
     messages::{self, CLIENT_BYTES},
     oprf, program,
 };
+use tobari_octets::{hex, sha256, unhex};
 
 /// Bytes of a request of a client that has no key here: what is longer is refused before it is
 /// read.

@@ -39,7 +39,7 @@
 mod arrange;
 mod audit;
 mod handle;
-pub(crate) mod reply;
+mod refusals;
 mod store;
 mod tables;
 
@@ -47,9 +47,8 @@ use crate::{
     clients::Origin,
     cpu::Cpu,
     disk::{Disk, keep_trying},
-    memory::Memory,
+    memory::{Bounds, Memory},
     places::{Keeper, PlaceLimits, Places},
-    share::Bounds,
     stop::Stop,
     tokens::{TokenFiles, Tokens, TokensError},
     turns::Turns,
@@ -74,6 +73,7 @@ use tobari_apps::search::{
     messages::{CLIENT_BYTES, TABLE_BYTES},
 };
 use tobari_host::storage::Trouble;
+use tobari_octets::sha256;
 
 pub use arrange::HiddenOptions;
 
@@ -351,26 +351,6 @@ impl Shared {
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let mut out = [0; N];
-    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
-    if digits.len() != 2 * N {
-        return None;
-    }
-    out.iter_mut().zip(digits.chunks(2)).for_each(|(byte, pair)| *byte = pair[0] << 4 | pair[1]);
-    Some(out)
-}
-
-pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref());
-    hash
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@
 //! answers for nothing. Charges of one client that come while its account is written go together with the next writing. A key is
 //! written before the account that says it is unused. What is there and cannot be read is an error, and not an empty account.
 
-use super::{SearchError, State, hex, lock, sha256, unhex};
+use super::{SearchError, State, lock};
 use crate::disk::Disk;
 use crate::places::{self, Keeper, Tag};
 use std::{
@@ -27,6 +27,7 @@ use std::{
 };
 use tobari_apps::search::{desk::ledger::Account, messages::CLIENT_BYTES, program};
 use tobari_host::files::{FileError, read_bounded, write_atomically};
+use tobari_octets::{hex, sha256, unhex};
 
 const MAX_KEY_BYTES: u64 = 1 << 22;
 pub(super) const MAX_HIDDEN_KEY_BYTES: u64 = 1 << 24;

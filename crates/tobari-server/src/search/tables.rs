@@ -1,6 +1,6 @@
 //! Files of tables, and what they become while they are served.
 
-use super::{HiddenOptions, SearchError, State, Told, arrange, hex, lock, sha256};
+use super::{HiddenOptions, SearchError, State, Told, arrange, lock};
 use axum::body::Bytes;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use serde_json::json;
@@ -18,6 +18,7 @@ use tobari_apps::search::{
     oprf::function::Secret,
     table::{Content, MAX_TABLE_BYTES, Table, decode_table},
 };
+use tobari_octets::{hex, sha256};
 use zeroize::Zeroizing;
 
 /// What shows that a file is another one.

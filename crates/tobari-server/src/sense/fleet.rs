@@ -18,7 +18,7 @@ use super::{
     found::Found,
     private_folder,
 };
-use crate::{disk::try_folder, search::sha256};
+use crate::disk::try_folder;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::{
     collections::BTreeMap,
@@ -30,7 +30,6 @@ use tobari_apps::engine::EngineError;
 use tobari_apps::sense::ProfileName;
 use tobari_apps::sense::bundle::{Bundle, MAX_BUNDLE, MAX_OBJECT};
 use tobari_apps::sense::cloud::{Cloud, CloudError, Material, Wanted, tally_of};
-use tobari_apps::sense::enrol::hex;
 use tobari_apps::sense::ingest::{Gate, IngestCounts};
 use tobari_apps::sense::order::{Order, Seat};
 use tobari_apps::sense::program::Input;
@@ -43,6 +42,7 @@ use tobari_host::files::{FileError, read_bounded, write_atomically, write_secret
 use tobari_host::job::{self, JobError, Limits};
 use tobari_host::sense::{CACHE_BYTES, CLOCK_STEP_MS, FrameStore, StoreError};
 use tobari_host::storage::Trouble;
+use tobari_octets::{hex, sha256, unhex, unhex_lower};
 use tokio::sync::{mpsc, oneshot};
 use zeroize::Zeroizing;
 
@@ -247,7 +247,7 @@ impl Fleet {
         for entry in fs::read_dir(self.folder.join("objects")).into_iter().flatten().flatten() {
             let name = entry.file_name();
             // what has another name is being written
-            let is_object = crate::search::unhex::<32>(&name.to_string_lossy()).is_some();
+            let is_object = unhex::<32>(&name.to_string_lossy()).is_some();
             if is_object && !names.iter().any(|known| *known == *name.to_string_lossy()) {
                 let _ = fs::remove_file(entry.path());
             }
@@ -462,7 +462,7 @@ fn windows(store: &FrameStore, id: &str, order: &Order, now_ms: u64) -> Result<V
 
 /// Whether it names an order: 16 hexadecimal digits.
 pub(super) fn is_id(id: &str) -> bool {
-    tobari_apps::sense::enrol::unhex::<8>(id).is_some()
+    unhex_lower::<8>(id).is_some()
 }
 
 /// What the key holder gave, and frames: read when they are needed.

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::body::{or_drain, read};
 use crate::clients::Origin;
+use crate::clients::Place;
 use crate::disk::{Disk, no_room};
-use crate::search::{reply::Reply, sha256};
-use crate::serve::Place;
+use crate::reply::Reply;
 use axum::{
     Extension,
     body::{Body, Bytes},
@@ -25,10 +25,10 @@ use serde_json::json;
 use std::{fmt::Write, sync::Arc, time::Instant};
 use tobari_apps::sense::bundle::{Bundle, MAX_BUNDLE, MAX_OBJECT};
 use tobari_apps::sense::cloud::CloudError;
-use tobari_apps::sense::enrol::{hex, unhex};
 use tobari_apps::sense::ingest::{Checked, IngestCounts};
 use tobari_apps::sense::order::{Order, OrderError};
 use tobari_host::{sense::StoreError, storage::Trouble};
+use tobari_octets::{hex, sha256, unhex_lower};
 use tokio::sync::oneshot;
 
 /// Takes frames. Anybody may send them: a frame's MAC tells who made it.
@@ -149,7 +149,8 @@ pub(super) async fn offered(State(sense): State<Sense>, headers: HeaderMap) -> R
 
 /// What the server holds of a fleet that ends, for who has its name.
 pub(super) async fn held(State(sense): State<Sense>, Path(fleet): Path<String>) -> Result<Response, Reply> {
-    let visit = unhex(&fleet).and_then(|name| sense.shared.passing.find(&name, Instant::now())).ok_or_else(no_fleet)?;
+    let visit =
+        unhex_lower(&fleet).and_then(|name| sense.shared.passing.find(&name, Instant::now())).ok_or_else(no_fleet)?;
     let traffic = visit.traffic().clone();
     let known = visit.fleet.known();
     let orders: Vec<_> = visit.fleet.orders_told();
@@ -238,7 +239,7 @@ pub(super) async fn has_object(
 ) -> Result<StatusCode, Reply> {
     let who = sense.shared.who(&headers)?;
     named(&fleet)?;
-    let used = sense.shared.used(&who, &fleet).ok().filter(|_| unhex::<32>(&hash).is_some());
+    let used = sense.shared.used(&who, &fleet).ok().filter(|_| unhex_lower::<32>(&hash).is_some());
     let has = used.is_some_and(|used| used.fleet.has_object(&hash));
     let text = "expected the name of an object that is there, found another";
     has.then_some(StatusCode::NO_CONTENT).ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "object", text))
@@ -258,7 +259,7 @@ pub(super) async fn object(
     let name = named(&fleet)?;
     let kept = blocking(move || {
         let found = sha256(&bytes);
-        if unhex(&hash) != Some(found) {
+        if unhex_lower(&hash) != Some(found) {
             return Err(malformed("expected bytes whose SHA-256 is their name, found others".to_owned()));
         }
         let used = sense.used_or_new((&who, &origin), &name)?;
@@ -368,7 +369,7 @@ pub(super) async fn answer(
 /// the fleet to be registered and whose frames are not stored yet.
 fn whole_until(shared: &Shared, used: &Used, fleet: &str) -> u64 {
     // nothing waits for a fleet that ends: its name may be that of another one that is expected
-    let name = unhex(fleet).filter(|_| used.visit.is_none());
+    let name = unhex_lower(fleet).filter(|_| used.visit.is_none());
     let first = name.and_then(|name: FleetName| shared.kept.first_ms(&name));
     first.map_or_else(now_ms, |first| first.min(now_ms()))
 }
@@ -450,7 +451,7 @@ fn as_json(told: &serde_json::Value) -> Response {
 }
 
 fn named(fleet: &str) -> Result<FleetName, Reply> {
-    unhex(fleet).ok_or_else(no_fleet)
+    unhex_lower(fleet).ok_or_else(no_fleet)
 }
 
 impl Sense {

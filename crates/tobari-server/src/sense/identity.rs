@@ -5,8 +5,8 @@
 
 use super::SenseError;
 use std::path::Path;
-use tobari_apps::sense::enrol::{hex, unhex};
 use tobari_host::files::{FileError, read_bounded, write_secret};
+use tobari_octets::{hex, unhex_lower};
 
 /// The file.
 pub(super) const FILE: &str = "mqtt-client";
@@ -27,7 +27,7 @@ pub(super) fn of(folder: &Path) -> Result<String, SenseError> {
         }
     }
     let bytes = read_bounded(&path, 64).map_err(|error| SenseError::file(&path, error))?;
-    let name = std::str::from_utf8(&bytes).ok().and_then(|text| unhex::<8>(text.trim_end()));
+    let name = std::str::from_utf8(&bytes).ok().and_then(|text| unhex_lower::<8>(text.trim_end()));
     let wrong = "expected 16 hexadecimal digits, the server's name at its broker, found another text. \
                  Remove the file for a new name: the broker's messages for the old one are lost then";
     name.map(|name| format!("tobari-{}", hex(&name))).ok_or_else(|| SenseError::file(&path, wrong))

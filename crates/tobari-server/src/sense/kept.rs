@@ -26,8 +26,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
-use tobari_apps::sense::enrol::{hex, unhex};
 use tobari_host::files::{FileError, read_bounded, write_secret};
+use tobari_octets::{hex, unhex_lower};
 
 /// Bytes of all messages at most, each in whole blocks of the disk.
 pub(super) const BYTES: u64 = 16 << 20;
@@ -324,8 +324,8 @@ fn blocks(bytes: u64) -> u64 {
 fn parse(name: &str) -> Option<(Key, u64)> {
     let (fleet, rest) = name.split_once('-')?;
     let (number, came_ms) = rest.split_once('-')?;
-    let [number, came_ms] = [unhex::<8>(number)?, unhex::<8>(came_ms)?].map(u64::from_be_bytes);
-    Some(((unhex(fleet)?, number), came_ms))
+    let [number, came_ms] = [unhex_lower::<8>(number)?, unhex_lower::<8>(came_ms)?].map(u64::from_be_bytes);
+    Some(((unhex_lower(fleet)?, number), came_ms))
 }
 
 #[cfg(test)]

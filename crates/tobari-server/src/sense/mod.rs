@@ -51,8 +51,8 @@ use crate::{
     clients::Origin,
     cpu::Cpu,
     disk::{Disk, keep_trying},
-    memory::Memory,
-    share::{Bounds, Share},
+    memory::{Bounds, Memory},
+    share::Share,
     stop::Stop,
     tokens::{TokenFiles, TokensError},
     turns::Turns,
@@ -73,9 +73,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use tobari_apps::sense::enrol::{hex, unhex};
 use tobari_apps::sense::registry::FLEET;
 use tobari_host::{files::FileError, sense::StoreError, storage::Trouble};
+use tobari_octets::{hex, unhex_lower};
 
 /// How often old frames are looked for.
 const KEEPING: Duration = Duration::from_secs(600);
@@ -243,7 +243,7 @@ impl Sense {
         let (pages, mut fleets) = (fleet::pages(options.memory), BTreeMap::new());
         for entry in fs::read_dir(&options.folder).map_err(fault)? {
             let entry = entry.map_err(fault)?;
-            let Some(name) = entry.file_name().to_str().and_then(unhex::<FLEET>) else { continue };
+            let Some(name) = entry.file_name().to_str().and_then(unhex_lower::<FLEET>) else { continue };
             fleets.insert(name, Arc::new(Fleet::take_up(&entry.path(), pages)?));
         }
         let passing = Passing::open(&options.folder.join("passing"), bounds.share, pages).map_err(fault)?;

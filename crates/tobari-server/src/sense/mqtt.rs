@@ -16,7 +16,7 @@ use super::{
     kept::Message,
     now_ms,
 };
-use crate::{disk::LOOK, search::reply::Reply, stop::Stop};
+use crate::{disk::LOOK, reply::Reply, stop::Stop};
 use axum::{body::Bytes, http::StatusCode};
 use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::{Packet, PubAckReason, Publish};
@@ -25,7 +25,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tobari_apps::sense::enrol::{hex, unhex};
+use tobari_octets::{hex, unhex_lower};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinHandle,
@@ -382,7 +382,7 @@ async fn acknowledge(client: AsyncClient, mut stored: mpsc::UnboundedReceiver<Pu
 
 async fn check(sense: Sense, message: Publish) -> Checked {
     let topic = std::str::from_utf8(&message.topic).unwrap_or_default();
-    let Some(name) = topic.split('/').nth(1).and_then(unhex) else { return Checked::Nobodys };
+    let Some(name) = topic.split('/').nth(1).and_then(unhex_lower) else { return Checked::Nobodys };
     let fleet = sense.shared.fleet(&name).and_then(|fleet| Some((fleet.known()?, fleet)));
     let Some((known, fleet)) = fleet else { return Checked::Unregistered(name) };
     let checked = handle::check(&sense.shared, &fleet, &known, message.payload.clone()).await;

@@ -22,8 +22,8 @@ use std::{
 use subtle::ConstantTimeEq;
 use tobari_apps::sense::ProfileName;
 use tobari_apps::sense::bundle::Bundle;
-use tobari_apps::sense::enrol::hex;
 use tobari_apps::sense::order::Order;
+use tobari_octets::hex;
 
 /// Fleets at once.
 pub(super) const PLACES: usize = 8;

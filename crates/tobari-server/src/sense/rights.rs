@@ -16,7 +16,7 @@ use crate::{
     body::{or_drain, read},
     clients::Origin,
     memory::Claim,
-    search::{reply::Reply, sha256},
+    reply::Reply,
     tokens::Tokens,
     turns::Turn,
 };
@@ -25,7 +25,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
 };
 use std::{sync::Arc, time::Instant};
-use tobari_apps::sense::enrol::unhex;
+use tobari_octets::{sha256, unhex_lower};
 
 /// The secret of a fleet that ends: 64 hexadecimal digits.
 const SECRET: &str = "tobari-passing";
@@ -102,7 +102,7 @@ impl Shared {
     pub(super) fn who(&self, headers: &HeaderMap) -> Result<Who, Reply> {
         let Some(secret) = headers.get(SECRET) else { return self.holder(headers).map(|()| Who::Holder) };
         self.visitor(headers)?;
-        let secret = secret.to_str().ok().and_then(unhex::<32>);
+        let secret = secret.to_str().ok().and_then(unhex_lower::<32>);
         let text = "expected a secret of 64 hexadecimal digits, found another";
         let secret = secret.ok_or_else(|| Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "message", text))?;
         Ok(Who::Visitor(sha256(&secret)))
@@ -132,7 +132,7 @@ impl Shared {
 
     /// The fleet of whose name this is, for who asks.
     pub(super) fn used(&self, who: &Who, fleet: &str) -> Result<Used, Reply> {
-        let name = unhex(fleet).ok_or_else(no_fleet)?;
+        let name = unhex_lower(fleet).ok_or_else(no_fleet)?;
         match who {
             Who::Holder => self.fleet(&name).map(|fleet| Used { fleet, visit: None }),
             Who::Visitor(owner) => self.passing.owned(&name, owner, Instant::now()).map(of_visit),
@@ -142,7 +142,7 @@ impl Shared {
 
     /// The fleet of whose name this is, for its devices.
     pub(super) fn of_devices(&self, fleet: &str) -> Result<(Used, Arc<Known>), Reply> {
-        let name = unhex(fleet).ok_or_else(no_fleet)?;
+        let name = unhex_lower(fleet).ok_or_else(no_fleet)?;
         let stays = self.fleet(&name).map(|fleet| Used { fleet, visit: None });
         let used = stays.or_else(|| self.passing.find(&name, Instant::now()).map(of_visit)).ok_or_else(no_fleet)?;
         let known = used.known()?;

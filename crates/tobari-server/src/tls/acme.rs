@@ -7,10 +7,8 @@ use futures_util::StreamExt;
 use rustls::{ServerConfig, crypto::ring, server::ResolvesServerCert};
 use rustls_acme::{AcmeConfig, AcmeState, EventOk, caches::DirCache};
 
-use crate::{
-    ServerError,
-    connect::{ClientTls, client_config},
-};
+use super::TlsError;
+use crate::connect::{ClientTls, client_config};
 
 /// The protocol by which the authority looks for its challenge.
 pub(super) const CHALLENGE: &[u8] = b"acme-tls/1";
@@ -58,7 +56,7 @@ impl Renewal {
 }
 
 /// A configuration that answers with whatever certificate there is, and with the challenge if that is asked for.
-pub(super) fn config(options: &AcmeOptions) -> Result<(ServerConfig, Renewal), ServerError> {
+pub(super) fn config(options: &AcmeOptions) -> Result<(ServerConfig, Renewal), TlsError> {
     ready(options)?;
     let trust = options.authority.clone().map_or(ClientTls::System, ClientTls::CaFile);
     let mut client = client_config(&trust, &options.directory).map_err(|error| fault(options, error.to_string()))?;
@@ -76,12 +74,12 @@ pub(super) fn config(options: &AcmeOptions) -> Result<(ServerConfig, Renewal), S
     Ok((config, Renewal(Box::new(state))))
 }
 
-fn fault(options: &AcmeOptions, what: String) -> ServerError {
-    ServerError::TlsFile { path: options.folder.clone(), what }
+fn fault(options: &AcmeOptions, what: String) -> TlsError {
+    TlsError::File { path: options.folder.clone(), what }
 }
 
 /// Makes the folder, or sees that others may not look into it: the files in it hold private keys and are as readable as the system makes files.
-fn ready(options: &AcmeOptions) -> Result<(), ServerError> {
+fn ready(options: &AcmeOptions) -> Result<(), TlsError> {
     let system = |error: std::io::Error| fault(options, error.to_string());
     if !options.folder.exists() {
         fs::create_dir_all(&options.folder).map_err(system)?;

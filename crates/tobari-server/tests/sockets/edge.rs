@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tobari_apps::call::messages::{ClientMessage, Join, Pace};
 use tobari_core::curve::Curve;
 use tobari_server::{
-    Fingerprint, ServerError, ServerOptions, Tls, bind,
+    Fingerprint, ServerError, ServerOptions, Tls, TlsError, bind,
     connect::{ClientTls, ConnectError, Connection, connect},
 };
 use tokio::{
@@ -118,9 +118,9 @@ fn unusable_certificate_files_are_named() {
             [(&absent, &key, &absent), (&empty, &key, &empty), (&cert, &empty, &empty), (&cert, &cert, &cert)]
         {
             let error = start(cert, key).await.unwrap_err();
-            assert!(matches!(&error, ServerError::TlsFile { path, .. } if path == named), "{error}");
+            assert!(matches!(&error, ServerError::Tls(TlsError::File { path, .. }) if path == named), "{error}");
         }
-        assert!(matches!(start(&cert, &other_key).await, Err(ServerError::Tls(_))));
+        assert!(matches!(start(&cert, &other_key).await, Err(ServerError::Tls(TlsError::Pair(_)))));
         for file in [&absent, &empty, &key] {
             let server = Server::with(|options| options.tls = Tls::SelfSigned).await;
             let error = enter(&server, ClientTls::CaFile(file.clone())).await.err().unwrap();

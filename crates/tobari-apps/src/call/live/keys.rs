@@ -202,7 +202,7 @@ mod tests {
     fn keys_are_what_they_always_were() {
         // Computed by Python's hmac and hashlib from the formulas of this module's head.
         let keys = keys(7, "monday", Settings::default());
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        use tobari_octets::hex;
         assert_eq!(hex(&*keys.note(SessionId([9; 16]))), NOTE);
         let epoch = keys.epoch(3, &[5; 32], None);
         let mask = expand(&epoch.secret, &[b"mask", &epoch.place, &300u16.to_be_bytes(), &[9; 16]]);

@@ -10,6 +10,7 @@ use crate::search::table::{Sites, canonical_chromosome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use tobari_octets::hex;
 
 /// A stretch of a chromosome.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,7 +109,7 @@ pub(super) fn touched(
     let bases = bases.max(1);
     let name: Arc<str> = match coordinates {
         Some(_) => "".into(),
-        None => table.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
+        None => hex(table).into(),
     };
     let region = |site: u32| match coordinates {
         Some(coordinates) => coordinates.region(site, bases),

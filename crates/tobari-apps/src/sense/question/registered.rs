@@ -4,7 +4,6 @@
 //! another fleet.
 
 use super::{GroupBy, Question, QuestionError, Resolved, measures, milliseconds};
-use crate::sense::enrol::hex;
 use crate::sense::order::{MAX_GROUPS, Order, at_most};
 use crate::sense::registry::{Registry, State};
 use crate::sense::schema::{Schema, is_name};
@@ -13,6 +12,7 @@ use hmac::{KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::collections::BTreeMap;
+use tobari_octets::hex;
 use zeroize::Zeroizing;
 
 /// Bytes of a registered question at most.

@@ -4,11 +4,10 @@
 use super::house::{House, Kind};
 use crate::body::{or_drain, read};
 use crate::clients::Origin;
-use crate::infer::handle::octets;
+use crate::clients::Place;
 use crate::infer::{Infer, Shared};
 use crate::memory::Claim;
-use crate::search::{reply::Reply, unhex};
-use crate::serve::Place;
+use crate::reply::{Reply, octets};
 use crate::turns::Turn;
 use axum::{
     Extension,
@@ -19,6 +18,7 @@ use axum::{
 };
 use std::sync::Arc;
 use tobari_enclave::{Nonce, SessionId};
+use tobari_octets::unhex;
 
 /// Bytes of a session's number, and of the encapsulated key of its channel.
 const ID_BYTES: usize = 16;

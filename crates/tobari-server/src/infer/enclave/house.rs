@@ -2,7 +2,7 @@
 
 use super::process::Started;
 use super::{EnclaveOptions, EnclaveTold};
-use crate::{clients::Origin, search::reply::Reply, share::Share};
+use crate::{clients::Origin, reply::Reply, share::Share};
 use axum::{body::Bytes, http::StatusCode};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::{

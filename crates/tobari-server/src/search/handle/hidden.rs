@@ -7,13 +7,14 @@
 use super::super::{
     Client, Search, Shared,
     audit::Line,
-    reply::Reply,
-    sha256,
     store::{HIDDEN, MAX_HIDDEN_KEY_BYTES},
-    unhex,
 };
 use super::{Purpose, text};
-use crate::{body::or_drain, clients::Origin, serve::Place};
+use crate::{
+    body::or_drain,
+    clients::{Origin, Place},
+    reply::Reply,
+};
 use axum::{
     Extension,
     body::Body,
@@ -36,6 +37,7 @@ use tobari_apps::search::{
     },
     messages::CLIENT_BYTES,
 };
+use tobari_octets::{hex, sha256, unhex};
 
 /// The layout of a table for one kind of question.
 pub(in super::super) async fn layout(
@@ -60,7 +62,7 @@ pub(in super::super) async fn layout(
         };
         return Err(Reply::new(StatusCode::NOT_FOUND, "hidden", text));
     };
-    let tag = [(header::ETAG, format!("\"{}\"", super::super::hex(&there.name()[..16])))];
+    let tag = [(header::ETAG, format!("\"{}\"", hex(&there.name()[..16])))];
     if text(&headers, "if-none-match") == Some(&tag[0].1) {
         return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
     }

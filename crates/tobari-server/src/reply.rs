@@ -2,11 +2,11 @@
 
 use crate::places::{Full, said};
 use axum::{
+    body::Body,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use std::time::Duration;
-use tobari_apps::search::{desk::Refusal, server::AnswerError};
 
 /// A refusal on its way out.
 pub(crate) struct Reply {
@@ -59,6 +59,11 @@ impl Reply {
     }
 }
 
+/// An answer of bytes.
+pub(crate) fn octets(bytes: impl Into<Body>) -> Response {
+    ([(header::CONTENT_TYPE, "application/octet-stream")], bytes.into()).into_response()
+}
+
 /// A number with a comma before every three digits.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -67,33 +72,6 @@ fn grouped(number: u64) -> String {
         before.then_some(',').into_iter().chain([digit])
     };
     digits.chars().enumerate().flat_map(comma).collect()
-}
-
-impl From<&Refusal> for Reply {
-    fn from(refusal: &Refusal) -> Self {
-        let (status, word) = match refusal {
-            Refusal::Table => (StatusCode::NOT_FOUND, "table"),
-            Refusal::Set => (StatusCode::NOT_FOUND, "set"),
-            Refusal::Key { .. } => (StatusCode::CONFLICT, "key"),
-            Refusal::Uses { .. } => (StatusCode::CONFLICT, "uses"),
-            Refusal::Clients { .. } => (StatusCode::FORBIDDEN, "clients"),
-            Refusal::Budget { .. } => (StatusCode::TOO_MANY_REQUESTS, "budget"),
-            Refusal::Region { .. } => (StatusCode::TOO_MANY_REQUESTS, "region"),
-            Refusal::Mode(_) => (StatusCode::CONFLICT, "mode"),
-            Refusal::Revision => (StatusCode::PRECONDITION_FAILED, "labels"),
-            Refusal::Parameters(_) => return Self::fault("a fault of the server: no such parameters"),
-            Refusal::Answer(AnswerError::Query { .. } | AnswerError::Parameters) => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "message")
-            }
-            Refusal::Answer(_) | Refusal::Hidden(_) => {
-                return Self::fault("a fault of the server: no answer could be computed");
-            }
-            Refusal::Message(_) => (StatusCode::UNPROCESSABLE_ENTITY, "message"),
-            // what else the desk does not answer is a question that it does not answer
-            _ => (StatusCode::UNPROCESSABLE_ENTITY, "question"),
-        };
-        Self::new(status, word, refusal.to_string())
-    }
 }
 
 impl IntoResponse for Reply {

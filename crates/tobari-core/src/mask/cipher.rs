@@ -3,7 +3,7 @@
 use super::packing::{Form, MalformedWords, Width};
 use super::tag::{EpochKey, OpenError, Purpose, SessionKey, Tag, TagReceiver, TagSender, TickError};
 use super::{MAX_SAMPLES, MAX_SENDERS};
-use crate::simd::RingKernels;
+use crate::simd::StreamKernels;
 use zeroize::Zeroizing;
 
 /// Words of 32 bits in a block of ChaCha20.
@@ -81,7 +81,7 @@ impl Masked {
 /// `Σ F(k, t, i)` modulo `2^32` over the keys, in whole blocks.
 fn masks(keys: &[[u8; 32]], tick: u32, samples: usize) -> Zeroizing<Vec<u32>> {
     let mut sums = Zeroizing::new(vec![0; samples.next_multiple_of(BLOCK)]);
-    (RingKernels::best().stream_sums)(keys, Purpose::Mask.nonce(tick), 0, u32::MAX, &mut sums);
+    (StreamKernels::best().sums)(keys, Purpose::Mask.nonce(tick), 0, u32::MAX, &mut sums);
     sums
 }
 

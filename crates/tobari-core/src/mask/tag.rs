@@ -1,7 +1,7 @@
 //! The one-time linear authenticator: tags, their keys, and the two states that keep ticks in order.
 
 use super::{MAX_SAMPLES, MAX_SENDERS};
-use crate::simd::RingKernels;
+use crate::simd::StreamKernels;
 use subtle::{Choice, ConstantTimeEq};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -63,7 +63,7 @@ impl EpochKey {
     /// `Σ α_i m_i` for both tags.
     fn product(&self, tick: u32, samples: &[i32]) -> Tag {
         let mut words = Zeroizing::new(vec![0; (2 * samples.len()).next_multiple_of(BLOCK)]);
-        (RingKernels::best().keystream)(&self.0, Purpose::Coefficients.nonce(tick), 0, &mut words);
+        (StreamKernels::best().keystream)(&self.0, Purpose::Coefficients.nonce(tick), 0, &mut words);
         // at most 2^10 products below 2^(61 + 31)
         let mut sums = [0i128; 2];
         for (sample, pair) in samples.iter().zip(words.as_chunks::<2>().0) {
@@ -121,7 +121,7 @@ impl Tag {
 /// `Σ ν` of at most [`MAX_SENDERS`] sessions.
 fn blinds(keys: &[[u8; 32]], tick: u32) -> Tag {
     let mut limbs = Zeroizing::new([0; 16]);
-    (RingKernels::best().stream_sums)(keys, Purpose::Blind.nonce(tick), 0, (1 << LIMB) - 1, limbs.as_mut());
+    (StreamKernels::best().sums)(keys, Purpose::Blind.nonce(tick), 0, (1 << LIMB) - 1, limbs.as_mut());
     let number = |limbs: &[u32]| {
         let all = limbs.iter().rev().fold(0, |all, limb| (all << LIMB) + u128::from(*limb));
         reduce(all)
@@ -355,7 +355,7 @@ mod tests {
         let p = BigUint::from(P);
         let stream = |key: &[u8; 32], purpose: Purpose, blocks: usize| {
             let mut words = vec![0; 8 * blocks];
-            (RingKernels::available().next().unwrap().keystream)(key, purpose.nonce(tick), 0, &mut words);
+            (StreamKernels::available().next().unwrap().keystream)(key, purpose.nonce(tick), 0, &mut words);
             words
         };
         let alpha = stream(&epoch.0, Purpose::Coefficients, (2 * samples.len()).div_ceil(8));

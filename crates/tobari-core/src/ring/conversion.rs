@@ -22,7 +22,7 @@
 //! # Leakage
 //! Constant time.
 
-use super::modulus::Modulus;
+use crate::simd::ring::Modulus;
 use crate::simd::{Combination, RingKernels, Term};
 use zeroize::Zeroizing;
 

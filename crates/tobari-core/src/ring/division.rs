@@ -15,8 +15,8 @@
 
 use super::Ring;
 use super::conversion::Conversion;
-use super::modulus::{Factor, Modulus};
 use super::poly::{Automorphism, Basis, Coeff, Eval, Poly};
+use crate::simd::ring::{Factor, Modulus};
 use crate::simd::{Buffer, Combination, RingKernels, Term};
 use std::ops::Range;
 use std::sync::Arc;

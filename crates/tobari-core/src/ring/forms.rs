@@ -17,9 +17,9 @@
 //!
 //! Weights of the constants may have any size: they multiply no product of two residues.
 
-use super::weighted::{BLOCK, SIGNED, TILE, WeightMatrix};
 use super::{Basis, Eval, Factor, Modulus, Poly};
 use crate::simd::RingKernels;
+use crate::simd::ring::{BLOCK, SIGNED, TILE, WeightMatrix};
 use std::sync::Arc;
 
 /// The weights of a form.

@@ -23,7 +23,6 @@
 mod conversion;
 mod division;
 mod forms;
-mod modulus;
 mod ntt;
 mod poly;
 mod prime;
@@ -35,16 +34,15 @@ pub use conversion::Conversion;
 pub use division::{Division, Rounding};
 pub(crate) use division::{GROUP, combine_blocks};
 pub(crate) use forms::FormWeights;
-pub use modulus::{Factor, MAX_BITS, Modulus};
 pub use ntt::Ntt;
 pub(crate) use ntt::reverse;
 pub use poly::{Automorphism, Basis, Coeff, Eval, Form, Poly};
 pub use prime::{is_prime, primes_below};
 pub use reconstruction::{Reconstruction, Signed};
 pub use sample::{Domain, SEED_BYTES, Seed, Stream};
-pub(crate) use weighted::{BLOCK, SHIFT, SIGNED, TILE};
-pub use weighted::{MAX_INPUTS, ProductSums, WeightMatrix};
+pub use weighted::ProductSums;
 
+pub use crate::simd::ring::{Factor, MAX_BITS, MAX_INPUTS, Modulus, WeightMatrix};
 use crate::simd::{Buffer, Pool};
 use std::sync::Arc;
 

@@ -11,8 +11,8 @@
 //! Cost: `(N/2) log N` butterflies, each a product by a number known beforehand, two additions, and no reduction of the
 //! sums going forward: [`crate::simd`] says why they fit.
 
-use super::modulus::{Factor, Modulus};
 use super::prime::root_of_unity;
+use crate::simd::ring::{Factor, Modulus};
 use crate::simd::{NttTable, RingKernels, Roots};
 use std::sync::OnceLock;
 

@@ -1,6 +1,6 @@
 //! Primes for number-theoretic transforms: `q ≡ 1` modulo a power of two.
 
-use super::modulus::{MAX_BITS, Modulus};
+use crate::simd::ring::{MAX_BITS, Modulus};
 
 /// Whether `n < 2^50` is prime: Miller and Rabin's test with the first twelve primes as bases, which has no exception
 /// below 3.18 · 10^23 (Sorenson, Webster, Math. Comp. 86, 2017).

@@ -8,8 +8,8 @@
 //! Constant time.
 
 use super::Ring;
-use super::modulus::{Factor, Modulus};
 use super::poly::{Basis, Coeff, Poly};
+use crate::simd::ring::{Factor, Modulus};
 use zeroize::Zeroizing;
 
 /// Tables for the primes of one basis.

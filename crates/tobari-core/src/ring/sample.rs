@@ -18,8 +18,8 @@
 //! # Leakage
 //! Constant time in what is kept. Which words are passed over is independent of it.
 
-use super::modulus::Modulus;
-use crate::simd::RingKernels;
+use crate::simd::ring::Modulus;
+use crate::simd::{RingKernels, StreamKernels};
 use rand_core::CryptoRng;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -120,7 +120,7 @@ impl Stream {
         if first == self.drawn {
             let blocks = wanted.div_ceil(BLOCK).clamp(1, CHUNK / BLOCK);
             (self.drawn, first) = (blocks * BLOCK, 0);
-            (RingKernels::best().keystream)(&self.seed.0, self.name, self.block, &mut self.words[..self.drawn]);
+            (StreamKernels::best().keystream)(&self.seed.0, self.name, self.block, &mut self.words[..self.drawn]);
             self.block += blocks as u64;
         }
         let last = self.drawn.min(first + wanted);

@@ -1,31 +1,30 @@
-//! AVX2 with FMA: four doubles in one register. The loops are those of [`super::ring`], compiled for these instructions.
+//! AVX2 with FMA: four doubles in one register. The loops of [`super::ring`] and [`super::streams`] are compiled for these instructions.
 
 #![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
 
-mod keystream;
-
 use super::fused::Fused;
-use super::ring::{DoubleTransform, Doubles, RingKernels, keystream, ring_kernels};
 use std::arch::x86_64::*;
-
-static KERNELS: RingKernels = ring_kernels!(
-    "avx2",
-    DoubleTransform(Avx2(())),
-    Doubles(Avx2(())),
-    keystream,
-    |keys, nonce, first, kept, out| keystream::stream_sums(Avx2(()), keys, nonce, first, kept, out),
-    "avx2,fma,bmi2"
-);
-
-/// The loops, if the machine has the instructions: the only way to them, so that they run on no other.
-pub(super) fn ring_kernels() -> Option<&'static RingKernels> {
-    let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("bmi2");
-    has.then_some(&KERNELS)
-}
 
 /// Proof that this machine has AVX2 and FMA.
 #[derive(Clone, Copy)]
-struct Avx2(());
+pub(super) struct Avx2(());
+
+impl Avx2 {
+    /// The proof, if the machine has the instructions.
+    pub(super) fn detect() -> Option<Self> {
+        let has =
+            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("bmi2");
+        has.then_some(Self(()))
+    }
+
+    /// The proof without a look at the machine.
+    ///
+    /// # Safety
+    /// The machine has AVX2, FMA and BMI2.
+    pub(super) const unsafe fn assume() -> Self {
+        Self(())
+    }
+}
 
 /// One instruction, or a few, on registers.
 macro_rules! instruction {

@@ -45,6 +45,8 @@ mod lanes;
 mod lines;
 #[cfg(any(target_pointer_width = "32", test))]
 mod narrow;
+#[cfg(target_arch = "x86_64")]
+mod on_avx512;
 #[cfg(any(target_arch = "x86_64", test))]
 mod pair52;
 mod portable;
@@ -52,16 +54,15 @@ mod portable;
 mod product52;
 #[cfg(any(target_feature = "simd128", test))]
 mod quads;
-mod ring;
+pub(crate) mod ring;
 #[cfg(any(target_feature = "simd128", test))]
 mod shuffle;
+mod streams;
 #[cfg(any(target_arch = "x86_64", test))]
 mod table52;
 #[cfg(target_feature = "simd128")]
 mod wasm128;
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) use avx512::Avx512Kernels;
 pub(crate) use choice::chosen;
 pub use choice::{Backend, BackendInUse, choose_backend};
 pub(crate) use coordinate::Coordinate;
@@ -69,9 +70,12 @@ pub(crate) use field::{Element, Form, Prime};
 pub(crate) use lines::{Buffer, LANES, Line, Lines, Pool, Wiped};
 #[cfg(any(target_pointer_width = "32", test))]
 pub(crate) use narrow::{Narrow, limbs29};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use on_avx512::Avx512Kernels;
 pub(crate) use portable::Portable;
 pub use ring::RingKernels;
 pub(crate) use ring::{Combination, NttTable, Parts, Permutation, Roots, Term};
+pub use streams::StreamKernels;
 
 #[cfg(any(target_pointer_width = "32", test))]
 /// Repeats a block for every `$i` below `$n`, at most 16, in the source: the engines of browsers do not unroll loops, and the

@@ -4,30 +4,14 @@
 #![allow(unsafe_code, reason = "vectors are read from memory and written to it")]
 
 use super::quads::Quads;
-use super::ring::{Estimates, QuadTransform, RingKernels, quad_keystream, quad_stream_sums, ring_kernels};
 use core::arch::wasm32::*;
-
-static KERNELS: RingKernels = ring_kernels!(
-    "wasm128",
-    QuadTransform(Wasm128),
-    Estimates(Wasm128),
-    |key, nonce, first, out| {
-        quad_keystream(Wasm128, key, nonce, first, out);
-    },
-    |keys, nonce, first, kept, out| quad_stream_sums(Wasm128, keys, nonce, first, kept, out)
-);
-
-/// The loops.
-pub(super) fn ring_kernels() -> Option<&'static RingKernels> {
-    Some(&KERNELS)
-}
 
 /// The bits of 2^52: below it, integers are the low bits of doubles.
 const TWO_TO_52: u64 = 0x4330_0000_0000_0000;
 
 /// The vectors, which a module compiled with them may use.
 #[derive(Clone, Copy)]
-struct Wasm128;
+pub(super) struct Wasm128;
 
 impl Quads for Wasm128 {
     type V = v128;

@@ -12,12 +12,17 @@
 mod doubles;
 #[cfg(any(target_feature = "simd128", test))]
 mod estimates;
+mod matrix;
+mod modulus;
+#[cfg(target_arch = "x86_64")]
+mod on_avx2;
+#[cfg(target_arch = "x86_64")]
+mod on_avx512;
 mod portable;
 #[cfg(any(target_feature = "simd128", test))]
 mod quads;
 #[cfg(any(target_arch = "x86_64", test))]
 mod range;
-mod streams;
 #[cfg(test)]
 mod tests;
 #[cfg(any(target_arch = "x86_64", test))]
@@ -28,35 +33,34 @@ mod vector;
 mod weighted;
 
 #[cfg(any(target_arch = "x86_64", test))]
-pub(super) use doubles::{DoubleTransform, Doubles};
+use doubles::{DoubleTransform, Doubles};
 #[cfg(any(target_feature = "simd128", test))]
-pub(super) use estimates::{EstimatedTransform, Estimates};
+use estimates::{EstimatedTransform, Estimates};
 #[cfg(any(target_feature = "simd128", test))]
-pub(super) use quads::{QuadTransform, keystream as quad_keystream, stream_sums as quad_stream_sums};
+use quads::QuadTransform;
 #[cfg(any(target_arch = "x86_64", test))]
-pub(super) use transform::Transform;
+use transform::Transform;
 #[cfg(any(target_arch = "x86_64", test))]
-pub(super) use vector::Residues;
+use vector::Residues;
 
 use super::Backend;
-use crate::ring::{Factor, Modulus, WeightMatrix};
+#[cfg(target_feature = "simd128")]
+use super::wasm128::Wasm128;
+pub(crate) use matrix::{BLOCK, SHIFT, SIGNED, TILE};
+pub use matrix::{MAX_INPUTS, WeightMatrix};
+pub use modulus::{Factor, MAX_BITS, Modulus};
 use std::sync::OnceLock;
 
-pub(super) use portable::{Words, keystream};
-use streams::StreamSums;
-pub(super) use streams::stream_sums;
-#[cfg(target_arch = "x86_64")]
-pub(super) use streams::{BLOCK_WORDS, CONSTANTS, by_groups};
+use portable::Words;
 
 /// A table of loops: those of `$transforms` and `$rows`, in functions that are compiled for the features named, if any are.
 macro_rules! ring_kernels {
-    ($name:literal, $transforms:expr, $rows:expr, $keystream:expr, $sums:expr $(, $features:literal)?) => {{
-        use $crate::ring::{Factor, Modulus, WeightMatrix};
-        use $crate::simd::ring::{Combination, NttTable, Parts, Permutation, RingKernels, RowPair, Term};
+    ($name:literal, $transforms:expr, $rows:expr $(, $features:literal)?) => {{
+        use $crate::simd::ring::{
+            Combination, Factor, Modulus, NttTable, Parts, Permutation, RingKernels, RowPair, Term, WeightMatrix,
+        };
         RingKernels {
             name: $name,
-            keystream: $keystream,
-            stream_sums: $sums,
             ntt_forward: ring_kernels!(@ $transforms, forward(q: &Modulus, table: &NttTable, values: &mut [u64]) $(, $features)?),
             ntt_inverse: ring_kernels!(@ $transforms, inverse(q: &Modulus, table: &NttTable, values: &mut [u64]) $(, $features)?),
             add_assign: ring_kernels!(@ $rows, add_assign(q: &Modulus, a: &mut [u64], b: &[u64]) $(, $features)?),
@@ -131,10 +135,13 @@ macro_rules! ring_kernels {
         kernel
     }};
 }
-#[cfg(any(target_arch = "x86_64", target_feature = "simd128"))]
-pub(super) use ring_kernels;
+#[cfg(target_arch = "x86_64")]
+use ring_kernels;
 
-static PORTABLE: RingKernels = ring_kernels!("portable", Words, Words, keystream, stream_sums::<4>);
+static PORTABLE: RingKernels = ring_kernels!("portable", Words, Words);
+
+#[cfg(target_feature = "simd128")]
+static ON_WASM128: RingKernels = ring_kernels!("wasm128", QuadTransform(Wasm128), Estimates(Wasm128));
 
 /// What the transforms of one prime and one length read.
 #[derive(Clone, Debug)]
@@ -299,11 +306,6 @@ impl Permutation {
 pub struct RingKernels {
     /// The backend, as `tobari info` prints it.
     pub name: &'static str,
-    /// Words of whole blocks of a ChaCha20 stream: `keystream(key, nonce, first block, out)`.
-    pub(crate) keystream: fn(&[u8; 32], u64, u64, &mut [u64]),
-    /// The sum of the streams of many keys, word by word of 32 bits: `stream_sums(keys, nonce, first block, kept bits, out)` adds to
-    /// `out`, which is whole blocks, modulo 2^32, of each word the bits that are kept.
-    pub(crate) stream_sums: StreamSums,
     /// Coefficients to values; see [`crate::ring`].
     pub(crate) ntt_forward: fn(&Modulus, &NttTable, &mut [u64]),
     /// Values to coefficients.
@@ -356,7 +358,7 @@ pub struct RingKernels {
     pub(crate) weighted_sums: fn(&Modulus, &WeightMatrix, inputs: &[u64], out: &mut [u64]),
     /// Tiles of the three parts of `Σ x ⊗ w`, for tiles of both parts of inputs, of which `which` says the one for each weight, and of weights.
     pub(crate) tensor_sum: TensorSum,
-    /// Sums of sixteen tiles with signs, for each list of signs, of which bit `i` is set where tile `i` is subtracted: see [`crate::ring::SIGNED`]. Every other tile of
+    /// Sums of sixteen tiles with signs, for each list of signs, of which bit `i` is set where tile `i` is subtracted: see [`SIGNED`]. Every other tile of
     /// `inputs` is read, and every other one of `out` written.
     pub(crate) sign_sums: fn(&Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]),
     /// Moves values.
@@ -377,9 +379,9 @@ impl RingKernels {
     /// All loops that run here, the fastest last.
     pub fn available() -> impl Iterator<Item = &'static RingKernels> {
         #[cfg(target_arch = "x86_64")]
-        let others = [super::avx2::ring_kernels(), super::avx512::ring_kernels()];
+        let others = [on_avx2::kernels(), on_avx512::kernels()];
         #[cfg(target_feature = "simd128")]
-        let others = [super::wasm128::ring_kernels()];
+        let others = [Some(&ON_WASM128)];
         #[cfg(not(any(target_arch = "x86_64", target_feature = "simd128")))]
         let others = [None; 0];
         std::iter::once(&PORTABLE).chain(others.into_iter().flatten())

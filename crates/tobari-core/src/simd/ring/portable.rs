@@ -12,10 +12,7 @@
 //! keeps numbers below `2q`: `X + Y` with one conditional subtraction, `(X - Y + 2q) w` with `X - Y + 2q < 4q < 2^52`.
 
 use super::{Combination, NttTable, Parts, Permutation, Roots, RowPair, Term};
-use crate::ring::{BLOCK, Factor, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
-use chacha20::ChaCha20Rng;
-use rand_core::{Rng, SeedableRng};
-use zeroize::Zeroizing;
+use crate::simd::ring::{BLOCK, Factor, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
 
 /// The loops.
 #[derive(Clone, Copy)]
@@ -410,19 +407,6 @@ impl Words {
                 (*x, *y) = join_last(q, *x, *y, table);
             }
         }
-    }
-}
-
-/// Words of a ChaCha20 stream.
-pub(in crate::simd) fn keystream(key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64]) {
-    let mut rng = ChaCha20Rng::from_seed(*key);
-    rng.set_stream(nonce);
-    rng.set_word_pos(u128::from(first) * 16);
-    let mut bytes = Zeroizing::new([0; 512]);
-    for out in out.chunks_mut(64) {
-        let bytes = &mut bytes[..8 * out.len()];
-        rng.fill_bytes(bytes);
-        out.iter_mut().zip(bytes.as_chunks().0).for_each(|(word, bytes)| *word = u64::from_le_bytes(*bytes));
     }
 }
 

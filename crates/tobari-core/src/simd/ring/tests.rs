@@ -4,7 +4,7 @@ use super::super::fused::EmulatedFused;
 use super::super::lanes::Emulated;
 use super::super::quads::EmulatedQuads;
 use super::*;
-use crate::ring::{BLOCK, MAX_INPUTS, Ntt, SIGNED, TILE, primes_below};
+use crate::ring::{Ntt, primes_below};
 
 /// Residues from a generator that is not worth a name; every eighth row is all `q - 1`, every ninth all zero.
 struct Rows(u64);
@@ -27,28 +27,15 @@ impl Rows {
 }
 
 /// The loops of the vector rooms on plain arrays.
-static EMULATED: RingKernels =
-    ring_kernels!("emulated", Transform(Emulated), Residues(Emulated), keystream, stream_sums::<8>);
+static EMULATED: RingKernels = ring_kernels!("emulated", Transform(Emulated), Residues(Emulated));
 
 /// The loops on doubles, on plain arrays.
-static EMULATED_DOUBLES: RingKernels = ring_kernels!(
-    "emulated doubles",
-    DoubleTransform(EmulatedFused),
-    Doubles(EmulatedFused),
-    keystream,
-    stream_sums::<3>
-);
+static EMULATED_DOUBLES: RingKernels =
+    ring_kernels!("emulated doubles", DoubleTransform(EmulatedFused), Doubles(EmulatedFused));
 
 /// The loops on lanes of 32 bits, on plain arrays.
-static EMULATED_QUADS: RingKernels = ring_kernels!(
-    "emulated quads",
-    QuadTransform(EmulatedQuads),
-    Estimates(EmulatedQuads),
-    |key, nonce, first, out| {
-        quad_keystream(EmulatedQuads, key, nonce, first, out);
-    },
-    |keys, nonce, first, kept, out| quad_stream_sums(EmulatedQuads, keys, nonce, first, kept, out)
-);
+static EMULATED_QUADS: RingKernels =
+    ring_kernels!("emulated quads", QuadTransform(EmulatedQuads), Estimates(EmulatedQuads));
 
 fn others() -> impl Iterator<Item = &'static RingKernels> {
     RingKernels::available().filter(|kernels| kernels.name != "portable").chain([
@@ -269,48 +256,11 @@ fn permutations_of_every_backend_are_the_portable_ones() {
 }
 
 #[test]
-fn sums_of_streams_of_every_backend_are_those_of_streams_added_one_by_one() {
-    let keys: Vec<[u8; 32]> = (0..67u8).map(|i| std::array::from_fn(|j| i.wrapping_mul(37) ^ (j as u8) << 3)).collect();
-    let every = || others().chain([&PORTABLE]);
-    for (count, blocks) in
-        [(0, 1), (1, 21), (2, 1), (3, 5), (9, 3), (10, 3), (15, 2), (16, 21), (17, 1), (31, 4), (67, 21)]
-    {
-        for (nonce, first) in [(0, 0), (1 << 32 | 77, 5), (u64::MAX, u64::from(u32::MAX) - 1)] {
-            for kept in [u32::MAX, (1 << 20) - 1, 0] {
-                let mut expected: Vec<u32> = (0..16 * blocks as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
-                let before = expected.clone();
-                for key in &keys[..count] {
-                    let mut words = vec![0; 8 * blocks];
-                    keystream(key, nonce, first, &mut words);
-                    let halves = words.iter().flat_map(|word| [*word as u32, (word >> 32) as u32]);
-                    expected.iter_mut().zip(halves).for_each(|(sum, word)| *sum = sum.wrapping_add(word & kept));
-                }
-                for kernels in every() {
-                    let mut out = before.clone();
-                    (kernels.stream_sums)(&keys[..count], nonce, first, kept, &mut out);
-                    assert_eq!(out, expected, "{}: {count} keys, {blocks} blocks from {first}", kernels.name);
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn streams_and_samples_of_every_backend_are_the_portable_ones() {
+fn samples_of_every_backend_are_the_portable_ones() {
     let mut rows = Rows(5);
     let all = Modulus::new((1 << 50) - 1).unwrap();
     let table: Vec<u64> = (1..30u64).map(|i| (u64::MAX >> 1) - (1 << (62 - 2 * i))).collect();
     for other in others() {
-        for blocks in [1, 2, 15, 16, 17, 40] {
-            for first in [0, 5, u64::from(u32::MAX) - 3] {
-                let run = |kernels: &RingKernels| {
-                    let mut out = vec![0; 8 * blocks];
-                    (kernels.keystream)(&[7; 32], 0x0123_4567_89ab_cdef, first, &mut out);
-                    out
-                };
-                assert_eq!(run(other), run(&PORTABLE), "{} {blocks} from {first}", other.name);
-            }
-        }
         for _ in 0..64 {
             let words: Vec<u64> =
                 rows.row(&all, 128).iter().map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();

@@ -19,7 +19,7 @@ use super::super::lanes::Simd;
 use super::range::{Middle, Narrow, Range, Wide};
 use super::vector::{Lanes, Multiplier, eights, eights_mut};
 use super::{NttTable, Roots};
-use crate::ring::Modulus;
+use crate::simd::ring::Modulus;
 
 /// The transforms on the lanes of `S`.
 #[derive(Clone, Copy)]

@@ -15,7 +15,7 @@
 
 use super::super::lanes::Simd;
 use super::{Combination, Parts, Permutation, RowPair, Term, Words};
-use crate::ring::{Factor, Modulus};
+use crate::simd::ring::{Factor, Modulus};
 
 /// Most products of a sum that [`Lanes::reduce`] takes.
 const LAZY: usize = 16;

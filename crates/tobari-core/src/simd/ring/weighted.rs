@@ -11,7 +11,7 @@
 
 use super::super::lanes::Simd;
 use super::vector::{Lanes, Residues, eights, eights_mut};
-use crate::ring::{BLOCK, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
+use crate::simd::ring::{BLOCK, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
 
 /// Eights that are summed together.
 const WIDTH: usize = 4;

@@ -19,7 +19,7 @@ pub(in crate::simd) use transform::{DoubleRoots, DoubleTransform};
 
 use super::super::fused::Fused;
 use super::{Combination, Parts, Permutation, RowPair, Term, Words};
-use crate::ring::{Factor, Modulus};
+use crate::simd::ring::{Factor, Modulus};
 
 /// Products, each below `7/8 q`, that are summed on a residue before they are reduced: the sum is below `8q`.
 const LAZY: usize = 7;

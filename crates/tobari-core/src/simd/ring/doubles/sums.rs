@@ -2,7 +2,7 @@
 
 use super::super::super::fused::Fused;
 use super::{Doubles, Lanes, centred, exp2, fours, fours_mut};
-use crate::ring::{BLOCK, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
+use crate::simd::ring::{BLOCK, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
 
 /// Inputs of a matrix whose products are summed before they are reduced.
 const INPUTS: usize = 256;

@@ -18,7 +18,7 @@ use super::super::super::fused::Fused;
 use super::super::transform::Plan;
 use super::super::{NttTable, Roots, Words};
 use super::{Lanes, centred, fours_mut};
-use crate::ring::Modulus;
+use crate::simd::ring::Modulus;
 
 /// The transforms on the lanes of `F`.
 #[derive(Clone, Copy)]

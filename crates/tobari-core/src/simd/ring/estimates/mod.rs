@@ -17,7 +17,7 @@ pub(in crate::simd) use transform::{EstimatedRoots, EstimatedTransform};
 
 use super::super::quads::Quads;
 use super::{Combination, Parts, Permutation, RowPair, Term, Words};
-use crate::ring::{Factor, Modulus, WeightMatrix};
+use crate::simd::ring::{Factor, Modulus, WeightMatrix};
 
 /// The loops; those that have no product are on the lanes of `Q`.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@
 use super::super::super::quads::Quads;
 use super::super::{NttTable, Roots, Words};
 use super::{Lanes, Multiplier, twos_mut};
-use crate::ring::{Factor, Modulus};
+use crate::simd::ring::{Factor, Modulus};
 
 /// The transforms.
 #[derive(Clone, Copy)]

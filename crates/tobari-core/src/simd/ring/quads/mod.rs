@@ -1,4 +1,4 @@
-//! On four lanes of 32 bits, for machines with no product of larger integers: transforms modulo primes below 2^30, and key streams.
+//! On four lanes of 32 bits, for machines with no product of larger integers: transforms modulo primes below 2^30.
 //!
 //! # Products
 //! With Shoup's quotient for the radix 2^32, `w' = ⌊w 2^32 / q⌋`, which is `⌊w 2^52 / q⌋` shifted, `y w - ⌊y w' / 2^32⌋ q` lies in
@@ -11,8 +11,6 @@
 //! # Leakage
 //! Constant time.
 
-mod keystream;
 mod transform;
 
-pub(in crate::simd) use keystream::{keystream, stream_sums};
 pub(in crate::simd) use transform::{QuadRoots, QuadTransform};

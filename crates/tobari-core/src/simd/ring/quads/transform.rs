@@ -8,7 +8,7 @@
 
 use super::super::super::quads::Quads;
 use super::super::{EstimatedTransform, NttTable, Roots};
-use crate::ring::{Factor, Modulus};
+use crate::simd::ring::{Factor, Modulus};
 
 /// The transforms on the lanes of `Q`, for primes that fit them; on words for others.
 #[derive(Clone, Copy)]

@@ -1,9 +1,11 @@
-//! The loops over points.
+//! The loops over points, compiled for AVX-512.
 
-use super::super::batch52::Batch52;
-use super::super::lines::Line;
-use super::super::{CurveConstants, CurveKernels, Scratch};
-use super::Avx512;
+#![allow(unsafe_code, reason = "calls of functions that need these instructions")]
+
+use super::avx512::Avx512;
+use super::batch52::Batch52;
+use super::lines::Line;
+use super::{CurveConstants, CurveKernels, Scratch};
 use std::marker::PhantomData;
 
 /// The loops of this backend for curve `C`.
@@ -15,7 +17,9 @@ macro_rules! kernel {
         fn kernel<C: CurveConstants<L>, const L: usize, const N: usize>($($argument: $type),*) $(-> $result)? {
             #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512ifma")]
             fn run<C: CurveConstants<L>, const L: usize, const N: usize>($($argument: $type),*) $(-> $result)? {
-                Batch52::<Avx512, C, L, N>::new(Avx512(())).$name($($argument),*)
+                // SAFETY: this function runs only where its features are
+                let proof = unsafe { Avx512::assume() };
+                Batch52::<Avx512, C, L, N>::new(proof).$name($($argument),*)
             }
             // SAFETY: `Avx512Kernels::detect` gives this function only to machines that have the instructions
             unsafe { run::<C, L, N>($($argument),*) }

@@ -6,9 +6,9 @@
 use zeroize::Zeroizing;
 
 /// "expand 32-byte k".
-pub(in crate::simd) const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
+pub(super) const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 /// Words of a block.
-pub(in crate::simd) const BLOCK_WORDS: usize = 16;
+pub(super) const BLOCK_WORDS: usize = 16;
 
 /// `sums(keys, nonce, first block, kept bits, out)`.
 pub(crate) type StreamSums = fn(&[[u8; 32]], u64, u64, u32, &mut [u32]);
@@ -31,13 +31,7 @@ pub(super) fn group_state<const L: usize>(keys: &[[u8; 32]], nonce: u64) -> [[u3
 /// Adds to each word of `out`, which is whole blocks from block `first` on, that word of the streams of all `keys`, of which
 /// `kept` says the bits: modulo 2^32.
 #[inline(always)]
-pub(in crate::simd) fn stream_sums<const L: usize>(
-    keys: &[[u8; 32]],
-    nonce: u64,
-    first: u64,
-    kept: u32,
-    out: &mut [u32],
-) {
+pub(super) fn stream_sums<const L: usize>(keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
     let mut totals = Zeroizing::new(vec![[[0u32; L]; BLOCK_WORDS]; out.len() / BLOCK_WORDS]);
     for group in keys.chunks(L) {
         let mut state = Zeroizing::new(group_state::<L>(group, nonce));
@@ -96,7 +90,7 @@ type AddGroup<'a, const L: usize> = dyn Fn(&[[u32; L]; BLOCK_WORDS], usize, &mut
 
 /// What [`StreamSums`] says, where a group of fewer than `worth` streams costs more than these one by one through `keystream`.
 #[cfg(target_arch = "x86_64")]
-pub(in crate::simd) fn by_groups<const L: usize>(
+pub(super) fn by_groups<const L: usize>(
     (keys, nonce, first, kept): (&[[u8; 32]], u64, u64, u32),
     worth: usize,
     add_group: &AddGroup<L>,

@@ -3,8 +3,11 @@
 //! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations for 1,024 bytes, and 64 moves that make the blocks stand one after
 //! another: 1,024 operations, or 0.4 cycles a byte where two and a half are done at a time.
 
-use super::super::ring::{BLOCK_WORDS, CONSTANTS, by_groups};
-use super::Avx512;
+#![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
+
+use super::super::avx512::Avx512;
+use super::StreamKernels;
+use super::sums::{BLOCK_WORDS, CONSTANTS, by_groups};
 use std::arch::x86_64::*;
 use zeroize::Zeroizing;
 
@@ -13,8 +16,27 @@ const LANES: usize = 16;
 /// From so many keys on a group that is not full costs less than its streams one by one, at two passes for twenty blocks.
 const WORTH_A_GROUP: usize = 7;
 
+static KERNELS: StreamKernels = StreamKernels {
+    name: "avx512ifma",
+    keystream: |key, nonce, first, out| {
+        // SAFETY: `kernels` gives this table only to machines that have the instructions
+        let proof = unsafe { Avx512::assume() };
+        keystream(proof, key, nonce, first, out);
+    },
+    sums: |keys, nonce, first, kept, out| {
+        // SAFETY: `kernels` gives this table only to machines that have the instructions
+        let proof = unsafe { Avx512::assume() };
+        stream_sums(proof, keys, nonce, first, kept, out);
+    },
+};
+
+/// The loops, if the machine has the instructions: the only way to them.
+pub(super) fn kernels() -> Option<&'static StreamKernels> {
+    Avx512::detect().map(|_| &KERNELS)
+}
+
 /// The words of whole blocks from block `first` on, of the stream with this key and 64-bit nonce.
-pub(in crate::simd) fn keystream(_: Avx512, key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64]) {
+fn keystream(_: Avx512, key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64]) {
     let mut state = [[0; LANES]; 16];
     for (word, constant) in state.iter_mut().zip(CONSTANTS) {
         *word = [constant; LANES];
@@ -44,14 +66,18 @@ pub(in crate::simd) fn keystream(_: Avx512, key: &[u8; 32], nonce: u64, first: u
     zeroize::Zeroize::zeroize(&mut state);
 }
 
-/// The sum of the streams of many keys: [`super::super::ring::RingKernels::stream_sums`]. 976 operations for 1,024 bytes.
-pub(in crate::simd) fn stream_sums(_: Avx512, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
+/// The sum of the streams of many keys: [`super::StreamKernels::sums`]. 976 operations for 1,024 bytes.
+fn stream_sums(_: Avx512, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
     let add_group = |state: &_, streams: usize, totals: &mut _| {
         let lanes = (u32::MAX >> (32 - streams)) as u16;
         // SAFETY: whoever has an `Avx512` is on a machine that has the instructions
         unsafe { add_group(state, first, lanes, kept, totals) };
     };
-    let stream = |key: &_, nonce, first, out: &mut _| keystream(Avx512(()), key, nonce, first, out);
+    let stream = |key: &_, nonce, first, out: &mut _| {
+        // SAFETY: whoever has an `Avx512` is on a machine that has the instructions
+        let proof = unsafe { Avx512::assume() };
+        keystream(proof, key, nonce, first, out);
+    };
     by_groups((keys, nonce, first, kept), WORTH_A_GROUP, &add_group, stream, out);
 }
 

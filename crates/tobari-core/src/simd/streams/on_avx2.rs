@@ -1,10 +1,13 @@
-//! Sums of ChaCha20 streams, eight keys at a time: lane `i` of a register is a word of the same block under key `i`, as the module `streams` says.
+//! Sums of ChaCha20 streams, eight keys at a time: lane `i` of a register is a word of the same block under key `i`, as the module `sums` says.
 //!
 //! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations, of which half are one shuffle and half are three operations: 1,280 operations for 512 bytes, or 0.8
 //! cycles a byte where three are done at a time.
 
-use super::super::ring::{BLOCK_WORDS, by_groups, keystream};
-use super::Avx2;
+#![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
+
+use super::super::avx2::Avx2;
+use super::sums::{BLOCK_WORDS, by_groups};
+use super::{StreamKernels, keystream};
 use std::arch::x86_64::*;
 
 /// Keys at a time.
@@ -17,8 +20,23 @@ const ROTATE_BY_8: [u32; LANES] =
 /// From so many keys on a group that is not full costs less than its streams one by one.
 const WORTH_A_GROUP: usize = 4;
 
-/// The sum of the streams of many keys: [`super::super::ring::RingKernels::stream_sums`].
-pub(super) fn stream_sums(_: Avx2, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
+static KERNELS: StreamKernels = StreamKernels {
+    name: "avx2",
+    keystream,
+    sums: |keys, nonce, first, kept, out| {
+        // SAFETY: `kernels` gives this table only to machines that have the instructions
+        let proof = unsafe { Avx2::assume() };
+        stream_sums(proof, keys, nonce, first, kept, out);
+    },
+};
+
+/// The loops, if the machine has the instructions: the only way to them.
+pub(super) fn kernels() -> Option<&'static StreamKernels> {
+    Avx2::detect().map(|_| &KERNELS)
+}
+
+/// The sum of the streams of many keys: [`super::StreamKernels::sums`].
+fn stream_sums(_: Avx2, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
     let add_group = |state: &_, streams, totals: &mut _| {
         let kept = std::array::from_fn(|lane| if lane < streams { kept } else { 0 });
         // SAFETY: whoever has an `Avx2` is on a machine that has the instructions

@@ -1,7 +1,7 @@
 //! ChaCha20 on four blocks at a time: lane `i` of a vector is a word of block `i`, or of one block under key `i`.
 
-use super::super::super::quads::Quads;
-use super::super::streams::{BLOCK_WORDS, CONSTANTS, group_state};
+use super::super::quads::Quads;
+use super::sums::{BLOCK_WORDS, CONSTANTS, group_state};
 use zeroize::{Zeroize, Zeroizing};
 
 /// Blocks at a time.
@@ -9,7 +9,7 @@ const LANES: usize = 4;
 
 /// The words of whole blocks from block `first` on, of the stream with this key and 64-bit nonce.
 #[inline(always)]
-pub(in crate::simd) fn keystream<Q: Quads>(q: Q, key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64]) {
+pub(super) fn keystream<Q: Quads>(q: Q, key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64]) {
     let mut state = [[0; LANES]; 16];
     for (word, constant) in state.iter_mut().zip(CONSTANTS) {
         *word = [constant; LANES];
@@ -37,14 +37,7 @@ pub(in crate::simd) fn keystream<Q: Quads>(q: Q, key: &[u8; 32], nonce: u64, fir
 
 /// The sum of the streams of many keys, four keys at a time: see the module `streams`.
 #[inline(always)]
-pub(in crate::simd) fn stream_sums<Q: Quads>(
-    q: Q,
-    keys: &[[u8; 32]],
-    nonce: u64,
-    first: u64,
-    kept: u32,
-    out: &mut [u32],
-) {
+pub(super) fn stream_sums<Q: Quads>(q: Q, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
     // two lanes a word
     let mut totals = Zeroizing::new(vec![[[0u64; 2]; BLOCK_WORDS]; out.len() / BLOCK_WORDS]);
     for group in keys.chunks(LANES) {

@@ -23,9 +23,9 @@
 //! how many more they become is limited ([`MAX_SPREAD`]): a model takes ten times the bytes of its
 //! file at most, and 32 MiB.
 
-use super::calibration::Calibration;
 use super::model::{
-    MAX_BITS, MAX_NAME_BYTES, MAX_NUMBERS, MAX_SPREAD, MAX_STAGES, MAX_WEIGHTS, Map, Model, ModelError, Stage, Volume,
+    Calibration, MAX_BITS, MAX_NAME_BYTES, MAX_NUMBERS, MAX_SPREAD, MAX_STAGES, MAX_WEIGHTS, Map, Model, ModelError,
+    Stage, Volume,
 };
 use sha2::{Digest, Sha256};
 

@@ -11,19 +11,10 @@
 //! weights are multiplied by these numbers; where none are known they count as large as they can
 //! be.
 
+pub use super::model::Calibration;
 use super::model::Model;
 use super::network::InputError;
 use super::precision::StageReport;
-
-/// What images told of a model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Calibration {
-    /// The margin between labels, in logits: finite, above 0.
-    pub margin: f64,
-    /// For the input of each stage, the largest mean square of an image's numbers; empty where
-    /// somebody stated the margin and there were no images.
-    pub powers: Vec<f64>,
-}
 
 /// Why a model is not run under encryption.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -1,7 +1,16 @@
 //! Linear maps with squares between them: the form that every network is brought into.
 
-use super::calibration::Calibration;
 use serde::{Deserialize, Serialize};
+
+/// What images told of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibration {
+    /// The margin between labels, in logits: finite, above 0.
+    pub margin: f64,
+    /// For the input of each stage, the largest mean square of an image's numbers; empty where
+    /// somebody stated the margin and there were no images.
+    pub powers: Vec<f64>,
+}
 
 /// Channels, rows and columns; numbers stand channel by channel and row by row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

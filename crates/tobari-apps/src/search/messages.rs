@@ -9,6 +9,9 @@
 //! Before a question with labels there are two more ([`super::oprf::messages`]). Integers are big-endian, and there is one byte string for each message. **Uniform halves are seeds only**: a key or a query whose client
 //! chose the polynomials itself has no bytes here. The time to read a message depends on its length and on what is public in it.
 
+pub use super::fields::{CLIENT_BYTES, MessageError, TABLE_BYTES};
+
+use super::fields::Fields;
 use super::oprf::{self, Mode};
 use super::panel::MAX_LENGTH;
 use super::program::{LIMBS, Shape, WORD_BITS};
@@ -17,17 +20,12 @@ use tobari_core::bgv::{Ciphertext, SeededCiphertext};
 use tobari_core::params::{LatticeParameters, Plaintext};
 use tobari_core::ring::Modulus;
 use tobari_core::rlwe::PublicKey;
-use tobari_core::wire::{self, LatticeWireError, VERSION};
+use tobari_core::wire::{self, VERSION};
 
 /// Places of a query at most.
 pub const MAX_PLACES: usize = 100;
 /// Blocks of an answer at most.
 pub const MAX_BLOCKS: usize = 256;
-/// Bytes of a table's name.
-pub const TABLE_BYTES: usize = 32;
-/// Bytes of a client's name.
-pub const CLIENT_BYTES: usize = 16;
-
 const REGISTRATION: u8 = 0x20;
 const QUERY: u8 = 0x21;
 const ANSWER: u8 = 0x22;
@@ -51,76 +49,6 @@ pub struct Query {
     pub starts: Vec<u32>,
     /// The number of a place and a pattern, or of a key, encrypted: by limb, and by block where the layout has several groups.
     pub ciphertexts: Vec<SeededCiphertext>,
-}
-
-/// Bytes that are no message.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum MessageError {
-    /// Fewer than there must be.
-    #[error("truncated message: expected at least {expected} bytes, found {found}")]
-    Truncated {
-        /// How many there must be.
-        expected: usize,
-        /// How many there are.
-        found: usize,
-    },
-    /// Another version or kind.
-    #[error("expected version {VERSION} and kind {expected:#04x}, found {version} and {found:#04x}")]
-    Kind {
-        /// The kind.
-        expected: u8,
-        /// The version found.
-        version: u8,
-        /// The kind found.
-        found: u8,
-    },
-    /// A field with a value that it cannot have.
-    #[error("malformed {0}")]
-    Malformed(&'static str),
-    /// What follows is no object of the lattice schemes.
-    #[error(transparent)]
-    Object(#[from] LatticeWireError),
-}
-
-/// Takes fields from the front.
-pub(super) struct Fields<'a> {
-    bytes: &'a [u8],
-    taken: usize,
-}
-
-impl<'a> Fields<'a> {
-    pub(super) fn open(bytes: &'a [u8], expected: u8) -> Result<Self, MessageError> {
-        let mut fields = Self { bytes, taken: 0 };
-        let [version, found] = fields.array()?;
-        let good = version == VERSION && found == expected;
-        if good { Ok(fields) } else { Err(MessageError::Kind { expected, version, found }) }
-    }
-
-    fn take(&mut self, count: usize) -> Result<&'a [u8], MessageError> {
-        let (expected, found) = (self.taken + count, self.bytes.len());
-        let taken = self.bytes.get(self.taken..expected).ok_or(MessageError::Truncated { expected, found })?;
-        self.taken = expected;
-        Ok(taken)
-    }
-
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], MessageError> {
-        let mut out = [0; N];
-        out.copy_from_slice(self.take(N)?);
-        Ok(out)
-    }
-
-    pub(super) fn rest(self) -> &'a [u8] {
-        &self.bytes[self.taken..]
-    }
-
-    fn granularity(&mut self) -> Result<Granularity, MessageError> {
-        match self.array()? {
-            [0] => Ok(Granularity::Boolean),
-            [1] => Ok(Granularity::Count),
-            _ => Err(MessageError::Malformed("granularity")),
-        }
-    }
 }
 
 /// A registration.
@@ -185,7 +113,7 @@ type Head = ([u8; TABLE_BYTES], [u8; CLIENT_BYTES], Granularity, Shape, Mode);
 
 fn head(fields: &mut Fields<'_>) -> Result<Head, MessageError> {
     let (table, client, [kind], granularity) =
-        (fields.array()?, fields.array()?, fields.array()?, fields.granularity()?);
+        (fields.array()?, fields.array()?, fields.array()?, granularity(fields)?);
     let [length, places] = fields.array()?.map(usize::from);
     let word = kind % LABELLED == 2;
     let shape = match kind % LABELLED {
@@ -258,7 +186,7 @@ pub fn encode_answer(blocks: &[Block]) -> Vec<u8> {
 /// [`MessageError`].
 pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec<Block>, MessageError> {
     let mut fields = Fields::open(bytes, ANSWER)?;
-    let (granularity, [limbs]) = (fields.granularity()?, fields.array()?);
+    let (granularity, [limbs]) = (granularity(&mut fields)?, fields.array()?);
     let (limbs, blocks) = (usize::from(limbs), usize::from(u16::from_be_bytes(fields.array()?)));
     if !(1..=LIMBS).contains(&limbs) {
         return Err(MessageError::Malformed("number of limbs"));
@@ -280,6 +208,14 @@ pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec
         Ok(Block { equal, count })
     };
     (0..blocks).map(block).collect()
+}
+
+fn granularity(fields: &mut Fields<'_>) -> Result<Granularity, MessageError> {
+    match fields.array()? {
+        [0] => Ok(Granularity::Boolean),
+        [1] => Ok(Granularity::Count),
+        _ => Err(MessageError::Malformed("granularity")),
+    }
 }
 
 /// Whatever decodes as a message encodes to the same bytes.

@@ -31,6 +31,7 @@
 mod arithmetic;
 pub mod client;
 pub mod desk;
+mod fields;
 pub mod fullness;
 pub mod hidden;
 pub mod identity;

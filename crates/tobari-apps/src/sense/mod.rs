@@ -55,11 +55,11 @@ pub use bounds::{Overflow, Scheme};
 pub use bundle::fuzz_bundle;
 #[doc(hidden)]
 pub use enrol::fuzz_enrolment;
+#[doc(hidden)]
+pub use holder::fuzz_registry;
 pub use layout::{Arrangement, Layout};
 #[doc(hidden)]
 pub use message::fuzz_window_results;
 #[doc(hidden)]
 pub use question::fuzz_questions;
-#[doc(hidden)]
-pub use registry::fuzz_registry;
 pub use schema::{ProfileName, Schema};

@@ -11,7 +11,6 @@
 //!
 //! **A token** is one line of capital letters, digits and `-`, so that it fits the alphanumeric mode of a QR code: `TOBARI-DEVICE-1-` and, in base 32, profile (1), number (3), fleet (8), root (32) and the first four bytes of the SHA-256 of those. Whoever reads it is the device.
 
-use super::holder::Holder;
 use super::order::{MAX_DEVICES, Seat};
 use super::schema::{ProfileName, is_name};
 use rand_core::CryptoRng;
@@ -354,22 +353,6 @@ impl Token {
     }
 }
 
-/// Whatever decodes as a registry, a token or a key holder encodes to the same bytes.
-#[doc(hidden)]
-pub fn fuzz_registry(data: &[u8]) {
-    if let Ok(holder) = Holder::decode(data) {
-        assert_eq!(holder.encode()[..], *data);
-    }
-    if let Ok(registry) = Registry::decode(data) {
-        assert_eq!(registry.encode()[..], *data);
-    }
-    if let Ok(text) = std::str::from_utf8(data)
-        && let Ok(token) = Token::decode(text)
-    {
-        assert_eq!(*token.encode(), text);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
@@ -397,7 +380,7 @@ mod tests {
         let seats: Vec<_> = registry.seats().iter().map(|seat| (seat.number, seat.takes, seat.counts)).collect();
         assert_eq!(seats, [(1, true, true), (2, false, true), (3, false, false), (4, true, true)]);
         let bytes = registry.encode();
-        fuzz_registry(&bytes);
+        crate::sense::fuzz_registry(&bytes);
         let read = Registry::decode(&bytes).unwrap();
         assert_eq!((read.seats(), read.active("b").unwrap().number.value()), (registry.seats(), 4));
         assert!(read.entries()[1].root().mac_key::<U25>() == secret(2).root().mac_key::<U25>());
@@ -413,7 +396,7 @@ mod tests {
         let token = Token::new(ProfileName::U25, number, [9; FLEET], secret(200));
         let line = token.encode();
         assert!(line.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'-'));
-        fuzz_registry(line.as_bytes());
+        crate::sense::fuzz_registry(line.as_bytes());
         let read = Token::decode(&line).unwrap();
         assert_eq!((read.profile, read.number, read.fleet), (ProfileName::U25, number, [9; FLEET]));
         assert!(read.root().mac_key::<U25>() == token.root().mac_key::<U25>());

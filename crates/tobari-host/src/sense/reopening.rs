@@ -5,7 +5,7 @@
 //! oftener than a pause allows, and says what is wrong until that succeeds. Nobody waits for an
 //! attempt of somebody else's, because taking up a large file may take a while.
 
-use super::StoreError;
+use super::error::StoreError;
 use crate::storage::Trouble;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};

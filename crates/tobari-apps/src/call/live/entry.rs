@@ -14,12 +14,13 @@
 //! An active attacker on a connection without TLS can still take the connection over after its
 //! join. Against that only TLS helps.
 
-use ed25519_dalek::{Signature, VerifyingKey};
+use ed25519_dalek::{Signature, Signer, VerifyingKey};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::{
-    link::TOKEN_BYTES,
-    messages::{Join, VERSION},
+    keys::RoomKeys,
+    link::{RoomLink, TOKEN_BYTES},
+    messages::{Join, Token, VERSION},
 };
 use crate::call::{messages::RoomName, server::Refusal};
 
@@ -113,6 +114,18 @@ pub struct Challenge {
     pub room: RoomName,
     /// The names under which the server is reached, as [`host_of`] writes them.
     pub hosts: Vec<String>,
+}
+
+/// The join of a member with this link, which answers the challenge of its server.
+pub(super) fn answer(link: &RoomLink, speak: bool, nonce: Nonce) -> Join {
+    let keys = RoomKeys::new(link);
+    let token = link.host.as_ref().map(|token| Token(*token.expose_bytes()));
+    let (key, proof) = (RoomKey(keys.verifying().to_bytes()), Proof([0; 64]));
+    let host = link.host_name();
+    let mut join = Join { version: VERSION, settings: link.settings, speak, token, host, key, proof };
+    let signed = signed(nonce, &link.room, &join);
+    join.proof = Proof(keys.signing().sign(&signed).to_bytes());
+    join
 }
 
 /// What a proof signs.

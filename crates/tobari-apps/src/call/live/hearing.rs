@@ -12,8 +12,8 @@ use super::{
     group::GroupSecret,
     keys::{RoomKeys, SessionId},
     link::{RoomLink, Settings},
+    modes::layout_of,
     roster::{Change, Form, Roster, RosterError},
-    server::layout_of,
 };
 
 /// Ticks for which the keys of an epoch are kept after the next has begun: three seconds.

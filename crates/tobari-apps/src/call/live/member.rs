@@ -18,7 +18,6 @@ use chacha20::{
     ChaCha20Rng,
     rand_core::{CryptoRng, SeedableRng},
 };
-use ed25519_dalek::Signer;
 use tobari_core::wire::{self, LiveHeader, LiveLayout, LivePacket, MemberSet};
 use zeroize::Zeroizing;
 
@@ -37,9 +36,9 @@ use super::{
     hearing::{Hearing, Opened},
     hello,
     history::History,
-    keys::{RoomKeys, SessionId},
+    keys::SessionId,
     link::{Keys, RoomLink},
-    messages::{ClientMessage, Join, Nonce, Proof, RoomKey, ServerMessage, Token, VERSION, Welcome},
+    messages::{ClientMessage, Join, Nonce, ServerMessage, Welcome},
     news::{Alarm, News},
     notes::{self, Hello, NoteWriter, Say},
     presence::Presence,
@@ -129,14 +128,7 @@ pub struct LiveMember {
 impl LiveMember {
     /// What answers the challenge of the server of `link`.
     pub fn join(link: &RoomLink, speak: bool, nonce: Nonce) -> Join {
-        let keys = RoomKeys::new(link);
-        let token = link.host.as_ref().map(|token| Token(*token.expose_bytes()));
-        let (key, proof) = (RoomKey(keys.verifying().to_bytes()), Proof([0; 64]));
-        let host = link.host_name();
-        let mut join = Join { version: VERSION, settings: link.settings, speak, token, host, key, proof };
-        let signed = entry::signed(nonce, &link.room, &join);
-        join.proof = Proof(keys.signing().sign(&signed).to_bytes());
-        join
+        entry::answer(link, speak, nonce)
     }
 
     /// A member that got `welcome`, and is called `name` by the others, of which the first 64 bytes count.

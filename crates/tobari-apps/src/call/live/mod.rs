@@ -56,6 +56,7 @@ mod presence;
 pub mod recording;
 mod roster;
 pub mod server;
+mod told;
 
 pub use alarms::{Alarms, Merged};
 pub use entry::{Challenge, Proven, host_of};

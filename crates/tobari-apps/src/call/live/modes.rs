@@ -13,8 +13,10 @@
 
 use rand_core::CryptoRng;
 use tobari_core::{
+    curve::{Curve, PointEncoding},
     elgamal::{Ciphertexts, Decryptor, Encryptor, SAMPLE_BOUND, SharedCiphertexts, SharedDecryptor, SharedEncryptor},
-    mask::{MaskReceiver, MaskSender, OpenError, Tag, TagReceiver, TagSender},
+    mask::{Form, MaskReceiver, MaskSender, OpenError, Tag, TagReceiver, TagSender},
+    params::{Parameters, SecurityFloor},
     wire::{LiveLayout, LivePayload, LiveSum},
 };
 use zeroize::Zeroizing;
@@ -22,7 +24,22 @@ use zeroize::Zeroizing;
 use super::{
     PACKET_WORDS,
     keys::{EpochKeys, SessionId},
+    link::{LiveMode, Settings},
 };
+
+/// How packets of such a room are written; none if a room cannot be set so.
+pub(super) fn layout_of(settings: &Settings) -> Option<LiveLayout> {
+    if !settings.is_valid() {
+        return None;
+    }
+    let parameters = Parameters::new(Curve::Secp256k1, SecurityFloor::Standard).ok()?;
+    let encoding = PointEncoding::Compressed;
+    Some(match settings.mode {
+        LiveMode::Mask => LiveLayout::Mask { width: settings.width()?, form: Form::Packed },
+        LiveMode::ElgamalShared => LiveLayout::ElgamalShared { parameters, encoding },
+        LiveMode::Elgamal => LiveLayout::Elgamal { parameters, encoding },
+    })
+}
 
 /// A speaker of an epoch: its number and session.
 pub(super) type Speaker = (u16, SessionId);
@@ -171,7 +188,6 @@ mod tests {
     use super::super::{
         keys::RoomKeys,
         link::{LiveMode, RoomLink, Settings},
-        server::layout_of,
     };
     use super::*;
 

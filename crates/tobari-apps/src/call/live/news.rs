@@ -2,11 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    epoch::SumError,
-    member::LiveMember,
-    roster::{Listed, RosterError},
-};
+use super::{epoch::SumError, roster::RosterError};
 use crate::call::messages::Code;
 
 /// What a person may want to know.
@@ -15,7 +11,7 @@ use crate::call::messages::Code;
 pub enum News {
     /// The host has let this member in.
     Admitted,
-    /// The roster has changed: it can be read by [`LiveMember::roster`].
+    /// The roster has changed: it can be read by [`super::LiveMember::roster`].
     Roster {
         /// The epoch.
         epoch: u32,
@@ -65,7 +61,7 @@ pub enum News {
         /// Which.
         missing: bool,
     },
-    /// A packet of this member came too late, or was kept back ([`LiveMember::keep_back`]).
+    /// A packet of this member came too late, or was kept back ([`super::LiveMember::keep_back`]).
     Late {
         /// Its tick, as far as is known.
         tick: u32,
@@ -94,33 +90,6 @@ pub enum News {
     },
     /// Something is not as it should be.
     Alarm(Alarm),
-}
-
-impl News {
-    /// As one JSON object with a name in `news`, told by `member`. A roster is said with all its members.
-    pub fn to_json(&self, member: &LiveMember) -> Value {
-        match self {
-            News::Admitted => json!({ "news": "admitted" }),
-            News::Roster { epoch } => roster(member, *epoch),
-            News::Granted { speak } => json!({ "news": "granted", "speak": speak }),
-            News::Muted { muted } => json!({ "news": "muted", "muted": muted }),
-            News::Waiting { member, name } => json!({ "news": "waiting", "member": member, "name": name }),
-            News::Hand { member, raised } => json!({ "news": "hand", "member": member, "raised": raised }),
-            News::Left { member } => json!({ "news": "left", "member": member }),
-            News::Talking { member, talking } => json!({ "news": "talking", "member": member, "talking": talking }),
-            News::Missing { member, missing } => json!({ "news": "missing", "member": member, "missing": missing }),
-            News::Late { tick } => json!({ "news": "late", "tick": tick }),
-            News::Far { round_trip_ms, most_ms } => {
-                json!({ "news": "far", "round_trip_ms": round_trip_ms, "most_ms": most_ms })
-            }
-            News::Near => json!({ "news": "near" }),
-            News::Closing { seconds } => json!({ "news": "closing", "seconds": seconds }),
-            News::Over { code, reason } => {
-                json!({ "news": "over", "code": code.map(|code| code.to_string()), "reason": reason })
-            }
-            News::Alarm(alarm) => alarm.to_json(),
-        }
-    }
 }
 
 /// What a server, or somebody with it, has done wrong.
@@ -200,22 +169,6 @@ impl Alarm {
     pub fn to_json(&self) -> Value {
         json!({ "news": "alarm", "kind": self.kind(), "alarm": self.to_string() })
     }
-}
-
-fn roster(member: &LiveMember, epoch: u32) -> Value {
-    let with_words = |mut line: Value, words: Option<String>| {
-        if let Some(words) = words {
-            line["words"] = words.into();
-        }
-        line
-    };
-    let listed = |(number, listed): (&u16, &Listed)| {
-        let (name, speaks, you) = (&listed.name, listed.speaks, *number == member.number());
-        let line = json!({ "member": number, "name": name, "speaks": speaks, "you": you });
-        with_words(line, member.words_of(*number))
-    };
-    let members: Vec<Value> = member.roster().into_iter().flatten().map(listed).collect();
-    with_words(json!({ "news": "roster", "epoch": epoch, "members": members }), member.words())
 }
 
 /// Some numbers, for people.

@@ -9,7 +9,7 @@
 
 use super::function::{ELEMENT_BYTES, Element};
 use super::{REVISION_BYTES, Revision};
-use crate::search::messages::{CLIENT_BYTES, Fields, MessageError, TABLE_BYTES};
+use crate::search::fields::{CLIENT_BYTES, Fields, MessageError, TABLE_BYTES};
 use tobari_core::wire::VERSION;
 
 /// Elements of a message at most.

@@ -18,7 +18,8 @@ use crate::call::{
     live::{
         LiveUplink, Mixer, PACKET_WORDS, Proven,
         messages::{ClientMessage, ServerMessage},
-        server::{Sum, layout_of},
+        modes::layout_of,
+        server::Sum,
     },
     messages::Code,
     server::{Fault, Refusal},

@@ -15,7 +15,7 @@ use crate::call::{
     TICK_MS,
     live::{
         PACKET_WORDS, SessionId,
-        entry::Proven,
+        entry::{Proven, answer},
         group::{
             Answer,
             messages::{OFFER, STEP, Step, TASK, Task},
@@ -23,7 +23,6 @@ use crate::call::{
         hello,
         keys::RoomKeys,
         link::{Keys, RoomLink, RoomSecret, Settings, mark_of},
-        member::LiveMember,
         messages::{ClientMessage, Join, Nonce, RoomKey, Token},
         notes::{self, Hello, NOTE_BYTES},
         roster::Change,
@@ -48,7 +47,7 @@ pub fn fuzz_live_room(data: &[u8]) {
     let limits = LiveLimits { window, members: 12, lobby: 3, hello: Duration::from_secs(2), ..LiveLimits::default() };
     let Ok(name) = "fuzz".parse() else { return };
     let link = RoomLink { server: String::new(), room: name, settings, secret: RoomSecret([3; 32]), host: None };
-    let join = LiveMember::join(&link, true, Nonce([0; 16]));
+    let join = answer(&link, true, Nonce([0; 16]));
     let Ok(room) = LiveRoom::open(ROOM, &Proven::unchecked(join.clone()), limits, Duration::ZERO) else { return };
     let (model, tasks) = (Model::default(), BTreeMap::new());
     let mut driver = Driver { room, keys: RoomKeys::new(&link), join, now: Duration::ZERO, said: 0, model, tasks };

@@ -47,12 +47,7 @@ use std::{
 };
 
 use ed25519_dalek::VerifyingKey;
-use tobari_core::{
-    curve::{Curve, PointEncoding},
-    mask::Form,
-    params::{Parameters, SecurityFloor},
-    wire::{self, LiveLayout, LivePacket, LivePayload, LiveSum, MAX_MEMBERS, MemberSet, RoomId},
-};
+use tobari_core::wire::{self, LiveLayout, LivePacket, LivePayload, LiveSum, MAX_MEMBERS, MemberSet, RoomId};
 
 use self::{
     epochs::{AT_ONCE, BATCH, Epochs, PARTING},
@@ -64,8 +59,9 @@ use self::{
 use super::{
     entry::{Proven, key_of},
     keys::SessionId,
-    link::{Keys, LiveMode, Settings, mark_of},
+    link::{Keys, Settings, mark_of},
     messages::{ClientMessage, ServerMessage, Welcome},
+    modes::layout_of,
 };
 use crate::call::{
     TICK_MS,
@@ -74,20 +70,6 @@ use crate::call::{
 
 /// A room ends here at the latest, so that no sum of ticks overflows: after 2.7 years.
 const MAX_TICKS: u32 = u32::MAX - 2 * MAX_WINDOW;
-
-/// How packets of such a room are written; none if a room cannot be set so.
-pub(super) fn layout_of(settings: &Settings) -> Option<LiveLayout> {
-    if !settings.is_valid() {
-        return None;
-    }
-    let parameters = Parameters::new(Curve::Secp256k1, SecurityFloor::Standard).ok()?;
-    let encoding = PointEncoding::Compressed;
-    Some(match settings.mode {
-        LiveMode::Mask => LiveLayout::Mask { width: settings.width()?, form: Form::Packed },
-        LiveMode::ElgamalShared => LiveLayout::ElgamalShared { parameters, encoding },
-        LiveMode::Elgamal => LiveLayout::Elgamal { parameters, encoding },
-    })
-}
 
 struct Member {
     joined: Duration,

@@ -7,6 +7,7 @@ mod crates;
 mod decisions;
 mod fuzzing;
 mod manifest;
+mod paths;
 mod purity;
 mod safety;
 mod shape;

@@ -3,7 +3,8 @@
 //! The check expands every `use` tree and every path of their product code, so that `use std::{fs, time::Instant}` is
 //! seen as well as `std::fs::read`. A module of `std` that may not be used may not be imported whole or renamed either.
 
-use super::source::{Token, blank, is_word, tokens, without_tests};
+use super::paths::{Named, expand};
+use super::source::{Token, belongs_to, blank, module_stem, tokens, without_tests};
 use super::{Finding, SourceFile};
 
 /// The crates that compute and never touch the machine.
@@ -52,68 +53,27 @@ fn in_room(sources: &[&SourceFile]) -> Vec<Finding> {
             Finding::new(&file.path, line, format!("{path} in a pure room: take what it gives as an argument"))
         }));
     }
-    let is_test = |path: &str| {
-        test_files.iter().any(|stem| path == format!("{stem}.rs") || path.starts_with(&format!("{stem}/")))
-    };
-    findings.retain(|finding| !is_test(&finding.path));
+    findings.retain(|finding| !test_files.iter().any(|stem| belongs_to(&finding.path, stem)));
     findings
 }
 
-/// The path, without `.rs`, of the file that `mod module;` written in the file at `path` names.
-fn module_stem(path: &str, module: &str) -> String {
-    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-    match name {
-        "lib.rs" | "main.rs" | "mod.rs" => format!("{folder}/{module}"),
-        _ => format!("{}/{module}", path.trim_end_matches(".rs")),
-    }
-}
-
-/// Every forbidden path among the tokens, with its line.
+/// Every forbidden path among the tokens, with its line. One that is renamed or imported whole ends
+/// with ` as`.
 fn uses(tokens: &[Token<'_>]) -> Vec<(String, usize)> {
     let mut paths = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         if token.text == "std" || FORBIDDEN_CRATES.contains(&token.text) {
-            expand(tokens, at, "", &mut paths);
+            let mut named = Vec::new();
+            expand(tokens, at, "", &mut named);
+            let imported = at.checked_sub(1).is_some_and(|before| tokens[before].text == "use");
+            paths.extend(named.into_iter().map(|Named { path, alias, line }| {
+                let renamed = alias.is_some() || (imported && !path.contains("::"));
+                (if renamed { format!("{path} as") } else { path }, line)
+            }));
         }
     }
     paths.retain(|(path, _)| is_forbidden(path));
     paths
-}
-
-/// Expands the path or use tree that starts at `at` into whole paths; answers where it ends.
-fn expand(tokens: &[Token<'_>], at: usize, prefix: &str, paths: &mut Vec<(String, usize)>) -> usize {
-    let Some(token) = tokens.get(at) else { return at };
-    if token.text == "{" {
-        return expand_group(tokens, at + 1, prefix, paths);
-    }
-    if token.text != "*" && !token.text.bytes().all(is_word) {
-        paths.push((prefix.to_owned(), token.line));
-        return at;
-    }
-    let path = if prefix.is_empty() { token.text.to_owned() } else { format!("{prefix}::{}", token.text) };
-    match tokens.get(at + 1).map(|next| next.text) {
-        Some("::") => return expand(tokens, at + 2, &path, paths),
-        Some("as") => paths.push((format!("{path} as"), token.line)),
-        _ if prefix.is_empty() && at.checked_sub(1).is_some_and(|before| tokens[before].text == "use") => {
-            paths.push((format!("{path} as"), token.line));
-        }
-        _ => paths.push((path, token.line)),
-    }
-    at + 1
-}
-
-fn expand_group(tokens: &[Token<'_>], start: usize, prefix: &str, paths: &mut Vec<(String, usize)>) -> usize {
-    let mut at = start;
-    while tokens.get(at).is_some_and(|token| token.text != "}") {
-        at = expand(tokens, at, prefix, paths);
-        while tokens.get(at).is_some_and(|token| token.text != "," && token.text != "}") {
-            at += 1;
-        }
-        if tokens.get(at).is_some_and(|token| token.text == ",") {
-            at += 1;
-        }
-    }
-    at + 1
 }
 
 fn is_forbidden(path: &str) -> bool {

@@ -85,6 +85,20 @@ pub(crate) fn without_tests<'a>(tokens: &[Token<'a>]) -> Product<'a> {
     product
 }
 
+/// The path, without `.rs`, of the file that `mod module;` written in the file at `path` names.
+pub(crate) fn module_stem(path: &str, module: &str) -> String {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    match name {
+        "lib.rs" | "main.rs" | "mod.rs" => format!("{folder}/{module}"),
+        _ => format!("{}/{module}", path.trim_end_matches(".rs")),
+    }
+}
+
+/// True if the file at `path` is the module with this stem, or lies below it.
+pub(crate) fn belongs_to(path: &str, stem: &str) -> bool {
+    path.strip_prefix(stem).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+}
+
 /// True for the letters of identifiers and numbers; any byte beyond ASCII counts as a letter.
 pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80

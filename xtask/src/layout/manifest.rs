@@ -67,6 +67,32 @@ pub(crate) fn takes_workspace_lints(manifest: &str) -> bool {
     false
 }
 
+/// The name in `[package]`.
+pub(crate) fn package_name(manifest: &str) -> Option<String> {
+    strings(manifest, "[package]", "name").into_iter().next()
+}
+
+/// The patterns in `members` of `[workspace]`.
+pub(crate) fn members(manifest: &str) -> Vec<String> {
+    strings(manifest, "[workspace]", "members")
+}
+
+/// Every string in the value of `key` in the table with this header.
+fn strings(manifest: &str, header: &str, key: &str) -> Vec<String> {
+    let mut inside = false;
+    for entry in entries(manifest) {
+        if entry.header {
+            inside = entry.text == header;
+        } else if let Some((name, value)) = entry.text.split_once('=')
+            && inside
+            && name.trim() == key
+        {
+            return value.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+        }
+    }
+    Vec::new()
+}
+
 enum Place {
     Elsewhere,
     Table(Kind),
@@ -207,6 +233,16 @@ mod tests {
     #[test]
     fn other_tables_name_no_dependency() {
         assert!(names("[features]\nx = [\"dep:a\"]\n[lints]\nworkspace = true\n").is_empty());
+    }
+
+    #[test]
+    fn names_and_members_are_read_from_their_tables_only() {
+        let root =
+            "[package]\nname = \"a-b\" # not c\n[workspace]\nmembers = [\n  \"crates/*\", # all\n  \"xtask\",\n]\n";
+        assert_eq!(package_name(root).as_deref(), Some("a-b"));
+        assert_eq!(members(root), ["crates/*", "xtask"]);
+        assert_eq!(package_name("[[bin]]\nname = \"x\"\n"), None);
+        assert!(members("members = [\"a\"]\n").is_empty());
     }
 
     #[test]

@@ -3,10 +3,13 @@
 //! Each check is a function from the files to findings, so that its tests can hand it a tree that breaks the rule and
 //! see it refuse. A check that finds nothing to look at is a finding too: a moved folder must not turn it off.
 
+mod circles;
 mod crates;
 mod decisions;
 mod fuzzing;
 mod manifest;
+mod modules;
+mod packages;
 mod paths;
 mod purity;
 mod safety;
@@ -59,6 +62,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("the pure rooms touch no file, socket, clock, thread or environment", purity::no_machine),
     ("crates depend only downwards, and the leaves not on one another", crates::edges),
     ("the pure rooms depend on the short list only", crates::pure_dependencies),
+    ("no circle between folders", circles::between_folders),
     ("every crate takes the workspace's lints", crates::lints),
     ("`unsafe` is written only in its rooms", safety::only_in_its_rooms),
     ("every crate root forbids `unsafe`", safety::roots_forbid),

@@ -9,10 +9,14 @@ pub(crate) const USAGE: &str = "\
 usage: cargo xtask test [--without PART,…] [--only STEP,…]
        cargo xtask soak [NAME [--minutes M]]
        cargo xtask web
+       cargo xtask graph [--json]
 
-test   runs every step that a change must pass and stops at the first that fails
-soak   runs one long run and writes its record; without a name, lists them
-web    builds the browser's client into web/dist, where the server embeds it from";
+test       runs every step that a change must pass and stops at the first that fails
+soak       runs one long run and writes its record; without a name, lists them
+web        builds the browser's client into web/dist, where the server embeds it from
+graph      prints the crates, their sizes, which of them each one uses, and circles of modules";
+
+const VERBS: &str = "test, soak, web or graph";
 
 /// A well-formed call.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub(crate) enum Call {
     ListSoaks,
     /// `web`.
     Web,
+    /// `graph`.
+    Graph { json: bool },
     /// `help`.
     Help,
 }
@@ -41,9 +47,10 @@ pub(crate) fn parse(words: &[String]) -> Result<Call, String> {
         Some("web") => {
             words.next().map_or(Ok(Call::Web), |word| Err(format!("expected nothing after web, found `{word}`")))
         }
+        Some("graph") => graph(words),
         Some("help" | "--help" | "-h") => Ok(Call::Help),
-        Some(other) => Err(format!("expected test, soak or web, found `{other}`")),
-        None => Err("expected test, soak or web, found nothing".to_owned()),
+        Some(other) => Err(format!("expected {VERBS}, found `{other}`")),
+        None => Err(format!("expected {VERBS}, found nothing")),
     }
 }
 
@@ -75,6 +82,17 @@ fn soak<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Call, String> {
         };
     }
     Ok(Call::Soak { name, minutes })
+}
+
+fn graph<'a>(words: impl Iterator<Item = &'a str>) -> Result<Call, String> {
+    let mut json = false;
+    for word in words {
+        match word {
+            "--json" => json = true,
+            other => return Err(format!("expected --json, found `{other}`")),
+        }
+    }
+    Ok(Call::Graph { json })
 }
 
 /// Splits `--option=value`, or takes the value from the next word.
@@ -119,6 +137,8 @@ mod tests {
         assert_eq!(call("soak fuzz"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: soak::DEFAULT_MINUTES }));
         assert_eq!(call("soak fuzz --minutes 3"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: 3 }));
         assert_eq!(call("web"), Ok(Call::Web));
+        assert_eq!(call("graph"), Ok(Call::Graph { json: false }));
+        assert_eq!(call("graph --json"), Ok(Call::Graph { json: true }));
         assert_eq!(call("--help"), Ok(Call::Help));
     }
 
@@ -138,6 +158,8 @@ mod tests {
             ("soak fuzz --minutes many", "`many`"),
             ("soak fuzz --hours 1", "`--hours`"),
             ("web dist", "`dist`"),
+            ("graph --xml", "`--xml`"),
+            ("graph json", "`json`"),
         ] {
             let error = call(line).unwrap_err();
             assert!(error.starts_with("expected ") && error.ends_with(found), "{line}: {error}");

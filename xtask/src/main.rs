@@ -1,7 +1,8 @@
 //! `cargo xtask test`: everything a change must pass. `cargo xtask soak NAME`: long runs, whose record is committed.
-//! `cargo xtask web`: the browser's client, built anew.
+//! `cargo xtask web`: the browser's client, built anew. `cargo xtask graph`: crates, and circles of
+//! modules.
 //!
-//! Both need Rust and a C compiler, and nothing else that is not found, installed or named by the step that needs it.
+//! The runs need Rust and a C compiler. A step that needs more finds it, installs it, or names it.
 //! Exit 0 done, 1 something failed, 2 the call was wrong.
 //!
 //! **For authors of tests.** A test whose data is absent (it looks in the folder that the environment variable
@@ -18,6 +19,8 @@ mod aarch64;
 mod args;
 mod child;
 mod companions;
+mod graph;
+mod json;
 mod layout;
 mod python;
 mod record;
@@ -47,13 +50,8 @@ fn main() -> ExitCode {
     match call {
         args::Call::Test { without, only } => exit(steps::run(&root, &without, &only)),
         args::Call::Soak { name, minutes } => exit(soak::run(&root, &name, minutes)),
-        args::Call::Web => match web::renew(&root) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{error}");
-                ExitCode::FAILURE
-            }
-        },
+        args::Call::Web => told(&web::renew(&root)),
+        args::Call::Graph { json } => told(&graph::run(&root, json)),
         args::Call::ListSoaks => {
             soak::list();
             ExitCode::SUCCESS
@@ -63,6 +61,13 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
     }
+}
+
+fn told(result: &Result<(), String>) -> ExitCode {
+    if let Err(error) = result {
+        eprintln!("{error}");
+    }
+    exit(result.is_ok())
 }
 
 fn exit(passed: bool) -> ExitCode {

@@ -3,19 +3,19 @@
 //! Each check is a function from the files to findings, so that its tests can hand it a tree that breaks the rule and
 //! see it refuse. A check that finds nothing to look at is a finding too: a moved folder must not turn it off.
 
-mod circles;
+pub(crate) mod circles;
 mod crates;
 mod decisions;
 mod fuzzing;
-mod manifest;
+pub(crate) mod manifest;
 mod modules;
-mod packages;
+pub(crate) mod packages;
 mod paths;
 mod purity;
 mod safety;
 mod shape;
 mod source;
-mod tree;
+pub(crate) mod tree;
 
 use std::fmt;
 use std::path::Path;

@@ -10,13 +10,16 @@ usage: cargo xtask test [--without PART,…] [--only STEP,…]
        cargo xtask soak [NAME [--minutes M]]
        cargo xtask web
        cargo xtask graph [--json]
+       cargo xtask buildcost [--json]
 
 test       runs every step that a change must pass and stops at the first that fails
 soak       runs one long run and writes its record; without a name, lists them
 web        builds the browser's client into web/dist, where the server embeds it from
-graph      prints the crates, their sizes, which of them each one uses, and circles of modules";
+graph      prints the crates, their sizes, which of them each one uses, and circles of modules
+buildcost  builds the program anew, in a folder of its own, and prints the processor seconds of
+           each crate; needs Linux";
 
-const VERBS: &str = "test, soak, web or graph";
+const VERBS: &str = "test, soak, web, graph or buildcost";
 
 /// A well-formed call.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub(crate) enum Call {
     Web,
     /// `graph`.
     Graph { json: bool },
+    /// `buildcost`; of one package instead of the program, to try the measurement.
+    BuildCost { json: bool, package: Option<String> },
     /// `help`.
     Help,
 }
@@ -48,6 +53,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Call, String> {
             words.next().map_or(Ok(Call::Web), |word| Err(format!("expected nothing after web, found `{word}`")))
         }
         Some("graph") => graph(words),
+        Some("buildcost") => build_cost(words),
         Some("help" | "--help" | "-h") => Ok(Call::Help),
         Some(other) => Err(format!("expected {VERBS}, found `{other}`")),
         None => Err(format!("expected {VERBS}, found nothing")),
@@ -95,6 +101,21 @@ fn graph<'a>(words: impl Iterator<Item = &'a str>) -> Result<Call, String> {
     Ok(Call::Graph { json })
 }
 
+fn build_cost<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Call, String> {
+    let (mut json, mut package) = (false, None);
+    while let Some(word) = words.next() {
+        if word == "--json" {
+            json = true;
+            continue;
+        }
+        match option(word, &mut words)? {
+            ("--package", name) => package = Some(name),
+            (other, _) => return Err(format!("expected --json, found `{other}`")),
+        }
+    }
+    Ok(Call::BuildCost { json, package })
+}
+
 /// Splits `--option=value`, or takes the value from the next word.
 fn option<'a>(word: &'a str, rest: &mut impl Iterator<Item = &'a str>) -> Result<(&'a str, String), String> {
     if !word.starts_with("--") {
@@ -139,6 +160,9 @@ mod tests {
         assert_eq!(call("web"), Ok(Call::Web));
         assert_eq!(call("graph"), Ok(Call::Graph { json: false }));
         assert_eq!(call("graph --json"), Ok(Call::Graph { json: true }));
+        assert_eq!(call("buildcost --json"), Ok(Call::BuildCost { json: true, package: None }));
+        let one = Call::BuildCost { json: false, package: Some("a".to_owned()) };
+        assert_eq!(call("buildcost --package a"), Ok(one));
         assert_eq!(call("--help"), Ok(Call::Help));
     }
 
@@ -160,6 +184,8 @@ mod tests {
             ("web dist", "`dist`"),
             ("graph --xml", "`--xml`"),
             ("graph json", "`json`"),
+            ("buildcost --debug=1", "`--debug`"),
+            ("buildcost --package", "nothing"),
         ] {
             let error = call(line).unwrap_err();
             assert!(error.starts_with("expected ") && error.ends_with(found), "{line}: {error}");

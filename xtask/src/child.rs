@@ -27,6 +27,14 @@ pub(crate) fn target_folder(root: &Path) -> PathBuf {
 /// How the command ended, if not with success.
 pub(crate) fn pass(command: &mut Command) -> Result<(), String> {
     echo(command);
+    status(command)
+}
+
+/// The same without a word about the command: for output that a program reads.
+///
+/// # Errors
+/// How the command ended, if not with success.
+pub(crate) fn status(command: &mut Command) -> Result<(), String> {
     let status = command.stdin(Stdio::null()).status();
     ended(command, status)
 }

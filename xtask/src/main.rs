@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything a change must pass. `cargo xtask soak NAME`: long runs, whose record is committed.
 //! `cargo xtask web`: the browser's client, built anew. `cargo xtask graph`: crates, and circles of
-//! modules.
+//! modules. `cargo xtask buildcost`: the processor time that the program takes to build, by crate.
 //!
 //! The runs need Rust and a C compiler. A step that needs more finds it, installs it, or names it.
 //! Exit 0 done, 1 something failed, 2 the call was wrong.
@@ -17,6 +17,7 @@
 
 mod aarch64;
 mod args;
+mod buildcost;
 mod child;
 mod companions;
 mod graph;
@@ -35,6 +36,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // first of all: as the compiler's wrapper this program has another command line
+    if let Some(code) = buildcost::wrapped() {
+        return code;
+    }
     let words: Vec<String> = std::env::args().skip(1).collect();
     let call = match args::parse(&words) {
         Ok(call) => call,
@@ -52,6 +57,7 @@ fn main() -> ExitCode {
         args::Call::Soak { name, minutes } => exit(soak::run(&root, &name, minutes)),
         args::Call::Web => told(&web::renew(&root)),
         args::Call::Graph { json } => told(&graph::run(&root, json)),
+        args::Call::BuildCost { json, package } => told(&buildcost::run(&root, json, package.as_deref())),
         args::Call::ListSoaks => {
             soak::list();
             ExitCode::SUCCESS

@@ -9,7 +9,7 @@ use tobari_apps::call::{
     PACKET_SAMPLES,
     client::{Decrypt, Encrypt, ListenError, Listener, SpeakError, Speaker},
     messages::{Code, Join, Pace, Welcome},
-    program::{frames, mix, ticks},
+    program::{frame, mix, ticks},
     server::{Event, Fault, Limits, Room, Uplink},
 };
 use tobari_core::{
@@ -87,7 +87,7 @@ fn mix_with<E: Encrypt, D: Decrypt>(
     let mut heard = Vec::new();
     for tick in 0..longest {
         for (speaker, (welcome, recording)) in speakers.iter_mut().zip(welcomes.iter().zip(recordings)) {
-            let frame = frames(recording).nth(tick).unwrap_or([0; PACKET_SAMPLES]);
+            let frame = frame(recording, tick);
             let packet = speaker.packet(u32::try_from(tick).unwrap(), &frame, &mut rng).unwrap();
             let (tick, ciphertexts) = room.uplink(welcome).decode(&packet).unwrap();
             room.packet(welcome.member, tick, ciphertexts);
@@ -144,7 +144,7 @@ fn eight_and_sixty_four_speakers_are_mixed_exactly() {
 fn a_packet_has_two_points_a_sample_and_no_plain_sample_in_it() {
     let mut keys = keys(Curve::Secp256k1, 1);
     let voice = recording(5, 320);
-    let frame = frames(&voice).next().unwrap();
+    let frame = frame(&voice, 0);
     let mut speaker = Speaker::new(Arc::clone(&keys.encryptor), &welcome(0), PointEncoding::Compressed);
     let packet = speaker.packet(0, &frame, &mut keys.rng).unwrap();
     assert!(packet.len() >= 2 * 320 * 32);

@@ -162,8 +162,7 @@ async fn speak<E: Encrypt>(
         let (packet, returned) = spawn_blocking(move || {
             let _permit = permit;
             let (mut speaker, mut rng) = voice;
-            let frame = program::frames(&samples).nth(index).unwrap_or([0; PACKET_SAMPLES]);
-            let frame = Zeroizing::new(frame);
+            let frame = Zeroizing::new(program::frame(&samples, index));
             (speaker.packet(tick, frame.as_ref(), &mut rng), (speaker, rng))
         })
         .await?;

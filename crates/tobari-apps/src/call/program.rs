@@ -37,13 +37,25 @@ pub fn ticks(samples: usize) -> usize {
 /// assert_eq!((packets.len(), packets[1][0], packets[1][1]), (2, 7, 0));
 /// ```
 pub fn frames(speaker: &[i16]) -> impl ExactSizeIterator<Item = [i32; PACKET_SAMPLES]> + '_ {
-    speaker.chunks(PACKET_SAMPLES).map(|chunk| {
-        let mut frame = [0; PACKET_SAMPLES];
-        for (slot, &sample) in frame.iter_mut().zip(chunk) {
-            *slot = i32::from(sample);
-        }
-        frame
-    })
+    (0..ticks(speaker.len())).map(|index| frame(speaker, index))
+}
+
+/// The packet of a tick, without a look at those before: [`frames`] would make each of them.
+/// Beyond the end of the speech it is silence.
+///
+/// ```
+/// use tobari_apps::call::{PACKET_SAMPLES, program::{frame, frames}};
+/// let speech = [7; 321];
+/// assert_eq!(Some(frame(&speech, 1)), frames(&speech).nth(1));
+/// assert_eq!(frame(&speech, 2), [0; PACKET_SAMPLES]);
+/// ```
+pub fn frame(speaker: &[i16], index: usize) -> [i32; PACKET_SAMPLES] {
+    let mut frame = [0; PACKET_SAMPLES];
+    let speech = index.checked_mul(PACKET_SAMPLES).and_then(|first| speaker.get(first..)).unwrap_or(&[]);
+    for (slot, &sample) in frame.iter_mut().zip(speech) {
+        *slot = i32::from(sample);
+    }
+    frame
 }
 
 /// The sample as 16 bits: what is beyond the range becomes the end of the range (it never wraps around).

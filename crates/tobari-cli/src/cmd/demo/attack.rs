@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tobari_apps::call::PACKET_SAMPLES;
 use tobari_apps::call::client::{Listener, Speaker};
 use tobari_apps::call::messages::{Join, Pace, RoomName, Welcome};
-use tobari_apps::call::program::frames;
+use tobari_apps::call::program::frame;
 use tobari_core::curve::{Curve, PointEncoding, Points, Scalar};
 use tobari_core::elgamal::{Ciphertexts, Decryptor, Encryptor, Mode, SAMPLE_BOUND, SecretKey};
 use tobari_core::params::{Parameters, SecurityFloor};
@@ -227,8 +227,8 @@ impl Tick {
         let encryptor = Encryptor::new(&key.public_key());
         let mut rng = randomness::generator()?;
         // from the middle of the clips, where both speak
-        let frame = |speaker: &[i16]| frames(speaker).nth(60).unwrap_or([0; PACKET_SAMPLES]);
-        let (a, b) = (frame(&speakers[0]), frame(&speakers[1]));
+        let at = |speaker: &[i16]| frame(speaker, 60);
+        let (a, b) = (at(&speakers[0]), at(&speakers[1]));
         let packets = [encryptor.encrypt(&a, &mut rng)?, encryptor.encrypt(&b, &mut rng)?];
         let plain = a.iter().zip(&b).map(|(a, b)| a + b).collect();
         let welcome = Welcome { room: RoomId(*b"an-eight"), member: 2, tick: 0, window: 32 };

@@ -26,32 +26,6 @@ struct Known {
 const KNOWN: &[Known] = &[
     Known {
         modules: &[
-            "tobari_apps::call::live::hearing",
-            "tobari_apps::call::live::member",
-            "tobari_apps::call::live::news",
-            "tobari_apps::call::live::server",
-        ],
-        reason: "news of a room are told of members, and members tell news",
-    },
-    Known {
-        modules: &[
-            "tobari_apps::infer::bytes",
-            "tobari_apps::infer::calibration",
-            "tobari_apps::infer::compile",
-            "tobari_apps::infer::layout",
-            "tobari_apps::infer::model",
-            "tobari_apps::infer::network",
-            "tobari_apps::infer::precision",
-            "tobari_apps::infer::program",
-        ],
-        reason: "layouts are built from models, and models keep what calibration found for their layouts",
-    },
-    Known {
-        modules: &["tobari_apps::search::messages", "tobari_apps::search::oprf"],
-        reason: "labels of the search know its messages, and its messages carry labels",
-    },
-    Known {
-        modules: &[
             "tobari_cli::args",
             "tobari_cli::blind_server",
             "tobari_cli::call_key",
@@ -85,53 +59,6 @@ const KNOWN: &[Known] = &[
     Known {
         modules: &["tobari_cli::reference::calibrate", "tobari_cli::reference::matrix"],
         reason: "the reference of matrices is calibrated with its own set",
-    },
-    Known {
-        modules: &["tobari_core::ring", "tobari_core::simd"],
-        reason: "the kernels of rings compute on factors that the ring defines",
-    },
-    Known {
-        modules: &[
-            "tobari_core::simd::avx2",
-            "tobari_core::simd::avx512",
-            "tobari_core::simd::ring",
-            "tobari_core::simd::wasm128",
-        ],
-        reason: "each kernel of rings is named by the processor's file, and names that file",
-    },
-    Known {
-        modules: &["tobari_plan::engine", "tobari_plan::program"],
-        reason: "programs run on machines that the engine defines, and engines run programs",
-    },
-    Known {
-        modules: &[
-            "tobari_server::body",
-            "tobari_server::clients",
-            "tobari_server::connect",
-            "tobari_server::disk",
-            "tobari_server::edge",
-            "tobari_server::infer",
-            "tobari_server::kind",
-            "tobari_server::live",
-            "tobari_server::memory",
-            "tobari_server::options",
-            "tobari_server::places",
-            "tobari_server::room_task",
-            "tobari_server::rooms",
-            "tobari_server::search",
-            "tobari_server::sense",
-            "tobari_server::serve",
-            "tobari_server::session",
-            "tobari_server::share",
-            "tobari_server::tls",
-            "tobari_server::tokens",
-            "tobari_server::turns",
-        ],
-        reason: "the server starts every job, and every job names the server's parts",
-    },
-    Known {
-        modules: &["tobari_server::infer::enclave", "tobari_server::infer::handle", "tobari_server::infer::models"],
-        reason: "models of an enclave are served by the handler that enclaves share",
     },
 ];
 

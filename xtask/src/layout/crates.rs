@@ -1,134 +1,63 @@
-//! Which crate may know which: the map of ARCHITECTURE.md as a table.
+//! Which crate may know which: the manifests against the table of rooms.
 
 use super::manifest::{Dependency, Kind, dependencies, takes_workspace_lints};
-use super::purity::PURE_ROOMS;
+use super::packages::packages;
+use super::rooms::{ROOMS, Room, TABLE, find, members};
 use super::{Finding, SourceFile};
 
-/// Every crate, with the crates of the workspace it may depend on (for its tests too). Each may reach down past its
-/// neighbour; none may reach up or sideways. The leaves are those with an empty list.
-const EDGES: &[(&str, &[&str])] = &[
-    ("tobari-octets", &[]),
-    ("tobari-core", &[]),
-    ("tobari-plan", &[]),
-    ("tobari-enclave", &[]),
-    ("tobari-device", &[]),
-    ("tobari-group", &[]),
-    (
-        "tobari-apps",
-        &["tobari-octets", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-device", "tobari-group"],
-    ),
-    ("tobari-host", &["tobari-apps", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-device"]),
-    (
-        "tobari-server",
-        &[
-            "tobari-octets",
-            "tobari-host",
-            "tobari-apps",
-            "tobari-core",
-            "tobari-plan",
-            "tobari-enclave",
-            "tobari-device",
-        ],
-    ),
-    (
-        "tobari-cli",
-        &[
-            "tobari-server",
-            "tobari-octets",
-            "tobari-host",
-            "tobari-apps",
-            "tobari-core",
-            "tobari-plan",
-            "tobari-enclave",
-            "tobari-device",
-        ],
-    ),
-    ("tobari-wasm", &["tobari-octets", "tobari-apps", "tobari-core", "tobari-device"]),
-    (
-        "tobari-py",
-        &[
-            "tobari-octets",
-            "tobari-host",
-            "tobari-apps",
-            "tobari-core",
-            "tobari-plan",
-            "tobari-enclave",
-            "tobari-device",
-        ],
-    ),
-    ("xtask", &[]),
-];
+/// Finds every package of the workspace without exactly one line in the table, and every line
+/// without its package at its path.
+pub(crate) fn on_the_map(files: &[SourceFile]) -> Vec<Finding> {
+    mapped(ROOMS, files)
+}
 
-/// What the product code of a pure room may depend on outside the workspace: arithmetic, hygiene, errors and text,
-/// nothing that can reach the machine.
-const PURE_DEPENDENCIES: &[(&str, &[&str])] = &[
-    ("tobari-octets", &["sha2"]),
-    ("tobari-core", &["aes", "chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
-    ("tobari-plan", &["serde", "thiserror"]),
-    (
-        "tobari-enclave",
-        &[
-            "chacha20poly1305",
-            "ed25519-dalek",
-            "hkdf",
-            "hpke",
-            "p256",
-            "p384",
-            "rand_core",
-            "sha2",
-            "thiserror",
-            "zeroize",
-        ],
-    ),
-    (
-        "tobari-apps",
-        &[
-            "aes-gcm",
-            "argon2",
-            "bytes",
-            "chacha20",
-            "curve25519-dalek",
-            "ed25519-dalek",
-            "hkdf",
-            "hmac",
-            "ml-kem",
-            "rand_core",
-            "serde",
-            "serde_json",
-            "sha2",
-            "subtle",
-            "thiserror",
-            "zeroize",
-        ],
-    ),
-    ("tobari-device", &["aes-gcm", "chacha20", "hmac", "sha2", "subtle", "zeroize"]),
-    (
-        "tobari-group",
-        &[
-            "chacha20",
-            "ed25519-dalek",
-            "mls-rs",
-            "mls-rs-core",
-            "mls-rs-crypto-hpke",
-            "mls-rs-crypto-rustcrypto",
-            "mls-rs-crypto-traits",
-            "rand_core",
-            "sha2",
-            "thiserror",
-            "zeroize",
-        ],
-    ),
-];
-
-/// Finds every dependency between crates that is not in the table, and every crate that the table does not know.
+/// Finds every dependency between rooms that is not in the table.
 pub(crate) fn edges(files: &[SourceFile]) -> Vec<Finding> {
-    let mut findings = unknown_or_none(files);
-    for (name, file) in members(files) {
-        let Some(allowed) = lookup(EDGES, name) else { continue };
+    edges_past(ROOMS, files)
+}
+
+/// Finds every dependency of a pure room's product code that is not on its short list.
+pub(crate) fn pure_dependencies(files: &[SourceFile]) -> Vec<Finding> {
+    dependencies_past_the_lists(ROOMS, files)
+}
+
+/// Finds every crate that does not take the workspace's lints.
+pub(crate) fn lints(files: &[SourceFile]) -> Vec<Finding> {
+    let mut findings = nothing_checked(ROOMS, files);
+    for (room, file) in members(ROOMS, files).filter(|(_, file)| !takes_workspace_lints(&file.text)) {
+        findings.push(Finding::new(&file.path, 1, format!("{} lacks `[lints] workspace = true`", room.package)));
+    }
+    findings
+}
+
+fn mapped(rooms: &[Room], files: &[SourceFile]) -> Vec<Finding> {
+    let packages = packages(files);
+    if packages.is_empty() {
+        return vec![Finding::new("Cargo.toml", 0, "no package of a workspace found: nothing was checked")];
+    }
+    let mut findings = Vec::new();
+    for (name, manifest) in packages.iter().map(|package| (package.name(), package.manifest)) {
+        let lines = rooms.iter().filter(|room| room.package == name).count();
+        if lines != 1 {
+            let message = format!("expected one line for {name} in {TABLE}, found {lines}");
+            findings.push(Finding::new(&manifest.path, 1, message));
+        }
+    }
+    for Room { package: name, path, .. } in rooms {
+        if !packages.iter().any(|package| package.path == *path && package.name() == *name) {
+            let message = format!("the workspace has no package {name} at {path}: correct its line or remove it");
+            findings.push(Finding::new(TABLE, 0, message));
+        }
+    }
+    findings
+}
+
+fn edges_past(rooms: &[Room], files: &[SourceFile]) -> Vec<Finding> {
+    let mut findings = nothing_checked(rooms, files);
+    for (Room { package, may_use, .. }, file) in members(rooms, files) {
         for Dependency { name: other, line, .. } in dependencies(&file.text) {
-            let inside = other.starts_with("tobari") || other == "xtask";
-            if inside && !allowed.contains(&other.as_str()) {
-                let message = format!("{name} may not depend on {other}: it may know {}", list(allowed));
+            if find(rooms, &other).is_some() && !may_use.contains(&other.as_str()) {
+                let message = format!("{package} may not depend on {other}: it may know {}", list(may_use));
                 findings.push(Finding::new(&file.path, line, message));
             }
         }
@@ -136,61 +65,30 @@ pub(crate) fn edges(files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
-/// Finds every dependency of a pure room's product code that is not on its short list.
-pub(crate) fn pure_dependencies(files: &[SourceFile]) -> Vec<Finding> {
+fn dependencies_past_the_lists(rooms: &[Room], files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut seen = 0;
-    for (name, file) in members(files).filter(|(name, _)| PURE_ROOMS.contains(name)) {
-        seen += 1;
-        let allowed = lookup(PURE_DEPENDENCIES, name).unwrap_or_default();
+    let pure = members(rooms, files).filter_map(|(room, file)| Some((room.package, room.outside?, file)));
+    let pure: Vec<_> = pure.collect();
+    for (name, allowed, file) in &pure {
         for Dependency { name: other, kind, line } in dependencies(&file.text) {
-            let product = kind != Kind::Dev && !other.starts_with("tobari");
+            let product = kind != Kind::Dev && find(rooms, &other).is_none();
             if product && !allowed.contains(&other.as_str()) {
                 let message = format!("the pure room {name} may not depend on {other}: its list is {}", list(allowed));
                 findings.push(Finding::new(&file.path, line, message));
             }
         }
     }
-    if seen == 0 {
-        findings.push(Finding::new("crates", 0, "none of the pure rooms is here: nothing was checked"));
+    if pure.is_empty() {
+        findings.push(Finding::new("Cargo.toml", 0, "none of the pure rooms is here: nothing was checked"));
     }
     findings
 }
 
-/// Finds every crate that does not take the workspace's lints.
-pub(crate) fn lints(files: &[SourceFile]) -> Vec<Finding> {
-    let mut findings = unknown_or_none(files);
-    findings.retain(|finding| finding.path == "crates");
-    for (name, file) in members(files) {
-        if !takes_workspace_lints(&file.text) {
-            findings.push(Finding::new(&file.path, 1, format!("{name} lacks `[lints] workspace = true`")));
-        }
+fn nothing_checked(rooms: &[Room], files: &[SourceFile]) -> Vec<Finding> {
+    if members(rooms, files).next().is_some() {
+        return Vec::new();
     }
-    findings
-}
-
-/// Every crate of the workspace: the name of its folder, and its manifest.
-fn members(files: &[SourceFile]) -> impl Iterator<Item = (&str, &SourceFile)> {
-    files.iter().filter_map(|file| {
-        let folder = file.path.strip_suffix("/Cargo.toml")?;
-        let name = folder.strip_prefix("crates/").or_else(|| (folder == "xtask").then_some(folder))?;
-        (!name.contains('/')).then_some((name, file))
-    })
-}
-
-fn unknown_or_none(files: &[SourceFile]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = members(files)
-        .filter(|(name, _)| lookup(EDGES, name).is_none())
-        .map(|(name, file)| Finding::new(&file.path, 1, format!("{name} is not on the map: give it a line in EDGES")))
-        .collect();
-    if members(files).next().is_none() {
-        findings.push(Finding::new("crates", 0, "no crate found: nothing was checked"));
-    }
-    findings
-}
-
-fn lookup(table: &'static [(&'static str, &'static [&'static str])], name: &str) -> Option<&'static [&'static str]> {
-    table.iter().find(|row| row.0 == name).map(|row| row.1)
+    vec![Finding::new("Cargo.toml", 0, "no crate found: nothing was checked")]
 }
 
 fn list(names: &[&str]) -> String {
@@ -200,10 +98,11 @@ fn list(names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::file;
+    use super::super::rooms::TOY;
     use super::*;
 
     fn manifest(name: &str, body: &str) -> SourceFile {
-        file(&format!("crates/{name}/Cargo.toml"), body)
+        file(&format!("{}/Cargo.toml", find(ROOMS, name).unwrap().path), body)
     }
 
     fn depends(name: &str, other: &str) -> Vec<SourceFile> {
@@ -248,9 +147,32 @@ mod tests {
         assert_eq!(edges(&[manifest("tobari-apps", body)]).len(), 1);
     }
 
+    /// The workspace that the toy table describes.
+    fn toy() -> Vec<SourceFile> {
+        let root = "[workspace]\nmembers = [\"crates/*\", \"jobs/*/*\", \"cli\", \"xtask\"]\n";
+        let manifest = |room: &Room| {
+            file(&format!("{}/Cargo.toml", room.path), &format!("[package]\nname = \"{}\"\n", room.package))
+        };
+        [file("Cargo.toml", root)].into_iter().chain(TOY.iter().map(manifest)).collect()
+    }
+
+    fn places(findings: &[Finding]) -> Vec<&str> {
+        findings.iter().map(|finding| &*finding.path).collect()
+    }
+
+    #[test]
+    fn a_workspace_whose_packages_are_those_of_the_table_passes() {
+        assert_eq!(mapped(TOY, &toy()), []);
+        let mut files = toy();
+        files.push(file("fuzz/Cargo.toml", "[package]\nname = \"fuzz\"\n[dependencies]\nhouse-core = \"1\"\n"));
+        assert_eq!(mapped(TOY, &files), [], "fuzz is no package of the workspace");
+    }
+
     #[test]
     fn a_crate_that_is_not_on_the_map_is_a_finding() {
-        assert_eq!(edges(&[manifest("tobari-extra", "[package]\n")]).len(), 1);
+        let mut files = toy();
+        files.push(file("crates/extra/Cargo.toml", "[package]\nname = \"house-extra\"\n"));
+        assert_eq!(places(&mapped(TOY, &files)), ["crates/extra/Cargo.toml"]);
         assert_eq!(
             edges(&[file("fuzz/Cargo.toml", "[dependencies]\ntobari-core = \"1\"\n")]).len(),
             1,
@@ -259,10 +181,35 @@ mod tests {
     }
 
     #[test]
-    fn every_pure_room_has_both_its_lines() {
-        for room in PURE_ROOMS {
-            assert!(lookup(EDGES, room).is_some() && lookup(PURE_DEPENDENCIES, room).is_some(), "{room}");
-        }
+    fn a_line_without_its_package_at_its_path_is_a_finding() {
+        let without: Vec<SourceFile> = toy().into_iter().filter(|file| file.path != "cli/Cargo.toml").collect();
+        assert_eq!(places(&mapped(TOY, &without)), [TABLE]);
+        let mut moved = toy();
+        moved[1].path = "crates/elsewhere/Cargo.toml".to_owned();
+        assert_eq!(places(&mapped(TOY, &moved)), [TABLE]);
+        let mut renamed = toy();
+        renamed[1].text = "[package]\nname = \"house-heart\"\n".to_owned();
+        assert_eq!(places(&mapped(TOY, &renamed)), ["crates/core/Cargo.toml", TABLE]);
+        let mut no_member = toy();
+        no_member[0].text = "[workspace]\nmembers = [\"crates/*\", \"jobs/*/*\", \"xtask\"]\n".to_owned();
+        assert_eq!(places(&mapped(TOY, &no_member)), [TABLE]);
+    }
+
+    #[test]
+    fn a_package_with_two_lines_is_a_finding() {
+        let twice: Vec<Room> = TOY.iter().chain(&TOY[..1]).copied().collect();
+        assert_eq!(places(&mapped(&twice, &toy())), ["crates/core/Cargo.toml"]);
+    }
+
+    #[test]
+    fn rooms_are_known_by_their_packages_and_not_by_their_folders() {
+        let depends = |path: &str, other: &str| {
+            edges_past(TOY, &[file(path, &format!("[dependencies]\n{other}.workspace = true\n"))]).len()
+        };
+        assert_eq!(depends("jobs/sing/protocol/Cargo.toml", "house-core"), 0);
+        assert_eq!(depends("jobs/sing/protocol/Cargo.toml", "house-machine"), 1);
+        assert_eq!(depends("jobs/sing/protocol/Cargo.toml", "machine"), 0, "a package of others");
+        assert_eq!(depends("crates/core/Cargo.toml", "chores"), 1);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Every dependency is a decision: its version stands in the root manifest, its reason in `docs/adr`, and `docs/dependencies.md` is the list.
 
 use super::manifest::{Dependency, Kind, dependencies};
+use super::rooms::{ROOMS, Room, find, members};
 use super::{Finding, SourceFile};
 
 const LIST: &str = "docs/dependencies.md";
@@ -8,13 +9,20 @@ const LIST: &str = "docs/dependencies.md";
 /// Finds every package of `[workspace.dependencies]` that no ADR names in backticks or that the list lacks, every line of the list that is of no such
 /// package or names an ADR without it, and every package that a crate takes past that table.
 pub(crate) fn dependencies_are_recorded(files: &[SourceFile]) -> Vec<Finding> {
+    recorded(ROOMS, files)
+}
+
+fn recorded(rooms: &[Room], files: &[SourceFile]) -> Vec<Finding> {
     let Some(root) = files.iter().find(|file| file.path == "Cargo.toml") else {
         return vec![Finding::new("Cargo.toml", 0, "no root manifest: nothing was checked")];
     };
-    let table: Vec<Dependency> =
-        dependencies(&root.text).into_iter().filter(|dependency| dependency.kind == Kind::Workspace).collect();
+    let of_others = |dependency: &Dependency| find(rooms, &dependency.name).is_none();
+    let table: Vec<Dependency> = dependencies(&root.text)
+        .into_iter()
+        .filter(|dependency| dependency.kind == Kind::Workspace && of_others(dependency))
+        .collect();
     let mut findings = unrecorded(root, &table, files);
-    findings.extend(past_the_table(&table, files));
+    findings.extend(past_the_table(rooms, &table, files));
     findings.extend(listed(root, &table, files));
     findings
 }
@@ -29,7 +37,7 @@ fn listed(root: &SourceFile, table: &[Dependency], files: &[SourceFile]) -> Vec<
         .filter_map(|(line, text)| text.strip_prefix("| `")?.split_once("` |").map(|(name, rest)| (line, name, rest)))
         .collect();
     let mut findings = Vec::new();
-    for Dependency { name, line, .. } in table.iter().filter(|dependency| !dependency.name.starts_with("tobari")) {
+    for Dependency { name, line, .. } in table {
         if !lines.iter().any(|(_, listed, _)| listed == name) {
             findings.push(Finding::new(&root.path, *line, format!("{LIST} has no line for `{name}`")));
         }
@@ -56,19 +64,18 @@ fn unrecorded(root: &SourceFile, table: &[Dependency], files: &[SourceFile]) -> 
     let says_why = |name: &str| records.iter().any(|record| record.text.contains(&format!("`{name}`")));
     table
         .iter()
-        .filter(|dependency| !dependency.name.starts_with("tobari") && !says_why(&dependency.name))
+        .filter(|dependency| !says_why(&dependency.name))
         .map(|Dependency { name, line, .. }| {
             Finding::new(&root.path, *line, format!("no file in docs/adr says why: it needs a line with `{name}`"))
         })
         .collect()
 }
 
-fn past_the_table(table: &[Dependency], files: &[SourceFile]) -> Vec<Finding> {
+fn past_the_table(rooms: &[Room], table: &[Dependency], files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let ours = |path: &str| path == "xtask/Cargo.toml" || path.starts_with("crates/");
-    for file in files.iter().filter(|file| ours(&file.path) && file.path.ends_with("/Cargo.toml")) {
+    for (_, file) in members(rooms, files) {
         for Dependency { name, line, .. } in dependencies(&file.text) {
-            if !table.iter().any(|known| known.name == name) && !name.starts_with("tobari") {
+            if !table.iter().any(|known| known.name == name) && find(rooms, &name).is_none() {
                 let message = format!("{name} is not in the root's [workspace.dependencies]");
                 findings.push(Finding::new(&file.path, line, message));
             }
@@ -80,10 +87,11 @@ fn past_the_table(table: &[Dependency], files: &[SourceFile]) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::super::file;
+    use super::super::rooms::TOY;
     use super::*;
 
     fn tree(record: &str) -> Vec<SourceFile> {
-        let root = "[workspace.dependencies]\ntobari-core = { path = \"crates/tobari-core\" }\nsubtle = \"2\"\n";
+        let root = "[workspace.dependencies]\nhouse-core = { path = \"crates/core\" }\nsubtle = \"2\"\n";
         let list = "| `subtle` | BSD | why | [0002](adr/0002-dependencies.md) |\n\n## Tools\n\n| `hammer` | - |\n";
         vec![file("Cargo.toml", root), file("docs/adr/0002-dependencies.md", record), file(LIST, list)]
     }
@@ -93,7 +101,7 @@ mod tests {
         let with = |list: &str| {
             let mut files = tree("`subtle`");
             files[2] = file(LIST, list);
-            dependencies_are_recorded(&files).len()
+            recorded(TOY, &files).len()
         };
         let line = "| `subtle` | BSD | why | [0002](adr/0002-dependencies.md) |\n";
         assert_eq!(with(line), 0);
@@ -105,13 +113,13 @@ mod tests {
 
     #[test]
     fn a_dependency_with_its_line_passes() {
-        assert!(dependencies_are_recorded(&tree("- `subtle`: constant-time comparison.")).is_empty());
+        assert!(recorded(TOY, &tree("- `subtle`: constant-time comparison.")).is_empty());
     }
 
     #[test]
     fn a_dependency_without_its_line_is_refused() {
         for record in ["", "subtle without backticks", "`subtle-ng`: another"] {
-            let findings = dependencies_are_recorded(&tree(record));
+            let findings = recorded(TOY, &tree(record));
             let at = findings.iter().map(|finding| (&*finding.path, finding.line)).collect::<Vec<_>>();
             assert_eq!(at, [("Cargo.toml", 3), (LIST, 1)], "{record}");
         }
@@ -121,15 +129,15 @@ mod tests {
     fn only_the_records_count() {
         let mut files = tree("");
         files.push(file("README.md", "`subtle`"));
-        assert_eq!(dependencies_are_recorded(&files).len(), 2);
+        assert_eq!(recorded(TOY, &files).len(), 2);
     }
 
     #[test]
     fn a_crate_takes_its_packages_from_the_table() {
         let mut files = tree("`subtle`");
-        files.push(file("crates/tobari-core/Cargo.toml", "[dependencies]\nsubtle.workspace = true\n"));
-        assert!(dependencies_are_recorded(&files).is_empty());
-        files.push(file("crates/tobari-apps/Cargo.toml", "[dev-dependencies]\nlibc = \"0.2\"\n"));
-        assert_eq!(dependencies_are_recorded(&files).len(), 1);
+        files.push(file("crates/core/Cargo.toml", "[dependencies]\nsubtle.workspace = true\n"));
+        assert!(recorded(TOY, &files).is_empty());
+        files.push(file("jobs/sing/protocol/Cargo.toml", "[dev-dependencies]\nlibc = \"0.2\"\n"));
+        assert_eq!(recorded(TOY, &files).len(), 1);
     }
 }

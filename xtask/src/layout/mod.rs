@@ -12,6 +12,7 @@ mod modules;
 pub(crate) mod packages;
 mod paths;
 mod purity;
+pub(crate) mod rooms;
 mod safety;
 mod shape;
 mod source;
@@ -60,6 +61,7 @@ type Check = fn(&[SourceFile]) -> Vec<Finding>;
 /// Every check, under the claim it holds.
 const CHECKS: &[(&str, Check)] = &[
     ("the pure rooms touch no file, socket, clock, thread or environment", purity::no_machine),
+    ("every package of the workspace has its line in the table of rooms, at its place", crates::on_the_map),
     ("crates depend only downwards, and the leaves not on one another", crates::edges),
     ("the pure rooms depend on the short list only", crates::pure_dependencies),
     ("no circle between folders", circles::between_folders),

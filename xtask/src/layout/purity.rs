@@ -4,12 +4,9 @@
 //! seen as well as `std::fs::read`. A module of `std` that may not be used may not be imported whole or renamed either.
 
 use super::paths::{Named, expand};
+use super::rooms::{ROOMS, Room, members};
 use super::source::{Token, belongs_to, blank, module_stem, tokens, without_tests};
 use super::{Finding, SourceFile};
-
-/// The crates that compute and never touch the machine.
-pub(crate) const PURE_ROOMS: &[&str] =
-    &["tobari-octets", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-apps", "tobari-device", "tobari-group"];
 
 /// Parts of `std` that reach the machine; of `std::time` only `Duration` is a plain number.
 const FORBIDDEN_PARTS: &[&str] =
@@ -20,26 +17,24 @@ const FORBIDDEN_CRATES: &[&str] = &["tokio", "getrandom"];
 
 /// Finds every use of the machine in the product code of the pure rooms.
 pub(crate) fn no_machine(files: &[SourceFile]) -> Vec<Finding> {
+    machine_in(ROOMS, files)
+}
+
+fn machine_in(rooms: &[Room], files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let rooms: Vec<&str> =
-        PURE_ROOMS.iter().copied().filter(|room| has(files, &format!("crates/{room}/Cargo.toml"))).collect();
-    if rooms.is_empty() {
-        findings.push(Finding::new("crates", 0, "none of the pure rooms is here: nothing was checked"));
+    let pure: Vec<&Room> = members(rooms, files).map(|(room, _)| room).filter(|room| room.outside.is_some()).collect();
+    if pure.is_empty() {
+        findings.push(Finding::new("Cargo.toml", 0, "none of the pure rooms is here: nothing was checked"));
     }
-    for room in rooms {
-        let folder = format!("crates/{room}/src/");
-        let sources: Vec<&SourceFile> =
-            files.iter().filter(|file| file.is_rust() && file.path.starts_with(&folder)).collect();
+    for room in pure {
+        let is_source = |path: &str| room.inside(path).is_some_and(|inside| inside.starts_with("src/"));
+        let sources: Vec<&SourceFile> = files.iter().filter(|file| file.is_rust() && is_source(&file.path)).collect();
         if sources.is_empty() {
-            findings.push(Finding::new(&folder, 0, "no source found: nothing was checked"));
+            findings.push(Finding::new(room.path, 0, "no source found: nothing was checked"));
         }
         findings.extend(in_room(&sources));
     }
     findings
-}
-
-fn has(files: &[SourceFile], path: &str) -> bool {
-    files.iter().any(|file| file.path == path)
 }
 
 fn in_room(sources: &[&SourceFile]) -> Vec<Finding> {
@@ -94,11 +89,12 @@ fn is_forbidden(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::file;
+    use super::super::rooms::TOY;
     use super::*;
 
     fn found(code: &str) -> Vec<String> {
-        let files = [file("crates/tobari-core/Cargo.toml", ""), file("crates/tobari-core/src/lib.rs", code)];
-        no_machine(&files).into_iter().map(|finding| finding.to_string()).collect()
+        let files = [file("crates/core/Cargo.toml", ""), file("crates/core/src/lib.rs", code)];
+        machine_in(TOY, &files).into_iter().map(|finding| finding.to_string()).collect()
     }
 
     #[test]
@@ -146,8 +142,7 @@ mod tests {
 
     #[test]
     fn a_finding_names_path_and_line() {
-        let expected =
-            "crates/tobari-core/src/lib.rs:3: std::fs::File in a pure room: take what it gives as an argument";
+        let expected = "crates/core/src/lib.rs:3: std::fs::File in a pure room: take what it gives as an argument";
         assert_eq!(found("use std::{\n  fmt,\n  fs::File,\n};"), [expected]);
     }
 
@@ -155,28 +150,28 @@ mod tests {
     fn test_code_may_use_the_machine() {
         assert!(found("#[cfg(test)] mod tests { use std::fs; }").is_empty());
         assert!(!found("#[cfg(test)] mod tests { } use std::fs;").is_empty());
-        let room = "crates/tobari-core";
+        let room = "crates/core";
         let mut files = vec![
             file(&format!("{room}/Cargo.toml"), ""),
             file(&format!("{room}/src/wire.rs"), "#[cfg(test)] mod tests;"),
             file(&format!("{room}/src/wire/tests.rs"), "use std::fs;"),
         ];
-        assert!(no_machine(&files).is_empty());
+        assert!(machine_in(TOY, &files).is_empty());
         files[1].text = "mod tests;".to_owned();
-        assert_eq!(no_machine(&files).len(), 1);
+        assert_eq!(machine_in(TOY, &files).len(), 1);
     }
 
     #[test]
     fn rooms_that_are_not_pure_are_left_alone() {
         let mut files = vec![
-            file("crates/tobari-core/Cargo.toml", ""),
-            file("crates/tobari-core/src/lib.rs", ""),
-            file("crates/tobari-host/Cargo.toml", ""),
-            file("crates/tobari-host/src/lib.rs", "use std::fs;"),
-            file("crates/tobari-core/tests/files.rs", "use std::fs;"),
+            file("crates/core/Cargo.toml", ""),
+            file("crates/core/src/lib.rs", ""),
+            file("crates/machine/Cargo.toml", ""),
+            file("crates/machine/src/lib.rs", "use std::fs;"),
+            file("crates/core/tests/files.rs", "use std::fs;"),
         ];
-        assert!(no_machine(&files).is_empty());
+        assert!(machine_in(TOY, &files).is_empty());
         files.remove(1);
-        assert_eq!(no_machine(&files).len(), 1, "a pure room without source is not a pass");
+        assert_eq!(machine_in(TOY, &files).len(), 1, "a pure room without source is not a pass");
     }
 }

@@ -1,27 +1,28 @@
 //! Invariant 3: `unsafe` is written only in its rooms, and each block says why it is sound.
 
+use super::rooms::{ROOMS, Room, containing};
 use super::source::{Token, blank, tokens};
 use super::{Finding, SourceFile};
 
-/// Where `unsafe` may be written: the kernels, the machine, and the pieces that export C names.
-const UNSAFE_ROOMS: &[&str] = &[
-    "crates/tobari-core/src/simd/",
-    "crates/tobari-core/src/simd.rs",
-    "crates/tobari-host/",
-    "crates/tobari-wasm/src/abi.rs",
-    "crates/tobari-wasm/src/abi/",
-    "bench/wasm/",
-    "glue/",
-];
+/// Where `unsafe` may be written beside the places in the table of rooms: pieces that export C
+/// names, none of them a package of the workspace.
+const OUTSIDE_THE_WORKSPACE: &[&str] = &["bench/wasm/", "glue/"];
 
-/// Crates whose root need not forbid `unsafe`; those that deny it have one room that allows it again.
-const ROOTS_THAT_MAY_ALLOW: &[&str] = &["crates/tobari-host/"];
-const ROOTS_THAT_DENY: &[&str] = &["crates/tobari-core/", "crates/tobari-wasm/"];
-
-/// Finds the word `unsafe` in the code (not the comments or messages) of every other room, tests included.
+/// Finds the word `unsafe` in the code (not the comments or messages) of every other place, tests
+/// included.
 pub(crate) fn only_in_its_rooms(files: &[SourceFile]) -> Vec<Finding> {
-    let mut findings = nothing_checked(files);
-    for file in files.iter().filter(|file| file.is_rust() && !in_any(&file.path, UNSAFE_ROOMS)) {
+    words_elsewhere(ROOMS, files)
+}
+
+/// Finds every crate root that does not forbid `unsafe_code` for the whole crate. In a room with
+/// places for `unsafe` the root may deny it instead.
+pub(crate) fn roots_forbid(files: &[SourceFile]) -> Vec<Finding> {
+    roots_that_allow(ROOMS, files)
+}
+
+fn words_elsewhere(rooms: &[Room], files: &[SourceFile]) -> Vec<Finding> {
+    let mut findings = nothing_checked(rooms, files);
+    for file in files.iter().filter(|file| file.is_rust() && !may_hold(rooms, &file.path)) {
         let blanked = blank(&file.text);
         findings.extend(
             tokens(&blanked)
@@ -33,13 +34,12 @@ pub(crate) fn only_in_its_rooms(files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
-/// Finds every crate root that does not forbid (in the core: deny) `unsafe_code` for the whole crate.
-pub(crate) fn roots_forbid(files: &[SourceFile]) -> Vec<Finding> {
-    let mut findings = nothing_checked(files);
-    for file in files.iter().filter(|file| is_crate_root(&file.path) && !in_any(&file.path, ROOTS_THAT_MAY_ALLOW)) {
+fn roots_that_allow(rooms: &[Room], files: &[SourceFile]) -> Vec<Finding> {
+    let mut findings = nothing_checked(rooms, files);
+    for (room, file) in files.iter().filter_map(|file| Some((room_of_root(rooms, &file.path)?, file))) {
+        let Some(level) = room.unsafe_level() else { continue };
         let blanked = blank(&file.text);
         let all = tokens(&blanked);
-        let level = if in_any(&file.path, ROOTS_THAT_DENY) { "deny" } else { "forbid" };
         if !has_inner_lint(&all, "forbid") && !has_inner_lint(&all, level) {
             findings.push(Finding::new(&file.path, 1, format!("the crate root lacks `#![{level}(unsafe_code)]`")));
         }
@@ -51,7 +51,7 @@ pub(crate) fn roots_forbid(files: &[SourceFile]) -> Vec<Finding> {
 ///
 /// The comment stands directly above the block's statement, or on the block's line. One comment covers one block.
 pub(crate) fn blocks_are_argued(files: &[SourceFile]) -> Vec<Finding> {
-    let mut findings = nothing_checked(files);
+    let mut findings = nothing_checked(ROOMS, files);
     for file in files.iter().filter(|file| file.is_rust()) {
         let blanked = blank(&file.text);
         let all = tokens(&blanked);
@@ -70,23 +70,25 @@ pub(crate) fn blocks_are_argued(files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
-fn nothing_checked(files: &[SourceFile]) -> Vec<Finding> {
-    if files.iter().any(|file| is_crate_root(&file.path)) {
+fn nothing_checked(rooms: &[Room], files: &[SourceFile]) -> Vec<Finding> {
+    if files.iter().any(|file| room_of_root(rooms, &file.path).is_some()) {
         return Vec::new();
     }
-    vec![Finding::new("crates", 0, "no crate root found: nothing was checked")]
+    vec![Finding::new("Cargo.toml", 0, "no crate root found: nothing was checked")]
 }
 
-fn in_any(path: &str, rooms: &[&str]) -> bool {
-    rooms.iter().any(|room| path.starts_with(room))
+fn may_hold(rooms: &[Room], path: &str) -> bool {
+    containing(rooms, path).is_some_and(|(room, inside)| room.allows_unsafe(inside))
+        || OUTSIDE_THE_WORKSPACE.iter().any(|place| path.starts_with(place))
 }
 
-/// `src/lib.rs`, `src/main.rs` and `src/bin/*.rs` of the workspace's crates: each is a crate to the compiler.
-fn is_crate_root(path: &str) -> bool {
-    let Some((folder, inside)) = path.split_once("/src/") else { return false };
-    let ours = folder == "xtask" || folder.strip_prefix("crates/").is_some_and(|name| !name.contains('/'));
-    let binary = inside.strip_prefix("bin/").is_some_and(|name| name.ends_with(".rs") && !name.contains('/'));
-    ours && (matches!(inside, "lib.rs" | "main.rs") || binary)
+/// The room of which this file is a root: `src/lib.rs`, `src/main.rs` and `src/bin/*.rs` are each a
+/// crate to the compiler.
+fn room_of_root<'r>(rooms: &'r [Room], path: &str) -> Option<&'r Room> {
+    let (room, inside) = containing(rooms, path)?;
+    let source = inside.strip_prefix("src/")?;
+    let binary = source.strip_prefix("bin/").is_some_and(|name| name.ends_with(".rs") && !name.contains('/'));
+    (binary || matches!(source, "lib.rs" | "main.rs")).then_some(room)
 }
 
 fn has_inner_lint(tokens: &[Token<'_>], level: &str) -> bool {
@@ -122,6 +124,7 @@ fn is_argued(raw: &[&str], code: &[&str], line: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::file;
+    use super::super::rooms::TOY;
     use super::*;
 
     fn with(path: &str, text: &str) -> Vec<SourceFile> {
@@ -131,42 +134,40 @@ mod tests {
     #[test]
     fn the_word_is_refused_outside_its_rooms() {
         let code = "fn f() { unsafe { g() } }";
-        for path in
-            ["crates/tobari-apps/src/call/mod.rs", "crates/tobari-core/src/wire.rs", "crates/tobari-cli/tests/a.rs"]
-        {
-            assert_eq!(only_in_its_rooms(&with(path, code)).len(), 1, "{path}");
+        for path in ["jobs/sing/protocol/src/call/mod.rs", "crates/core/src/wire.rs", "cli/tests/a.rs"] {
+            assert_eq!(words_elsewhere(TOY, &with(path, code)).len(), 1, "{path}");
         }
-        assert_eq!(only_in_its_rooms(&with("fuzz/fuzz_targets/a.rs", "#[unsafe(no_mangle)] fn f() {}")).len(), 1);
+        assert_eq!(words_elsewhere(TOY, &with("fuzz/fuzz_targets/a.rs", "#[unsafe(no_mangle)] fn f() {}")).len(), 1);
     }
 
     #[test]
     fn the_word_is_free_in_its_rooms_in_comments_and_in_messages() {
-        for path in ["crates/tobari-core/src/simd/portable.rs", "crates/tobari-host/src/memory.rs"] {
-            assert!(only_in_its_rooms(&with(path, "unsafe fn f() {}")).is_empty(), "{path}");
+        for path in ["crates/core/src/simd/portable.rs", "crates/machine/src/memory.rs"] {
+            assert!(words_elsewhere(TOY, &with(path, "unsafe fn f() {}")).is_empty(), "{path}");
         }
         let harmless = "// unsafe\n#![forbid(unsafe_code)] fn f() { say(\"unsafe\") }";
-        assert!(only_in_its_rooms(&with("crates/tobari-apps/src/lib.rs", harmless)).is_empty());
+        assert!(words_elsewhere(TOY, &with("jobs/sing/protocol/src/lib.rs", harmless)).is_empty());
     }
 
     #[test]
     fn every_root_forbids_and_the_core_may_deny() {
         let forbid = "//! Words.\n#![forbid(missing_docs, unsafe_code)]";
-        assert!(roots_forbid(&with("crates/tobari-apps/src/lib.rs", forbid)).is_empty());
-        assert!(roots_forbid(&with("crates/tobari-core/src/lib.rs", "#![deny(unsafe_code)]")).is_empty());
-        assert!(roots_forbid(&with("crates/tobari-host/src/lib.rs", "")).is_empty());
+        assert!(roots_that_allow(TOY, &with("jobs/sing/protocol/src/lib.rs", forbid)).is_empty());
+        assert!(roots_that_allow(TOY, &with("crates/core/src/lib.rs", "#![deny(unsafe_code)]")).is_empty());
+        assert!(roots_that_allow(TOY, &with("crates/machine/src/lib.rs", "")).is_empty());
         for (path, text) in [
-            ("crates/tobari-apps/src/lib.rs", "#![deny(unsafe_code)]"),
-            ("crates/tobari-cli/src/main.rs", "fn main() {}"),
-            ("crates/tobari-cli/src/bin/other.rs", "// #![forbid(unsafe_code)]"),
-            ("crates/tobari-core/src/lib.rs", "#![warn(unsafe_code)]"),
-            ("crates/tobari-server/src/lib.rs", "#![forbid(missing_docs)] #[deny(unsafe_code)] mod a;"),
+            ("jobs/sing/protocol/src/lib.rs", "#![deny(unsafe_code)]"),
+            ("cli/src/main.rs", "fn main() {}"),
+            ("cli/src/bin/other.rs", "// #![forbid(unsafe_code)]"),
+            ("crates/core/src/lib.rs", "#![warn(unsafe_code)]"),
+            ("cli/src/lib.rs", "#![forbid(missing_docs)] #[deny(unsafe_code)] mod a;"),
         ] {
-            assert_eq!(roots_forbid(&with(path, text)).len(), 1, "{path} {text}");
+            assert_eq!(roots_that_allow(TOY, &with(path, text)).len(), 1, "{path} {text}");
         }
     }
 
     fn argued(text: &str) -> bool {
-        blocks_are_argued(&with("crates/tobari-host/src/lib.rs", text)).is_empty()
+        blocks_are_argued(&with("crates/machine/src/lib.rs", text)).is_empty()
     }
 
     #[test]

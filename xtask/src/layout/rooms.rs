@@ -1,0 +1,272 @@
+//! The rooms of the house: one line for each package of the workspace.
+//!
+//! A line says where the package lies, which other packages it may use, whether it is pure, and
+//! where it may hold `unsafe`. The checks read this table and have no list of packages of their own.
+//! The check `crates::on_the_map` compares it with the workspace, so a room that is added, moved or
+//! removed needs a change here.
+//!
+//! The table goes from the bottom up: leaves first, programs last. Each room may reach down past
+//! its neighbour; none may reach up or sideways.
+
+use super::SourceFile;
+
+/// Where this table is.
+pub(crate) const TABLE: &str = "xtask/src/layout/rooms.rs";
+
+/// A package of the workspace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Its name in the manifest, which need not be the name of its folder.
+    pub(crate) package: &'static str,
+    /// Its folder, from the root of the repository.
+    pub(crate) path: &'static str,
+    /// The packages of the workspace that it may depend on, for its tests too. A leaf has none.
+    pub(crate) may_use: &'static [&'static str],
+    /// Some: a pure room, which computes and never touches the machine. The list has the packages
+    /// of others that its product code may depend on: arithmetic, hygiene, errors and text.
+    pub(crate) outside: Option<&'static [&'static str]>,
+    /// Where `unsafe` may be written: files, and folders with `/` at their end, below its path.
+    /// Without such places the roots of the room forbid `unsafe`; with some they deny it, and the
+    /// places allow it again; with `WHOLE` they need not say anything.
+    pub(crate) unsafe_in: &'static [&'static str],
+}
+
+/// Places of `unsafe` that are all of the room.
+const WHOLE: &[&str] = &[""];
+
+/// The room about which a line says nothing more: it knows no other, may touch the machine and
+/// holds no `unsafe`.
+const PLAIN: Room = Room { package: "", path: "", may_use: &[], outside: None, unsafe_in: &[] };
+
+/// Every package of the workspace, from the bottom up.
+pub(crate) const ROOMS: &[Room] = &[
+    Room { package: "tobari-octets", path: "crates/tobari-octets", outside: Some(&["sha2"]), ..PLAIN },
+    Room {
+        package: "tobari-core",
+        path: "crates/tobari-core",
+        outside: Some(&["aes", "chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
+        unsafe_in: &["src/simd/", "src/simd.rs"], // the kernels
+        ..PLAIN
+    },
+    Room { package: "tobari-plan", path: "crates/tobari-plan", outside: Some(&["serde", "thiserror"]), ..PLAIN },
+    Room {
+        package: "tobari-enclave",
+        path: "crates/tobari-enclave",
+        outside: Some(&[
+            "chacha20poly1305",
+            "ed25519-dalek",
+            "hkdf",
+            "hpke",
+            "p256",
+            "p384",
+            "rand_core",
+            "sha2",
+            "thiserror",
+            "zeroize",
+        ]),
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-device",
+        path: "crates/tobari-device",
+        outside: Some(&["aes-gcm", "chacha20", "hmac", "sha2", "subtle", "zeroize"]),
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-group",
+        path: "crates/tobari-group",
+        outside: Some(&[
+            "chacha20",
+            "ed25519-dalek",
+            "mls-rs",
+            "mls-rs-core",
+            "mls-rs-crypto-hpke",
+            "mls-rs-crypto-rustcrypto",
+            "mls-rs-crypto-traits",
+            "rand_core",
+            "sha2",
+            "thiserror",
+            "zeroize",
+        ]),
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-apps",
+        path: "crates/tobari-apps",
+        may_use: &["tobari-octets", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-device", "tobari-group"],
+        outside: Some(&[
+            "aes-gcm",
+            "argon2",
+            "bytes",
+            "chacha20",
+            "curve25519-dalek",
+            "ed25519-dalek",
+            "hkdf",
+            "hmac",
+            "ml-kem",
+            "rand_core",
+            "serde",
+            "serde_json",
+            "sha2",
+            "subtle",
+            "thiserror",
+            "zeroize",
+        ]),
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-host",
+        path: "crates/tobari-host",
+        may_use: &["tobari-apps", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-device"],
+        unsafe_in: WHOLE, // the machine
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-server",
+        path: "crates/tobari-server",
+        may_use: &[
+            "tobari-octets",
+            "tobari-host",
+            "tobari-apps",
+            "tobari-core",
+            "tobari-plan",
+            "tobari-enclave",
+            "tobari-device",
+        ],
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-cli",
+        path: "crates/tobari-cli",
+        may_use: &[
+            "tobari-server",
+            "tobari-octets",
+            "tobari-host",
+            "tobari-apps",
+            "tobari-core",
+            "tobari-plan",
+            "tobari-enclave",
+            "tobari-device",
+        ],
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-wasm",
+        path: "crates/tobari-wasm",
+        may_use: &["tobari-octets", "tobari-apps", "tobari-core", "tobari-device"],
+        unsafe_in: &["src/abi.rs", "src/abi/"], // exports names to JavaScript
+        ..PLAIN                                 // the step `web` builds it, feature by feature
+    },
+    Room {
+        package: "tobari-py",
+        path: "crates/tobari-py",
+        may_use: &[
+            "tobari-octets",
+            "tobari-host",
+            "tobari-apps",
+            "tobari-core",
+            "tobari-plan",
+            "tobari-enclave",
+            "tobari-device",
+        ],
+        ..PLAIN
+    },
+    Room { package: "xtask", path: "xtask", ..PLAIN },
+];
+
+impl Room {
+    /// The path of a file below the room, from the room's own folder on; none for other files.
+    pub(crate) fn inside<'f>(&self, path: &'f str) -> Option<&'f str> {
+        path.strip_prefix(self.path)?.strip_prefix('/')
+    }
+
+    /// Whether `unsafe` may be written in the file with this path from the room's folder on.
+    pub(crate) fn allows_unsafe(&self, inside: &str) -> bool {
+        let is_folder = |place: &str| place.is_empty() || place.ends_with('/');
+        self.unsafe_in.iter().any(|place| if is_folder(place) { inside.starts_with(place) } else { inside == *place })
+    }
+
+    /// The level that the roots of the room have to set for `unsafe_code`.
+    pub(crate) fn unsafe_level(&self) -> Option<&'static str> {
+        match self.unsafe_in {
+            [] => Some("forbid"),
+            places if places == WHOLE => None,
+            _ => Some("deny"),
+        }
+    }
+}
+
+/// The room of this package.
+pub(crate) fn find<'r>(rooms: &'r [Room], package: &str) -> Option<&'r Room> {
+    rooms.iter().find(|room| room.package == package)
+}
+
+/// The innermost room with this file, and the file's path from the room's folder on.
+pub(crate) fn containing<'r, 'f>(rooms: &'r [Room], path: &'f str) -> Option<(&'r Room, &'f str)> {
+    let inside = rooms.iter().filter_map(|room| Some((room, room.inside(path)?)));
+    inside.min_by_key(|(_, inside)| inside.len())
+}
+
+/// Every room whose manifest is among the files, with the manifest.
+pub(crate) fn members<'a>(
+    rooms: &'a [Room],
+    files: &'a [SourceFile],
+) -> impl Iterator<Item = (&'a Room, &'a SourceFile)> {
+    let manifest = |room: &Room| files.iter().find(|file| room.inside(&file.path) == Some("Cargo.toml"));
+    rooms.iter().filter_map(move |room| Some((room, manifest(room)?)))
+}
+
+/// A house for the tests of the checks. No folder has the name of its package.
+#[cfg(test)]
+pub(crate) const TOY: &[Room] = &[
+    Room {
+        package: "house-core",
+        path: "crates/core",
+        outside: Some(&["zeroize"]),
+        unsafe_in: &["src/simd/", "src/simd.rs"],
+        ..PLAIN
+    },
+    Room { package: "house-song", path: "jobs/sing/protocol", may_use: &["house-core"], outside: Some(&[]), ..PLAIN },
+    Room { package: "house-machine", path: "crates/machine", unsafe_in: WHOLE, ..PLAIN },
+    Room { package: "house", path: "cli", may_use: &["house-core", "house-song", "house-machine"], ..PLAIN },
+    Room { package: "chores", path: "xtask", ..PLAIN },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_belongs_to_the_innermost_room_around_it() {
+        let nested =
+            [Room { package: "outer", path: "web", ..PLAIN }, Room { package: "inner", path: "web/client", ..PLAIN }];
+        let of = |path| containing(&nested, path).map(|(room, inside)| (room.package, inside));
+        assert_eq!(of("web/client/src/lib.rs"), Some(("inner", "src/lib.rs")));
+        assert_eq!(of("web/clients/a.rs"), Some(("outer", "clients/a.rs")));
+        assert_eq!(of("website/a.rs"), None);
+    }
+
+    #[test]
+    fn a_place_of_unsafe_is_a_file_a_folder_or_the_whole_room() {
+        let allows = |package: &str, inside: &str| find(TOY, package).unwrap().allows_unsafe(inside);
+        assert!(allows("house-core", "src/simd.rs") && allows("house-core", "src/simd/a/b.rs"));
+        assert!(!allows("house-core", "src/simd.rs.rs") && !allows("house-core", "src/simd_other.rs"));
+        assert!(allows("house-machine", "tests/a.rs") && !allows("house", "src/main.rs"));
+    }
+
+    #[test]
+    fn the_level_at_the_roots_follows_from_the_places() {
+        let level = |package: &str| find(TOY, package).unwrap().unsafe_level();
+        assert_eq!(level("house"), Some("forbid"));
+        assert_eq!(level("house-core"), Some("deny"));
+        assert_eq!(level("house-machine"), None);
+    }
+
+    #[test]
+    fn every_pure_room_may_use_pure_rooms_only() {
+        for room in ROOMS.iter().filter(|room| room.outside.is_some()) {
+            let pure = |name: &&str| find(ROOMS, name).is_some_and(|used| used.outside.is_some());
+            assert!(room.may_use.iter().all(pure), "{}", room.package);
+        }
+    }
+}

@@ -4,19 +4,21 @@
 //! optimised, every assertion on.
 
 use crate::child::{pass, target_folder};
+use crate::layout::rooms;
 use crate::tools::{bring, on_path};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The room.
-const CRATE: &str = "crates/tobari-py";
-/// Pages whose examples run too.
-const PAGES: [&str; 3] = ["docs/python.md", "README.md", "crates/tobari-py/README.md"];
+const PACKAGE: &str = "tobari-py";
+/// Pages whose examples run too, beside the package's own.
+const PAGES: [&str; 2] = ["docs/python.md", "README.md"];
 
 /// An environment with the package in it.
 pub(crate) struct Environment {
     root: PathBuf,
     folder: PathBuf,
+    /// The package's folder, from the root of the repository.
+    room: &'static str,
 }
 
 impl Environment {
@@ -25,10 +27,11 @@ impl Environment {
     /// # Errors
     /// Which command failed, or what is missing.
     pub(crate) fn provide(root: &Path, name: &str, requirements: &[&str]) -> Result<Self, String> {
-        let environment = Self { root: root.to_owned(), folder: target_folder(root).join(name) };
+        let folder = target_folder(root).join(name);
+        let environment = Self { root: root.to_owned(), folder, room: rooms::path(PACKAGE)? };
         let (mut wanted, mut pip) = (version()?, environment.pip());
         for file in requirements {
-            let path = root.join(CRATE).join(file);
+            let path = root.join(environment.room).join(file);
             wanted += &std::fs::read_to_string(&path).map_err(|error| format!("{file}: {error}"))?;
             pip.arg("-r").arg(path);
         }
@@ -56,6 +59,11 @@ impl Environment {
         })
     }
 
+    /// A file of the package, from the root of the repository.
+    pub(crate) fn file(&self, inside: &str) -> PathBuf {
+        Path::new(self.room).join(inside)
+    }
+
     /// A program of it.
     fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.folder.join("env/bin").join(name));
@@ -80,7 +88,7 @@ impl Environment {
         let wheels = self.folder.join("wheels");
         let gone = std::fs::remove_dir_all(&wheels);
         gone.or_else(|error| if wheels.exists() { Err(format!("{}: {error}", wheels.display())) } else { Ok(()) })?;
-        let manifest = Path::new(CRATE).join("Cargo.toml");
+        let manifest = self.file("Cargo.toml");
         let mut build = self.program("maturin");
         build
             .args(["build", "--quiet", "--auditwheel", "skip", "--profile", "dev", "--strip"])
@@ -95,9 +103,9 @@ impl Environment {
 
     /// The tests, the examples of the pages, and those of the package's own texts: what to run, in order. Types are among the tests.
     pub(crate) fn tests(&self) -> [Command; 2] {
-        let tests = "crates/tobari-py/tests";
         let [mut all, mut own] = [self.pytest(), self.pytest()];
-        all.arg(tests).args(PAGES).args(["--doctest-glob=python.md", "--doctest-glob=README.md"]);
+        all.arg(self.file("tests")).args(PAGES).arg(self.file("README.md"));
+        all.args(["--doctest-glob=python.md", "--doctest-glob=README.md"]);
         own.args(["--doctest-modules", "--pyargs", "tobari"]);
         [all, own]
     }
@@ -105,7 +113,7 @@ impl Environment {
     /// pytest, which leaves nothing in the tree.
     pub(crate) fn pytest(&self) -> Command {
         let mut command = self.program("python");
-        command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-ra", "-c", "crates/tobari-py/pyproject.toml"]);
+        command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-ra", "-c"]).arg(self.file("pyproject.toml"));
         command
     }
 }

@@ -130,7 +130,7 @@ fn ray(root: &Path, _minutes: u64) -> Result<(), String> {
     environment.install()?;
     let (started, mut last) = (std::time::Instant::now(), String::new());
     let mut tests = environment.pytest();
-    pass_reading(tests.args(["crates/tobari-py/tests/test_scale.py", "-v"]), |line| {
+    pass_reading(tests.arg(environment.file("tests/test_scale.py")).arg("-v"), |line| {
         last = line.trim_matches(['=', ' ']).to_owned();
     })?;
     if last.contains("skipped") {

@@ -3,6 +3,7 @@
 use crate::child::{cargo, pass, pass_reading, target_folder};
 use crate::companions;
 use crate::layout;
+use crate::layout::rooms::{Browser, ROOMS};
 use crate::python::Environment;
 use crate::summary::{Outcome, Row, table};
 use crate::tally::{Tally, not_run};
@@ -13,8 +14,6 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// The crates that run at the client, in a browser too.
-const CLIENT_CRATES: &[&str] = &["tobari-core", "tobari-device", "tobari-enclave", "tobari-apps"];
 const WASM: &str = "wasm32-unknown-unknown";
 /// A microcontroller of the kind that sensors have: Cortex-M4, without the standard library.
 const SENSOR: &str = "thumbv7em-none-eabi";
@@ -208,7 +207,7 @@ fn features(run: &mut Run) -> Outcome {
 
 /// Examples were built by the tests; here each also runs to its end.
 fn examples(run: &mut Run) -> Outcome {
-    let found = examples_in(&run.root.join("crates"));
+    let found = examples_in(ROOMS.iter().map(|room| run.root.join(room.path)));
     if found.is_empty() {
         return Outcome::NotRun("there is no example yet".to_owned());
     }
@@ -220,10 +219,10 @@ fn examples(run: &mut Run) -> Outcome {
     outcome(build.and_then(|()| all.find(Result::is_err).unwrap_or(Ok(()))))
 }
 
-/// The name of every `examples/name.rs` and `examples/name/main.rs` under the folders of `crates`.
-fn examples_in(crates: &Path) -> Vec<String> {
+/// The name of every `examples/name.rs` and `examples/name/main.rs` in these folders of packages.
+fn examples_in(packages: impl Iterator<Item = PathBuf>) -> Vec<String> {
     let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut found: Vec<String> = entries(crates)
+    let mut found: Vec<String> = packages
         .flat_map(|package| entries(&package.join("examples")).collect::<Vec<_>>())
         .filter(|path| path.extension().is_some_and(|end| end == "rs") || path.join("main.rs").is_file())
         .filter_map(|path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()))
@@ -312,8 +311,9 @@ fn wasm(run: &mut Run) -> Outcome {
         }
         pass(&mut command)
     };
-    // alone: its library asks for the randomness of a page, without which the others have to do
-    outcome(check(CLIENT_CRATES).and_then(|()| check(&["tobari-group"])))
+    let rooms = |browser| ROOMS.iter().filter(move |room| room.browser == browser).map(|room| room.package);
+    let together: Vec<&str> = rooms(Browser::Together).collect();
+    outcome(check(&together).and_then(|()| rooms(Browser::Alone).try_for_each(|name| check(&[name]))))
 }
 
 pub(crate) fn ensure_target(root: &Path, target: &str) -> Result<(), String> {
@@ -431,12 +431,12 @@ mod tests {
     #[test]
     fn examples_are_found_in_both_forms() {
         let root = std::env::temp_dir().join(format!("xtask-examples-{}", std::process::id()));
-        std::fs::create_dir_all(root.join("b/examples/whole")).unwrap();
+        std::fs::create_dir_all(root.join("b/deep/examples/whole")).unwrap();
         std::fs::create_dir_all(root.join("a/examples/data")).unwrap();
-        for file in ["b/examples/whole/main.rs", "a/examples/single.rs", "a/examples/notes.md"] {
+        for file in ["b/deep/examples/whole/main.rs", "a/examples/single.rs", "a/examples/notes.md"] {
             std::fs::write(root.join(file), "").unwrap();
         }
-        let found = examples_in(&root);
+        let found = examples_in(["a", "b/deep", "none"].into_iter().map(|package| root.join(package)));
         std::fs::remove_dir_all(&root).unwrap();
         assert_eq!(found, ["single", "whole"]);
     }

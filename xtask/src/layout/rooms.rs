@@ -1,9 +1,9 @@
 //! The rooms of the house: one line for each package of the workspace.
 //!
-//! A line says where the package lies, which other packages it may use, whether it is pure, and
-//! where it may hold `unsafe`. The checks read this table and have no list of packages of their own.
-//! The check `crates::on_the_map` compares it with the workspace, so a room that is added, moved or
-//! removed needs a change here.
+//! A line says where the package lies, which other packages it may use, whether it is pure, where
+//! it may hold `unsafe`, and whether it runs in a browser. The checks and the steps read this table
+//! and have no list of packages or paths of their own. The check `crates::on_the_map` compares it
+//! with the workspace, so a room that is added, moved or removed needs a change here.
 //!
 //! The table goes from the bottom up: leaves first, programs last. Each room may reach down past
 //! its neighbour; none may reach up or sideways.
@@ -29,26 +29,52 @@ pub(crate) struct Room {
     /// Without such places the roots of the room forbid `unsafe`; with some they deny it, and the
     /// places allow it again; with `WHOLE` they need not say anything.
     pub(crate) unsafe_in: &'static [&'static str],
+    pub(crate) browser: Browser,
+}
+
+/// Whether the step `wasm` compiles a room for browsers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Browser {
+    /// It does not run there, or the step `web` compiles it, feature by feature.
+    No,
+    /// In one run with the other rooms.
+    Together,
+    /// In a run of its own: its library asks a page for randomness, and the others have to do
+    /// without.
+    Alone,
 }
 
 /// Places of `unsafe` that are all of the room.
 const WHOLE: &[&str] = &[""];
 
-/// The room about which a line says nothing more: it knows no other, may touch the machine and
-/// holds no `unsafe`.
-const PLAIN: Room = Room { package: "", path: "", may_use: &[], outside: None, unsafe_in: &[] };
+/// The room about which a line says nothing more: it knows no other, may touch the machine, holds
+/// no `unsafe` and runs in no browser.
+const PLAIN: Room = Room { package: "", path: "", may_use: &[], outside: None, unsafe_in: &[], browser: Browser::No };
 
 /// Every package of the workspace, from the bottom up.
 pub(crate) const ROOMS: &[Room] = &[
-    Room { package: "tobari-octets", path: "crates/tobari-octets", outside: Some(&["sha2"]), ..PLAIN },
+    Room {
+        package: "tobari-octets",
+        path: "crates/tobari-octets",
+        outside: Some(&["sha2"]),
+        browser: Browser::Together,
+        ..PLAIN
+    },
     Room {
         package: "tobari-core",
         path: "crates/tobari-core",
         outside: Some(&["aes", "chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
         unsafe_in: &["src/simd/", "src/simd.rs"], // the kernels
+        browser: Browser::Together,
         ..PLAIN
     },
-    Room { package: "tobari-plan", path: "crates/tobari-plan", outside: Some(&["serde", "thiserror"]), ..PLAIN },
+    Room {
+        package: "tobari-plan",
+        path: "crates/tobari-plan",
+        outside: Some(&["serde", "thiserror"]),
+        browser: Browser::Together,
+        ..PLAIN
+    },
     Room {
         package: "tobari-enclave",
         path: "crates/tobari-enclave",
@@ -64,12 +90,14 @@ pub(crate) const ROOMS: &[Room] = &[
             "thiserror",
             "zeroize",
         ]),
+        browser: Browser::Together,
         ..PLAIN
     },
     Room {
         package: "tobari-device",
         path: "crates/tobari-device",
         outside: Some(&["aes-gcm", "chacha20", "hmac", "sha2", "subtle", "zeroize"]),
+        browser: Browser::Together,
         ..PLAIN
     },
     Room {
@@ -88,6 +116,7 @@ pub(crate) const ROOMS: &[Room] = &[
             "thiserror",
             "zeroize",
         ]),
+        browser: Browser::Alone,
         ..PLAIN
     },
     Room {
@@ -112,6 +141,7 @@ pub(crate) const ROOMS: &[Room] = &[
             "thiserror",
             "zeroize",
         ]),
+        browser: Browser::Together,
         ..PLAIN
     },
     Room {
@@ -155,7 +185,7 @@ pub(crate) const ROOMS: &[Room] = &[
         path: "crates/tobari-wasm",
         may_use: &["tobari-octets", "tobari-apps", "tobari-core", "tobari-device"],
         unsafe_in: &["src/abi.rs", "src/abi/"], // exports names to JavaScript
-        ..PLAIN                                 // the step `web` builds it, feature by feature
+        ..PLAIN
     },
     Room {
         package: "tobari-py",
@@ -201,6 +231,14 @@ pub(crate) fn find<'r>(rooms: &'r [Room], package: &str) -> Option<&'r Room> {
     rooms.iter().find(|room| room.package == package)
 }
 
+/// Where the room of this package is, from the root of the repository.
+///
+/// # Errors
+/// That no room has this package.
+pub(crate) fn path(package: &str) -> Result<&'static str, String> {
+    find(ROOMS, package).map(|room| room.path).ok_or_else(|| format!("{TABLE} has no room {package}"))
+}
+
 /// The innermost room with this file, and the file's path from the room's folder on.
 pub(crate) fn containing<'r, 'f>(rooms: &'r [Room], path: &'f str) -> Option<(&'r Room, &'f str)> {
     let inside = rooms.iter().filter_map(|room| Some((room, room.inside(path)?)));
@@ -244,6 +282,12 @@ mod tests {
         assert_eq!(of("web/client/src/lib.rs"), Some(("inner", "src/lib.rs")));
         assert_eq!(of("web/clients/a.rs"), Some(("outer", "clients/a.rs")));
         assert_eq!(of("website/a.rs"), None);
+    }
+
+    #[test]
+    fn a_room_is_found_by_its_package_and_by_nothing_else() {
+        assert_eq!(path("xtask"), Ok("xtask"));
+        assert!(path("crates/xtask").is_err() && path("").is_err());
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod decisions;
 mod fuzzing;
 pub(crate) mod manifest;
 mod modules;
+mod order;
 pub(crate) mod packages;
 mod paths;
 mod purity;
@@ -63,6 +64,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("the pure rooms touch no file, socket, clock, thread or environment", purity::no_machine),
     ("every package of the workspace has its line in the table of rooms, at its place", crates::on_the_map),
     ("crates depend only downwards, and the leaves not on one another", crates::edges),
+    ("crates use no job, a job uses no other job, and neither uses the programs", order::from_the_bottom_up),
     ("the pure rooms depend on the short list only", crates::pure_dependencies),
     ("no circle between folders", circles::between_folders),
     ("every crate takes the workspace's lints", crates::lints),

@@ -4,12 +4,12 @@
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
 use std::cell::RefCell;
-use tobari_core::ckks::{Decryptor, Encoder, Scale, SeededCiphertext};
-use tobari_core::params::NamedSet;
-use tobari_core::ring::{Modulus, Ntt, primes_below};
-use tobari_core::rlwe::SecretKey;
-use tobari_core::simd::{Backend, choose_backend};
-use tobari_core::wire::encode_ckks_seeded_ciphertext;
+use tobari_lattice::ckks::{Decryptor, Encoder, Scale, SeededCiphertext};
+use tobari_lattice::params::NamedSet;
+use tobari_lattice::ring::{Modulus, Ntt, primes_below};
+use tobari_lattice::rlwe::SecretKey;
+use tobari_simd::{Backend, choose_backend};
+use tobari_lattice::wire::encode_ckks_seeded_ciphertext;
 
 struct State {
     rng: ChaCha20Rng,

@@ -9,10 +9,10 @@ mod mask;
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
-use tobari_core::curve::{Curve, PointEncoding};
-use tobari_core::elgamal::{SharedCiphertexts, SharedDecryptor, SharedEncryptor, SharedKey};
-use tobari_core::params::{Parameters, SecurityFloor};
-use tobari_core::wire::{RoomId, decode_packet, encode_packet};
+use tobari_curve::{Curve, PointEncoding};
+use tobari_curve::elgamal::{SharedCiphertexts, SharedDecryptor, SharedEncryptor, SharedKey};
+use tobari_curve::params::{Parameters, SecurityFloor};
+use tobari_curve::wire::{RoomId, decode_packet, encode_packet};
 
 /// Samples of a packet.
 const SAMPLES: usize = 320;

@@ -1,22 +1,38 @@
-//! The cryptography of Tobari.
+//! The cryptography of Tobari under one name.
 //!
-//! Rooms, each standing on those after it: [`wire`] → [`elgamal`] → [`curve`] → [`simd`], [`wire`] → [`mask`] → [`simd`], and [`wire`] →
-//! [`bgv`], [`ckks`] → [`rlwe`] → [`params`] → [`ring`] → [`simd`]. Read the latter from [`ring`] on: each head is a chapter, and `examples/1_encrypt.rs` to
-//! `6_errors.rs` are lessons.
+//! [`tobari_curve`], [`tobari_lattice`] and [`tobari_aes`] have crates of their own; this one adds
+//! what live rooms need: masks, and the bytes of their packets.
 //!
-//! No I/O, no clock, no thread, no global state but the choice of a backend and tables of public points: randomness is an argument.
+//! No I/O, no clock, no thread: randomness is an argument.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
-pub mod bgv;
-pub mod ckks;
-pub mod curve;
-pub mod elgamal;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod mask;
-pub mod params;
-pub mod ring;
-pub mod rlwe;
-pub mod simd;
 pub mod wire;
+
+pub use tobari_curve::elgamal;
+pub use tobari_lattice::{bgv, ckks, ring, rlwe};
+
+/// Prime-order curves, and batches of their points.
+pub mod curve {
+    pub use tobari_curve::{
+        Adder, Curve, DiscreteLog, FixedBase, Mismatch, NotInRange, PointEncoding, PointError, Points, Scalar,
+        ScalarError, UnknownCurve, VartimeFixedBase,
+    };
+}
+
+/// Parameters of both kinds of cryptography.
+pub mod params {
+    pub use tobari_curve::params::{BelowFloor, FLOOR_BITS, Parameters, RECOMMENDED_BITS, SecurityFloor};
+    pub use tobari_lattice::params::{LatticeError, LatticeParameters, NamedSet, Plaintext, Security};
+}
+
+/// The loops, and which of them a process uses.
+pub mod simd {
+    pub use tobari_aes as aes;
+    pub use tobari_curve::CurveKernels;
+    pub use tobari_lattice::RingKernels;
+    pub use tobari_simd::{Backend, BackendInUse, StreamKernels, choose_backend};
+}

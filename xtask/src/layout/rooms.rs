@@ -56,16 +56,51 @@ pub(crate) const PLAIN: Room =
 pub(crate) const ROOMS: &[Room] = &[
     Room {
         package: "tobari-octets",
-        path: "crates/tobari-octets",
-        outside: Some(&["sha2"]),
+        path: "crates/octets",
+        outside: Some(&["sha2", "thiserror"]),
+        browser: Browser::Together,
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-simd",
+        path: "crates/simd",
+        outside: Some(&["chacha20", "thiserror", "zeroize"]),
+        unsafe_in: &["src/kernels/"],
+        browser: Browser::Together,
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-aes",
+        path: "crates/aes",
+        may_use: &["tobari-simd"],
+        outside: Some(&["aes", "thiserror", "zeroize"]),
+        unsafe_in: &["src/kernels/"],
+        browser: Browser::Together,
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-lattice",
+        path: "crates/lattice",
+        may_use: &["tobari-octets", "tobari-simd"],
+        outside: Some(&["chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
+        unsafe_in: &["src/kernels/"],
+        browser: Browser::Together,
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-curve",
+        path: "crates/curve",
+        may_use: &["tobari-octets", "tobari-simd"],
+        outside: Some(&["chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
+        unsafe_in: &["src/kernels/"],
         browser: Browser::Together,
         ..PLAIN
     },
     Room {
         package: "tobari-core",
         path: "crates/tobari-core",
-        outside: Some(&["aes", "chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
-        unsafe_in: &["src/simd/", "src/simd.rs"], // the kernels
+        may_use: &["tobari-octets", "tobari-simd", "tobari-aes", "tobari-lattice", "tobari-curve"],
+        outside: Some(&["chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
         browser: Browser::Together,
         ..PLAIN
     },

@@ -3,7 +3,7 @@
 use super::packing::{Form, MalformedWords, Width};
 use super::tag::{EpochKey, OpenError, Purpose, SessionKey, Tag, TagReceiver, TagSender, TickError};
 use super::{MAX_SAMPLES, MAX_SENDERS};
-use crate::simd::StreamKernels;
+use tobari_simd::StreamKernels;
 use zeroize::Zeroizing;
 
 /// Words of 32 bits in a block of ChaCha20.

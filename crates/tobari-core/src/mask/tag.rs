@@ -1,8 +1,8 @@
 //! The one-time linear authenticator: tags, their keys, and the two states that keep ticks in order.
 
 use super::{MAX_SAMPLES, MAX_SENDERS};
-use crate::simd::StreamKernels;
 use subtle::{Choice, ConstantTimeEq};
+use tobari_simd::StreamKernels;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// `2^61 - 1`, a prime.

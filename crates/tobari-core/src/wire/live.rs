@@ -12,11 +12,15 @@
 //! The form is 0 for packed words and 1 for aligned ones ([`Form`]); encodings and member sets are as everywhere. With 320 samples of 26
 //! bits a packed packet has 1,080 bytes, with 321 of them 1,084.
 
-use super::{Kind, MAX_MEMBERS, MAX_PACKET_MESSAGES, MemberSet, Reader, RoomId, VERSION, WireError, encoding_number};
+use super::{Kind, MAX_MEMBERS, MAX_PACKET_MESSAGES, MemberSet, RoomId, VERSION, WireError};
 use crate::curve::{Adder, PointEncoding};
 use crate::elgamal::{Ciphertexts, SharedCiphertexts};
 use crate::mask::{Form, Masked, Tag, Width};
 use crate::params::Parameters;
+use tobari_curve::wire::{
+    encoding_number, read_ciphertexts, read_message_count, read_version_and_kind, write_ciphertexts,
+};
+use tobari_octets::Reader;
 
 /// Bytes of a packet before its tag.
 const PACKET_HEAD: usize = 4 + 8 + 2 + 4 + 4 + 2;
@@ -85,7 +89,7 @@ impl LiveLayout {
     }
 
     fn expect(self, reader: &mut Reader<'_>, which: usize) -> Result<(), WireError> {
-        let (expected, found) = (self.kinds()[which], reader.version_and_kind()?);
+        let (expected, found) = (self.kinds()[which], read_version_and_kind(reader)?);
         if found != expected as u8 {
             return Err(WireError::Kind { expected, found });
         }
@@ -151,28 +155,28 @@ impl LivePayload {
         match (self, layout) {
             (Self::Mask(masked), LiveLayout::Mask { form, .. }) => masked.encode(form, out),
             (Self::ElgamalShared(ciphertexts), LiveLayout::ElgamalShared { encoding, .. }) => {
-                super::payload::sealed::Payload::to_points(ciphertexts).encode(encoding, out);
+                write_ciphertexts(ciphertexts, encoding, out);
             }
             (Self::Elgamal(ciphertexts), LiveLayout::Elgamal { encoding, .. }) => {
-                super::payload::sealed::Payload::to_points(ciphertexts).encode(encoding, out);
+                write_ciphertexts(ciphertexts, encoding, out);
             }
             _ => {}
         }
     }
 
-    fn decode(reader: Reader<'_>, layout: LiveLayout, samples: u16) -> Result<Self, WireError> {
+    fn decode(reader: &Reader<'_>, layout: LiveLayout, samples: u16) -> Result<Self, WireError> {
         match layout {
             LiveLayout::Mask { width, form } => {
                 reader.expect_rest(form.encoded_len(width, samples.into()))?;
-                Masked::decode(form, width, samples.into(), &reader.bytes[reader.taken..])
+                Masked::decode(form, width, samples.into(), reader.rest())
                     .map(Self::Mask)
                     .map_err(|_| WireError::Malformed("masked words"))
             }
             LiveLayout::ElgamalShared { parameters, encoding } => {
-                reader.ciphertexts(parameters, encoding, samples).map(Self::ElgamalShared)
+                read_ciphertexts(reader, parameters, encoding, samples).map(Self::ElgamalShared)
             }
             LiveLayout::Elgamal { parameters, encoding } => {
-                reader.ciphertexts(parameters, encoding, samples).map(Self::Elgamal)
+                read_ciphertexts(reader, parameters, encoding, samples).map(Self::Elgamal)
             }
         }
     }
@@ -258,7 +262,7 @@ fn read_header(reader: &mut Reader<'_>, layout: LiveLayout) -> Result<(LiveHeade
     if usize::from(member) >= MAX_MEMBERS {
         return Err(WireError::Malformed("member number"));
     }
-    Ok((LiveHeader { room, member, epoch, tick }, reader.message_count()?))
+    Ok((LiveHeader { room, member, epoch, tick }, read_message_count(reader)?))
 }
 
 fn read_tag(reader: &mut Reader<'_>) -> Result<Tag, WireError> {
@@ -285,7 +289,7 @@ pub fn decode_live_packet(layout: LiveLayout, bytes: &[u8]) -> Result<LivePacket
     let mut reader = Reader::new(bytes);
     let (header, samples) = read_header(&mut reader, layout)?;
     let tag = read_tag(&mut reader)?;
-    Ok(LivePacket { header, tag, payload: LivePayload::decode(reader, layout, samples)? })
+    Ok(LivePacket { header, tag, payload: LivePayload::decode(&reader, layout, samples)? })
 }
 
 /// A sum.
@@ -312,9 +316,9 @@ pub fn decode_live_sum(layout: LiveLayout, bytes: &[u8]) -> Result<LiveSum, Wire
     let mut reader = Reader::new(bytes);
     layout.expect(&mut reader, 1)?;
     let room = RoomId(reader.array()?);
-    let (epoch, tick, samples) = (reader.u32()?, reader.u32()?, reader.message_count()?);
+    let (epoch, tick, samples) = (reader.u32()?, reader.u32()?, read_message_count(&mut reader)?);
     let (speakers, late) = (MemberSet::decode(&mut reader)?, MemberSet::decode(&mut reader)?);
     let tag = read_tag(&mut reader)?;
-    let payload = LivePayload::decode(reader, layout, samples)?;
+    let payload = LivePayload::decode(&reader, layout, samples)?;
     Ok(LiveSum { room, epoch, tick, speakers, late, tag, payload })
 }

@@ -1,0 +1,51 @@
+//! Lesson 5: two parties that exchange nothing but bytes.
+//!
+//! `cargo run --release -p tobari-core --example 5_server`
+
+#![allow(clippy::print_stdout, reason = "a lesson speaks")]
+
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use tobari_lattice::bgv::{Decryptor, Encoder, EvaluationKeys, Evaluator};
+use tobari_lattice::params::{LatticeParameters, NamedSet};
+use tobari_lattice::rlwe::{PublicKey, SecretKey};
+use tobari_lattice::wire;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// What the server does: it has parameters, public keys and a ciphertext, and a table that the client is not to see.
+fn server(parameters: &LatticeParameters, public: &[u8], keys: &[u8], query: &[u8]) -> Outcome<Vec<u8>> {
+    let mut rng = ChaCha20Rng::from_seed([50; 32]);
+    let public = wire::decode_ring_public_key(public, parameters)?;
+    let keys = wire::decode_evaluation_keys(keys, parameters)?;
+    let query = wire::decode_seeded_ciphertext(query, parameters)?.expand();
+    let (encoder, evaluator) = (Encoder::new(parameters)?, Evaluator::new(parameters)?);
+    let table: Vec<i64> = (0..encoder.slots() as i64).map(|i| i * i % 1000).collect();
+    let answer = evaluator.mul_plain(&query, &encoder.encode(&table)?)?;
+    let answer = evaluator.rotate(&answer, 1, &keys)?;
+    // Who decrypts this also knows what was asked, and could divide: fresh randomness and a wide error hide the table.
+    let answer = evaluator.flood(&answer, &public, 200, &mut rng)?;
+    // One prime is enough for what is left, and a sixth of the bytes.
+    Ok(wire::encode_ciphertext(&evaluator.mod_switch_to(&answer, 1)?))
+}
+
+fn main() -> Outcome<()> {
+    let mut rng = ChaCha20Rng::from_seed([5; 32]);
+    let parameters = NamedSet::from_name("bgv-c").ok_or("no such set")?.parameters()?;
+    let secret = SecretKey::generate(&parameters, &mut rng);
+    let public = wire::encode_ring_public_key(&PublicKey::generate(&secret, &mut rng));
+    let keys = EvaluationKeys::none().with_rotation(&secret, 1, 6, &mut rng)?;
+    let keys = wire::encode_evaluation_keys(&keys, &parameters);
+
+    let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
+    let query = decryptor.encrypt(&encoder.encode(&[0, 1, 10, 100])?, 6, &mut rng);
+    let query = wire::encode_seeded_ciphertext(&query);
+    println!("public key {} bytes, rotation key {}, query {}", public.len(), keys.len(), query.len());
+
+    let answer = server(&parameters, &public, &keys, &query)?;
+    println!("answer {} bytes", answer.len());
+    let answer = decryptor.decrypt(&wire::decode_ciphertext(&answer, &parameters)?)?;
+    // slot j has what slot j + 1 had: the query times i²
+    assert_eq!(encoder.decode(&answer)[..3], [1, 40, 900]);
+    println!("1·1², 10·2², 100·3² = {:?}", &encoder.decode(&answer)[..3]);
+    Ok(())
+}

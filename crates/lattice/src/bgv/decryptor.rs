@@ -1,0 +1,148 @@
+//! Decryption, and encryption with the secret key.
+//!
+//! # Which ciphertexts are rejected
+//! A message is right as long as the phase is below half the modulus `Q`. Beyond that, slots come
+//! out that look like any others. So [`Decryptor::decrypt`] returns [`DecryptError::Noise`] where
+//! the bound on the noise, or any coefficient of the phase itself, passes **a quarter** of `Q`. The
+//! phase of a ciphertext with too much noise, or under another key, is uniform modulo `Q`: all `N`
+//! coefficients lie within a quarter with a chance of `2^-N`.
+//!
+//! **A phase that somebody crafted stays undetected.** The maker of a ciphertext can
+//! give it any message with a small error, and any bound. So can everybody who changes one. No
+//! scheme that computes on ciphertexts can tell.
+//!
+//! # The error is for the owner of the key
+//! The server that evaluated must not learn whether a ciphertext decrypts. It could add noise until
+//! decryption fails, and each failure tells of the error, and so of the key. So a program that
+//! decrypts sends the same messages at the same time in both cases, and reports the error to its
+//! own user only.
+//!
+//! # Leakage
+//! Constant time: the message is computed in both cases, and no branch depends on a coefficient.
+//! Whether there was an error is seen, by the caller alone.
+
+use super::ciphertext::{Ciphertext, SeededCiphertext};
+use super::encode::{EncodeError, Plaintext, centred, modulus};
+use crate::kernels::RingKernels;
+use crate::ring::{Conversion, Modulus};
+use crate::rlwe::SecretKey;
+use rand_core::CryptoRng;
+use zeroize::Zeroizing;
+
+/// Why a ciphertext was not decrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecryptError {
+    /// The noise may be above what decrypts right. Nothing more is said: the size of the noise
+    /// tells of the key.
+    #[error(
+        "expected noise below a quarter of the modulus, found more: the ciphertext is under another key, or too \
+         much was computed with it; compute less, or encrypt at a higher level"
+    )]
+    Noise,
+    /// A ciphertext of other parameters.
+    #[error("expected a ciphertext of the key's parameters, found one of others: decrypt it with its own key")]
+    Parameters,
+}
+
+/// Decrypts, and encrypts with half of each ciphertext being a seed.
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_lattice::bgv::{DecryptError, Decryptor, Encoder, Evaluator};
+/// use tobari_lattice::params::{LatticeParameters, Plaintext};
+/// use tobari_lattice::ring::Modulus;
+/// use tobari_lattice::rlwe::SecretKey;
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
+/// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
+/// let x = holder.encrypt(&encoder.encode(&[7, -7])?, 2, &mut rng).expand();
+/// assert_eq!(encoder.decode(&holder.decrypt(&x)?)[..3], [7, -7, 0]);
+///
+/// // at level 1 there is no room for a product
+/// let evaluator = Evaluator::new(&parameters)?;
+/// let low = evaluator.mod_switch_to(&x, 1)?;
+/// let product = evaluator.mul_lazy(&low, &low)?;
+/// assert_eq!(holder.decrypt(&product).err(), Some(DecryptError::Noise));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Decryptor<'a> {
+    key: &'a SecretKey,
+    t: Modulus,
+    /// By level.
+    conversions: Vec<Conversion>,
+}
+
+impl<'a> Decryptor<'a> {
+    /// With this key.
+    ///
+    /// # Errors
+    /// [`EncodeError::Approximate`] for a key of another scheme.
+    pub fn new(key: &'a SecretKey) -> Result<Self, EncodeError> {
+        let t = modulus(key.parameters())?;
+        let primes: Vec<Modulus> = key.parameters().ring().data_primes().iter().map(|prime| *prime.modulus()).collect();
+        let conversions = (1..=primes.len()).map(|level| Conversion::new(&primes[..level], &[t])).collect();
+        Ok(Self { key, t, conversions })
+    }
+
+    /// A fresh ciphertext over the first `level` data primes.
+    ///
+    /// # Panics
+    /// Unless there are so many.
+    pub fn encrypt(&self, plaintext: &Plaintext, level: usize, rng: &mut impl CryptoRng) -> SeededCiphertext {
+        let parameters = self.key.parameters();
+        let mut inner = self.key.encrypt_zero(level, rng);
+        inner.add_phase(&Zeroizing::new(plaintext.to_element(parameters, 1, level, &self.t)));
+        SeededCiphertext::new(inner)
+    }
+
+    /// `log2` of the largest coefficient of the phase, in absolute value: what
+    /// [`Ciphertext::noise_bound`] bounds. It tells of the key: it is for the key's owner
+    /// alone.
+    ///
+    /// # Panics
+    /// If the ciphertext is of other parameters.
+    pub fn noise(&self, ciphertext: &Ciphertext) -> f64 {
+        self.key.noise(&ciphertext.inner).log2()
+    }
+
+    /// The message, of `N` coefficients modulo `t`.
+    ///
+    /// The maker of the ciphertext must not learn whether this is an error, nor when: see the
+    /// security section of [`crate::bgv`].
+    ///
+    /// # Errors
+    /// [`DecryptError::Noise`] where the bound on the noise or the phase itself passes a quarter of
+    /// the modulus, [`DecryptError::Parameters`] for a ciphertext of other parameters.
+    pub fn decrypt(&self, ciphertext: &Ciphertext) -> Result<Plaintext, DecryptError> {
+        let message = self.decrypt_measured(ciphertext);
+        // all is computed by now, in either case
+        if ciphertext.noise_budget() > 0.0 { message } else { message.and(Err(DecryptError::Noise)) }
+    }
+
+    /// As [`Self::decrypt`], by the phase alone: for results whose bound is far above their noise,
+    /// as that of a flooded one that was switched to few primes, where the rounding is counted at
+    /// its canonical norm.
+    ///
+    /// # Errors
+    /// [`DecryptError::Noise`] where the phase passes a quarter of the modulus,
+    /// [`DecryptError::Parameters`].
+    pub fn decrypt_measured(&self, ciphertext: &Ciphertext) -> Result<Plaintext, DecryptError> {
+        if ciphertext.parameters() != self.key.parameters() {
+            return Err(DecryptError::Parameters);
+        }
+        let phase = self.key.phase(&ciphertext.inner);
+        let rows: Vec<&[u64]> = (0..ciphertext.level()).map(|row| phase.row(row)).collect();
+        let conversion = &self.conversions[ciphertext.level() - 1];
+        let mut residues = Zeroizing::new(vec![0; phase.ring().degree()]);
+        conversion.apply(&rows, &mut [&mut residues[..]]);
+        let inverse = self.t.inverse(ciphertext.factor).unwrap_or_else(|| unreachable!("factors are units"));
+        (RingKernels::best().scale_assign)(&self.t, &mut residues, self.t.factor(inverse));
+        let message = Plaintext::from_centred(centred(&self.t, &residues));
+        // all is computed by now, in either case
+        let small = conversion.are_below_quarter(&rows);
+        if small { Ok(message) } else { Err(DecryptError::Noise) }
+    }
+}

@@ -1,0 +1,560 @@
+//! Computing on ciphertexts.
+
+use super::ciphertext::Ciphertext;
+use super::encode::{EncodeError, Plaintext, PreparedPlaintext, modulus};
+use super::factors::equal;
+use super::keys::EvaluationKeys;
+use crate::params::LatticeParameters;
+use crate::ring::{Division, Eval, Modulus, Poly, Rounding};
+use crate::rlwe::{self, Digits, EvaluationKey, GaloisKey, KeySwitcher, norms};
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+/// Computes on ciphertexts of one set of parameters; knows no secret.
+///
+/// Two ciphertexts of different levels are brought to the lower one first, and two of different factors to one factor.
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_lattice::bgv::{Decryptor, Encoder, EvaluationKeys, Evaluator};
+/// use tobari_lattice::params::{LatticeParameters, Plaintext};
+/// use tobari_lattice::ring::Modulus;
+/// use tobari_lattice::rlwe::SecretKey;
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
+/// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45, 45], &[46], 3, t)?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let keys = EvaluationKeys::none().with_relinearization(&secret, 3, &mut rng)?.with_rotation(&secret, 1, 3, &mut rng)?;
+/// let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
+/// let ciphertext = decryptor.encrypt(&encoder.encode(&[3, 4, 5])?, 3, &mut rng).expand();
+///
+/// // x · (x, one slot to the left)
+/// let evaluator = Evaluator::new(&parameters)?;
+/// let product = evaluator.mul(&ciphertext, &evaluator.rotate(&ciphertext, 1, &keys)?, &keys)?;
+/// assert_eq!(encoder.decode(&decryptor.decrypt(&product)?)[..2], [12, 20]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Evaluator {
+    parameters: LatticeParameters,
+    t: Modulus,
+    switcher: KeySwitcher,
+    /// By the level that is left.
+    divisions: Vec<OnceLock<Division>>,
+}
+
+/// A ciphertext cut into digits, to be rotated by many steps that come one by one ([`Evaluator::hoist`]).
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_lattice::bgv::{Decryptor, Encoder, EvaluationKeys, Evaluator};
+/// use tobari_lattice::params::{LatticeParameters, Plaintext};
+/// use tobari_lattice::ring::Modulus;
+/// use tobari_lattice::rlwe::SecretKey;
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
+/// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[46], 2, t)?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let keys = EvaluationKeys::none().with_rotation(&secret, 1, 2, &mut rng)?.with_rotation(&secret, 2, 2, &mut rng)?;
+/// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
+/// let x = holder.encrypt(&encoder.encode(&[3, 4, 5])?, 2, &mut rng).expand();
+/// let evaluator = Evaluator::new(&parameters)?;
+/// let hoisted = evaluator.hoist(&x)?.into_owned();
+/// for (steps, expected) in [(0, 3), (1, 4), (2, 5)] {
+///     let rotated = evaluator.rotate_cut(&hoisted, steps, &keys)?;
+///     assert_eq!(encoder.decode(&holder.decrypt(&rotated)?)[0], expected);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Hoisted<'a> {
+    ciphertext: Cow<'a, Ciphertext>,
+    digits: Digits,
+}
+
+impl Hoisted<'_> {
+    /// What was cut.
+    pub fn ciphertext(&self) -> &Ciphertext {
+        &self.ciphertext
+    }
+
+    /// With a copy of the ciphertext.
+    pub fn into_owned(self) -> Hoisted<'static> {
+        Hoisted { ciphertext: Cow::Owned(self.ciphertext.into_owned()), digits: self.digits }
+    }
+
+    pub(super) fn digits(&self) -> &Digits {
+        &self.digits
+    }
+
+    /// Bytes in memory, those of the ciphertext among them.
+    pub fn memory(&self) -> usize {
+        self.ciphertext.memory() + self.digits.memory()
+    }
+}
+
+/// What cannot be computed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EvaluateError {
+    /// A key that was not given.
+    #[error("expected a key for {what}, found none")]
+    MissingKey {
+        /// What it is for.
+        what: String,
+    },
+    /// A key for a lower level.
+    #[error("expected a key for level {level}, found one for {found}")]
+    KeyLevel {
+        /// Level of the ciphertext.
+        level: usize,
+        /// Level of the key.
+        found: usize,
+    },
+    /// No prime left to switch to.
+    #[error("expected a level from 1 to {present}, found {wanted}")]
+    Level {
+        /// The ciphertext's.
+        present: usize,
+        /// The level asked for.
+        wanted: usize,
+    },
+    /// A product that was not relinearised.
+    #[error("expected a ciphertext of two parts, found a product that was not relinearised")]
+    NotRelinearized,
+    /// A value of other parameters.
+    #[error("expected a value of this evaluator's parameters, found one of others")]
+    Parameters,
+    /// Parameters without a special prime: no key is possible.
+    #[error("expected parameters with a special prime, found none: rotations need a set that has one")]
+    NoSpecialPrime,
+    /// A number without an inverse modulo `t`.
+    #[error("expected a number that has an inverse modulo t, found {found}")]
+    NotUnit {
+        /// The number.
+        found: i64,
+    },
+    /// More bits than flooding is made for.
+    #[error("expected at most {most} bits of flooding, found {found}")]
+    Flooding {
+        /// What fits below the modulus.
+        most: u32,
+        /// Bits asked for.
+        found: u32,
+    },
+}
+
+impl Evaluator {
+    /// For these parameters. Without a special prime there are no keys, and whatever needs none can be computed.
+    ///
+    /// # Errors
+    /// [`EncodeError::Approximate`] for those of another scheme.
+    pub fn new(parameters: &LatticeParameters) -> Result<Self, EncodeError> {
+        let divisions = (0..parameters.data_primes()).map(|_| OnceLock::new()).collect();
+        let (t, switcher) = (modulus(parameters)?, KeySwitcher::new(parameters));
+        Ok(Self { parameters: parameters.clone(), t, switcher, divisions })
+    }
+
+    pub(super) fn check(&self, ciphertext: &Ciphertext) -> Result<(), EvaluateError> {
+        if *ciphertext.parameters() == self.parameters { Ok(()) } else { Err(EvaluateError::Parameters) }
+    }
+
+    /// Refuses parameters under which no key can be: there is nothing to cut digits for.
+    pub(super) fn check_special(&self) -> Result<(), EvaluateError> {
+        let none = self.parameters.ring().special_primes().is_empty();
+        if none { Err(EvaluateError::NoSpecialPrime) } else { Ok(()) }
+    }
+
+    pub(super) fn modulus(&self) -> &Modulus {
+        &self.t
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        &self.parameters
+    }
+
+    pub(super) fn switcher(&self) -> &KeySwitcher {
+        &self.switcher
+    }
+
+    /// The same message over the first `level` data primes: the noise shrinks with the modulus.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Level`] unless the level is from 1 to the present one.
+    pub fn mod_switch_to(&self, ciphertext: &Ciphertext, level: usize) -> Result<Ciphertext, EvaluateError> {
+        self.check(ciphertext)?;
+        if !(1..=ciphertext.level()).contains(&level) {
+            return Err(EvaluateError::Level { present: ciphertext.level(), wanted: level });
+        }
+        Ok(self.at_level(ciphertext, level).into_owned())
+    }
+
+    /// The same message at this level, which is not above the present one.
+    fn at_level<'a>(&self, ciphertext: &'a Ciphertext, level: usize) -> Cow<'a, Ciphertext> {
+        let mut out = Cow::Borrowed(ciphertext);
+        while out.level() > level {
+            out = Cow::Owned(self.mod_switch(&out));
+        }
+        out
+    }
+
+    /// The same message at this level: divided by so many primes, after which rows are dropped and nothing is divided. The noise stays as it is then, and so does the factor:
+    /// for a ciphertext whose noise is what a division would leave anyway.
+    pub(super) fn dropped(&self, mut ciphertext: Ciphertext, level: usize, divisions: usize) -> Ciphertext {
+        debug_assert!(level + divisions <= ciphertext.level(), "no more divisions than levels");
+        for _ in 0..divisions {
+            ciphertext = self.mod_switch(&ciphertext);
+        }
+        if ciphertext.level() > level {
+            ciphertext.inner.truncate(level);
+        }
+        ciphertext
+    }
+
+    fn mod_switch(&self, ciphertext: &Ciphertext) -> Ciphertext {
+        let (ring, level) = (self.parameters.ring(), ciphertext.level());
+        let division =
+            self.divisions[level - 1].get_or_init(|| Division::by_last(ring, level, Rounding::Congruent(self.t)));
+        let parts = ciphertext.inner.parts().iter().map(|part| division.divide(part)).collect();
+        self.divided(parts, ciphertext.factor, ciphertext.norm)
+    }
+
+    /// What came of a ciphertext of this factor and norm by division by the prime after its last one.
+    fn divided(&self, parts: Vec<Poly<Eval>>, factor: u64, norm: f64) -> Ciphertext {
+        let last = self.parameters.ring().data_primes()[parts[0].basis().data()].modulus().value();
+        let rounding = norms::rounding(&self.parameters, parts.len());
+        let inverse = self.t.inverse(last).unwrap_or_else(|| unreachable!("primes are prime to t"));
+        Ciphertext {
+            inner: rlwe::Ciphertext::new(&self.parameters, parts),
+            factor: self.t.mul(factor, inverse),
+            norm: norms::sum([norm - (last as f64).log2(), rounding]),
+        }
+    }
+
+    /// Both at the lower of their levels.
+    fn align<'a>(&self, a: &'a Ciphertext, b: &'a Ciphertext) -> Result<[Cow<'a, Ciphertext>; 2], EvaluateError> {
+        self.check(a)?;
+        self.check(b)?;
+        let level = a.level().min(b.level());
+        Ok([self.at_level(a, level), self.at_level(b, level)])
+    }
+
+    /// `a + b`.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, EvaluateError> {
+        let [a, mut b] = self.align(a, b)?;
+        let norm = |a: &Ciphertext, b: &Ciphertext| norms::sum([a.norm, b.norm]);
+        if a.factor == b.factor {
+            return Ok(Ciphertext { inner: a.inner.sum(&b.inner), factor: a.factor, norm: norm(&a, &b) });
+        }
+        let mut a = a.into_owned();
+        self.equalise(&mut a, &mut b);
+        a.inner.add_assign(&b.inner);
+        a.norm = norm(&a, &b);
+        Ok(a)
+    }
+
+    /// `a += b`.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`]; `a` is then as it was.
+    pub fn add_assign(&self, a: &mut Ciphertext, b: &Ciphertext) -> Result<(), EvaluateError> {
+        if a.level() != b.level() || a.factor != b.factor {
+            *a = self.add(a, b)?;
+            return Ok(());
+        }
+        self.check(a)?;
+        self.check(b)?;
+        a.inner.add_assign(&b.inner);
+        a.norm = norms::sum([a.norm, b.norm]);
+        Ok(())
+    }
+
+    /// `a - b`.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, EvaluateError> {
+        let [a, mut b] = self.align(a, b)?;
+        let mut a = a.into_owned();
+        self.equalise(&mut a, &mut b);
+        a.inner.sub_assign(&b.inner);
+        a.norm = norms::sum([a.norm, b.norm]);
+        Ok(a)
+    }
+
+    /// Gives two ciphertexts one factor: each is multiplied by a number of [`equal`].
+    fn equalise(&self, a: &mut Ciphertext, b: &mut Cow<'_, Ciphertext>) {
+        if a.factor == b.factor {
+            return;
+        }
+        let (u, v) = equal(&self.t, a.factor, b.factor);
+        let factor = self.t.mul(a.factor, self.t.reduce_signed(u));
+        for (ciphertext, scalar) in [(a, u), (b.to_mut(), v)] {
+            ciphertext.inner.scale_assign(scalar);
+            ciphertext.norm += (scalar.unsigned_abs() as f64).log2();
+            ciphertext.factor = factor;
+        }
+    }
+
+    /// `-a`.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn neg(&self, a: &Ciphertext) -> Result<Ciphertext, EvaluateError> {
+        self.check(a)?;
+        let mut out = a.clone();
+        out.inner.neg_assign();
+        Ok(out)
+    }
+
+    /// `a + m`.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn add_plain(&self, a: &Ciphertext, m: &Plaintext) -> Result<Ciphertext, EvaluateError> {
+        self.check(a)?;
+        let mut out = a.clone();
+        out.inner.add_phase(&m.to_element(&self.parameters, a.factor, a.level(), &self.t));
+        out.norm = norms::sum([a.norm, norms::message(&self.parameters)]);
+        Ok(out)
+    }
+
+    /// `a` with an integer added in every slot.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn add_constant(&self, a: &Ciphertext, constant: i64) -> Result<Ciphertext, EvaluateError> {
+        let mut coefficients = vec![0; self.parameters.degree()];
+        coefficients[0] = self.t.centred(self.t.reduce_signed(constant));
+        self.add_plain(a, &Plaintext::from_centred(coefficients))
+    }
+
+    /// `a m`, slot by slot.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn mul_plain(&self, a: &Ciphertext, m: &Plaintext) -> Result<Ciphertext, EvaluateError> {
+        self.check(a)?;
+        let inner = a.inner.times(&m.to_element(&self.parameters, 1, a.level(), &self.t));
+        Ok(Ciphertext { inner, factor: a.factor, norm: a.norm + m.norm().max(1.0).log2() })
+    }
+
+    /// The same with a plaintext that was prepared.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`], or [`EvaluateError::Level`] for one of a lower level.
+    pub fn mul_prepared(&self, a: &Ciphertext, m: &PreparedPlaintext) -> Result<Ciphertext, EvaluateError> {
+        self.check_prepared(a, m)?;
+        let inner = a.inner.times(&m.element);
+        Ok(Ciphertext { inner, factor: a.factor, norm: a.norm + m.norm })
+    }
+
+    /// `a *= m`, likewise.
+    ///
+    /// # Errors
+    /// As [`Self::mul_prepared`]; `a` is then as it was.
+    pub fn mul_prepared_assign(&self, a: &mut Ciphertext, m: &PreparedPlaintext) -> Result<(), EvaluateError> {
+        self.check_prepared(a, m)?;
+        a.inner.times_assign(&m.element);
+        a.norm += m.norm;
+        Ok(())
+    }
+
+    pub(super) fn check_prepared(&self, a: &Ciphertext, m: &PreparedPlaintext) -> Result<(), EvaluateError> {
+        self.check(a)?;
+        if m.parameters != self.parameters {
+            return Err(EvaluateError::Parameters);
+        }
+        let (present, wanted) = (m.level(), a.level());
+        if wanted > present { Err(EvaluateError::Level { present, wanted }) } else { Ok(()) }
+    }
+
+    /// `a` times an integer, taken modulo `t`.
+    ///
+    /// # Errors
+    /// [`EvaluateError::Parameters`].
+    pub fn mul_scalar(&self, a: &Ciphertext, scalar: i64) -> Result<Ciphertext, EvaluateError> {
+        self.check(a)?;
+        let mut out = a.clone();
+        let scalar = self.t.centred(self.t.reduce_signed(scalar));
+        out.inner.scale_assign(scalar);
+        out.norm = a.norm + (scalar.unsigned_abs().max(1) as f64).log2();
+        Ok(out)
+    }
+
+    /// `a b` in three parts. Sums of such products can be relinearised once.
+    ///
+    /// # Errors
+    /// [`EvaluateError`] for products that were not relinearised, or other parameters.
+    pub fn mul_lazy(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, EvaluateError> {
+        if a.needs_relinearization() || b.needs_relinearization() {
+            return Err(EvaluateError::NotRelinearized);
+        }
+        let [a, b] = self.align(a, b)?;
+        let inner = a.inner.tensor(&b.inner);
+        Ok(Ciphertext { inner, factor: self.t.mul(a.factor, b.factor), norm: a.norm + b.norm })
+    }
+
+    /// The same ciphertext in two parts.
+    ///
+    /// # Errors
+    /// [`EvaluateError`] for a key that is missing or of a lower level, or other parameters.
+    pub fn relinearize(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
+        self.check(a)?;
+        if !a.needs_relinearization() {
+            return Ok(a.clone());
+        }
+        let key = self.key(keys.inner().for_products(), a.level(), || "relinearisation".to_owned())?;
+        let [c0, c1, c2] = a.inner.parts() else { unreachable!("three parts") };
+        Ok(self.switched(self.switcher.relinearize([c0, c1, c2], key), a))
+    }
+
+    /// `a b`.
+    ///
+    /// # Errors
+    /// As [`Self::mul_lazy`] and [`Self::relinearize`].
+    pub fn mul(&self, a: &Ciphertext, b: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
+        self.relinearize(&self.mul_lazy(a, b)?, keys)
+    }
+
+    /// `a b` over the last prime: [`Self::mul`] and [`Self::mod_switch_to`] one level down in less time, and rounded once.
+    ///
+    /// # Errors
+    /// As [`Self::mul`], or [`EvaluateError::Level`] if there is one prime only.
+    pub fn mul_mod_switch(
+        &self,
+        a: &Ciphertext,
+        b: &Ciphertext,
+        keys: &EvaluationKeys,
+    ) -> Result<Ciphertext, EvaluateError> {
+        self.relinearize_mod_switch(&self.mul_lazy(a, b)?, keys)
+    }
+
+    /// A product over the last prime, in two parts: [`Self::relinearize`] and [`Self::mod_switch_to`] one level down in less time, and rounded once.
+    ///
+    /// # Errors
+    /// As [`Self::relinearize`], or [`EvaluateError::Level`] if there is one prime only.
+    pub fn relinearize_mod_switch(
+        &self,
+        product: &Ciphertext,
+        keys: &EvaluationKeys,
+    ) -> Result<Ciphertext, EvaluateError> {
+        self.check(product)?;
+        let level = product.level();
+        if level < 2 {
+            return Err(EvaluateError::Level { present: level, wanted: 0 });
+        }
+        let [c0, c1, c2] = product.inner.parts() else { return Ok(self.mod_switch(product)) };
+        let key = self.key(keys.inner().for_products(), level, || "relinearisation".to_owned())?;
+        let parts = self.switcher.relinearize_and_divide([c0, c1, c2], key);
+        let norm = norms::sum([product.norm, norms::switch(&self.parameters, level)]);
+        Ok(self.divided(parts.into(), product.factor, norm))
+    }
+
+    /// Both rows turned: slot `j` gets what slot `j + steps` had.
+    ///
+    /// # Errors
+    /// As [`Self::relinearize`], or for a product that was not relinearised.
+    pub fn rotate(&self, a: &Ciphertext, steps: i64, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
+        let [out] = self.automorphisms(a, [rlwe::rotation(self.parameters.degree(), steps)], keys)?;
+        Ok(out)
+    }
+
+    /// Many rotations of one ciphertext, which is cut into digits once.
+    ///
+    /// # Errors
+    /// As [`Self::rotate`].
+    pub fn rotate_hoisted<const R: usize>(
+        &self,
+        a: &Ciphertext,
+        steps: [i64; R],
+        keys: &EvaluationKeys,
+    ) -> Result<[Ciphertext; R], EvaluateError> {
+        self.automorphisms(a, steps.map(|steps| rlwe::rotation(self.parameters.degree(), steps)), keys)
+    }
+
+    /// Cuts a ciphertext into digits, which is most of a rotation's work, for [`Self::rotate_cut`].
+    ///
+    /// # Errors
+    /// [`EvaluateError`] for a product that was not relinearised, parameters without a special
+    /// prime, or others.
+    pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>, EvaluateError> {
+        self.check(a)?;
+        self.check_special()?;
+        let [_, c1] = a.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
+        Ok(Hoisted { digits: self.switcher.digits(c1), ciphertext: Cow::Borrowed(a) })
+    }
+
+    /// The same ciphertext, bit for bit, as [`Self::rotate`] gives.
+    ///
+    /// # Errors
+    /// As [`Self::rotate`].
+    pub fn rotate_cut(&self, a: &Hoisted, steps: i64, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
+        let (element, ciphertext) = (rlwe::rotation(self.parameters.degree(), steps), a.ciphertext());
+        self.check(ciphertext)?;
+        let [c0, _] = ciphertext.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
+        if element == 1 {
+            return Ok(ciphertext.clone());
+        }
+        let missing = || EvaluateError::MissingKey { what: format!("X -> X^{element}") };
+        let galois = keys.inner().for_automorphism(element).ok_or_else(missing)?;
+        self.key(Some(&galois.key), ciphertext.level(), String::new)?;
+        Ok(self.switched(self.switcher.rotate_digits(c0, &a.digits, galois), ciphertext))
+    }
+
+    /// The rows swapped.
+    ///
+    /// # Errors
+    /// As [`Self::rotate`].
+    pub fn swap_rows(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
+        let [out] = self.automorphisms(a, [rlwe::conjugation(self.parameters.degree())], keys)?;
+        Ok(out)
+    }
+
+    fn automorphisms<const R: usize>(
+        &self,
+        a: &Ciphertext,
+        elements: [usize; R],
+        keys: &EvaluationKeys,
+    ) -> Result<[Ciphertext; R], EvaluateError> {
+        self.check(a)?;
+        let [c0, c1] = a.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
+        let mut chosen: Vec<Option<&GaloisKey>> = Vec::with_capacity(R);
+        for element in elements {
+            let entry = keys.inner().for_automorphism(element).filter(|_| element != 1);
+            if element != 1 {
+                self.key(entry.map(|galois| &galois.key), a.level(), || format!("X -> X^{element}"))?;
+            }
+            chosen.push(entry);
+        }
+        // one automorphism makes its digits as it goes
+        let digits = (chosen.iter().flatten().count() > 1).then(|| self.switcher.digits(c1));
+        let mut chosen = chosen.into_iter();
+        Ok(elements.map(|_| match (chosen.next().flatten(), &digits) {
+            (Some(galois), Some(digits)) => self.switched(self.switcher.rotate_digits(c0, digits, galois), a),
+            (Some(galois), None) => self.switched(self.switcher.rotate([c0, c1], galois), a),
+            (None, _) => a.clone(), // by no step at all
+        }))
+    }
+
+    /// What came of `a` by a key switch.
+    pub(super) fn switched(&self, parts: [Poly<Eval>; 2], a: &Ciphertext) -> Ciphertext {
+        let norm = norms::sum([a.norm, norms::switch(&self.parameters, a.level())]);
+        Ciphertext { inner: rlwe::Ciphertext::new(&self.parameters, parts.into()), factor: a.factor, norm }
+    }
+
+    pub(super) fn key<'a>(
+        &self,
+        key: Option<&'a EvaluationKey>,
+        level: usize,
+        what: impl Fn() -> String,
+    ) -> Result<&'a EvaluationKey, EvaluateError> {
+        let key = key.ok_or_else(|| EvaluateError::MissingKey { what: what() })?;
+        if *key.parameters() != self.parameters {
+            return Err(EvaluateError::Parameters);
+        }
+        if key.level() < level { Err(EvaluateError::KeyLevel { level, found: key.level() }) } else { Ok(key) }
+    }
+}

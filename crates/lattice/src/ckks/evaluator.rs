@@ -1,0 +1,600 @@
+//! Computing with ciphertexts: what the server does.
+//!
+//! | operation | slots | scale | level | error in the slots, times the scale that comes out |
+//! |---|---|---|---|---|
+//! | `add`, `sub` | `a ± b` | the same | the same | the sum |
+//! | `mul_plain` | `a p` | product | the same | `p`'s scale times `a`'s, `a`'s times `p`'s |
+//! | `mul`, `tensor` | `a b` | product | the same | so, and that of a key switch |
+//! | `rescale` | `a` | over the last prime | one less | a rounding: 1/2 in each part, the second times `s` |
+//! | `rotate`, `conjugate` | moved | the same | the same | that of a key switch |
+//! | `drop_to` | `a` | the same | as asked | none |
+//!
+//! [`Estimate`](super::Estimate) has the numbers. Nothing is aligned or rescaled unless it is asked for: whoever writes a
+//! circuit decides where its levels go, and an operation on two unlike ciphertexts is refused.
+
+use super::ciphertext::Ciphertext;
+use super::encode::{EncodeError, Plaintext, constant};
+use super::keys::EvaluationKeys;
+use super::scale::{Magnitude, Scale};
+use crate::params::{self, LatticeParameters};
+use crate::ring::{Division, Eval, Poly, Rounding};
+use crate::rlwe::{self, Digits, GaloisKey, KeySwitcher};
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+/// Why an operation was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperationError {
+    /// Something made with other parameters.
+    #[error("expected objects of the same parameters, found others")]
+    OtherParameters,
+    /// Parameters that keys cannot be made for.
+    #[error("expected parameters with a special prime, found none")]
+    NoSpecialPrime,
+    /// Unlike levels.
+    #[error("expected ciphertexts of one level, found {left} and {right}")]
+    Levels {
+        /// Of the first.
+        left: usize,
+        /// Of the second.
+        right: usize,
+    },
+    /// Unlike scales.
+    #[error("expected equal scales, found {left} and {right}")]
+    Scales {
+        /// Of the first.
+        left: Scale,
+        /// Of the second.
+        right: Scale,
+    },
+    /// A level that is not there.
+    #[error("expected a level from 1 to {most}, found {found}")]
+    Level {
+        /// The highest that there is.
+        most: usize,
+        /// The one asked for.
+        found: usize,
+    },
+    /// Too few primes are left.
+    #[error("expected a ciphertext of level {least} or more, found level {found}")]
+    Exhausted {
+        /// What the operation needs.
+        least: usize,
+        /// What there is.
+        found: usize,
+    },
+    /// A result whose scale would leave no room for a message, or no message.
+    #[error("expected a scale from 1 to the modulus of level {level}, found a larger or a smaller one")]
+    NoRoom {
+        /// The level.
+        level: usize,
+    },
+    /// There is no such key, or it is for lower levels.
+    #[error("expected a key for {purpose} at level {level}, found none")]
+    MissingKey {
+        /// What for.
+        purpose: String,
+        /// The level of the ciphertext.
+        level: usize,
+    },
+    /// A plaintext that is over the data primes alone.
+    #[error("expected a plaintext over the special primes, too, found one without")]
+    NoDiagonal,
+    /// Not as many ciphertexts, plaintexts and keys as the steps say.
+    #[error("expected {expected} plaintexts and {keys} keys, found others")]
+    Grid {
+        /// Plaintexts.
+        expected: usize,
+        /// Keys.
+        keys: usize,
+    },
+    /// A product that has three parts still.
+    #[error("expected a relinearised ciphertext, found a product of three parts")]
+    ThreeParts,
+    /// A polynomial that is too large.
+    #[error("expected from 1 to {most} coefficients, found {found}")]
+    Coefficients {
+        /// The most that there may be.
+        most: usize,
+        /// The number given.
+        found: usize,
+    },
+    /// A constant that cannot be encoded.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+}
+
+/// Computes with ciphertexts of some parameters. It knows no secret.
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_lattice::ckks::{Decryptor, Encoder, EvaluationKeys, Evaluator, Scale};
+/// use tobari_lattice::params::{LatticeParameters, Plaintext};
+/// use tobari_lattice::rlwe::{PublicKey, SecretKey};
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let parameters = LatticeParameters::of_sizes(1 << 13, &[50, 40, 40], &[50], 3, Plaintext::Approximate)?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let public = PublicKey::generate(&secret, &mut rng);
+/// let mut keys = EvaluationKeys::new(&parameters);
+/// keys.add_relinearization(&secret, 3, &mut rng)?;
+/// keys.add_rotation(&secret, 1, 2, &mut rng)?;
+///
+/// let encoder = Encoder::new(&parameters)?;
+/// let evaluator = Evaluator::new(&parameters)?;
+/// let x = encoder.encode(&[1.0, 2.0, 3.0], &Scale::power_of_two(40), 3)?.encrypt(&public, &mut rng)?;
+/// // x², and then in each slot the sum with the next one
+/// let square = evaluator.rescale(&evaluator.mul(&x, &x, &keys)?)?;
+/// let sum = evaluator.add(&square, &evaluator.rotate(&square, 1, &keys)?)?;
+/// let slots = Decryptor::new(&secret, &encoder)?.decrypt(&sum)?;
+/// assert!((slots[0] - 5.0).abs() < 1e-4 && (slots[1] - 13.0).abs() < 1e-4);
+/// // the scales of x and x² differ by as little as the last prime and 2^40 do: no sum of them
+/// assert!(evaluator.add(&evaluator.drop_to(&x, 2)?, &square).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Evaluator {
+    parameters: LatticeParameters,
+    switcher: KeySwitcher,
+    /// By the last prime of each level.
+    divisions: Vec<OnceLock<Division>>,
+}
+
+/// A ciphertext cut into digits, to be rotated by many steps ([`Evaluator::hoist`]).
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_lattice::ckks::{Decryptor, Encoder, EvaluationKeys, Evaluator, Scale};
+/// use tobari_lattice::params::{LatticeParameters, Plaintext};
+/// use tobari_lattice::rlwe::SecretKey;
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let mut keys = EvaluationKeys::new(&parameters);
+/// for step in 1..4 {
+///     keys.add_rotation(&secret, step, 2, &mut rng)?;
+/// }
+/// let (encoder, evaluator) = (Encoder::new(&parameters)?, Evaluator::new(&parameters)?);
+/// let plaintext = encoder.encode(&[1.0, 2.0, 3.0, 4.0], &Scale::power_of_two(30), 2)?;
+/// let x = plaintext.encrypt_seeded(&secret, &mut rng)?.expand();
+/// let hoisted = evaluator.hoist(&x)?;
+/// let mut sum = x.clone();
+/// for step in 1..4 {
+///     evaluator.add_assign(&mut sum, &evaluator.rotate_hoisted(&hoisted, step, &keys)?)?;
+/// }
+/// assert!((Decryptor::new(&secret, &encoder)?.decrypt(&sum)?[0] - 10.0).abs() < 1e-3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Hoisted<'a> {
+    ciphertext: Cow<'a, Ciphertext>,
+    digits: Digits,
+}
+
+impl Hoisted<'_> {
+    /// What was cut.
+    pub fn ciphertext(&self) -> &Ciphertext {
+        &self.ciphertext
+    }
+
+    /// With a copy of the ciphertext.
+    pub fn into_owned(self) -> Hoisted<'static> {
+        Hoisted { ciphertext: Cow::Owned(self.ciphertext.into_owned()), digits: self.digits }
+    }
+
+    /// Bytes in memory, those of the ciphertext among them.
+    pub fn memory(&self) -> usize {
+        self.ciphertext.memory() + self.digits.memory()
+    }
+}
+
+impl Evaluator {
+    /// For these parameters.
+    ///
+    /// # Errors
+    /// [`OperationError`] if they are for integers, or without a special prime.
+    pub fn new(parameters: &LatticeParameters) -> Result<Self, OperationError> {
+        if parameters.plaintext() != params::Plaintext::Approximate {
+            return Err(EncodeError::Integers.into());
+        }
+        if parameters.ring().special_primes().is_empty() {
+            return Err(OperationError::NoSpecialPrime);
+        }
+        let divisions = (0..=parameters.data_primes()).map(|_| OnceLock::new()).collect();
+        Ok(Self { parameters: parameters.clone(), switcher: KeySwitcher::new(parameters), divisions })
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        &self.parameters
+    }
+
+    pub(super) fn switcher(&self) -> &KeySwitcher {
+        &self.switcher
+    }
+
+    /// `a + b`.
+    ///
+    /// # Errors
+    /// [`OperationError`] if parameters, levels or scales differ.
+    pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, OperationError> {
+        self.check_alike(a, b)?;
+        Ok(Ciphertext::new(a.inner().sum(b.inner()), a.scale().clone()))
+    }
+
+    /// `a += b`.
+    ///
+    /// # Errors
+    /// As [`Self::add`]; `a` is then as it was.
+    pub fn add_assign(&self, a: &mut Ciphertext, b: &Ciphertext) -> Result<(), OperationError> {
+        self.check_alike(a, b)?;
+        a.inner_mut().add_assign(b.inner());
+        Ok(())
+    }
+
+    /// `a - b`.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, OperationError> {
+        self.check_alike(a, b)?;
+        let mut difference = a.clone();
+        difference.inner_mut().sub_assign(b.inner());
+        Ok(difference)
+    }
+
+    /// `-a`.
+    pub fn neg(&self, a: &Ciphertext) -> Ciphertext {
+        let mut negative = a.clone();
+        negative.inner_mut().neg_assign();
+        negative
+    }
+
+    /// `a + p`, for a plaintext of this level or a higher one.
+    ///
+    /// # Errors
+    /// [`OperationError`] if parameters or scales differ, or the plaintext has a lower level.
+    pub fn add_plain(&self, a: &Ciphertext, p: &Plaintext) -> Result<Ciphertext, OperationError> {
+        self.check_plain(a, p)?;
+        check_scales(a.scale(), p.scale())?;
+        let mut sum = a.clone();
+        sum.inner_mut().add_phase(&p.element().restrict(self.parameters.ring().basis(a.level())));
+        Ok(sum)
+    }
+
+    /// `a` and the same real number in all slots.
+    ///
+    /// # Errors
+    /// [`OperationError`] if the parameters are others, or the number does not fit.
+    pub fn add_constant(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, OperationError> {
+        self.check(a)?;
+        let integer = constant(&self.parameters, value, a.scale(), a.level())?;
+        let mut sum = a.clone();
+        sum.inner_mut().parts_mut()[0].add_to_rows(|q| integer.modulo(q));
+        Ok(sum)
+    }
+
+    /// `a p`, for a plaintext of this level or a higher one. The scale is the product: see [`Self::rescale`].
+    ///
+    /// # Errors
+    /// [`OperationError`] if the parameters differ, the plaintext has a lower level, or the product has no room.
+    pub fn mul_plain(&self, a: &Ciphertext, p: &Plaintext) -> Result<Ciphertext, OperationError> {
+        self.check_plain(a, p)?;
+        let scale = self.product(a.scale(), p.scale(), a.level())?;
+        Ok(Ciphertext::new(a.inner().times(p.element()), scale))
+    }
+
+    /// `a *= p`, likewise.
+    ///
+    /// # Errors
+    /// As [`Self::mul_plain`]; `a` is then as it was.
+    pub fn mul_plain_assign(&self, a: &mut Ciphertext, p: &Plaintext) -> Result<(), OperationError> {
+        self.check_plain(a, p)?;
+        let scale = self.product(a.scale(), p.scale(), a.level())?;
+        a.inner_mut().times_assign(p.element());
+        a.set_scale(scale);
+        Ok(())
+    }
+
+    /// `sum += a p`: without a ciphertext in between, and what linear layers are made of.
+    ///
+    /// # Errors
+    /// As [`Self::mul_plain`] and [`Self::add`]; `sum` is then as it was.
+    pub fn mul_plain_add_assign(
+        &self,
+        sum: &mut Ciphertext,
+        a: &Ciphertext,
+        p: &Plaintext,
+    ) -> Result<(), OperationError> {
+        self.check_plain(a, p)?;
+        self.check_levels(sum, a)?;
+        check_scales(sum.scale(), &self.product(a.scale(), p.scale(), a.level())?)?;
+        if sum.needs_relinearization() != a.needs_relinearization() {
+            return Err(OperationError::ThreeParts);
+        }
+        for (sum, part) in sum.inner_mut().parts_mut().iter_mut().zip(a.inner().parts()) {
+            sum.mul_add_assign(part, p.element());
+        }
+        Ok(())
+    }
+
+    /// `Σ a p`: every ciphertext and every plaintext is read once, and the sum is written once.
+    ///
+    /// # Errors
+    /// As [`Self::mul_plain_add_assign`].
+    ///
+    /// # Panics
+    /// If there is no pair.
+    pub fn dot_plain(&self, pairs: &[(&Ciphertext, &Plaintext)]) -> Result<Ciphertext, OperationError> {
+        let (first, p) = pairs[0];
+        self.check_plain(first, p)?;
+        let scale = self.product(first.scale(), p.scale(), first.level())?;
+        for (a, p) in &pairs[1..] {
+            self.check_plain(a, p)?;
+            self.check_levels(first, a)?;
+            check_scales(&scale, &self.product(a.scale(), p.scale(), a.level())?)?;
+            if a.needs_relinearization() != first.needs_relinearization() {
+                return Err(OperationError::ThreeParts);
+            }
+        }
+        let pairs: Vec<_> = pairs.iter().map(|(a, p)| (a.inner(), p.element())).collect();
+        Ok(Ciphertext::new(rlwe::Ciphertext::inner_product(&pairs), scale))
+    }
+
+    /// `a` times a number, encoded at the scale of the last prime: rescaled, the product has the scale of `a`. The number is
+    /// off by at most half the inverse of that prime.
+    ///
+    /// # Errors
+    /// [`OperationError`] if the parameters are others, one prime only is left, or the number or the product does not fit.
+    pub fn mul_constant(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, OperationError> {
+        self.check(a)?;
+        self.check_level(a, 2)?;
+        self.mul_constant_at(a, value, &Scale::prime(a.level() - 1))
+    }
+
+    /// `a` times a number encoded at any scale.
+    pub(super) fn mul_constant_at(
+        &self,
+        a: &Ciphertext,
+        value: f64,
+        scale: &Scale,
+    ) -> Result<Ciphertext, OperationError> {
+        self.check(a)?;
+        let product = self.product(a.scale(), scale, a.level())?;
+        let integer = constant(&self.parameters, value, scale, a.level())?;
+        let mut inner = a.inner().clone();
+        for part in inner.parts_mut() {
+            part.scale_rows(|q| integer.modulo(q));
+        }
+        Ok(Ciphertext::new(inner, product))
+    }
+
+    /// `a` times an integer: scale and level stay.
+    pub fn mul_integer(&self, a: &Ciphertext, factor: i64) -> Ciphertext {
+        let mut product = a.clone();
+        product.inner_mut().parts_mut().iter_mut().for_each(|part| part.scale_assign(factor));
+        product
+    }
+
+    /// `a b`, in two parts. The scale is the product: see [`Self::rescale`].
+    ///
+    /// # Errors
+    /// As [`Self::tensor`] and [`Self::relinearize`].
+    pub fn mul(&self, a: &Ciphertext, b: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
+        self.relinearize(&self.tensor(a, b)?, keys)
+    }
+
+    /// `a b`, in three parts: sums of such products are relinearised once.
+    ///
+    /// # Errors
+    /// [`OperationError`] if parameters or levels differ, one is such a product itself, or the product has no room.
+    pub fn tensor(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, OperationError> {
+        self.check_levels(a, b)?;
+        check_two_parts(a)?;
+        check_two_parts(b)?;
+        let scale = self.product(a.scale(), b.scale(), a.level())?;
+        Ok(Ciphertext::new(a.inner().tensor(b.inner()), scale))
+    }
+
+    /// The same in two parts.
+    ///
+    /// # Errors
+    /// [`OperationError`] if parameters differ, or there is no key for this level.
+    pub fn relinearize(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
+        self.check(a)?;
+        self.check_keys(keys)?;
+        let [c0, c1, c2] = a.inner().parts() else {
+            return Ok(a.clone());
+        };
+        let parts = self.switcher.relinearize([c0, c1, c2], keys.relinearization(a.level())?);
+        Ok(self.of_parts(parts.into(), a.scale()))
+    }
+
+    /// `a b` over the last prime, in two parts: [`Self::mul`] and [`Self::rescale`] in less time, and rounded once instead of twice.
+    ///
+    /// # Errors
+    /// As those.
+    pub fn mul_rescale(
+        &self,
+        a: &Ciphertext,
+        b: &Ciphertext,
+        keys: &EvaluationKeys,
+    ) -> Result<Ciphertext, OperationError> {
+        self.relinearize_rescale(&self.tensor(a, b)?, keys)
+    }
+
+    /// [`Self::relinearize`] and [`Self::rescale`] of a product, or a sum of products, likewise.
+    ///
+    /// # Errors
+    /// As those.
+    pub fn relinearize_rescale(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
+        self.check(a)?;
+        self.check_keys(keys)?;
+        let [c0, c1, c2] = a.inner().parts() else { return self.rescale(a) };
+        let (scale, key) = (self.rescaled(a)?, keys.relinearization(a.level())?);
+        Ok(self.of_parts(self.switcher.relinearize_and_divide([c0, c1, c2], key).into(), &scale))
+    }
+
+    /// The scale of a ciphertext divided by the last prime.
+    fn rescaled(&self, a: &Ciphertext) -> Result<Scale, OperationError> {
+        self.check_level(a, 2)?;
+        let level = a.level();
+        let scale = a.scale().quotient(&Scale::prime(level - 1));
+        let scale = scale.ok_or(OperationError::NoRoom { level: level - 1 })?;
+        self.check_room(&scale, level - 1)?;
+        Ok(scale)
+    }
+
+    /// Divides message, error and scale by the last prime of the level.
+    ///
+    /// # Errors
+    /// [`OperationError`] if the parameters are others, it is the only prime, or the scale is smaller than it.
+    pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, OperationError> {
+        self.check(a)?;
+        let (scale, level) = (self.rescaled(a)?, a.level());
+        let division =
+            self.divisions[level].get_or_init(|| Division::by_last(self.parameters.ring(), level, Rounding::Nearest));
+        let parts = a.inner().parts().iter().map(|part| division.divide(part)).collect();
+        Ok(self.of_parts(parts, &scale))
+    }
+
+    /// The same message over the first `level` primes.
+    ///
+    /// # Errors
+    /// [`OperationError`] if the parameters are others, or there are not so many primes, or none, or no room for the scale.
+    pub fn drop_to(&self, a: &Ciphertext, level: usize) -> Result<Ciphertext, OperationError> {
+        self.check(a)?;
+        if !(1..=a.level()).contains(&level) {
+            return Err(OperationError::Level { most: a.level(), found: level });
+        }
+        self.check_room(a.scale(), level)?;
+        let mut dropped = a.clone();
+        dropped.inner_mut().truncate(level);
+        Ok(dropped)
+    }
+
+    /// The same message at another scale, one level below: a product by the integer `k = ⌊q Δ' / Δ⌉` and a rescaling by
+    /// `q`. Messages are off by a factor of `1 ± 1/(2k)`.
+    ///
+    /// # Errors
+    /// [`OperationError`] if the parameters are others, one prime only is left, or a scale has no room.
+    pub fn set_scale(&self, a: &Ciphertext, scale: &Scale) -> Result<Ciphertext, OperationError> {
+        self.check(a)?;
+        self.check_level(a, 2)?;
+        let room = OperationError::NoRoom { level: a.level() };
+        let before = scale.product(&Scale::prime(a.level() - 1)).ok_or_else(|| room.clone())?;
+        let factor = before.quotient(a.scale()).ok_or(room)?;
+        self.rescale(&self.mul_constant_at(a, 1.0, &factor)?)
+    }
+
+    /// Moves slot `j + step` to slot `j`, round about; a negative step the other way.
+    ///
+    /// # Errors
+    /// [`OperationError`] if parameters differ, it is a product of three parts, or there is no key for the step.
+    pub fn rotate(&self, a: &Ciphertext, step: i64, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
+        self.check_keys(keys)?;
+        match keys.step(step) {
+            0 => self.check(a).map(|()| a.clone()),
+            step => self.apply(a, keys.rotation(step, a.level())?),
+        }
+    }
+
+    /// The conjugate of every slot.
+    ///
+    /// # Errors
+    /// As [`Self::rotate`].
+    pub fn conjugate(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
+        self.check_keys(keys)?;
+        self.apply(a, keys.conjugation(a.level())?)
+    }
+
+    /// Cuts a ciphertext into digits, which is most of a rotation's work, for [`Self::rotate_hoisted`].
+    ///
+    /// # Errors
+    /// [`OperationError`] if the parameters are others, or it is a product of three parts.
+    pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>, OperationError> {
+        self.check(a)?;
+        check_two_parts(a)?;
+        Ok(Hoisted { ciphertext: Cow::Borrowed(a), digits: self.switcher.digits(&a.inner().parts()[1]) })
+    }
+
+    /// The same ciphertext, bit for bit, as [`Self::rotate`] gives.
+    ///
+    /// # Errors
+    /// As [`Self::rotate`].
+    pub fn rotate_hoisted(&self, a: &Hoisted, step: i64, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
+        self.check_keys(keys)?;
+        self.check(&a.ciphertext)?;
+        let step = keys.step(step);
+        if step == 0 {
+            return Ok(a.ciphertext().clone());
+        }
+        let galois = keys.rotation(step, a.ciphertext.level())?;
+        let parts = self.switcher.rotate_digits(&a.ciphertext.inner().parts()[0], &a.digits, galois);
+        Ok(self.of_parts(parts.into(), a.ciphertext.scale()))
+    }
+
+    /// `X -> X^g`, and back to the secret.
+    fn apply(&self, a: &Ciphertext, galois: &GaloisKey) -> Result<Ciphertext, OperationError> {
+        self.check(a)?;
+        let [c0, c1] = a.inner().parts() else { return Err(OperationError::ThreeParts) };
+        Ok(self.of_parts(self.switcher.rotate([c0, c1], galois).into(), a.scale()))
+    }
+
+    pub(super) fn of_parts(&self, parts: Vec<Poly<Eval>>, scale: &Scale) -> Ciphertext {
+        Ciphertext::new(rlwe::Ciphertext::new(&self.parameters, parts), scale.clone())
+    }
+
+    /// The scale of a product, if it has room.
+    pub(super) fn product(&self, a: &Scale, b: &Scale, level: usize) -> Result<Scale, OperationError> {
+        let scale = a.product(b).ok_or(OperationError::NoRoom { level })?;
+        self.check_room(&scale, level)?;
+        Ok(scale)
+    }
+
+    fn check_room(&self, scale: &Scale, level: usize) -> Result<(), OperationError> {
+        let magnitude = scale.magnitude(&self.parameters).ok_or(OperationError::OtherParameters)?;
+        let room = Magnitude::of(1)..Magnitude::modulus(&self.parameters, level);
+        if room.contains(&magnitude) { Ok(()) } else { Err(OperationError::NoRoom { level }) }
+    }
+
+    pub(super) fn check(&self, a: &Ciphertext) -> Result<(), OperationError> {
+        if *a.parameters() == self.parameters { Ok(()) } else { Err(OperationError::OtherParameters) }
+    }
+
+    pub(super) fn check_keys(&self, keys: &EvaluationKeys) -> Result<(), OperationError> {
+        if *keys.parameters() == self.parameters { Ok(()) } else { Err(OperationError::OtherParameters) }
+    }
+
+    pub(super) fn check_level(&self, a: &Ciphertext, least: usize) -> Result<(), OperationError> {
+        if a.level() >= least { Ok(()) } else { Err(OperationError::Exhausted { least, found: a.level() }) }
+    }
+
+    pub(super) fn check_levels(&self, a: &Ciphertext, b: &Ciphertext) -> Result<(), OperationError> {
+        self.check(a)?;
+        self.check(b)?;
+        let (left, right) = (a.level(), b.level());
+        if left == right { Ok(()) } else { Err(OperationError::Levels { left, right }) }
+    }
+
+    fn check_alike(&self, a: &Ciphertext, b: &Ciphertext) -> Result<(), OperationError> {
+        self.check_levels(a, b)?;
+        check_scales(a.scale(), b.scale())
+    }
+
+    pub(super) fn check_plain(&self, a: &Ciphertext, p: &Plaintext) -> Result<(), OperationError> {
+        self.check(a)?;
+        if *p.parameters() != self.parameters {
+            return Err(OperationError::OtherParameters);
+        }
+        let (left, right) = (a.level(), p.level());
+        if right >= left { Ok(()) } else { Err(OperationError::Levels { left, right }) }
+    }
+}
+
+pub(super) fn check_scales(left: &Scale, right: &Scale) -> Result<(), OperationError> {
+    let error = || OperationError::Scales { left: left.clone(), right: right.clone() };
+    if left == right { Ok(()) } else { Err(error()) }
+}
+
+pub(super) fn check_two_parts(a: &Ciphertext) -> Result<(), OperationError> {
+    if a.needs_relinearization() { Err(OperationError::ThreeParts) } else { Ok(()) }
+}

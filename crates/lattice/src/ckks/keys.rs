@@ -1,0 +1,169 @@
+//! What a server needs to multiply and to rotate.
+
+use super::OperationError;
+use crate::params::LatticeParameters;
+use crate::rlwe::{self, EvaluationKey, GaloisKey, SecretKey};
+use rand_core::CryptoRng;
+
+/// A relinearisation key and Galois keys, each made for a level: it serves that level and all lower ones, and a key for
+/// few primes is small. Public, under the assumption of circular security.
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_lattice::ckks::EvaluationKeys;
+/// use tobari_lattice::params::{LatticeParameters, Plaintext};
+/// use tobari_lattice::rlwe::SecretKey;
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let mut keys = EvaluationKeys::new(&parameters);
+/// keys.add_relinearization(&secret, 2, &mut rng)?;
+/// keys.add_rotation(&secret, 1, 2, &mut rng)?;
+/// keys.add_rotation(&secret, -1, 1, &mut rng)?; // for ciphertexts of level 1 only
+/// keys.add_conjugation(&secret, 2, &mut rng)?;
+/// assert_eq!(keys.rotations().collect::<Vec<_>>(), [(1, 2), (2047, 1)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct EvaluationKeys {
+    parameters: LatticeParameters,
+    inner: rlwe::EvaluationKeys,
+}
+
+impl EvaluationKeys {
+    /// No keys.
+    pub fn new(parameters: &LatticeParameters) -> Self {
+        Self::from_inner(parameters, rlwe::EvaluationKeys::default())
+    }
+
+    /// With keys for products, rotations and the conjugation only.
+    pub(crate) fn from_inner(parameters: &LatticeParameters, inner: rlwe::EvaluationKeys) -> Self {
+        Self { parameters: parameters.clone(), inner }
+    }
+
+    pub(crate) fn inner(&self) -> &rlwe::EvaluationKeys {
+        &self.inner
+    }
+
+    /// Moves the key for products out, to an object of its own.
+    pub fn take_relinearization(&mut self) -> Option<Self> {
+        self.inner.take_for_products().map(|inner| Self::from_inner(&self.parameters, inner))
+    }
+
+    /// Moves the key for rotations by `step` out, to an object of its own.
+    pub fn take_rotation(&mut self, step: i64) -> Option<Self> {
+        let element = rlwe::rotation(self.parameters.degree(), step);
+        self.inner.take_for_automorphism(element).map(|inner| Self::from_inner(&self.parameters, inner))
+    }
+
+    /// The only key; none if there are several, or none.
+    pub fn only(&self) -> Option<&EvaluationKey> {
+        self.inner.only()
+    }
+
+    /// Bytes of all keys in memory.
+    pub fn memory(&self) -> usize {
+        self.inner.memory()
+    }
+
+    /// Adds the key for products of ciphertexts of at most this level.
+    ///
+    /// # Errors
+    /// [`OperationError`] for a secret of other parameters, parameters without a special prime, or no such level.
+    pub fn add_relinearization(
+        &mut self,
+        secret: &SecretKey,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(), OperationError> {
+        self.check(secret, level)?;
+        self.inner.generate_for_products(secret, level, rng);
+        Ok(())
+    }
+
+    /// Adds the key for rotations by `step` of ciphertexts of at most this level; steps are modulo `N/2`.
+    ///
+    /// # Errors
+    /// As [`Self::add_relinearization`].
+    pub fn add_rotation(
+        &mut self,
+        secret: &SecretKey,
+        step: i64,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(), OperationError> {
+        self.check(secret, level)?;
+        if self.step(step) > 0 {
+            let element = rlwe::rotation(self.parameters.degree(), step);
+            self.inner.generate_for_automorphism(secret, element, level, rng);
+        }
+        Ok(())
+    }
+
+    /// Adds the key for conjugations of ciphertexts of at most this level.
+    ///
+    /// # Errors
+    /// As [`Self::add_relinearization`].
+    pub fn add_conjugation(
+        &mut self,
+        secret: &SecretKey,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(), OperationError> {
+        self.check(secret, level)?;
+        let element = rlwe::conjugation(self.parameters.degree());
+        self.inner.generate_for_automorphism(secret, element, level, rng);
+        Ok(())
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        &self.parameters
+    }
+
+    /// The steps from 1 to `N/2 - 1` that have keys, each with its level.
+    pub fn rotations(&self) -> impl Iterator<Item = (usize, usize)> {
+        let with_key = |step| Some((step, self.by_step(step)?.key.level()));
+        (1..self.parameters.degree() / 2).filter_map(with_key)
+    }
+
+    /// A step from 0 to `N/2 - 1`.
+    pub(super) fn step(&self, step: i64) -> usize {
+        // N/2 is a power of two, so that this is a remainder for negative steps, too
+        step as usize & (self.parameters.degree() / 2 - 1)
+    }
+
+    fn by_step(&self, step: usize) -> Option<&GaloisKey> {
+        self.inner.for_automorphism(rlwe::rotation(self.parameters.degree(), step as i64))
+    }
+
+    pub(super) fn relinearization(&self, level: usize) -> Result<&EvaluationKey, OperationError> {
+        let key = self.inner.for_products().filter(|key| key.level() >= level);
+        key.ok_or(OperationError::MissingKey { purpose: "relinearisation".into(), level })
+    }
+
+    /// For a step from 1 to `N/2 - 1`.
+    pub(super) fn rotation(&self, step: usize, level: usize) -> Result<&GaloisKey, OperationError> {
+        let galois = self.by_step(step).filter(|galois| galois.key.level() >= level);
+        galois.ok_or_else(|| OperationError::MissingKey { purpose: format!("rotation by {step}"), level })
+    }
+
+    pub(super) fn conjugation(&self, level: usize) -> Result<&GaloisKey, OperationError> {
+        let galois = self.inner.for_automorphism(rlwe::conjugation(self.parameters.degree()));
+        let galois = galois.filter(|galois| galois.key.level() >= level);
+        galois.ok_or(OperationError::MissingKey { purpose: "conjugation".into(), level })
+    }
+
+    fn check(&self, secret: &SecretKey, level: usize) -> Result<(), OperationError> {
+        let most = self.parameters.data_primes();
+        if *secret.parameters() != self.parameters {
+            Err(OperationError::OtherParameters)
+        } else if self.parameters.ring().special_primes().is_empty() {
+            Err(OperationError::NoSpecialPrime)
+        } else if !(1..=most).contains(&level) {
+            Err(OperationError::Level { most, found: level })
+        } else {
+            Ok(())
+        }
+    }
+}

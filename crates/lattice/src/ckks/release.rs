@@ -1,0 +1,553 @@
+//! Results that leave the key holder.
+//!
+//! Whoever sees a ciphertext and its decryption in full sees its error: `c_0 + c_1 s - m` is known but for the rounding of doubles,
+//! and a few such linear equations give the secret `s` (Li, Micciancio, EUROCRYPT 2021). Evaluated ciphertexts are no better than
+//! fresh ones. So there are three ways out, and **the first one is for the key holder's own eyes**:
+//!
+//! | release | gives | who may have it, if they may have seen the ciphertext |
+//! |---|---|---|
+//! | [`Decryptor::decrypt`] | all slots | nobody |
+//! | [`Decryptor::rounded`], [`label`](Decryptor::label), [`top`](Decryptor::top) | a few bits a slot | a limit on damage, **no proof**: each rounded number still says something of the error where it is close to a step |
+//! | [`Decryptor::flooded`] | all slots, less precise | anybody, as many results as the [`FloodBudget`] has |
+//!
+//! # What flooding gives
+//! The coefficients of a decrypted element are `m + e`, `m` being those of the exact result, rounded. Let `|e| ≤ 2^b` for all ciphertexts that may come
+//! (a bound for the worst of them: attacks on average estimates are known, Guo, Nabokov, Suvanto, Johansson, USENIX Security 2024),
+//! and let `u` be uniform on `[-2^f, 2^f)`. Then `m + e + u` is within statistical distance `|e| / 2^(f+1)` of `m + u`, which does not
+//! depend on `s`; over `N` coefficients and `k` results the distance is at most
+//!
+//! ```text
+//! k N 2^(b - f - 1)  ≤  2^-λ      for     f = b + λ - 1 + ⌈log2 N⌉ + ⌈log2 k⌉,
+//! ```
+//!
+//! so that no adversary who gets these `k` results of ciphertexts whose `m` it knows (IND-CPA-D) gains more than `2^-λ` over one who
+//! gets `m + u`. It is a statement for results under one key **together**: a key has one budget, wherever it is used. The slots
+//! become noisier by about `√(N/3) 2^f / Δ`. Nothing here makes decryption of ciphertexts that an adversary *made* harmless (IND-CCA).
+//!
+//! A flood of a hundred bits wants room that the other sets do not have: `ckks-flood` of [`NamedSet`](crate::params::NamedSet) gives a
+//! thousand results within `2^-40` together, right to six bits.
+//!
+//! # Leakage
+//! The number of words of coefficients, and whether one or two primes tell them.
+//! [`Decryptor::rounded`], [`Decryptor::label`] and [`Decryptor::top`] have no branch and no
+//! address that depends on a slot. Masks alone do not ensure that: the compiler made branches of
+//! them. So each choice goes through the crate `subtle`, whose barrier hides from the compiler that
+//! a mask is one of two words. A test compares the instructions that run with two secrets.
+
+use super::{Ciphertext, Complex, Encoder, OperationError, Plaintext};
+use crate::params::LatticeParameters;
+use crate::ring::{Domain, Poly, Seed};
+use crate::rlwe::SecretKey;
+use rand_core::CryptoRng;
+use subtle::{ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
+use zeroize::Zeroizing;
+
+/// Why nothing was released.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// Something made with other parameters.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// A slot that there is not.
+    #[error("expected slots below {most}, found {found}")]
+    Slot {
+        /// `N/2`.
+        most: usize,
+        /// The one asked for.
+        found: usize,
+    },
+    /// More labels than classes, or no class.
+    #[error("expected from 1 to {most} labels, found {found}")]
+    Labels {
+        /// The classes.
+        most: usize,
+        /// Labels asked for.
+        found: usize,
+    },
+    /// More bits than a rounded number may have.
+    #[error("expected at most {most} bits behind the point, found {found}")]
+    Bits {
+        /// The most.
+        most: u32,
+        /// The number given.
+        found: u32,
+    },
+    /// The budget is spent: no more results under this key.
+    #[error("expected a budget with a result left, found it spent")]
+    Spent,
+    /// Flooding that is wider than can be drawn.
+    #[error("expected at most {most} bits of flooding, found {found}")]
+    Flooding {
+        /// The most.
+        most: u32,
+        /// What the budget needs.
+        found: u32,
+    },
+    /// Flooding that would wrap around the modulus.
+    #[error("expected a modulus of more than {least} bits to flood, found {found}")]
+    NoRoom {
+        /// What the flooding needs.
+        least: u32,
+        /// Bits of the modulus.
+        found: u32,
+    },
+}
+
+/// Decrypts, for one of three purposes. Whoever has a ciphertext and all digits of its decryption has equations for the
+/// secret, so that [`Self::decrypt`] is for the key holder's own eyes; [`Self::rounded`], [`Self::label`] and [`Self::top`] limit the
+/// damage and prove nothing; [`Self::flooded`] may be shown, as often as its [`FloodBudget`] says.
+///
+/// ```
+/// use rand_core::SeedableRng;
+/// use tobari_lattice::ckks::{Decryptor, Encoder, Scale};
+/// use tobari_lattice::params::{LatticeParameters, Plaintext};
+/// use tobari_lattice::rlwe::SecretKey;
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
+/// let secret = SecretKey::generate(&parameters, &mut rng);
+/// let encoder = Encoder::new(&parameters)?;
+/// let plaintext = encoder.encode(&[1.5, 7.2501, -2.0], &Scale::power_of_two(30), 2)?;
+/// let ciphertext = plaintext.encrypt_seeded(&secret, &mut rng)?.expand();
+/// let decryptor = Decryptor::new(&secret, &encoder)?;
+/// assert_eq!(decryptor.label(&ciphertext, &[0, 1, 2])?, 1);
+/// assert_eq!(decryptor.rounded(&ciphertext, 2)?[..3], [1.5, 7.25, -2.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Decryptor<'a> {
+    secret: &'a SecretKey,
+    encoder: &'a Encoder,
+}
+
+/// The most bits behind the point of a rounded result.
+const MOST_BITS: u32 = 52;
+
+impl<'a> Decryptor<'a> {
+    /// With this secret.
+    ///
+    /// # Errors
+    /// [`OperationError::OtherParameters`] if the encoder is for others.
+    pub fn new(secret: &'a SecretKey, encoder: &'a Encoder) -> Result<Self, OperationError> {
+        if secret.parameters() != encoder.parameters() {
+            return Err(OperationError::OtherParameters);
+        }
+        Ok(Self { secret, encoder })
+    }
+
+    /// The real parts of all slots: **not to be shown to anybody who may see ciphertexts**.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext of other parameters.
+    pub fn decrypt(&self, ciphertext: &Ciphertext) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
+        Ok(Zeroizing::new(self.decrypt_complex(ciphertext)?.iter().map(|z| z.re).collect()))
+    }
+
+    /// The plaintext, error included, to be decoded later: as [`Self::decrypt`], **not to be shown**.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext of other parameters.
+    pub fn plaintext(&self, ciphertext: &Ciphertext) -> Result<Plaintext, ReleaseError> {
+        let mut values = ciphertext.phase_values(self.secret)?;
+        let empty = Poly::zero(values.ring(), values.ring().basis(1));
+        let element = std::mem::replace(&mut *values, empty);
+        Ok(Plaintext::of_element(self.secret.parameters(), element, ciphertext.scale()))
+    }
+
+    /// All slots: as [`Self::decrypt`].
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext of other parameters.
+    pub fn decrypt_complex(&self, ciphertext: &Ciphertext) -> Result<Zeroizing<Vec<Complex>>, ReleaseError> {
+        let phase = ciphertext.phase(self.secret)?;
+        Ok(self.encoder.slots_of(&phase, ciphertext.scale()))
+    }
+
+    /// The real parts of all slots as multiples of `2^-bits`, half to even: as few bits as the purpose needs.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext of other parameters, or more than 52 bits.
+    pub fn rounded(&self, ciphertext: &Ciphertext, bits: u32) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
+        if bits > MOST_BITS {
+            return Err(ReleaseError::Bits { most: MOST_BITS, found: bits });
+        }
+        let unit = (1u64 << bits) as f64;
+        let mut slots = self.decrypt(ciphertext)?;
+        for slot in slots.iter_mut() {
+            // the unit is a power of two: both products are exact
+            *slot = integer_of(*slot * unit) * (1.0 / unit);
+        }
+        Ok(slots)
+    }
+
+    /// Which of these slots has the largest real part: its place among them, the first one of equals.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext of other parameters, no slots, or slots that there are not.
+    pub fn label(&self, ciphertext: &Ciphertext, slots: &[usize]) -> Result<usize, ReleaseError> {
+        Ok(self.top(ciphertext, slots, 1)?[0])
+    }
+
+    /// The places of the `count` largest, the largest first.
+    ///
+    /// # Errors
+    /// As [`Self::label`], and if there are not so many slots.
+    pub fn top(&self, ciphertext: &Ciphertext, slots: &[usize], count: usize) -> Result<Vec<usize>, ReleaseError> {
+        if !(1..=slots.len()).contains(&count) {
+            return Err(ReleaseError::Labels { most: slots.len(), found: count });
+        }
+        let most = self.encoder.slots();
+        if let Some(found) = slots.iter().find(|slot| **slot >= most) {
+            return Err(ReleaseError::Slot { most, found: *found });
+        }
+        let all = self.decrypt(ciphertext)?;
+        let mut keys: Zeroizing<Vec<u64>> = Zeroizing::new(slots.iter().map(|slot| ordered(all[*slot])).collect());
+        Ok((0..count).map(|_| take_largest(&mut keys)).collect())
+    }
+
+    /// The real parts of all slots under noise that hides the error, if the budget has a result left.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext or a budget of other parameters, a budget that is spent, or a level whose modulus is
+    /// below `2^(f+2)`: half of it is for the noise, the other half for scaled messages. Nothing is spent then.
+    pub fn flooded(
+        &self,
+        ciphertext: &Ciphertext,
+        budget: &mut FloodBudget,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
+        if *self.encoder.parameters() != budget.parameters {
+            return Err(OperationError::OtherParameters.into());
+        }
+        let least = budget.flood_bits() + 2;
+        let moduli = &self.encoder.parameters().ring().data_primes()[..ciphertext.level()];
+        let found = moduli.iter().map(|table| table.modulus().bits() - 1).sum();
+        if found < least {
+            return Err(ReleaseError::NoRoom { least, found });
+        }
+        let mut phase = ciphertext.phase(self.secret)?;
+        budget.left = budget.left.checked_sub(1).ok_or(ReleaseError::Spent)?;
+        let mut stream = Seed::random(rng).stream(Domain::Flood, 0);
+        let noise = Poly::uniform_integers(phase.ring(), phase.basis(), budget.flood_bits(), &mut stream);
+        phase.add_assign(&Zeroizing::new(noise));
+        let slots = self.encoder.slots_of(&phase, ciphertext.scale());
+        Ok(Zeroizing::new(slots.iter().map(|z| z.re).collect()))
+    }
+}
+
+/// A number whose order as an integer is that of the double, never 0.
+fn ordered(x: f64) -> u64 {
+    let bits = x.to_bits();
+    let negative = (bits as i64 >> 63) as u64;
+    (bits ^ (negative | 1 << 63)).max(1)
+}
+
+/// The integer next to a decrypted number, half to even, with its sign: what `f64::round_ties_even`
+/// gives, without a branch on the number. That one may be a function of the system's library, which
+/// looks at the number's size.
+///
+/// # Example
+///
+/// ```
+/// use tobari_lattice::ckks::integer_of;
+/// assert_eq!([0.5, 1.5, -1.7, 2.25].map(integer_of), [0.0, 2.0, -2.0, 2.0]);
+/// ```
+pub fn integer_of(x: f64) -> f64 {
+    /// From here on every double is an integer.
+    const INTEGERS: f64 = (1u64 << 52) as f64;
+    let sign = x.to_bits() & 1 << 63;
+    let magnitude = x.to_bits() ^ sign;
+    // a sum that far up has no bits behind the point: the addition rounds, half to even
+    let mut rounded = (f64::from_bits(magnitude) + INTEGERS - INTEGERS).to_bits();
+    rounded.conditional_assign(&magnitude, magnitude.ct_gt(&INTEGERS.to_bits()));
+    f64::from_bits(rounded | sign)
+}
+
+/// The place of the largest number, the first one of equals. It becomes 0.
+fn take_largest(keys: &mut [u64]) -> usize {
+    let (mut largest, mut place) = (0, 0);
+    for (i, key) in (0u64..).zip(keys.iter()) {
+        let larger = key.ct_gt(&largest);
+        largest.conditional_assign(key, larger);
+        place.conditional_assign(&i, larger);
+    }
+    for (i, key) in (0u64..).zip(keys.iter_mut()) {
+        key.conditional_assign(&0, i.ct_eq(&place));
+    }
+    place as usize
+}
+
+/// The most bits of flooding.
+const MOST_FLOOD: u32 = 120;
+
+/// How many flooded results a key may give, and how wide the noise is. There is one for a key; it cannot be copied.
+///
+/// For `k` results of `N` coefficients that are off by at most `2^b`, noise uniform on `[-2^f, 2^f)` with `f = b + λ - 1 +
+/// ⌈log2 N⌉ + ⌈log2 k⌉` makes all results together within `k N 2^(b - f - 1) ≤ 2^-λ` of independent of the secret, in
+/// statistical distance. `b` must bound the worst ciphertext that may come, not the usual one.
+///
+/// ```
+/// use tobari_lattice::ckks::FloodBudget;
+/// use tobari_lattice::params::{LatticeParameters, Plaintext};
+/// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
+/// // errors of at most 2^10, 100 results, together within 2^-40 of harmless: 10 + 40 - 1 + 12 + 7 bits
+/// let budget = FloodBudget::new(&parameters, 10, 40, 100)?;
+/// assert_eq!((budget.flood_bits(), budget.left()), (68, 100));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// ```compile_fail
+/// fn twice(budget: tobari_lattice::ckks::FloodBudget) -> [tobari_lattice::ckks::FloodBudget; 2] { [budget.clone(), budget] }
+/// ```
+pub struct FloodBudget {
+    parameters: LatticeParameters,
+    flood_bits: u32,
+    security_bits: u32,
+    left: u32,
+}
+
+impl FloodBudget {
+    /// For `results` results within a statistical distance of `2^-security_bits` together, of ciphertexts whose coefficients
+    /// are off by at most `2^error_bits`: [`Estimate::coefficient_error_bits`](super::Estimate::coefficient_error_bits), or a
+    /// larger one.
+    ///
+    /// # Errors
+    /// [`ReleaseError::Flooding`] if that takes more than 120 bits.
+    pub fn new(
+        parameters: &LatticeParameters,
+        error_bits: u32,
+        security_bits: u32,
+        results: u32,
+    ) -> Result<Self, ReleaseError> {
+        let log_degree = parameters.degree().ilog2();
+        let log_results = u64::from(results).next_power_of_two().ilog2();
+        let bits = error_bits.saturating_add(security_bits).saturating_add(log_degree + log_results).saturating_sub(1);
+        if bits > MOST_FLOOD {
+            return Err(ReleaseError::Flooding { most: MOST_FLOOD, found: bits });
+        }
+        Ok(Self { parameters: parameters.clone(), flood_bits: bits, security_bits, left: results })
+    }
+
+    /// Takes results away that were given before, as by an earlier run of the program.
+    pub fn spend(&mut self, results: u32) {
+        self.left = self.left.saturating_sub(results);
+    }
+
+    /// Results left.
+    pub fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// `f`: the noise is uniform on `[-2^f, 2^f)`.
+    pub fn flood_bits(&self) -> u32 {
+        self.flood_bits
+    }
+
+    /// `λ`: all results together are within `2^-λ` of independent of the secret.
+    pub fn security_bits(&self) -> u32 {
+        self.security_bits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Scale;
+    use super::super::tests::Bench;
+    use super::*;
+    use crate::ring::Reconstruction;
+
+    #[test]
+    fn the_order_of_doubles_is_kept() {
+        let numbers = [f64::NEG_INFINITY, -1e300, -2.0, -1.0, -1e-300, 0.0, 1e-300, 0.5, 1.0, f64::INFINITY];
+        assert!(numbers.map(ordered).windows(2).all(|pair| 0 < pair[0] && pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn fault_34_numbers_are_rounded_half_to_even() {
+        let of_steps = (-40..40).flat_map(|step| [0.0, 1e-9, -1e-9].map(|near| f64::from(step) / 4.0 + near));
+        let (half, large) = (2f64.powi(51), 2f64.powi(52));
+        let others = [-0.0, 1e-300, half - 0.5, half + 0.5, half + 1.5, large - 0.5, large + 1.0, 1e300, f64::INFINITY];
+        for x in of_steps.chain(others).flat_map(|x| [x, -x]) {
+            assert_eq!(integer_of(x).to_bits(), x.round_ties_even().to_bits(), "{x}");
+        }
+        assert!(integer_of(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn labels_are_the_largest_slots_in_their_order() {
+        let mut bench = Bench::new(&[50, 40]);
+        let numbers: Vec<f64> = (0..32).map(|j| f64::from(j * 13 % 32) - 16.0).collect();
+        let ciphertext = bench.encrypt(&numbers, 30, 2);
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        let slots: Vec<usize> = (3..23).collect();
+        let mut expected: Vec<usize> = (0..slots.len()).collect();
+        expected.sort_by(|a, b| numbers[slots[*b]].total_cmp(&numbers[slots[*a]]));
+        assert_eq!(decryptor.top(&ciphertext, &slots, 20).unwrap(), expected);
+        assert_eq!(decryptor.label(&ciphertext, &slots).unwrap(), expected[0]);
+        let errors = [
+            decryptor.top(&ciphertext, &slots, 21).unwrap_err(),
+            decryptor.label(&ciphertext, &[]).unwrap_err(),
+            decryptor.label(&ciphertext, &[1, 32]).unwrap_err(),
+            decryptor.rounded(&ciphertext, 53).unwrap_err(),
+        ];
+        let expected = [
+            ReleaseError::Labels { most: 20, found: 21 },
+            ReleaseError::Labels { most: 0, found: 1 },
+            ReleaseError::Slot { most: 32, found: 32 },
+            ReleaseError::Bits { most: 52, found: 53 },
+        ];
+        assert_eq!(errors, expected);
+    }
+
+    #[test]
+    fn rounded_results_have_no_more_bits_than_asked_for() {
+        let mut bench = Bench::new(&[50, 40]);
+        let numbers: Vec<f64> = (0..32).map(|j| f64::from(j) / 7.0 - 2.0).collect();
+        let ciphertext = bench.encrypt(&numbers, 30, 2);
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        let rounded = decryptor.rounded(&ciphertext, 3).unwrap();
+        for (found, expected) in rounded.iter().zip(&numbers) {
+            assert!((found * 8.0).fract() == 0.0 && (found - expected).abs() <= 1.0 / 16.0 + 1e-4);
+        }
+    }
+
+    /// A secret's coefficients from what somebody was shown of slots, and the ciphertexts. Real parts of slots are those of `p(X) + p(1/X)`, for `p = c_0 + c_1 s`: half as many equations a ciphertext, linear in `s`, as `s` has coefficients.
+    fn solve(encoder: &Encoder, shown: &[(&Ciphertext, &[f64])]) -> Option<Vec<i64>> {
+        let q = encoder.parameters().ring().data_primes()[0].modulus();
+        let degree = encoder.parameters().degree();
+        let mirrored = |row: &[u64], k: usize| q.sub(row[k], if k == 0 { q.sub(0, row[0]) } else { row[degree - k] });
+        let mut rows: Vec<Vec<u64>> = Vec::new();
+        for (ciphertext, slots) in shown {
+            let [c0, c1] = [0, 1].map(|part| ciphertext.inner().parts()[part].clone().inverse().row(0).to_vec());
+            let twice = Scale::power_of_two(31); // twice the scale, for sums of two coefficients
+            let sums = encoder.encode(slots, &twice, 1).unwrap().element().clone().inverse().row(0).to_vec();
+            for (k, sum) in sums.iter().enumerate().take(degree / 2) {
+                // column j: what s_j adds to coefficient k and its mirror image
+                let column = |j: usize| {
+                    let turned: Vec<u64> =
+                        (0..degree).map(|i| if i >= j { c1[i - j] } else { q.sub(0, c1[degree + i - j]) }).collect();
+                    mirrored(&turned, k)
+                };
+                rows.push((0..degree).map(column).chain([q.sub(*sum, mirrored(&c0, k))]).collect());
+            }
+        }
+        for column in 0..degree {
+            let pivot = (column..rows.len()).find(|row| rows[*row][column] != 0)?;
+            rows.swap(column, pivot);
+            let inverse = q.inverse(rows[column][column])?;
+            let of: Vec<u64> = rows[column].iter().map(|value| q.mul(*value, inverse)).collect();
+            rows[column].clone_from(&of);
+            for (_, row) in rows.iter_mut().enumerate().filter(|(place, _)| *place != column) {
+                let times = row[column];
+                row.iter_mut().zip(&of).for_each(|(value, other)| *value = q.sub(*value, q.mul(times, *other)));
+            }
+        }
+        Some(rows[..degree].iter().map(|row| q.centred(row[degree])).collect())
+    }
+
+    /// Li and Micciancio's attack, which is why nobody but the key's holder is shown slots.
+    #[test]
+    fn exact_slots_give_the_secret_away_and_labels_and_rounded_ones_do_not_by_the_same_equations() {
+        let mut bench = Bench::new(&[50, 40]);
+        let numbers = [1.0, -1.0].map(|sign| (0..32).map(|j| sign * f64::from(j) / 16.0).collect::<Vec<f64>>());
+        let ciphertexts = [0, 1].map(|which| bench.encrypt(&numbers[which], 30, 1));
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        let secret: Vec<i64> = {
+            let (values, q) = (bench.secret.values(), bench.encoder.parameters().ring().data_primes()[0].modulus());
+            values.clone().inverse().row(0).iter().map(|value| q.centred(*value)).collect()
+        };
+        let solved = |slots: [&[f64]; 2]| {
+            solve(&bench.encoder, &[(&ciphertexts[0], slots[0]), (&ciphertexts[1], slots[1])]).unwrap()
+        };
+        let exact = ciphertexts.each_ref().map(|one| decryptor.decrypt(one).unwrap());
+        assert_eq!(solved(exact.each_ref().map(|slots| slots.as_slice())), secret, "two results, and the key is known");
+        // a label, and the message known besides: all but the error
+        assert_eq!(decryptor.label(&ciphertexts[0], &[3, 30, 7]).unwrap(), 1);
+        let known = solved(numbers.each_ref().map(Vec::as_slice));
+        let rounded = ciphertexts.each_ref().map(|one| decryptor.rounded(one, 8).unwrap());
+        let rounded = solved(rounded.each_ref().map(|slots| slots.as_slice()));
+        for found in [known, rounded] {
+            assert!(found.iter().filter(|value| value.abs() > 1 << 20).count() > 32, "no secret: it is ternary");
+        }
+    }
+
+    #[test]
+    fn a_thousand_flooded_results_of_the_named_set_are_right_to_six_bits() {
+        use super::super::{Estimator, EvaluationKeys, Evaluator};
+        use crate::params::NamedSet;
+        use crate::rlwe::tests::rng;
+        let parameters = NamedSet::from_name("ckks-flood").unwrap().parameters().unwrap();
+        let (level, scale) = (6, Scale::power_of_two(100));
+        let secret = SecretKey::generate(&parameters, &mut rng(1));
+        let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
+        let mut keys = EvaluationKeys::new(&parameters);
+        keys.add_relinearization(&secret, level, &mut rng(2)).unwrap();
+        let slots: Vec<f64> = (0..encoder.slots()).map(|j| (j as f64 / 7.0).sin()).collect();
+        let fresh =
+            encoder.encode(&slots, &scale, level).unwrap().encrypt_seeded(&secret, &mut rng(3)).unwrap().expand();
+        let square = evaluator.rescale(&evaluator.mul_rescale(&fresh, &fresh, &keys).unwrap()).unwrap();
+        let estimator = Estimator::new(&parameters);
+        let estimate = estimator.encrypt_seeded(&estimator.encoded(1.0, &scale, level));
+        let estimate = estimator.rescale(&estimator.rescale(&estimator.mul(&estimate, &estimate)));
+        let mut budget = FloodBudget::new(&parameters, estimate.coefficient_error_bits(), 40, 1000).unwrap();
+        let decryptor = Decryptor::new(&secret, &encoder).unwrap();
+        let found = decryptor.flooded(&square, &mut budget, &mut rng(4)).unwrap();
+        let error = found.iter().zip(&slots).map(|(y, x)| (y - x * x).abs()).fold(0.0, f64::max);
+        assert!(error < 2f64.powi(-6), "{error:e} with {} bits of flooding", budget.flood_bits());
+        assert_eq!(budget.left(), 999);
+    }
+
+    #[test]
+    fn flooding_is_uniform_on_its_range_and_nothing_else() {
+        let bench = Bench::new(&[50, 40, 40, 40]);
+        let ring = bench.evaluator.parameters().ring();
+        for bits in [0, 5, 31, 32, 33, 60, 64, 90, 120] {
+            let mut values = Vec::new();
+            for index in 0..40 {
+                let mut stream = Seed::from_bytes([index; 32]).stream(Domain::Flood, 0);
+                let element = Poly::uniform_integers(ring, ring.basis(4), bits, &mut stream);
+                Reconstruction::new(ring, element.basis()).for_each(&element, |_, value| {
+                    values.push(super::super::integer::to_f64(value.negative, value.words));
+                });
+            }
+            let (unit, count) = (2f64.powi(bits as i32), values.len() as f64);
+            assert!(values.iter().all(|x| -unit <= *x && *x <= unit));
+            let mean = values.iter().sum::<f64>() / count / unit;
+            let variance = values.iter().map(|x| x * x).sum::<f64>() / count / (unit * unit);
+            let step = 1.0 / unit;
+            assert!((mean + step / 2.0).abs() < 0.06, "{bits}: {mean}");
+            assert!((variance - (1.0 / 3.0 + step * step / 6.0)).abs() < 0.04, "{bits}: {variance}");
+        }
+    }
+
+    #[test]
+    fn a_budget_floods_as_wide_as_it_says_and_ends() {
+        let mut bench = Bench::new(&[50, 40, 40]);
+        let numbers = [1.0, -2.0, 3.0];
+        let ciphertext = bench.encrypt(&numbers, 80, 3);
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        let mut budget = FloodBudget::new(bench.evaluator.parameters(), 12, 40, 3).unwrap();
+        assert_eq!(budget.flood_bits(), 12 + 39 + 6 + 2);
+        budget.spend(1);
+        let results = [(); 2].map(|()| decryptor.flooded(&ciphertext, &mut budget, &mut bench.rng).unwrap());
+        assert_ne!(results[0], results[1]);
+        for result in results {
+            let worst = result.iter().zip(numbers).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            // √(N/3) 2^(59 - 80), and six times that
+            assert!(worst < 2f64.powi(-16) && worst > 2f64.powi(-23), "{worst:e}");
+        }
+        assert_eq!(decryptor.flooded(&ciphertext, &mut budget, &mut bench.rng), Err(ReleaseError::Spent));
+        assert_eq!((budget.left(), budget.security_bits()), (0, 40));
+    }
+
+    #[test]
+    fn flooding_without_room_is_refused_and_costs_nothing() {
+        let mut bench = Bench::new(&[50, 40, 40]);
+        let ciphertext = bench.encrypt(&[1.0], 30, 1);
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        let mut budget = FloodBudget::new(bench.evaluator.parameters(), 12, 40, 3).unwrap();
+        let refused = decryptor.flooded(&ciphertext, &mut budget, &mut bench.rng);
+        assert_eq!((refused, budget.left()), (Err(ReleaseError::NoRoom { least: 61, found: 49 }), 3));
+        let wide = FloodBudget::new(bench.evaluator.parameters(), 60, 60, 1000).map(|_| ());
+        assert_eq!(wide, Err(ReleaseError::Flooding { most: 120, found: 135 }));
+    }
+}

@@ -1,0 +1,226 @@
+//! Sets of lattice parameters by name.
+
+use super::{LatticeError, LatticeParameters, Plaintext};
+use crate::ring::Modulus;
+
+/// Numbers that have a name, and what they are for.
+///
+/// ```
+/// use tobari_lattice::params::NamedSet;
+/// let set = NamedSet::from_name("ckks-a").unwrap();
+/// assert_eq!((set.degree, set.parameters()?.log_qp()), (1 << 14, 300));
+/// # Ok::<(), tobari_lattice::params::LatticeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedSet {
+    /// The name.
+    pub name: &'static str,
+    /// What it is for.
+    pub purpose: &'static str,
+    /// `N`.
+    pub degree: usize,
+    /// Bits of each data prime.
+    pub data: &'static [u32],
+    /// Bits of each special prime.
+    pub special: &'static [u32],
+    /// Digits of a key switch.
+    pub digits: usize,
+    /// The plaintext modulus; none where numbers are approximate.
+    pub plaintext_modulus: Option<u64>,
+}
+
+impl NamedSet {
+    /// All of them.
+    pub const ALL: [NamedSet; 17] = [
+        NamedSet {
+            name: "ckks-a",
+            purpose: "benchmark set A: CKKS, scale 2^30, five levels",
+            degree: 1 << 14,
+            data: &[50, 30, 30, 30, 30, 30],
+            special: &[50, 50],
+            digits: 3,
+            plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "ckks-b",
+            purpose: "benchmark set B: CKKS, scale 2^49, twelve levels",
+            degree: 1 << 15,
+            data: &[50, 49, 49, 49, 49, 49, 49, 49, 49, 49, 49, 49, 49],
+            special: &[50, 50, 50],
+            digits: 5,
+            plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "bgv-c",
+            purpose: "benchmark set C: BGV modulo 65,537",
+            degree: 1 << 14,
+            data: &[50, 50, 50, 50, 50, 50],
+            special: &[50, 50],
+            digits: 3,
+            plaintext_modulus: Some(65_537),
+        },
+        NamedSet {
+            name: "infer-s",
+            purpose: "an image in the paper's layout: CKKS, scale 2^30",
+            degree: 1 << 14,
+            data: &[50, 30, 30, 30, 30, 30],
+            special: &[50],
+            digits: 6,
+            plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "infer-f",
+            purpose: "an image, fast: CKKS, scale 2^26",
+            degree: 1 << 13,
+            data: &[50, 26, 26, 26, 26],
+            special: &[50],
+            digits: 5,
+            plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "infer-r",
+            purpose: "an image, levels reset under masks of 100 bits: CKKS, scale 2^26",
+            degree: 1 << 13,
+            data: &[50, 50, 26, 26],
+            special: &[50],
+            digits: 4,
+            plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "search",
+            purpose: "a query of one ciphertext: BGV modulo 65,537, no evaluation keys",
+            degree: 1 << 12,
+            data: &[36, 35, 35],
+            special: &[],
+            digits: 3,
+            plaintext_modulus: Some(65_537),
+        },
+        NamedSet {
+            name: "ckks-flood",
+            purpose: "results that others may see: CKKS flooded, scale 2^100, two primes a product",
+            degree: 1 << 15,
+            data: &[50; 12],
+            special: &[50, 50, 50],
+            digits: 4,
+            plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "bgv-b",
+            purpose: "the reference job of plans: BGV modulo 65,537, large objects",
+            degree: 1 << 15,
+            data: &[50, 49, 49, 49, 49, 49, 49, 49, 49, 49, 49, 49, 49],
+            special: &[50, 50, 50],
+            digits: 5,
+            plaintext_modulus: Some(65_537),
+        },
+        NamedSet {
+            name: "search-17",
+            purpose: "a query of ten sites at 100 places: BGV modulo 114,689",
+            degree: 1 << 12,
+            data: &[36, 35, 35],
+            special: &[],
+            digits: 3,
+            plaintext_modulus: Some(114_689),
+        },
+        NamedSet {
+            name: "search-23",
+            purpose: "a query of 16 sites at 100 places: BGV modulo 8,404,993",
+            degree: 1 << 13,
+            data: &[42, 42, 41],
+            special: &[],
+            digits: 3,
+            plaintext_modulus: Some(8_404_993),
+        },
+        NamedSet {
+            name: "search-40",
+            purpose: "a query of 40 sites: BGV modulo a prime above 2^40",
+            degree: 1 << 13,
+            data: &[50, 38, 38, 37],
+            special: &[],
+            digits: 4,
+            plaintext_modulus: Some(1_099_511_922_689),
+        },
+        NamedSet {
+            name: "search-hidden",
+            purpose: "a query whose place is hidden: BGV modulo 1,032,193",
+            degree: 1 << 13,
+            data: &[50, 50, 50],
+            special: &[50],
+            digits: 3,
+            plaintext_modulus: Some(1_032_193),
+        },
+        NamedSet {
+            name: "pbwt",
+            purpose: "the positional Burrows-Wheeler transform under encryption, up to ten sites: BGV modulo 65,537",
+            degree: 1 << 15,
+            data: &[50; 15],
+            special: &[50, 50],
+            digits: 8,
+            plaintext_modulus: Some(65_537),
+        },
+        NamedSet {
+            name: "sense-linear",
+            purpose: "sums of devices' frames: BGV modulo 33,292,289",
+            degree: 1 << 13,
+            data: &[50, 50],
+            special: &[50],
+            digits: 2,
+            plaintext_modulus: Some(33_292_289),
+        },
+        NamedSet {
+            name: "sense",
+            purpose: "devices' readings, exact, and three products of them: BGV modulo 65,537",
+            degree: 1 << 15,
+            // what is left for products; the polynomial's, with more where its weights come in; the linear parts'
+            data: &[38, 37, 37, 37, 37, 37, 37, 44, 50, 37, 37, 37, 37, 37, 37, 36, 35, 27],
+            special: &[43, 43, 43, 43],
+            digits: 5,
+            plaintext_modulus: Some(65_537),
+        },
+        NamedSet {
+            name: "sense-wide",
+            purpose: "devices' readings in frames of 25 bits, exact, and three products: BGV modulo 33,292,289",
+            degree: 1 << 16,
+            // as above: rounding leaves 2^44, and weights of 24 bits are paid for over six primes
+            data: &[48, 47, 47, 47, 50, 50, 50, 50, 50, 50, 47, 47, 47, 47, 47, 47, 47, 47],
+            special: &[50, 50, 50, 50],
+            digits: 5,
+            plaintext_modulus: Some(33_292_289),
+        },
+    ];
+
+    /// The set of that name.
+    pub fn from_name(name: &str) -> Option<NamedSet> {
+        Self::ALL.into_iter().find(|set| set.name == name)
+    }
+
+    /// Its parameters.
+    ///
+    /// # Errors
+    /// None for the sets of [`Self::ALL`]; [`LatticeError`] for numbers that are no parameters.
+    pub fn parameters(&self) -> Result<LatticeParameters, LatticeError> {
+        let plaintext = match self.plaintext_modulus {
+            None => Plaintext::Approximate,
+            Some(t) => Plaintext::Integers(Modulus::new(t).ok_or(LatticeError::PlaintextModulus { found: t })?),
+        };
+        LatticeParameters::of_sizes(self.degree, self.data, self.special, self.digits, plaintext)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_named_set_exists_and_has_128_bits() {
+        for set in NamedSet::ALL {
+            let parameters = set.parameters().unwrap();
+            assert!(parameters.security().is_some(), "{}", set.name);
+            assert_eq!(NamedSet::from_name(set.name), Some(set));
+            // a digit is no larger than what is divided by, so that a key switch adds little
+            let widest = set.data.chunks(parameters.digit_size()).map(|digit| digit.iter().sum::<u32>()).max();
+            assert!(set.special.is_empty() || widest.unwrap() <= set.special.iter().sum(), "{}", set.name);
+        }
+        assert_eq!(NamedSet::from_name("ckks"), None);
+    }
+}

@@ -1,0 +1,573 @@
+//! The bytes of the lattice schemes' objects.
+//!
+//! Every object begins with the version (`01`), its kind, and its parameters: `log2 N` (1), data primes (1), special primes (1),
+//! digits (1), the plaintext modulus (8; 0 where numbers are approximate), then each prime (7). They take a hundred bytes or so,
+//! of objects of a hundred thousand, and whoever reads an object says which parameters it must have.
+//!
+//! | kind | object | after the parameters |
+//! |---|---|---|
+//! | 10 | parameters | nothing |
+//! | 11 | secret key, after `TOBARI` | seed 32, then 8 bytes drawn from it, against damage |
+//! | 12 | public key | seed 32, `b` |
+//! | 13 | evaluation keys of BGV | whether there is one for products (1), how many automorphisms (2); then for each key: `g` (4; 0 for products), level (1), seed 32, `b_0 b_1 …` |
+//! | 14 | ciphertext of BGV | level (1), parts (1), factor (8), bound on the noise in 1,024ths of a bit (4), the parts |
+//! | 15 | seeded ciphertext of BGV | level (1), seed 32, `c_0` |
+//! | 16 | evaluation keys of CKKS | as 13; each `g` is that of a rotation, 1 modulo 4 and not 1, or `2N - 1` |
+//! | 17 | ciphertext of CKKS | level (1), parts (1), scale, the parts |
+//! | 18 | seeded ciphertext of CKKS | level (1), scale, seed 32, `c_0` |
+//!
+//! A scale is the exponent of 2 (8) and then that of each data prime (8), in two's complement and below 2^40 in absolute value.
+//! Plaintexts have no such bytes: who has the numbers encodes them, to the same plaintext on every machine. Where one waits in a
+//! file of its owner, [`pack_plaintext`] has a short form for it, without a head.
+//!
+//! Integers are big-endian. An element is its rows, and a row its `N` values in the order of [`crate::ring::Ntt`], each in as many
+//! bits as its prime has, lowest bits first, filled up with zero bits to a byte. Uniform halves are seeds: [`crate::ring::Seed`].
+//! So an object is its coefficients and less than one per cent more, and there is one byte string for each.
+
+mod element;
+pub mod words;
+
+pub use self::element::{pack_plaintext, unpack_plaintext};
+
+use self::element::{element_bytes, read_element, row_bytes, unpack, write_element};
+use crate::params::{LatticeError, LatticeParameters, Plaintext};
+use crate::ring::{Modulus, SEED_BYTES, Seed};
+use crate::rlwe::{self, EvaluationKey, PublicKey, SecretKey};
+use crate::{bgv, ckks};
+use tobari_octets::{LengthError, Reader};
+use zeroize::{Zeroize, Zeroizing};
+
+/// Version of every format here.
+pub const VERSION: u8 = 1;
+
+/// The first bytes of a key file.
+const KEY_MAGIC: &[u8; 6] = b"TOBARI";
+/// Where a secret key's check is drawn from.
+const CHECK: u64 = 1 << 40;
+/// Bytes of it.
+const CHECK_BYTES: usize = 8;
+/// Bytes of a prime.
+const PRIME_BYTES: usize = 7;
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LatticeKind {
+    /// Parameters alone.
+    Parameters = 0x10,
+    /// A secret key file.
+    SecretKey = 0x11,
+    /// A public key.
+    PublicKey = 0x12,
+    /// What a server computes with, in BGV.
+    EvaluationKeys = 0x13,
+    /// A ciphertext of BGV.
+    Ciphertext = 0x14,
+    /// A fresh ciphertext of BGV, half of it a seed.
+    SeededCiphertext = 0x15,
+    /// What a server computes with, in CKKS.
+    CkksEvaluationKeys = 0x16,
+    /// A ciphertext of CKKS.
+    CkksCiphertext = 0x17,
+    /// A fresh ciphertext of CKKS, half of it a seed.
+    CkksSeededCiphertext = 0x18,
+}
+
+/// Bytes that are not the object expected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LatticeWireError {
+    /// Fewer bytes than the object has, or more.
+    #[error(transparent)]
+    Length(#[from] LengthError),
+    /// A key file without its first bytes.
+    #[error("not a tobari key file")]
+    NotAKeyFile,
+    /// A version that this program does not read.
+    #[error("wrong version: expected {VERSION}, found {0}")]
+    Version(u8),
+    /// A key file whose two halves do not belong together.
+    #[error("damaged key file: its two halves do not match")]
+    DamagedKey,
+    /// Another object.
+    #[error("wrong kind of object: expected {expected:?}, found number {found}")]
+    Kind {
+        /// What was asked for.
+        expected: LatticeKind,
+        /// The number found.
+        found: u8,
+    },
+    /// Other parameters than those expected.
+    #[error("wrong parameters: expected {expected}, found others")]
+    Parameters {
+        /// What was asked for.
+        expected: String,
+    },
+    /// Numbers that are no parameters, or less than 128 bits of security.
+    #[error(transparent)]
+    Lattice(#[from] LatticeError),
+    /// A number out of its range, or written otherwise than in its one form.
+    #[error("malformed {0}")]
+    Malformed(&'static str),
+}
+
+/// The kind's number, after the version that this program reads.
+fn version_and_kind(reader: &mut Reader<'_>) -> Result<u8, LatticeWireError> {
+    let version = reader.u8()?;
+    if version == VERSION { Ok(reader.u8()?) } else { Err(LatticeWireError::Version(version)) }
+}
+
+fn head(kind: LatticeKind, parameters: &LatticeParameters) -> Vec<u8> {
+    let ring = parameters.ring();
+    let t = match parameters.plaintext() {
+        Plaintext::Approximate => 0,
+        Plaintext::Integers(t) => t.value(),
+    };
+    let counts = [ring.data_primes().len(), ring.special_primes().len(), parameters.digits()];
+    let mut out = vec![VERSION, kind as u8, ring.degree().trailing_zeros() as u8];
+    out.extend(counts.map(|count| count as u8));
+    out.extend_from_slice(&t.to_be_bytes());
+    for prime in ring.data_primes().iter().chain(ring.special_primes()) {
+        out.extend_from_slice(&prime.modulus().value().to_be_bytes()[8 - PRIME_BYTES..]);
+    }
+    out
+}
+
+/// Reads version, kind and parameters, which must be these.
+fn read_head(
+    reader: &mut Reader<'_>,
+    expected: LatticeKind,
+    parameters: &LatticeParameters,
+) -> Result<(), LatticeWireError> {
+    let found = version_and_kind(reader)?;
+    if found != expected as u8 {
+        return Err(LatticeWireError::Kind { expected, found });
+    }
+    let wanted = head(expected, parameters);
+    if reader.take(wanted.len() - 2)? != &wanted[2..] {
+        return Err(LatticeWireError::Parameters { expected: format!("{parameters:?}") });
+    }
+    Ok(())
+}
+
+/// Begins to read an object of one scheme, after its parameters.
+fn open<'a>(
+    expected: LatticeKind,
+    bytes: &'a [u8],
+    parameters: &LatticeParameters,
+) -> Result<Reader<'a>, LatticeWireError> {
+    let mut reader = Reader::new(bytes);
+    read_head(&mut reader, expected, parameters)?;
+    let of_ckks = matches!(
+        expected,
+        LatticeKind::CkksEvaluationKeys | LatticeKind::CkksCiphertext | LatticeKind::CkksSeededCiphertext
+    );
+    if of_ckks == (parameters.plaintext() == Plaintext::Approximate) {
+        Ok(reader)
+    } else {
+        Err(LatticeWireError::Malformed("scheme"))
+    }
+}
+
+/// Parameters alone.
+pub fn encode_parameters(parameters: &LatticeParameters) -> Vec<u8> {
+    head(LatticeKind::Parameters, parameters)
+}
+
+/// Reads parameters.
+///
+/// # Errors
+/// [`LatticeWireError`]: numbers that are no parameters, or have less than 128 bits of security.
+pub fn decode_parameters(bytes: &[u8]) -> Result<LatticeParameters, LatticeWireError> {
+    let mut reader = Reader::new(bytes);
+    let found = version_and_kind(&mut reader)?;
+    if found != LatticeKind::Parameters as u8 {
+        return Err(LatticeWireError::Kind { expected: LatticeKind::Parameters, found });
+    }
+    let [log_degree, data, special, digits] = reader.array()?;
+    if log_degree > 17 {
+        return Err(LatticeWireError::Malformed("degree"));
+    }
+    let t = u64::from_be_bytes(reader.array()?);
+    let plaintext = match t {
+        0 => Plaintext::Approximate,
+        t => Plaintext::Integers(Modulus::new(t).ok_or(LatticeWireError::Malformed("plaintext modulus"))?),
+    };
+    reader.expect_rest(PRIME_BYTES * (usize::from(data) + usize::from(special)))?;
+    let mut primes = |count: u8| {
+        let prime = |_| {
+            let mut padded = [0; 8];
+            padded[8 - PRIME_BYTES..].copy_from_slice(reader.take(PRIME_BYTES)?);
+            Ok(u64::from_be_bytes(padded))
+        };
+        (0..count).map(prime).collect::<Result<Vec<_>, LengthError>>()
+    };
+    let (data, special) = (primes(data)?, primes(special)?);
+    Ok(LatticeParameters::new(1 << log_degree, &data, &special, digits.into(), plaintext)?)
+}
+
+/// A secret key file. Zeroed on drop.
+pub fn encode_ring_secret_key(key: &SecretKey) -> Zeroizing<Vec<u8>> {
+    let head = head(LatticeKind::SecretKey, key.parameters());
+    let length = KEY_MAGIC.len() + head.len() + SEED_BYTES + CHECK_BYTES;
+    let mut out = Zeroizing::new(Vec::with_capacity(length)); // never grows, so no copy is left behind
+    out.extend_from_slice(KEY_MAGIC);
+    out.extend_from_slice(&head);
+    out.extend_from_slice(&*Zeroizing::new(key.to_seed().to_bytes()));
+    out.extend_from_slice(&check(key.to_seed()));
+    out
+}
+
+fn check(seed: &Seed) -> [u8; CHECK_BYTES] {
+    let drawn = Zeroizing::new(seed.derive(CHECK).to_bytes());
+    let mut check = [0; CHECK_BYTES];
+    check.copy_from_slice(&drawn[..CHECK_BYTES]);
+    check
+}
+
+/// Reads a secret key file.
+///
+/// # Errors
+/// [`LatticeWireError`]; no message holds any part of the key.
+pub fn decode_ring_secret_key(bytes: &[u8], parameters: &LatticeParameters) -> Result<SecretKey, LatticeWireError> {
+    let mut reader = Reader::new(bytes);
+    if reader.take(KEY_MAGIC.len()).ok() != Some(KEY_MAGIC) {
+        return Err(LatticeWireError::NotAKeyFile);
+    }
+    read_head(&mut reader, LatticeKind::SecretKey, parameters)?;
+    reader.expect_rest(SEED_BYTES + CHECK_BYTES)?;
+    let mut bytes: [u8; SEED_BYTES] = reader.array()?;
+    let seed = Seed::from_bytes(bytes);
+    bytes.zeroize();
+    if check(&seed) != reader.array()? {
+        return Err(LatticeWireError::DamagedKey);
+    }
+    Ok(SecretKey::from_seed(parameters, seed))
+}
+
+/// A public key.
+pub fn encode_ring_public_key(key: &PublicKey) -> Vec<u8> {
+    let mut out = head(LatticeKind::PublicKey, key.parameters());
+    out.extend_from_slice(&key.seed().to_bytes());
+    write_element(key.body(), &mut out);
+    out
+}
+
+/// Reads a public key.
+///
+/// # Errors
+/// [`LatticeWireError`] that names what was expected and found.
+pub fn decode_ring_public_key(bytes: &[u8], parameters: &LatticeParameters) -> Result<PublicKey, LatticeWireError> {
+    let mut reader = Reader::new(bytes);
+    read_head(&mut reader, LatticeKind::PublicKey, parameters)?;
+    let basis = parameters.ring().basis(parameters.data_primes());
+    reader.expect_rest(SEED_BYTES + element_bytes(parameters, basis))?;
+    let seed = Seed::from_bytes(reader.array()?);
+    Ok(PublicKey::from_parts(parameters, read_element(&mut reader, parameters, basis)?, seed))
+}
+
+/// What a server computes with, in BGV.
+pub fn encode_evaluation_keys(keys: &bgv::EvaluationKeys, parameters: &LatticeParameters) -> Vec<u8> {
+    write_keys(LatticeKind::EvaluationKeys, keys.inner(), parameters)
+}
+
+/// Reads what a server computes with, in BGV.
+///
+/// # Errors
+/// [`LatticeWireError`] that names what was expected and found.
+pub fn decode_evaluation_keys(
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+) -> Result<bgv::EvaluationKeys, LatticeWireError> {
+    let keys = read_keys(LatticeKind::EvaluationKeys, bytes, parameters)?;
+    Ok(bgv::EvaluationKeys::from_inner(keys))
+}
+
+/// What a server computes with, in CKKS.
+pub fn encode_ckks_evaluation_keys(keys: &ckks::EvaluationKeys) -> Vec<u8> {
+    write_keys(LatticeKind::CkksEvaluationKeys, keys.inner(), keys.parameters())
+}
+
+/// Reads what a server computes with, in CKKS.
+///
+/// # Errors
+/// [`LatticeWireError`] that names what was expected and found.
+pub fn decode_ckks_evaluation_keys(
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+) -> Result<ckks::EvaluationKeys, LatticeWireError> {
+    let keys = read_keys(LatticeKind::CkksEvaluationKeys, bytes, parameters)?;
+    Ok(ckks::EvaluationKeys::from_inner(parameters, keys))
+}
+
+fn write_keys(kind: LatticeKind, keys: &rlwe::EvaluationKeys, parameters: &LatticeParameters) -> Vec<u8> {
+    let mut out = head(kind, parameters);
+    out.push(u8::from(keys.for_products().is_some()));
+    out.extend_from_slice(&(keys.automorphisms().len() as u16).to_be_bytes());
+    for (element, key) in keys.for_products().map(|key| (0, key)).into_iter().chain(keys.automorphisms()) {
+        write_key_head(element, key, &mut out);
+        key.bodies().for_each(|body| write_element(&body, &mut out));
+    }
+    out
+}
+
+/// All of a key but its elements.
+fn write_key_head(element: usize, key: &EvaluationKey, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(element as u32).to_be_bytes());
+    out.push(key.level() as u8);
+    out.extend_from_slice(&key.seed().to_bytes());
+}
+
+/// Whether `X -> X^element` is one that a scheme's keys are for.
+fn has_use(kind: LatticeKind, parameters: &LatticeParameters, element: usize) -> bool {
+    let degree = parameters.degree();
+    let of_scheme = match kind {
+        LatticeKind::CkksEvaluationKeys => element == rlwe::conjugation(degree) || element % 4 == 1 && element != 1,
+        _ => true,
+    };
+    element % 2 == 1 && element < 2 * degree && of_scheme
+}
+
+fn read_keys(
+    kind: LatticeKind,
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+) -> Result<rlwe::EvaluationKeys, LatticeWireError> {
+    let mut reader = open(kind, bytes, parameters)?;
+    let (products, count) = (reader.u8()?, reader.u16()?);
+    let places = u32::from(products) + u32::from(count);
+    if products > 1 || places > 0 && parameters.ring().special_primes().is_empty() {
+        return Err(LatticeWireError::Malformed("evaluation keys"));
+    }
+    let mut keys = rlwe::EvaluationKeys::default();
+    let mut last = 0;
+    for place in 0..places {
+        let element = reader.u32()? as usize;
+        let for_products = place == 0 && products == 1;
+        let legal = element > last && has_use(kind, parameters, element);
+        if if for_products { element != 0 } else { !legal } {
+            return Err(LatticeWireError::Malformed("automorphism"));
+        }
+        let key = read_key(&mut reader, parameters)?;
+        if for_products {
+            keys.set_for_products(key);
+        } else {
+            keys.set_for_automorphism(element, key);
+        }
+        last = element;
+    }
+    reader.expect_rest(0)?;
+    Ok(keys)
+}
+
+fn read_key(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result<EvaluationKey, LatticeWireError> {
+    let level = read_level(reader, parameters)?;
+    let basis = parameters.ring().key_basis(level);
+    let seed = Seed::from_bytes(reader.array()?);
+    let digits = EvaluationKey::digits_at(parameters, level);
+    // all of it is there before there is memory for it
+    reader.expect(digits * element_bytes(parameters, basis))?;
+    let length = element_bytes(parameters, basis);
+    let bodies = reader.take(digits * length)?;
+    let mut start = 0;
+    let key = EvaluationKey::from_bodies(parameters, level, seed, |q, rows| {
+        let bytes = row_bytes(parameters.degree(), q);
+        let bodies = bodies.chunks_exact(length).map(|body| &body[start..start + bytes]);
+        let good = bodies.zip(rows).all(|(body, row)| unpack(body, q, row));
+        start += bytes;
+        good
+    });
+    key.ok_or(LatticeWireError::Malformed("residue"))
+}
+
+fn read_level(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result<usize, LatticeWireError> {
+    let level = usize::from(reader.u8()?);
+    if (1..=parameters.data_primes()).contains(&level) { Ok(level) } else { Err(LatticeWireError::Malformed("level")) }
+}
+
+/// A ciphertext of BGV. The bound on its noise is the sender's word. One that is too large makes
+/// [`Decryptor::decrypt`](bgv::Decryptor::decrypt) refuse a good ciphertext, one that is too small
+/// changes nothing.
+pub fn encode_ciphertext(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
+    write_parts(exact_head(ciphertext), ciphertext.inner())
+}
+
+/// Reads a ciphertext of BGV.
+///
+/// # Errors
+/// [`LatticeWireError`] that names what was expected and found.
+pub fn decode_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result<bgv::Ciphertext, LatticeWireError> {
+    let (inner, (factor, bound)) = read_ciphertext(LatticeKind::Ciphertext, bytes, parameters, read_factor)?;
+    Ok(bgv::Ciphertext::new(inner, factor, bound))
+}
+
+/// A ciphertext of CKKS.
+pub fn encode_ckks_ciphertext(ciphertext: &ckks::Ciphertext) -> Vec<u8> {
+    write_parts(approximate_head(ciphertext), ciphertext.inner())
+}
+
+/// Reads a ciphertext of CKKS.
+///
+/// # Errors
+/// [`LatticeWireError`] that names what was expected and found.
+pub fn decode_ckks_ciphertext(
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+) -> Result<ckks::Ciphertext, LatticeWireError> {
+    let (inner, scale) = read_ciphertext(LatticeKind::CkksCiphertext, bytes, parameters, read_scale)?;
+    Ok(ckks::Ciphertext::new(inner, scale))
+}
+
+/// All of a ciphertext of BGV but its parts.
+fn exact_head(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
+    let mut out = ciphertext_head(LatticeKind::Ciphertext, ciphertext.inner());
+    out.extend_from_slice(&ciphertext.factor().to_be_bytes());
+    out.extend_from_slice(&ciphertext.bound_units().to_be_bytes());
+    out
+}
+
+/// All of a ciphertext of CKKS but its parts.
+fn approximate_head(ciphertext: &ckks::Ciphertext) -> Vec<u8> {
+    let mut out = ciphertext_head(LatticeKind::CkksCiphertext, ciphertext.inner());
+    write_scale(ciphertext.scale(), ciphertext.parameters(), &mut out);
+    out
+}
+
+/// Level and number of parts.
+fn ciphertext_head(kind: LatticeKind, ciphertext: &rlwe::Ciphertext) -> Vec<u8> {
+    let mut out = head(kind, ciphertext.parameters());
+    out.extend_from_slice(&[ciphertext.level() as u8, ciphertext.parts().len() as u8]);
+    out
+}
+
+fn write_parts(mut out: Vec<u8>, ciphertext: &rlwe::Ciphertext) -> Vec<u8> {
+    ciphertext.parts().iter().for_each(|part| write_element(part, &mut out));
+    out
+}
+
+/// Reads what a scheme has of its own, for so many data primes.
+type OfScheme<T> = fn(&mut Reader<'_>, &LatticeParameters, usize) -> Result<T, LatticeWireError>;
+
+/// Level, number of parts, and what the scheme has of its own.
+fn read_ciphertext_head<T>(
+    reader: &mut Reader<'_>,
+    parameters: &LatticeParameters,
+    of_scheme: OfScheme<T>,
+) -> Result<(usize, usize, T), LatticeWireError> {
+    let level = read_level(reader, parameters)?;
+    let parts = usize::from(reader.u8()?);
+    if !(2..=3).contains(&parts) {
+        return Err(LatticeWireError::Malformed("number of parts"));
+    }
+    Ok((level, parts, of_scheme(reader, parameters, level)?))
+}
+
+fn read_ciphertext<T>(
+    kind: LatticeKind,
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+    of_scheme: OfScheme<T>,
+) -> Result<(rlwe::Ciphertext, T), LatticeWireError> {
+    let mut reader = open(kind, bytes, parameters)?;
+    let (level, parts, of_scheme) = read_ciphertext_head(&mut reader, parameters, of_scheme)?;
+    let basis = parameters.ring().basis(level);
+    reader.expect_rest(parts * element_bytes(parameters, basis))?;
+    let parts = (0..parts).map(|_| read_element(&mut reader, parameters, basis)).collect::<Result<_, _>>()?;
+    Ok((rlwe::Ciphertext::new(parameters, parts), of_scheme))
+}
+
+/// A fresh ciphertext of BGV, half of it a seed.
+pub fn encode_seeded_ciphertext(ciphertext: &bgv::SeededCiphertext) -> Vec<u8> {
+    write_seeded(LatticeKind::SeededCiphertext, ciphertext.inner(), |_| ())
+}
+
+/// Reads a fresh ciphertext of BGV.
+///
+/// # Errors
+/// [`LatticeWireError`] that names what was expected and found.
+pub fn decode_seeded_ciphertext(
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+) -> Result<bgv::SeededCiphertext, LatticeWireError> {
+    let (inner, ()) = read_seeded(LatticeKind::SeededCiphertext, bytes, parameters, |_, _, _| Ok(()))?;
+    Ok(bgv::SeededCiphertext::new(inner))
+}
+
+/// A fresh ciphertext of CKKS, half of it a seed.
+pub fn encode_ckks_seeded_ciphertext(ciphertext: &ckks::SeededCiphertext) -> Vec<u8> {
+    write_seeded(LatticeKind::CkksSeededCiphertext, ciphertext.inner(), |out| {
+        write_scale(ciphertext.scale(), ciphertext.parameters(), out);
+    })
+}
+
+/// Reads a fresh ciphertext of CKKS.
+///
+/// # Errors
+/// [`LatticeWireError`] that names what was expected and found.
+pub fn decode_ckks_seeded_ciphertext(
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+) -> Result<ckks::SeededCiphertext, LatticeWireError> {
+    let (inner, scale) = read_seeded(LatticeKind::CkksSeededCiphertext, bytes, parameters, read_scale)?;
+    Ok(ckks::SeededCiphertext::new(inner, scale))
+}
+
+/// Level, what `of_scheme` writes, seed and `c_0`.
+fn write_seeded(
+    kind: LatticeKind,
+    ciphertext: &rlwe::SeededCiphertext,
+    of_scheme: impl FnOnce(&mut Vec<u8>),
+) -> Vec<u8> {
+    let mut out = head(kind, ciphertext.parameters());
+    out.push(ciphertext.level() as u8);
+    of_scheme(&mut out);
+    out.extend_from_slice(&ciphertext.seed.to_bytes());
+    write_element(&ciphertext.body, &mut out);
+    out
+}
+
+/// Level, what the scheme has of its own, seed and `c_0`.
+fn read_seeded<T>(
+    kind: LatticeKind,
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+    of_scheme: OfScheme<T>,
+) -> Result<(rlwe::SeededCiphertext, T), LatticeWireError> {
+    let mut reader = open(kind, bytes, parameters)?;
+    let level = read_level(&mut reader, parameters)?;
+    let of_scheme = of_scheme(&mut reader, parameters, level)?;
+    let basis = parameters.ring().basis(level);
+    reader.expect_rest(SEED_BYTES + element_bytes(parameters, basis))?;
+    let seed = Seed::from_bytes(reader.array()?);
+    let body = read_element(&mut reader, parameters, basis)?;
+    Ok((rlwe::SeededCiphertext::new(parameters, body, seed), of_scheme))
+}
+
+fn write_scale(scale: &ckks::Scale, parameters: &LatticeParameters, out: &mut Vec<u8>) {
+    scale.exponents(parameters.data_primes()).for_each(|exponent| out.extend_from_slice(&exponent.to_be_bytes()));
+}
+
+/// The factor of a ciphertext of BGV and the bound on its noise.
+fn read_factor(
+    reader: &mut Reader<'_>,
+    parameters: &LatticeParameters,
+    _: usize,
+) -> Result<(u64, f64), LatticeWireError> {
+    let factor = u64::from_be_bytes(reader.array()?);
+    let bound = f64::from(reader.u32()?) / bgv::BOUND_UNITS;
+    let unit = |t: Modulus| factor < t.value() && t.inverse(factor).is_some();
+    let legal = matches!(parameters.plaintext(), Plaintext::Integers(t) if unit(t));
+    if legal { Ok((factor, bound)) } else { Err(LatticeWireError::Malformed("factor")) }
+}
+
+/// The scale of a message over the first `level` data primes.
+fn read_scale(
+    reader: &mut Reader<'_>,
+    parameters: &LatticeParameters,
+    level: usize,
+) -> Result<ckks::Scale, LatticeWireError> {
+    let mut exponent = || Ok(i64::from_be_bytes(reader.array()?));
+    let log2 = exponent()?;
+    let primes = (0..parameters.data_primes()).map(|_| exponent()).collect::<Result<_, LengthError>>()?;
+    let scale = ckks::Scale::from_exponents(log2, primes).filter(|scale| scale.is_possible(parameters, level));
+    scale.ok_or(LatticeWireError::Malformed("scale"))
+}

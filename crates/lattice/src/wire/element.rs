@@ -1,0 +1,118 @@
+//! The bytes of an element: row after row, bit after bit.
+
+use super::LatticeWireError;
+use crate::bgv::{EncodeError, Plaintext, centred, modulus};
+use crate::kernels::RingKernels;
+use crate::params::LatticeParameters;
+use crate::ring::{Basis, Eval, Modulus, Poly};
+use tobari_octets::Reader;
+
+/// Bytes of an element over this basis.
+pub(super) fn element_bytes(parameters: &LatticeParameters, basis: Basis) -> usize {
+    let ring = parameters.ring();
+    ring.tables(basis).map(|table| row_bytes(ring.degree(), table.modulus())).sum()
+}
+
+/// Bytes of a row modulo `q`.
+pub(super) fn row_bytes(degree: usize, q: &Modulus) -> usize {
+    (degree * q.bits() as usize).div_ceil(8)
+}
+
+pub(super) fn write_element(element: &Poly<Eval>, out: &mut Vec<u8>) {
+    let ring = element.ring();
+    for (row, table) in ring.tables(element.basis()).enumerate() {
+        pack(element.row(row), table.modulus(), out);
+    }
+}
+
+/// A word is written after every residue, again until it is full: a store costs less than a branch that is taken for some.
+fn pack(residues: &[u64], q: &Modulus, out: &mut Vec<u8>) {
+    let (bits, start) = (q.bits(), out.len());
+    out.resize(start + row_bytes(residues.len(), q), 0);
+    let (words, rest) = out[start..].as_chunks_mut::<8>();
+    let (mut word, mut held, mut at) = (0, 0, 0);
+    for residue in residues {
+        let (both, full) = (word | residue << held, held + bits >= 64);
+        if let Some(place) = words.get_mut(at) {
+            *place = both.to_le_bytes();
+        }
+        word = if full { residue >> (64 - held) } else { both };
+        (at, held) = (at + usize::from(full), (held + bits) % 64);
+    }
+    rest.copy_from_slice(&word.to_le_bytes()[..rest.len()]);
+}
+
+/// A public plaintext of BGV in its shortest form: no head, its coefficients modulo `t` as a row of an element.
+///
+/// # Errors
+/// [`EncodeError::Approximate`] for parameters of another scheme.
+pub fn pack_plaintext(plaintext: &Plaintext, parameters: &LatticeParameters) -> Result<Vec<u8>, EncodeError> {
+    let t = modulus(parameters)?;
+    let mut residues = vec![0; parameters.degree()];
+    (RingKernels::best().of_integers)(&t, plaintext.coefficients(), &mut residues);
+    let mut out = Vec::with_capacity(row_bytes(residues.len(), &t));
+    pack(&residues, &t, &mut out);
+    Ok(out)
+}
+
+/// Reads such a plaintext.
+///
+/// # Errors
+/// [`LatticeWireError`] that names what was expected and found.
+pub fn unpack_plaintext(bytes: &[u8], parameters: &LatticeParameters) -> Result<Plaintext, LatticeWireError> {
+    let t = modulus(parameters).map_err(|_| LatticeWireError::Malformed("scheme"))?;
+    let mut reader = Reader::new(bytes);
+    let length = row_bytes(parameters.degree(), &t);
+    reader.expect_rest(length)?;
+    let mut residues = vec![0; parameters.degree()];
+    if !unpack(reader.take(length)?, &t, &mut residues) {
+        return Err(LatticeWireError::Malformed("coefficient"));
+    }
+    Ok(Plaintext::from_centred(centred(&t, &residues)))
+}
+
+pub(super) fn read_element(
+    reader: &mut Reader<'_>,
+    parameters: &LatticeParameters,
+    basis: Basis,
+) -> Result<Poly<Eval>, LatticeWireError> {
+    let ring = parameters.ring();
+    // all of it is there before there is memory for it
+    let mut bytes = reader.take(element_bytes(parameters, basis))?;
+    let mut element = Poly::any(ring, basis);
+    for (index, table) in ring.tables(basis).enumerate() {
+        let q = table.modulus();
+        let row;
+        (row, bytes) = bytes.split_at(row_bytes(ring.degree(), q));
+        if !unpack(row, q, element.row_mut(index)) {
+            return Err(LatticeWireError::Malformed("residue"));
+        }
+    }
+    Ok(element)
+}
+
+/// Bytes that hold eight values and the word that the last of them is read in.
+const WINDOW: usize = 64;
+
+/// Residues of as many bits as `q` has, and whether all are below it. Eight of them are so many whole bytes, and each lies in a word
+/// that begins at a byte, because none has more than 57 bits; nothing is left at the end of a row, of which eight divides the length.
+pub(super) fn unpack(row: &[u8], q: &Modulus, out: &mut [u64]) -> bool {
+    let bits = q.bits() as usize;
+    let mask = u64::MAX >> (64 - bits);
+    let places: [(usize, usize); 8] = std::array::from_fn(|i| (i * bits / 8, i * bits % 8));
+    let mut outside = 0;
+    for (block, eight) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        let rest = &row[block * bits..];
+        let mut padded = [0; WINDOW];
+        let window = rest.first_chunk().unwrap_or_else(|| {
+            padded[..rest.len()].copy_from_slice(rest);
+            &padded
+        });
+        for (value, (byte, shift)) in eight.iter_mut().zip(places) {
+            let word = window[byte..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            *value = word >> shift & mask;
+            outside |= (q.value() - 1).wrapping_sub(*value); // its highest bit is set if the value is not below `q`
+        }
+    }
+    outside >> 63 == 0
+}

@@ -9,8 +9,9 @@
 //! proposals (additions and removals, nothing else) and always a new path of the committer's. Nobody comes in by a commit of their own. Group and newcomer live in
 //! memory only and end with it.
 //!
-//! **Pure.** The library is built without its clock (key packages have no time of expiry: they live as long as a connection), and its provider of
-//! cryptography, `mls-rs-crypto-rustcrypto`, is given the randomness of the caller.
+//! **Pure.** The library is built without its clock (key packages have no time of expiry: they live
+//! as long as a connection). The ciphersuite is composed here from known primitives. All its
+//! randomness comes from the caller.
 //!
 //! **Bounds.** [`MAX_MEMBERS`] members; lengths of messages are checked before they are read. Cost of a commit: `O(log n)` public-key operations,
 //! plus one for each newcomer; a welcome holds the tree, a few hundred bytes a member.

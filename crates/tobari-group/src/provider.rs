@@ -1,7 +1,21 @@
-//! The cryptography of MLS: `mls-rs-crypto-rustcrypto` with the randomness of the caller.
+//! The ciphersuite of MLS. `mls-rs` asks for cryptography through traits, implemented here.
 //!
-//! That crate draws from the system in three places: nonces and secrets (`random_bytes`), key pairs of the KEM, and signature keys. The
-//! first and the second are replaced here; signature keys are made in `group`. All else is passed on.
+//! MLS leaves its cryptography to a *ciphersuite* (RFC 9420, 5.1). A group here has number 1,
+//! `MLS_128_DHKEMX25519_AES128GCM_SHA256_Ed25519`. The name lists its parts:
+//!
+//! - **X25519** (RFC 7748) is the key agreement in HPKE. The keys in a group's tree are its keys.
+//! - **HPKE** (RFC 9180) encrypts a committer's new secrets to the other members, and the group's
+//!   secrets to newcomers. It consists of X25519, HKDF and AES-GCM: `primitives` has these three,
+//!   and `mls-rs-crypto-hpke` composes them.
+//! - **HKDF-SHA-256** (RFC 5869) is the key schedule. It derives each epoch's secrets from those of
+//!   the epoch before and from the commit.
+//! - **AES-128-GCM** (NIST SP 800-38D) encrypts commits, and messages of HPKE.
+//! - **SHA-256 and HMAC** (FIPS 180-4, RFC 2104) hash trees and transcripts, and authenticate
+//!   commits.
+//! - **Ed25519** (RFC 8032) signs leaves, key packages and commits.
+//!
+//! The module never asks the system for randomness: [`Random`] draws from the caller's generator.
+//! Secrets that it holds are wiped when they are dropped. Its errors contain no secrets.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,11 +27,18 @@ use mls_rs_core::crypto::{
     CipherSuite, CipherSuiteProvider, CryptoProvider, HpkeCiphertext, HpkePsk, HpkePublicKey, HpkeSecretKey,
     SignaturePublicKey, SignatureSecretKey,
 };
-use mls_rs_crypto_hpke::dhkem::DhKem;
-use mls_rs_crypto_rustcrypto::{RustCryptoCipherSuite, RustCryptoError, aead::Aead, ecdh::Ecdh, kdf::Kdf};
-use mls_rs_crypto_traits::{DhType, KemId, SamplingMethod};
+use mls_rs_crypto_hpke::{
+    context::{ContextR, ContextS},
+    dhkem::DhKem,
+    hpke::Hpke,
+};
+use mls_rs_crypto_traits::{AeadType, KdfType, KemId};
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
+
+use primitives::{Aead, CryptoError, Dh, Kdf};
+
+mod primitives;
 
 /// The one suite.
 pub(crate) const SUITE: CipherSuite = CipherSuite::CURVE25519_AES128;
@@ -39,52 +60,6 @@ impl Random {
     }
 }
 
-/// Diffie and Hellman on Curve25519, with keys from [`Random`].
-#[derive(Clone)]
-pub(crate) struct Dh {
-    inner: Ecdh,
-    random: Random,
-}
-
-impl DhType for Dh {
-    type Error = <Ecdh as DhType>::Error;
-
-    fn dh(&self, secret: &HpkeSecretKey, public: &HpkePublicKey) -> Result<Vec<u8>, Self::Error> {
-        self.inner.dh(secret, public)
-    }
-
-    fn generate(&self) -> Result<(HpkeSecretKey, HpkePublicKey), Self::Error> {
-        // every 32 bytes are a key of X25519 (RFC 7748)
-        let mut secret = vec![0; self.secret_key_size()];
-        self.random.fill(&mut secret);
-        let secret = HpkeSecretKey::from(secret);
-        let public = self.to_public(&secret)?;
-        Ok((secret, public))
-    }
-
-    fn to_public(&self, secret: &HpkeSecretKey) -> Result<HpkePublicKey, Self::Error> {
-        self.inner.to_public(secret)
-    }
-
-    fn bitmask_for_rejection_sampling(&self) -> SamplingMethod {
-        self.inner.bitmask_for_rejection_sampling()
-    }
-
-    fn secret_key_size(&self) -> usize {
-        self.inner.secret_key_size()
-    }
-
-    fn public_key_size(&self) -> usize {
-        self.inner.public_key_size()
-    }
-
-    fn public_key_validate(&self, key: &HpkePublicKey) -> Result<(), Self::Error> {
-        self.inner.public_key_validate(key)
-    }
-}
-
-type Inner = RustCryptoCipherSuite<DhKem<Dh, Kdf>, Kdf, Aead>;
-
 /// Where the library finds the suite.
 #[derive(Clone)]
 pub(crate) struct Provider {
@@ -102,51 +77,49 @@ impl CryptoProvider for Provider {
         if suite != SUITE {
             return None;
         }
-        let (kdf, id) = (Kdf::new(suite)?, KemId::new(suite)?);
-        let dh = Dh { inner: Ecdh::new(suite)?, random: self.random.clone() };
-        let kem = DhKem::new(dh, kdf, id as u16, id.n_secret());
-        let inner = Inner::new(suite, kem, kdf, Aead::new(suite)?)?;
-        Some(Suite { inner, random: self.random.clone() })
+        let (id, random) = (KemId::DhKemX25519Sha256, self.random.clone());
+        let kem = DhKem::new(Dh { random: random.clone() }, Kdf, id as u16, id.n_secret());
+        Some(Suite { hpke: Hpke::new(kem, Kdf, Some(Aead)), random })
     }
 }
 
 /// The suite.
 #[derive(Clone)]
 pub(crate) struct Suite {
-    inner: Inner,
+    hpke: Hpke<DhKem<Dh, Kdf>, Kdf, Aead>,
     random: Random,
 }
 
 impl CipherSuiteProvider for Suite {
-    type Error = RustCryptoError;
-    type HpkeContextS = <Inner as CipherSuiteProvider>::HpkeContextS;
-    type HpkeContextR = <Inner as CipherSuiteProvider>::HpkeContextR;
+    type Error = CryptoError;
+    type HpkeContextS = ContextS<Kdf, Aead>;
+    type HpkeContextR = ContextR<Kdf, Aead>;
 
-    fn random_bytes(&self, out: &mut [u8]) -> Result<(), RustCryptoError> {
+    fn random_bytes(&self, out: &mut [u8]) -> Result<(), CryptoError> {
         self.random.fill(out);
         Ok(())
     }
 
-    fn signature_key_generate(&self) -> Result<(SignatureSecretKey, SignaturePublicKey), RustCryptoError> {
+    fn signature_key_generate(&self) -> Result<(SignatureSecretKey, SignaturePublicKey), CryptoError> {
         let mut seed = Zeroizing::new([0; 32]);
         self.random.fill(seed.as_mut());
-        Ok(signature_key(&seed))
+        Ok(primitives::signature_key(&seed))
     }
 
     fn cipher_suite(&self) -> CipherSuite {
-        self.inner.cipher_suite()
+        SUITE
     }
 
-    fn hash(&self, data: &[u8]) -> Result<Vec<u8>, RustCryptoError> {
-        self.inner.hash(data)
+    fn hash(&self, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        Ok(primitives::hash(data))
     }
 
-    fn mac(&self, key: &[u8], data: &[u8]) -> Result<Vec<u8>, RustCryptoError> {
-        self.inner.mac(key, data)
+    fn mac(&self, key: &[u8], data: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        primitives::mac(key, data)
     }
 
-    fn aead_seal(&self, key: &[u8], data: &[u8], aad: Option<&[u8]>, nonce: &[u8]) -> Result<Vec<u8>, RustCryptoError> {
-        self.inner.aead_seal(key, data, aad, nonce)
+    fn aead_seal(&self, key: &[u8], data: &[u8], aad: Option<&[u8]>, nonce: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        Aead.seal(key, data, aad, nonce)
     }
 
     fn aead_open(
@@ -155,28 +128,28 @@ impl CipherSuiteProvider for Suite {
         sealed: &[u8],
         aad: Option<&[u8]>,
         nonce: &[u8],
-    ) -> Result<Zeroizing<Vec<u8>>, RustCryptoError> {
-        self.inner.aead_open(key, sealed, aad, nonce)
+    ) -> Result<Zeroizing<Vec<u8>>, CryptoError> {
+        Aead.open(key, sealed, aad, nonce).map(Zeroizing::new)
     }
 
     fn aead_key_size(&self) -> usize {
-        self.inner.aead_key_size()
+        Aead.key_size()
     }
 
     fn aead_nonce_size(&self) -> usize {
-        self.inner.aead_nonce_size()
+        Aead.nonce_size()
     }
 
-    fn kdf_extract(&self, salt: &[u8], ikm: &[u8]) -> Result<Zeroizing<Vec<u8>>, RustCryptoError> {
-        self.inner.kdf_extract(salt, ikm)
+    fn kdf_extract(&self, salt: &[u8], ikm: &[u8]) -> Result<Zeroizing<Vec<u8>>, CryptoError> {
+        Kdf.extract(salt, ikm).map(Zeroizing::new)
     }
 
-    fn kdf_expand(&self, prk: &[u8], info: &[u8], len: usize) -> Result<Zeroizing<Vec<u8>>, RustCryptoError> {
-        self.inner.kdf_expand(prk, info, len)
+    fn kdf_expand(&self, prk: &[u8], info: &[u8], len: usize) -> Result<Zeroizing<Vec<u8>>, CryptoError> {
+        Kdf.expand(prk, info, len).map(Zeroizing::new)
     }
 
     fn kdf_extract_size(&self) -> usize {
-        self.inner.kdf_extract_size()
+        Kdf.extract_size()
     }
 
     fn hpke_seal(
@@ -185,8 +158,8 @@ impl CipherSuiteProvider for Suite {
         info: &[u8],
         aad: Option<&[u8]>,
         data: &[u8],
-    ) -> Result<HpkeCiphertext, RustCryptoError> {
-        self.inner.hpke_seal(key, info, aad, data)
+    ) -> Result<HpkeCiphertext, CryptoError> {
+        Ok(self.hpke.seal(key, info, None, aad, data)?)
     }
 
     fn hpke_seal_psk(
@@ -196,8 +169,8 @@ impl CipherSuiteProvider for Suite {
         aad: Option<&[u8]>,
         data: &[u8],
         psk: HpkePsk<'_>,
-    ) -> Result<HpkeCiphertext, RustCryptoError> {
-        self.inner.hpke_seal_psk(key, info, aad, data, psk)
+    ) -> Result<HpkeCiphertext, CryptoError> {
+        Ok(self.hpke.seal(key, info, Some(psk), aad, data)?)
     }
 
     fn hpke_open(
@@ -207,8 +180,8 @@ impl CipherSuiteProvider for Suite {
         public: &HpkePublicKey,
         info: &[u8],
         aad: Option<&[u8]>,
-    ) -> Result<Zeroizing<Vec<u8>>, RustCryptoError> {
-        self.inner.hpke_open(sealed, secret, public, info, aad)
+    ) -> Result<Zeroizing<Vec<u8>>, CryptoError> {
+        Ok(self.hpke.open(sealed, secret, public, info, None, aad)?)
     }
 
     fn hpke_open_psk(
@@ -219,12 +192,12 @@ impl CipherSuiteProvider for Suite {
         info: &[u8],
         aad: Option<&[u8]>,
         psk: HpkePsk<'_>,
-    ) -> Result<Zeroizing<Vec<u8>>, RustCryptoError> {
-        self.inner.hpke_open_psk(sealed, secret, public, info, aad, psk)
+    ) -> Result<Zeroizing<Vec<u8>>, CryptoError> {
+        Ok(self.hpke.open(sealed, secret, public, info, Some(psk), aad)?)
     }
 
-    fn hpke_setup_s(&self, key: &HpkePublicKey, info: &[u8]) -> Result<(Vec<u8>, Self::HpkeContextS), RustCryptoError> {
-        self.inner.hpke_setup_s(key, info)
+    fn hpke_setup_s(&self, key: &HpkePublicKey, info: &[u8]) -> Result<(Vec<u8>, Self::HpkeContextS), CryptoError> {
+        Ok(self.hpke.setup_sender(key, info, None)?)
     }
 
     fn hpke_setup_r(
@@ -233,85 +206,36 @@ impl CipherSuiteProvider for Suite {
         secret: &HpkeSecretKey,
         public: &HpkePublicKey,
         info: &[u8],
-    ) -> Result<Self::HpkeContextR, RustCryptoError> {
-        self.inner.hpke_setup_r(kem_output, secret, public, info)
+    ) -> Result<Self::HpkeContextR, CryptoError> {
+        Ok(self.hpke.setup_receiver(kem_output, secret, public, info, None)?)
     }
 
-    fn kem_derive(&self, ikm: &[u8]) -> Result<(HpkeSecretKey, HpkePublicKey), RustCryptoError> {
-        self.inner.kem_derive(ikm)
+    fn kem_derive(&self, ikm: &[u8]) -> Result<(HpkeSecretKey, HpkePublicKey), CryptoError> {
+        Ok(self.hpke.derive(ikm)?)
     }
 
-    fn kem_generate(&self) -> Result<(HpkeSecretKey, HpkePublicKey), RustCryptoError> {
-        self.inner.kem_generate()
+    fn kem_generate(&self) -> Result<(HpkeSecretKey, HpkePublicKey), CryptoError> {
+        Ok(self.hpke.generate()?)
     }
 
-    fn kem_public_key_validate(&self, key: &HpkePublicKey) -> Result<(), RustCryptoError> {
-        self.inner.kem_public_key_validate(key)
+    fn kem_public_key_validate(&self, key: &HpkePublicKey) -> Result<(), CryptoError> {
+        Ok(self.hpke.public_key_validate(key)?)
     }
 
-    fn signature_key_derive_public(&self, secret: &SignatureSecretKey) -> Result<SignaturePublicKey, RustCryptoError> {
-        self.inner.signature_key_derive_public(secret)
+    fn signature_key_derive_public(&self, secret: &SignatureSecretKey) -> Result<SignaturePublicKey, CryptoError> {
+        primitives::public_of(secret)
     }
 
-    fn sign(&self, secret: &SignatureSecretKey, data: &[u8]) -> Result<Vec<u8>, RustCryptoError> {
-        self.inner.sign(secret, data)
+    fn sign(&self, secret: &SignatureSecretKey, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        primitives::sign(secret, data)
     }
 
-    fn verify(&self, public: &SignaturePublicKey, signature: &[u8], data: &[u8]) -> Result<(), RustCryptoError> {
-        self.inner.verify(public, signature, data)
+    fn verify(&self, public: &SignaturePublicKey, signature: &[u8], data: &[u8]) -> Result<(), CryptoError> {
+        primitives::verify(public, signature, data)
     }
-}
-
-/// A signature key from its seed, as RFC 8032 has it.
-fn signature_key(seed: &[u8; 32]) -> (SignatureSecretKey, SignaturePublicKey) {
-    let key = ed25519_dalek::SigningKey::from_bytes(seed);
-    let pair = Zeroizing::new(key.to_keypair_bytes());
-    (SignatureSecretKey::new_slice(&*pair), SignaturePublicKey::new_slice(&pair[32..]))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_seed_makes_one_stream_of_keys_and_no_other_does() {
-        let suite = |seed: u8| {
-            let random = Random::new(&mut ChaCha20Rng::from_seed([seed; 32]));
-            Provider { random }.cipher_suite_provider(SUITE).unwrap()
-        };
-        let drawn = |seed: u8| {
-            let suite = suite(seed);
-            let keys: Vec<_> = (0..2).map(|_| suite.kem_generate().unwrap().1.to_vec()).collect();
-            let sealed = suite.hpke_seal(&keys[0].clone().into(), b"", None, b"words").unwrap();
-            [keys, vec![sealed.kem_output, suite.signature_key_generate().unwrap().1.to_vec()]].concat()
-        };
-        assert_eq!(drawn(1), drawn(1));
-        let all: std::collections::HashSet<_> = [drawn(1), drawn(2)].concat().into_iter().collect();
-        assert_eq!(all.len(), 8, "nothing is drawn twice");
-    }
-
-    #[test]
-    fn keys_from_here_are_keys_to_the_library() {
-        let random = Random::new(&mut ChaCha20Rng::from_seed([3; 32]));
-        let suite = Provider { random }.cipher_suite_provider(SUITE).unwrap();
-        let (secret, public) = suite.signature_key_generate().unwrap();
-        assert_eq!(suite.signature_key_derive_public(&secret).unwrap(), public);
-        let signature = suite.sign(&secret, b"words").unwrap();
-        assert!(suite.verify(&public, &signature, b"words").is_ok() && suite.verify(&public, &signature, b"").is_err());
-        assert!(Provider { random: suite.random }.cipher_suite_provider(CipherSuite::P256_AES128).is_none());
-    }
-
-    #[test]
-    fn what_is_sealed_here_opens_with_the_provider_of_the_system_and_the_other_way() {
-        let random = Random::new(&mut ChaCha20Rng::from_seed([4; 32]));
-        let ours = Provider { random }.cipher_suite_provider(SUITE).unwrap();
-        let theirs = mls_rs_crypto_rustcrypto::RustCryptoProvider::new().cipher_suite_provider(SUITE).unwrap();
-        let (secret, public) = theirs.kem_generate().unwrap();
-        let sealed = ours.hpke_seal(&public, b"info", Some(b"aad"), b"words").unwrap();
-        assert_eq!(*theirs.hpke_open(&sealed, &secret, &public, b"info", Some(b"aad")).unwrap(), b"words");
-        let (secret, public) = ours.kem_generate().unwrap();
-        let sealed = theirs.hpke_seal(&public, b"info", Some(b"aad"), b"words").unwrap();
-        assert_eq!(*ours.hpke_open(&sealed, &secret, &public, b"info", Some(b"aad")).unwrap(), b"words");
-        assert!(ours.hpke_open(&sealed, &secret, &public, b"other", Some(b"aad")).is_err());
-    }
-}
+mod cross;
+#[cfg(test)]
+mod tests;

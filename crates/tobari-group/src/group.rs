@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use mls_rs::{
     Client, ExtensionList, MlsMessage, WireFormat,
     client_builder::{BaseConfig, WithCryptoProvider, WithIdentityProvider, WithMlsRules},
-    group::{CommitEffect, CommitOutput, ReceivedMessage},
+    group::{CommitEffect, CommitOutput, Node, ReceivedMessage},
     time::MlsTime,
 };
 use mls_rs_core::{
@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     MAX_COMMIT, MAX_IDENTITY, MAX_MEMBERS, MAX_PACKAGE, MAX_WELCOME,
-    provider::{Provider, Random, SUITE},
+    provider::{Provider, Random, SUITE, check_public_key},
     rules::{Identities, Rules, identity_of},
     words::words,
 };
@@ -89,7 +89,9 @@ impl Leaf {
     pub fn of_package(package: &[u8]) -> Result<Self, GroupError> {
         let malformed = GroupError::Malformed { expected: "a key package" };
         let message = read("key package", MAX_PACKAGE, package)?.into_key_package().ok_or(malformed)?;
-        if message.cipher_suite != SUITE {
+        // the library checks the init key only; a leaf that nobody can encrypt to stops a group
+        let has_key = leaf_key(package).is_some_and(|key| check_public_key(key).is_ok());
+        if message.cipher_suite != SUITE || !has_key {
             return Err(malformed);
         }
         Self::new(message.signing_identity()).ok_or(malformed)
@@ -203,6 +205,7 @@ impl Newcomer {
         }
         let (group, _) = self.client.join_group(None, &message, None).map_err(|_| GroupError::Refused)?;
         let group = Group { group };
+        group.check_keys(None)?;
         if group.members().len() > MAX_MEMBERS { Err(GroupError::Full) } else { Ok(group) }
     }
 }
@@ -330,9 +333,33 @@ impl Group {
             CommitEffect::ReInit(_) => return Err(GroupError::Refused),
         }
         next.clear_pending_commit();
-        self.group = next;
+        let next = Group { group: next };
+        next.check_keys(Some(self))?;
+        *self = next;
         Ok(())
     }
+
+    /// Checks that members can encrypt to every node of the tree that was not in the tree `before`.
+    /// To a key of small order nobody can, so no later commit would succeed.
+    fn check_keys(&self, before: Option<&Self>) -> Result<(), GroupError> {
+        let (tree, known) = (self.group.export_tree(), before.map(|group| group.group.export_tree()));
+        let known = known.as_ref().map_or(&[][..], |tree| tree.nodes());
+        for (place, node) in tree.nodes().iter().enumerate() {
+            let Some(key) = node.as_ref().map(Node::public_key) else { continue };
+            let is_known = known.get(place).and_then(Option::as_ref).is_some_and(|node| node.public_key() == key);
+            if !is_known {
+                check_public_key(key).map_err(|_| GroupError::Refused)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The key to encrypt to in a key package's leaf. Before it are four numbers of 2 bytes (version,
+/// wire format, version, suite) and the init key; each key follows its length.
+fn leaf_key(package: &[u8]) -> Option<&[u8]> {
+    let after = package.get(8..)?.strip_prefix(&[32])?.get(32..)?;
+    after.strip_prefix(&[32])?.get(..32)
 }
 
 /// Reads a message of MLS, if it is not too long.

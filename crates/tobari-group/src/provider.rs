@@ -36,6 +36,7 @@ use mls_rs_crypto_traits::{AeadType, KdfType, KemId};
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
+pub(crate) use primitives::check_public_key;
 use primitives::{Aead, CryptoError, Dh, Kdf};
 
 mod primitives;

@@ -21,6 +21,55 @@ fn group<const N: usize>(seed: u8) -> Vec<Group> {
     groups
 }
 
+/// A true key package but for the key in its leaf, with its signatures made anew.
+fn package_with(key: &[u8; 32], seed: u8) -> Vec<u8> {
+    let rng = || ChaCha20Rng::from_seed([seed; 32]);
+    let suite = Provider { random: Random::new(&mut rng()) }.cipher_suite_provider(SUITE).unwrap();
+    let secret = suite.signature_key_generate().unwrap().0;
+    let signature = |label: &[u8], content: &[u8]| {
+        let length = (content.len() as u16 | 0x4000).to_be_bytes();
+        suite.sign(&secret, &[&[label.len() as u8], label, &length, content].concat()).unwrap()
+    };
+    let mut package = Newcomer::new(b"weak", &mut rng()).unwrap().package().to_vec();
+    package[42..74].copy_from_slice(key);
+    // at the end: the leaf's signature, no extensions, the package's signature
+    let (leaf, all) = (package.len() - 64 - 1 - 66, package.len() - 64);
+    let signed = signature(b"MLS 1.0 LeafNodeTBS", &package[41..leaf - 2]);
+    package[leaf..leaf + 64].copy_from_slice(&signed);
+    let signed = signature(b"MLS 1.0 KeyPackageTBS", &package[4..all - 2]);
+    package[all..].copy_from_slice(&signed);
+    package
+}
+
+/// Builds a commit without the checks that are made here, as a member with other software does.
+fn careless(group: &mut Group, packages: &[&[u8]]) -> Commit {
+    let packages: Vec<MlsMessage> = packages.iter().map(|package| MlsMessage::from_bytes(package).unwrap()).collect();
+    let output = group.build(&[], &packages.iter().enumerate().collect::<Vec<_>>()).unwrap();
+    let welcome = output.welcome_messages[0].to_bytes().unwrap();
+    Commit { commit: output.commit_message.to_bytes().unwrap(), welcome, refused: Vec::new() }
+}
+
+#[test]
+fn a_key_that_nobody_can_encrypt_to_does_not_come_into_a_tree() {
+    let mut groups = group::<3>(19);
+    let good = Newcomer::new(b"good", &mut ChaCha20Rng::from_seed([20; 32])).unwrap();
+    let weak = package_with(&[0; 32], 21);
+    let strong = package_with(&[9; 32], 21);
+    assert!(groups[0].commit(&[], &[&strong]).unwrap().refused.is_empty(), "the signatures are true");
+    assert_eq!(Leaf::of_package(&weak), Err(GroupError::Malformed { expected: "a key package" }));
+    let commit = groups[0].commit(&[], &[&weak, good.package()]).unwrap();
+    assert_eq!(commit.refused, [0]);
+    // another member takes it in: nobody follows, and who comes in by the same commit does not stay
+    let commit = careless(&mut groups[1], &[&weak, good.package()]);
+    groups.iter_mut().for_each(|group| assert_eq!(group.take(&commit.commit), Err(GroupError::Refused)));
+    assert_eq!(good.join(&commit.welcome).err(), Some(GroupError::Refused));
+    // the group goes on
+    let commit = careless(&mut groups[2], &[good.package()]);
+    taken(&mut groups, &commit.commit);
+    groups.push(good.join(&commit.welcome).unwrap());
+    agree(&groups);
+}
+
 fn media(group: &Group) -> [u8; 32] {
     *group.export("media", b"").unwrap()
 }

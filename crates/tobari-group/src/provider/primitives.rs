@@ -66,21 +66,27 @@ pub(crate) struct Dh {
     pub(super) random: Random,
 }
 
-impl Dh {
-    fn secret(key: &HpkeSecretKey) -> Result<&[u8; 32], CryptoError> {
-        array("X25519 secret key", "32", key)
-    }
+fn secret_key(key: &HpkeSecretKey) -> Result<&[u8; 32], CryptoError> {
+    array("X25519 secret key", "32", key)
+}
 
-    fn point(key: &HpkePublicKey) -> Result<MontgomeryPoint, CryptoError> {
-        array("X25519 public key", "32", key).map(|bytes| MontgomeryPoint(*bytes))
-    }
+fn public_key(key: &[u8]) -> Result<MontgomeryPoint, CryptoError> {
+    array("X25519 public key", "32", key).map(|bytes| MontgomeryPoint(*bytes))
+}
+
+/// Fails for a public key that nobody can encrypt to.
+pub(crate) fn check_public_key(key: &[u8]) -> Result<(), CryptoError> {
+    // Clamped secret keys are multiples of 8. If 8 (in bits: 1000) times this point is zero, then
+    // so is every shared secret.
+    let multiple = public_key(key)?.mul_bits_be([true, false, false, false].into_iter());
+    if multiple.is_identity() { Err(CryptoError::SmallOrder) } else { Ok(()) }
 }
 
 impl DhType for Dh {
     type Error = CryptoError;
 
     fn dh(&self, secret: &HpkeSecretKey, public: &HpkePublicKey) -> Result<Vec<u8>, CryptoError> {
-        let shared = Zeroizing::new(Self::point(public)?.mul_clamped(*Self::secret(secret)?));
+        let shared = Zeroizing::new(public_key(public)?.mul_clamped(*secret_key(secret)?));
         // RFC 9180, 7.1.4, and RFC 7748, 6.1: everybody would know a shared secret of zero
         if shared.is_identity() { Err(CryptoError::SmallOrder) } else { Ok(shared.as_bytes().to_vec()) }
     }
@@ -95,7 +101,7 @@ impl DhType for Dh {
     }
 
     fn to_public(&self, secret: &HpkeSecretKey) -> Result<HpkePublicKey, CryptoError> {
-        let public = MontgomeryPoint::mul_base_clamped(*Self::secret(secret)?);
+        let public = MontgomeryPoint::mul_base_clamped(*secret_key(secret)?);
         Ok(public.to_bytes().to_vec().into())
     }
 
@@ -112,10 +118,7 @@ impl DhType for Dh {
     }
 
     fn public_key_validate(&self, key: &HpkePublicKey) -> Result<(), CryptoError> {
-        // Clamped secret keys are multiples of 8. If 8 (in bits: 1000) times this point is zero,
-        // then so is every shared secret.
-        let multiple = Self::point(key)?.mul_bits_be([true, false, false, false].into_iter());
-        if multiple.is_identity() { Err(CryptoError::SmallOrder) } else { Ok(()) }
+        check_public_key(key)
     }
 }
 

@@ -237,6 +237,4 @@ impl CipherSuiteProvider for Suite {
 }
 
 #[cfg(test)]
-mod cross;
-#[cfg(test)]
 mod tests;

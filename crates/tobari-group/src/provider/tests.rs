@@ -318,3 +318,57 @@ fn an_error_of_hpke_says_at_which_step() {
     let error = suite.hpke_open(&sealed, &secret, &public, b"", None).unwrap_err();
     assert_eq!(error.to_string(), "HPKE failed: the key agreement rejected a key");
 }
+
+/// Answers of `mls-rs-crypto-rustcrypto` 0.23, recorded before it left the workspace. Up to then,
+/// tests compared the two for many more inputs.
+#[test]
+fn answers_are_those_of_the_provider_before() {
+    let suite = suite(15);
+    let bytes = |length: u8| (0..length).map(|place| place.wrapping_mul(7) ^ length).collect::<Vec<u8>>();
+    let (short, long) = (bytes(33), bytes(200));
+    let (secret, public) = suite.kem_derive(&short).unwrap();
+    let (pair, of_pair) = primitives::signature_key(short[..32].try_into().unwrap());
+    let answers = [
+        suite.hash(&long).unwrap(),
+        suite.mac(&long, &short).unwrap(),
+        suite.kdf_extract(&short, &long).unwrap().to_vec(),
+        suite.kdf_expand(&long, &short, 70).unwrap().to_vec(),
+        suite.aead_seal(&long[..16], &short, Some(&long), &long[16..28]).unwrap(),
+        secret.to_vec(),
+        public.to_vec(),
+        of_pair.to_vec(),
+        suite.sign(&pair, &long).unwrap(),
+    ];
+    let known = [
+        "bb2692c84faf59ba2ceb54875575b11276dcca74bbf0b343fb7becfdb450f47e",
+        "dd69355a225d15f4fe81f6b326374ad1af7df140c98f07bbab4a9a9283800e29",
+        "d8457e7de7e86d0f32d6c42a5b89a1e2b7101848edf53a954b6cee420e5f964f",
+        "be4c26786ebb3a5f69880730ba0024eeac1082c04e3cc85f52b6120e10d1d194da7b3983df69b4e939331024cd4f4aea\
+         28f1062007a74f74e8249b73aba1769bd70d6af90d0f",
+        "6978b211dcfe7b91252f2cfe41584306ad9f23036ba1da23b93721f0678aa3a3d24b5ab68f9e817b367bdc950820ce2056",
+        "dcd0fcbff0bd7b33036fb4926f2d99032cbc26ad1c6c5e619c2347d2fb699045",
+        "670f02c2470324e8b1f1f76e8672b1cde6166e1985c2e24bf4b82e1ac171ea4a",
+        "19534df986d2130a66dc825c568bfeac5cad5b2e7d97ce794ce2624d27079afc",
+        "b370360d77d437cdf8b87c3c7d212c248004c3c0f24ed310c73bb89792f5684f51c74544fdd0fecf7a15854cb99dd498\
+         7a89a4c79dd28e1632864ba05e5ab10e",
+    ];
+    assert_eq!(answers, known.map(hex));
+}
+
+#[test]
+fn what_the_provider_before_encrypted_is_decrypted() {
+    let suite = suite(16);
+    let (secret, public) = suite.kem_derive(&[7; 32]).unwrap();
+    let sealed = HpkeCiphertext {
+        kem_output: hex("3587a1c5a23c4f60b3a112bec9c136e11eb5ff4412650a5ca6682e769e45e215"),
+        ciphertext: hex("ed1845c5956ed25da48d68c577301c3cc2d93a8c21"),
+    };
+    assert_eq!(*suite.hpke_open(&sealed, &secret, &public, b"info", Some(b"aad")).unwrap(), b"words");
+    assert!(suite.hpke_open(&sealed, &secret, &public, b"other", Some(b"aad")).is_err());
+    let sealed = HpkeCiphertext {
+        kem_output: hex("76c7a55bcfd7ec57cf6c31d75f4818391eca0d03caf7dbc0875a9689166e4d67"),
+        ciphertext: hex("4d3ac24c509f57dc2f500771c288973ca2c4a4a745"),
+    };
+    let psk = HpkePsk { id: b"id", value: &[7; 32] };
+    assert_eq!(*suite.hpke_open_psk(&sealed, &secret, &public, b"info", Some(b"aad"), psk).unwrap(), b"words");
+}

@@ -6,9 +6,10 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
-pub mod engine;
 pub mod infer;
-pub mod matrix;
 pub mod seal;
 pub mod search;
 pub mod sense;
+
+pub use tobari_engine as engine;
+pub use tobari_engine::matrix;

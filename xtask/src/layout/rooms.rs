@@ -76,7 +76,6 @@ pub(crate) const ROOMS: &[Room] = &[
         outside: Some(&["aes", "thiserror", "zeroize"]),
         unsafe_in: &["src/kernels/"],
         browser: Browser::Together,
-        ..PLAIN
     },
     Room {
         package: "tobari-lattice",
@@ -85,7 +84,6 @@ pub(crate) const ROOMS: &[Room] = &[
         outside: Some(&["chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
         unsafe_in: &["src/kernels/"],
         browser: Browser::Together,
-        ..PLAIN
     },
     Room {
         package: "tobari-curve",
@@ -94,7 +92,6 @@ pub(crate) const ROOMS: &[Room] = &[
         outside: Some(&["chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
         unsafe_in: &["src/kernels/"],
         browser: Browser::Together,
-        ..PLAIN
     },
     Room {
         package: "tobari-core",
@@ -108,6 +105,14 @@ pub(crate) const ROOMS: &[Room] = &[
         package: "tobari-plan",
         path: "crates/tobari-plan",
         outside: Some(&["serde", "thiserror"]),
+        browser: Browser::Together,
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-engine",
+        path: "crates/engine",
+        may_use: &["tobari-octets", "tobari-lattice", "tobari-plan"],
+        outside: Some(&["chacha20", "rand_core", "thiserror", "zeroize"]),
         browser: Browser::Together,
         ..PLAIN
     },
@@ -161,7 +166,15 @@ pub(crate) const ROOMS: &[Room] = &[
     Room {
         package: "tobari-apps",
         path: "crates/tobari-apps",
-        may_use: &["tobari-octets", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-device", "tobari-group"],
+        may_use: &[
+            "tobari-octets",
+            "tobari-core",
+            "tobari-plan",
+            "tobari-engine",
+            "tobari-enclave",
+            "tobari-device",
+            "tobari-group",
+        ],
         outside: Some(&[
             "aes-gcm",
             "argon2",

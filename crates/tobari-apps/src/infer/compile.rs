@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 use tobari_core::ckks::Scale;
 use tobari_core::params::{LatticeParameters, Plaintext};
 
-use crate::engine::{CkksEngine, CkksValue, EngineError};
+use tobari_engine::{CkksEngine, CkksValue, EngineError};
 use tobari_plan::program::{Program, ProgramError, Recorder, Shape, Value};
 use tobari_plan::segment::{Form, Segment, Trust, Variant};
 use tobari_plan::site::{KeyDomain, Owner, Secrecy};

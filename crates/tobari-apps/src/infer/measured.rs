@@ -10,8 +10,8 @@ use super::Model;
 use super::compile::{Compiled, Flow};
 use super::guarded::{Combination, Route, RouteError, Setup};
 use super::placement::{ENCLAVE, Inference, Layer, Mode, Moves, PROCESS, Way};
-use crate::engine::{CkksEngine, EngineError};
 use tobari_core::params::LatticeParameters;
+use tobari_engine::{CkksEngine, EngineError};
 use tobari_plan::place::Data;
 use tobari_plan::segment::Form;
 

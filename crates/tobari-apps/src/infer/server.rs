@@ -16,12 +16,12 @@
 
 use super::compile::{Card, Compiled, name};
 use super::program::Input;
-use crate::engine::{CkksEngine, CkksValue, EngineError};
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tobari_core::ckks::{Ciphertext, Encoder, EvaluationKeys};
 use tobari_core::rlwe::{EvaluationKey, SecretKey};
+use tobari_engine::{CkksEngine, CkksValue, EngineError};
 use tobari_plan::engine::{Direct, Machine};
 use tobari_plan::program::Op;
 use zeroize::Zeroizing;

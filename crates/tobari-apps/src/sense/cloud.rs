@@ -11,12 +11,12 @@ use super::program::{Input, Transform};
 use super::schema::ProfileName;
 use super::server::{Batch, exact_slots, linear_slots};
 use super::setting::Setting;
-use crate::engine::{BgvEngine, BgvValue, EngineError};
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_device::{DeviceNumber, Envelope, P1, Profile, U25, transform_root};
+use tobari_engine::{BgvEngine, BgvValue, EngineError};
 use tobari_plan::engine::Direct;
 use tobari_plan::program::{Program, Value};
 

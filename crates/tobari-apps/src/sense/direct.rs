@@ -6,11 +6,11 @@
 //! made sooner, but then every device could read every other's: good for measurements alone, and each line that quotes one says which it was.
 
 use super::linear::{PlanError, key_holder};
-use crate::engine::BgvEngine;
 use tobari_core::bgv::{EncodeError, Encoder, Plaintext};
 use tobari_core::params::{LatticeError, LatticeParameters, Plaintext as Scheme};
 use tobari_core::ring::Modulus;
 use tobari_device::READINGS;
+use tobari_engine::BgvEngine;
 use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, Recorder, Value};
 use tobari_plan::site::Secrecy;
@@ -116,12 +116,12 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
-    use crate::engine::BgvValue;
     use chacha20::ChaCha20Rng;
     use chacha20::rand_core::SeedableRng;
     use std::sync::Arc;
     use tobari_core::bgv::{Decryptor, Encryptor, EvaluationKeys, Evaluator};
     use tobari_core::rlwe::{PublicKey, SecretKey};
+    use tobari_engine::BgvValue;
     use tobari_plan::check::Requirements;
     use tobari_plan::cost::Costs;
     use tobari_plan::engine::Direct;

@@ -12,10 +12,10 @@ use super::interpolation::{BYTES, ByteFunction, Points};
 use super::layout::Layout;
 use super::linear::{PlanError, described, fits};
 use super::program::{Frames, Input, Maps, byte_function, fold, points, readings};
-use crate::engine::{BgvEngine, EngineError};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use tobari_device::READINGS;
+use tobari_engine::{BgvEngine, EngineError};
 use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, Recorder, Value};
 use tobari_plan::site::Secrecy;
@@ -332,7 +332,7 @@ fn level_of(top: u16, input: Input) -> u16 {
 ///
 /// # Errors
 /// [`EngineError`].
-pub fn plain(engine: &BgvEngine, input: Input, slots: &[i64]) -> Result<crate::engine::BgvValue, EngineError> {
+pub fn plain(engine: &BgvEngine, input: Input, slots: &[i64]) -> Result<tobari_engine::BgvValue, EngineError> {
     let level = level_of(engine.top_level(), input);
     match input {
         Input::Diagonal { .. } => engine.integers(slots, level),

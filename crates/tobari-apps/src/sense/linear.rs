@@ -6,8 +6,8 @@
 use super::bounds::{Overflow, Range, Scheme};
 use super::layout::Layout;
 use super::program::{Frames, Input, fold};
-use crate::engine::{BgvEngine, EngineError};
 use tobari_core::params::Plaintext;
+use tobari_engine::{BgvEngine, EngineError};
 use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, ProgramError, Recorder, Value};
 use tobari_plan::site::{KeyDomain, Secrecy};

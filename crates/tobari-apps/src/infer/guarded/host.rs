@@ -2,7 +2,6 @@
 
 use super::route::{ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, RouteError, Setup, parts};
 use super::wire;
-use crate::engine::EngineError;
 use crate::infer::program::Input;
 use crate::infer::server::{self, Constants, Keyring, ServeError, Service};
 use rand_core::CryptoRng;
@@ -11,6 +10,7 @@ use tobari_core::ckks::{Ciphertext, Evaluator, OperationError, Plaintext};
 use tobari_core::ring::Seed;
 use tobari_core::wire::{self as objects, LatticeWireError};
 use tobari_enclave::{Enclave, EnclaveError, Measurement, Protections, Request, SessionId};
+use tobari_engine::EngineError;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

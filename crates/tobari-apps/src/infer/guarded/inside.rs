@@ -75,7 +75,7 @@ impl Guarded {
             None => None,
             Some(compiled) => {
                 let encoder = Encoder::new(compiled.parameters()).map_err(refused)?;
-                let engine = crate::engine::CkksEngine::new(compiled.parameters()).map_err(refused)?;
+                let engine = tobari_engine::CkksEngine::new(compiled.parameters()).map_err(refused)?;
                 let parts = parts(&compiled, &engine).map_err(refused)?;
                 let inside = !combination.uses_process();
                 let service = inside.then(|| Service::new(compiled.clone(), MEMORY)).transpose().map_err(refused)?;

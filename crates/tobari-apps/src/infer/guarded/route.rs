@@ -1,6 +1,5 @@
 //! What is done where, the bytes that an enclave is built from, and the script of its sessions.
 
-use crate::engine::{CkksEngine, EngineError};
 use crate::infer::calibration::{self, MarginError, logit_error};
 use crate::infer::card;
 use crate::infer::compile::{CompileError, Compiled, Flow, Options};
@@ -16,6 +15,7 @@ use tobari_core::params::LatticeParameters;
 use tobari_core::wire::{self, LatticeWireError};
 use tobari_enclave::configuration::{self, ConfigurationError};
 use tobari_enclave::{Configuration, Digest, OutputPolicy, Party, Script, Size, Step};
+use tobari_engine::{CkksEngine, EngineError};
 
 /// Version of the bytes.
 const VERSION: u8 = 1;

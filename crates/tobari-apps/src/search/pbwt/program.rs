@@ -1,7 +1,7 @@
 //! The computation, on any machine: in the clear, recorded, or under encryption.
 
 use super::{ANSWER_PRIMES, Layout, PbwtError};
-use crate::engine::{BgvEngine, EngineError};
+use tobari_engine::{BgvEngine, EngineError};
 use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, ProgramError, Recorder, Value};
 use tobari_plan::site::{KeyDomain, Owner, Secrecy};

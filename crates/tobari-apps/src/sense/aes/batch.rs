@@ -5,13 +5,13 @@ use super::characters::value;
 use super::cipher::{BLOCK, ROUNDS, round_keys};
 use super::layout::Layout;
 use super::program::{Circuit, Input, MEAN};
-use crate::engine::{BgvEngine, BgvValue, EngineError};
 use crate::sense::client::Withheld;
 use rand_core::CryptoRng;
 use tobari_core::bgv::{Ciphertext, Decryptor, EncodeError, Encoder, EvaluationKeys, SeededCiphertext};
 use tobari_core::ring::Modulus;
 use tobari_core::rlwe::SecretKey;
 use tobari_device::{GCM_FRAME, READINGS};
+use tobari_engine::{BgvEngine, BgvValue, EngineError};
 use zeroize::Zeroizing;
 
 /// Blocks of a frame.

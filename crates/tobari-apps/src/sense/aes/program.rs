@@ -4,9 +4,9 @@ use super::chain::{Chain, Characters, MODULUS, PRODUCTS};
 use super::characters::{FORM_DIVISOR, doubled, form, mask, split};
 use super::cipher::ROUNDS;
 use super::layout::Layout;
-use crate::engine::{BgvEngine, EngineError};
 use crate::sense::linear::{PlanError, key_holder};
 use std::collections::BTreeMap;
+use tobari_engine::{BgvEngine, EngineError};
 use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, Recorder, Value};
 use tobari_plan::site::Secrecy;
@@ -393,7 +393,7 @@ pub fn plain(
     circuit: &Circuit,
     input: Input,
     slots: &[i64],
-) -> Result<crate::engine::BgvValue, EngineError> {
+) -> Result<tobari_engine::BgvValue, EngineError> {
     let level = circuit.primes(input).map_or(engine.top_level(), |primes| primes as u16 - 1);
     engine.compact(slots, level)
 }

@@ -12,7 +12,7 @@
 //!
 //! Who sees what: the server the number of vectors and of diagonals; the client `z`.
 
-use crate::engine::{BgvEngine, EngineError};
+use crate::{BgvEngine, EngineError};
 use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, ProgramError, Recorder, Value};
 use tobari_plan::site::{KeyDomain, Owner, Secrecy};

@@ -8,11 +8,11 @@ use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use rand_core::CryptoRng;
 use std::borrow::Cow;
 use std::sync::Arc;
-use tobari_core::bgv::{Ciphertext, Encoder, EvaluationKeys, Evaluator, Hoisted, Plaintext, PreparedPlaintext};
-use tobari_core::params::{LatticeParameters, Plaintext as Scheme};
-use tobari_core::ring::Seed;
-use tobari_core::rlwe::{EvaluationKey, PublicKey};
-use tobari_core::wire::{self, words};
+use tobari_lattice::bgv::{Ciphertext, Encoder, EvaluationKeys, Evaluator, Hoisted, Plaintext, PreparedPlaintext};
+use tobari_lattice::params::{LatticeParameters, Plaintext as Scheme};
+use tobari_lattice::ring::Seed;
+use tobari_lattice::rlwe::{EvaluationKey, PublicKey};
+use tobari_lattice::wire::{self, words};
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::engine::{Engine, Shapes};
 use tobari_plan::program::{Encoding, Kind, Op, Shape};
@@ -27,10 +27,10 @@ const PREPARED: usize = 4;
 ///
 /// ```
 /// use rand_core::SeedableRng;
-/// use tobari_apps::engine::BgvEngine;
-/// use tobari_core::bgv::{Decryptor, Encoder};
-/// use tobari_core::params::NamedSet;
-/// use tobari_core::rlwe::SecretKey;
+/// use tobari_engine::BgvEngine;
+/// use tobari_lattice::bgv::{Decryptor, Encoder};
+/// use tobari_lattice::params::NamedSet;
+/// use tobari_lattice::rlwe::SecretKey;
 /// use tobari_plan::engine::{Direct, Machine};
 /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
 /// let parameters = NamedSet::from_name("search").unwrap().parameters()?;

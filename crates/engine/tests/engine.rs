@@ -4,12 +4,12 @@
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::sync::Arc;
-use tobari_apps::engine::{BgvEngine, BgvValue, CkksEngine, CkksValue, EngineError};
-use tobari_core::ckks::{self, Scale};
-use tobari_core::params::{LatticeParameters, Plaintext};
-use tobari_core::ring::{Domain, Modulus};
-use tobari_core::rlwe::{PublicKey, SecretKey};
-use tobari_core::{bgv, wire};
+use tobari_engine::{BgvEngine, BgvValue, CkksEngine, CkksValue, EngineError};
+use tobari_lattice::ckks::{self, Scale};
+use tobari_lattice::params::{LatticeParameters, Plaintext};
+use tobari_lattice::ring::{Domain, Modulus};
+use tobari_lattice::rlwe::{PublicKey, SecretKey};
+use tobari_lattice::{bgv, wire};
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::engine::{Direct, Engine, Machine, Shapes};
 use tobari_plan::program::{Encoding, Kind, Op, Recorder, Shape};

@@ -1,8 +1,8 @@
 //! Bilinear forms and sums of rotations.
 
 use super::{BgvEngine, BgvValue, Inner, into_ciphertext, unexpected};
-use crate::engine::EngineError;
-use tobari_core::bgv::{Ciphertext, Forms, Turn};
+use crate::EngineError;
+use tobari_lattice::bgv::{Ciphertext, Forms, Turn};
 use tobari_plan::clear::ClearValue;
 use tobari_plan::program::{Kind, Op, Shape};
 

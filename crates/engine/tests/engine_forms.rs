@@ -4,11 +4,11 @@
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
-use tobari_apps::engine::{BgvEngine, BgvValue, EngineError};
-use tobari_core::bgv::{Ciphertext, Decryptor, Encoder, EvaluationKeys};
-use tobari_core::params::{LatticeParameters, Plaintext};
-use tobari_core::ring::Modulus;
-use tobari_core::rlwe::SecretKey;
+use tobari_engine::{BgvEngine, BgvValue, EngineError};
+use tobari_lattice::bgv::{Ciphertext, Decryptor, Encoder, EvaluationKeys};
+use tobari_lattice::params::{LatticeParameters, Plaintext};
+use tobari_lattice::ring::Modulus;
+use tobari_lattice::rlwe::SecretKey;
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::engine::{Engine, Shapes};
 use tobari_plan::program::{Encoding, Kind, Op};

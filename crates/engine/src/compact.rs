@@ -1,8 +1,8 @@
 //! Plaintexts that take no more memory than their coefficients do.
 
 use super::EngineError;
-use tobari_core::bgv::{Plaintext, PreparedPlaintext};
-use tobari_core::params::LatticeParameters;
+use tobari_lattice::bgv::{Plaintext, PreparedPlaintext};
+use tobari_lattice::params::LatticeParameters;
 
 /// A plaintext as its coefficients modulo `t`, from 0 on, each in [`width`] bytes, the lowest first; each use prepares it anew.
 pub(super) struct Compact {

@@ -7,12 +7,12 @@
 
 use super::{EngineError, Sizes, check_length, check_shape, put};
 use std::borrow::Cow;
-use tobari_core::ckks::{
+use tobari_lattice::ckks::{
     Ciphertext, Encoder, EvaluationKeys, Evaluator, Grid, Hoisted, OperationError, Plaintext, Scale,
 };
-use tobari_core::params::LatticeParameters;
-use tobari_core::rlwe::EvaluationKey;
-use tobari_core::wire::{self, words};
+use tobari_lattice::params::LatticeParameters;
+use tobari_lattice::rlwe::EvaluationKey;
+use tobari_lattice::wire::{self, words};
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::engine::{Engine, Shapes};
 use tobari_plan::program::{Encoding, Kind, Op, Shape};
@@ -22,10 +22,10 @@ use zeroize::Zeroizing;
 ///
 /// ```
 /// use rand_core::SeedableRng;
-/// use tobari_apps::engine::CkksEngine;
-/// use tobari_core::ckks::{Decryptor, Encoder, Scale};
-/// use tobari_core::params::NamedSet;
-/// use tobari_core::rlwe::SecretKey;
+/// use tobari_engine::CkksEngine;
+/// use tobari_lattice::ckks::{Decryptor, Encoder, Scale};
+/// use tobari_lattice::params::NamedSet;
+/// use tobari_lattice::rlwe::SecretKey;
 /// use tobari_plan::engine::{Direct, Machine};
 /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
 /// let parameters = NamedSet::from_name("infer-f").unwrap().parameters()?;

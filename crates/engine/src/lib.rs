@@ -31,16 +31,19 @@
 //! Which steps run, and how long they take, depends on shapes alone. What a plaintext is made of is wiped where the core wipes it: the
 //! elements of plaintexts of BGV are not, and whoever stores plaintexts stores them in the clear.
 
+#![forbid(unsafe_code)]
+
 mod bgv;
 mod ckks;
 mod compact;
+pub mod matrix;
 
 pub use bgv::{BgvEngine, BgvValue};
 pub use ckks::{CkksEngine, CkksValue};
 
-use tobari_core::params::LatticeParameters;
-use tobari_core::wire::{self, LatticeWireError, words};
-use tobari_core::{bgv as exact, ckks as approximate};
+use tobari_lattice::params::LatticeParameters;
+use tobari_lattice::wire::{self, LatticeWireError, words};
+use tobari_lattice::{bgv as exact, ckks as approximate};
 use tobari_plan::clear::ClearError;
 use tobari_plan::program::{Encoding, Kind, Shape};
 

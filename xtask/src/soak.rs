@@ -283,7 +283,7 @@ fn ignored(root: &Path, test: &Ignored, minutes: u64, words: &str, name: &str, t
 fn sense_exact(root: &Path, minutes: u64) -> Result<(), String> {
     let test = Ignored {
         package: "tobari-apps",
-        file: "sense_exact",
+        file: "sense",
         claim: "a_count_over_ten_thousand_devices_and_sums_in_parts_of_257_equal_the_plain_ones_under_encryption",
         features: "",
         figures: "",
@@ -311,7 +311,7 @@ fn all_jobs(root: &Path, minutes: u64) -> Result<(), String> {
 fn call_accelerated(root: &Path, minutes: u64) -> Result<(), String> {
     let test = Ignored {
         package: "tobari-apps",
-        file: "call_live",
+        file: "call",
         claim: "a_room_of_64_in_accelerated_chaos_has_no_wrong_sum_is_never_stuck_and_does_not_grow",
         features: "mls",
         figures: "room",

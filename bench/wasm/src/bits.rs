@@ -1,6 +1,6 @@
 //! The pinned cases of encoding and decoding, for `bits.mjs`.
 
-#[path = "../../../crates/lattice/tests/ckks_bits/cases.rs"]
+#[path = "../../../crates/lattice/tests/all/ckks_bits/cases.rs"]
 mod cases;
 
 /// How many cases there are.

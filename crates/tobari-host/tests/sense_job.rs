@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[allow(dead_code, reason = "every test of a fleet uses its own part")]
-#[path = "../../tobari-apps/tests/sense_fleet/mod.rs"]
+#[path = "../../tobari-apps/tests/sense/fleet/mod.rs"]
 mod sense_fleet;
 
 use sense_fleet::{Fleet, Memory, WINDOW, rng, rows, toy};

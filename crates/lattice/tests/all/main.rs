@@ -1,0 +1,7 @@
+//! Bytes of objects, transforms, and the bits of approximate numbers.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod ckks_bits;
+mod transform_sum;
+mod wire;

@@ -1,0 +1,14 @@
+//! Searches: tables, questions, answers, labels, decoys and hidden places, and attacks on them.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod attacks;
+mod counts;
+mod decoys;
+mod hidden;
+mod labelled;
+mod labels;
+mod pbwt;
+mod served;
+mod table;
+mod world;

@@ -1,0 +1,12 @@
+//! What the pages compute.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[cfg(feature = "ask")]
+mod infer;
+#[cfg(feature = "call")]
+mod room;
+#[cfg(feature = "ask")]
+mod search;
+#[cfg(feature = "sense")]
+mod sense;

@@ -5,6 +5,8 @@
 //! reads and checks everything.
 
 use crate::args::{Arguments, Verb};
+use crate::cmd::config::Setting;
+use crate::cmd::serve::ServeArguments;
 use crate::output::Failure;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
@@ -51,7 +53,7 @@ fn named_like_a_verb(mut words: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// A call of `tobari serve` with this file and this process's environment, as it would be understood.
-pub(crate) fn of_file(file: &Path) -> Result<(Box<crate::args::ServeArguments>, Vec<Setting>), Failure> {
+pub(crate) fn of_file(file: &Path) -> Result<(Box<ServeArguments>, Vec<Setting>), Failure> {
     let words = ["tobari".into(), "serve".into(), "--config".into(), file.as_os_str().to_owned()];
     let found = Found::read(words.into())?;
     let settings = found.settings();
@@ -60,16 +62,6 @@ pub(crate) fn of_file(file: &Path) -> Result<(Box<crate::args::ServeArguments>, 
         Ok(_) => Err(Failure::Work("expected the settings of a server, found another command's".to_owned())),
         Err(error) => Err(Failure::Call(error.to_string())),
     }
-}
-
-/// One setting.
-pub(crate) struct Setting {
-    /// Its long name.
-    pub(crate) name: String,
-    /// What it is; nothing where it is not given and has no usual value.
-    pub(crate) values: Vec<String>,
-    /// `file`, `environment`, `command line` or `default`.
-    pub(crate) source: &'static str,
 }
 
 /// A command line, and what of it a file has given.

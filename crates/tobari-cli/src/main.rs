@@ -11,13 +11,16 @@ mod call_key;
 mod cmd;
 mod config;
 mod mixing;
+mod options;
 mod output;
 mod randomness;
 mod reference;
 mod replies;
 mod simulated;
 
-use args::{CallVerb, ConfigVerb, Verb};
+use args::Verb;
+use cmd::config::ConfigVerb;
+use output::LogLevel;
 use std::process::ExitCode;
 
 /// Ciphertexts and keys are large, and come and go.
@@ -45,11 +48,15 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(failure) => return failure.report(),
     };
-    output::start_log(&arguments);
+    // the server tells what happens, other commands what looks wrong
+    let usual = if matches!(arguments.verb, Verb::Serve(_)) { LogLevel::Info } else { LogLevel::Warn };
+    output::start_log(&arguments.log, usual);
     let done = match arguments.verb {
         Verb::Demo(demo) => cmd::demo::run(&demo),
         Verb::Serve(mut serve) => cmd::serve::run(&mut serve),
-        Verb::Config { verb: ConfigVerb::Check(check) } => cmd::config::check(&check),
+        Verb::Config { verb: ConfigVerb::Check(check) } => {
+            config::of_file(&check.file).and_then(|(serve, settings)| cmd::config::check(&check, &serve, &settings))
+        }
         #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
         Verb::Backup(backup) => cmd::backup::backup(&backup),
         #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
@@ -58,11 +65,7 @@ fn main() -> ExitCode {
         Verb::Bench { job } => cmd::bench::run(&job),
         Verb::Report(report) => cmd::report::run(&report),
         Verb::Plan { job } => cmd::plan::run(&job),
-        Verb::Call { verb: CallVerb::Keygen(keygen) } => cmd::call::keygen(&keygen),
-        Verb::Call { verb: CallVerb::Mix(mix) } => cmd::call::mix(&mix),
-        Verb::Call { verb: CallVerb::Link(link) } => cmd::call::link(&link),
-        Verb::Call { verb: CallVerb::Join(join) } => cmd::call::join(&join),
-        Verb::Call { verb: CallVerb::Open(open) } => cmd::call::open(&open),
+        Verb::Call { verb } => cmd::call::run(&verb),
         Verb::Search { verb } => cmd::search::run(&verb),
         Verb::Infer { verb } => cmd::infer::run(&verb),
         Verb::Sense { verb } => cmd::sense::run(&verb),

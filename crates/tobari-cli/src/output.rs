@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stderr, reason = "the one room that prints")]
 
-use crate::args::{Arguments, LogFormat, LogLevel, Verb};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -46,10 +46,44 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// Logs to standard error: the server what happens, other commands what looks wrong.
-pub(crate) fn start_log(arguments: &Arguments) {
+/// The log, as every command takes it.
+#[derive(Args)]
+pub(crate) struct LogArguments {
+    /// How much to log on standard error.
+    #[arg(long, global = true, value_enum, env = "TOBARI_LOG")]
+    pub(crate) log: Option<LogLevel>,
+    /// How the log is written.
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "TOBARI_LOG_FORMAT")]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How much to log.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum LogLevel {
+    /// Nothing.
+    Off,
+    /// What failed.
+    Error,
+    /// And what looks wrong.
+    Warn,
+    /// And what happened, without any name, address or content.
+    Info,
+    /// And how.
+    Debug,
+}
+
+/// Logs to standard error, `usual` where nothing is said.
+pub(crate) fn start_log(arguments: &LogArguments, usual: LogLevel) {
     use tracing::level_filters::LevelFilter;
-    let usual = if matches!(arguments.verb, Verb::Serve(_)) { LogLevel::Info } else { LogLevel::Warn };
     let level = match arguments.log.unwrap_or(usual) {
         LogLevel::Off => LevelFilter::OFF,
         LogLevel::Error => LevelFilter::ERROR,

@@ -1,9 +1,9 @@
-//! The arguments of `tobari serve` and `tobari config`.
+//! The arguments of `tobari serve`.
 
-use super::FloorArguments;
 use crate::cmd::infer::ServeInferArguments;
 use crate::cmd::search::ServeSearchArguments;
 use crate::cmd::sense::ServeSenseArguments;
+use crate::options::FloorArguments;
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -181,15 +181,4 @@ impl AcmeArguments {
         options.authority.clone_from(&self.tls_acme_ca);
         Some(options)
     }
-}
-
-/// `tobari config check`
-#[derive(Args)]
-pub(crate) struct CheckArguments {
-    /// The file.
-    #[arg(default_value = "tobari.toml", value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// One JSON object a line on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
 }

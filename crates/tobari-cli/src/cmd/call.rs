@@ -7,15 +7,11 @@ mod open;
 mod sound;
 mod told;
 
-pub(crate) use join::join;
-pub(crate) use link::link;
-pub(crate) use open::open;
-
-use crate::args::{KeygenArguments, MixArguments, PointsForm};
 use crate::blind_server::BlindProcess;
 use crate::call_key::{CallKey, insecure};
 use crate::mixing::{self, Outcome, Request};
 use crate::output::{self, Failure};
+use arguments::{CallVerb, KeygenArguments, MixArguments, PointsForm};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,8 +23,19 @@ use tobari_core::wire;
 use tobari_host::{files, threads, wav};
 use tobari_server::connect::ClientTls;
 
+/// Does it.
+pub(crate) fn run(verb: &CallVerb) -> Result<ExitCode, Failure> {
+    match verb {
+        CallVerb::Keygen(arguments) => keygen(arguments),
+        CallVerb::Mix(arguments) => mix(arguments),
+        CallVerb::Link(arguments) => link::link(arguments),
+        CallVerb::Join(arguments) => join::join(arguments),
+        CallVerb::Open(arguments) => open::open(arguments),
+    }
+}
+
 /// Makes a key.
-pub(crate) fn keygen(arguments: &KeygenArguments) -> Result<ExitCode, Failure> {
+fn keygen(arguments: &KeygenArguments) -> Result<ExitCode, Failure> {
     let parameters = arguments.curve.parameters().map_err(insecure)?;
     warn(parameters);
     let key = CallKey::generate(arguments.mode.into(), parameters)?;
@@ -79,7 +86,7 @@ fn warn(parameters: Parameters) {
 }
 
 /// Mixes recordings.
-pub(crate) fn mix(arguments: &MixArguments) -> Result<ExitCode, Failure> {
+fn mix(arguments: &MixArguments) -> Result<ExitCode, Failure> {
     let key = key(arguments)?;
     let mode = key.mode();
     warn(key.parameters());
@@ -93,7 +100,7 @@ pub(crate) fn mix(arguments: &MixArguments) -> Result<ExitCode, Failure> {
     let speakers = read.into_iter().collect::<Result<Vec<_>, _>>()?;
     let started = Instant::now();
     let count = speakers.len();
-    let (outcome, server) = run(arguments, key, speakers)?;
+    let (outcome, server) = on_a_server(arguments, key, speakers)?;
     let seconds = started.elapsed().as_secs_f64();
     let limited = outcome.samples.iter().filter(|sample| i16::try_from(**sample).is_err()).count();
     write(arguments, &outcome)?;
@@ -151,7 +158,7 @@ fn check_output(arguments: &MixArguments) -> Result<(), Failure> {
 }
 
 /// Mixes on the server named, or on one started for the purpose; says which.
-fn run(
+fn on_a_server(
     arguments: &MixArguments,
     key: CallKey,
     speakers: Vec<std::sync::Arc<[i16]>>,

@@ -1,19 +1,49 @@
 //! `tobari config check`.
 
-use super::serve;
-use crate::args::CheckArguments;
-use crate::config::{self, Setting};
+use super::serve::{self, ServeArguments};
 use crate::output::{self, Failure};
+use clap::{Args, Subcommand};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tobari_server::{ServerOptions, Tls};
 
-/// Says each setting and where it is from, and whether what they name is there.
-pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
-    let (serve, settings) = config::of_file(&arguments.file)?;
-    let options = serve::options(&serve)?;
-    for setting in &settings {
+/// What to do with the file of settings.
+#[derive(Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Say each setting, where it is from, and whether the server could start with them.
+    Check(CheckArguments),
+}
+
+/// `tobari config check`
+#[derive(Args)]
+pub(crate) struct CheckArguments {
+    /// The file.
+    #[arg(default_value = "tobari.toml", value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// One setting.
+pub(crate) struct Setting {
+    /// Its long name.
+    pub(crate) name: String,
+    /// What it is; nothing where it is not given and has no usual value.
+    pub(crate) values: Vec<String>,
+    /// `file`, `environment`, `command line` or `default`.
+    pub(crate) source: &'static str,
+}
+
+/// Says each setting and where it is from, and whether what they name is there: `serve` is the call of a server with them.
+pub(crate) fn check(
+    arguments: &CheckArguments,
+    serve: &ServeArguments,
+    settings: &[Setting],
+) -> Result<ExitCode, Failure> {
+    let options = serve::options(serve)?;
+    for setting in settings {
         tell(setting, arguments.json)?;
     }
     let mut missing: Vec<&Path> = named(&options).into_iter().filter(|path| !path.is_file()).collect();

@@ -1,14 +1,22 @@
 //! `tobari info`.
 
-use crate::args::InfoArguments;
 use crate::output::{self, Failure};
 use crate::reference::{self, Kept};
+use clap::Args;
 use serde_json::json;
 use std::process::ExitCode;
 use tobari_apps::sense::aes::chain;
 use tobari_core::curve::Curve;
 use tobari_core::params::{FLOOR_BITS, NamedSet, RECOMMENDED_BITS, Security};
 use tobari_core::simd::RingKernels;
+
+/// `tobari info`
+#[derive(Args)]
+pub(crate) struct InfoArguments {
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Prints version, arithmetic and curves.
 pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {

@@ -1,6 +1,6 @@
 //! `tobari serve`.
 
-use crate::args::ServeArguments;
+pub(crate) use crate::args::ServeArguments;
 use crate::cmd::infer::{EnclaveWord, ServeInferArguments};
 use crate::cmd::placement::Placed;
 use crate::cmd::search::ServeSearchArguments;

@@ -1,6 +1,6 @@
 //! `tobari serve --try`: every job on made-up data, to look at and to try clients with. Nothing of it outlives the server.
 
-use crate::args::ServeArguments;
+use crate::cmd::serve::ServeArguments;
 use crate::output::Failure;
 use crate::{randomness, simulated};
 use tempfile::TempDir;

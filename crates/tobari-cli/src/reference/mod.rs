@@ -3,16 +3,18 @@
 //! Keys and what is encrypted are made of a fixed seed: there is nothing to keep secret in a measurement, and two runs can be compared to the bit.
 
 mod aes;
+mod arguments;
 mod calibrate;
 mod matrix;
 mod pbwt;
 
 pub(crate) use aes::Aes;
+pub(crate) use arguments::{PanelArguments, RunArguments};
 pub(crate) use calibrate::{Kept, calibrate, kept};
 pub(crate) use matrix::{Matrix, SET};
 pub(crate) use pbwt::Pbwt;
 
-use crate::output::Failure;
+use crate::output::{self, Failure};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ use tobari_plan::check::{CheckedPlan, Requirements};
 use tobari_plan::cost::Costs;
 use tobari_plan::engine::{Engine, Shapes};
 use tobari_plan::page::Instruction;
-use tobari_plan::plan::{Plan, plan, plan_in};
+use tobari_plan::plan::{Plan, bytes, plan, plan_in};
 use tobari_plan::program::{Encoding, Op, Program, Shape, Value};
 use tobari_plan::site::{Owner, Site};
 
@@ -162,7 +164,7 @@ impl Reference {
         let base = memory::resident().map_or(64 << 20, |[now, _]| now);
         let besides = base + self.0.scratch() * threads as u64 + POOL + memory::IDLE as u64 + self.blocks();
         limit.checked_sub(besides).filter(|left| *left > 0).ok_or_else(|| {
-            let (limit, besides) = (tobari_plan::plan::bytes(limit), tobari_plan::plan::bytes(besides));
+            let (limit, besides) = (bytes(limit), bytes(besides));
             Failure::Work(format!(
                 "expected a limit above {besides}, which the process needs besides values, found {limit}"
             ))
@@ -265,4 +267,18 @@ fn thread_seconds() -> Option<f64> {
 /// Whose plain data the jobs compute with.
 fn server() -> Owner {
     tobari_apps::matrix::server()
+}
+
+/// How far a run is, on a terminal.
+pub(crate) fn show(status: &Status) {
+    output::status(&format!(
+        "{} of {} steps, {} read, {} written, {} in memory, {:.0} s{}",
+        status.progress.steps,
+        status.progress.of,
+        bytes(status.progress.read),
+        bytes(status.progress.written),
+        bytes(status.progress.memory),
+        status.seconds,
+        status.left.map(|left| format!(", {left:.0} s left")).unwrap_or_default()
+    ));
 }

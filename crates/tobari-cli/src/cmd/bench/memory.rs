@@ -5,7 +5,7 @@ use super::limited::{self, COLUMNS, Row, Task};
 use super::plot::{self, Bars};
 use super::show;
 use super::table::{Table, number};
-use crate::args::MemoryBench;
+use crate::cmd::bench::arguments::MemoryBench;
 use crate::output::{self, Failure};
 use crate::reference::{Matrix, Reference};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,6 @@
 //! `tobari bench`: a job's numbers, one line each, in the shape that `bench/README.md` fixes.
 
+pub(crate) mod arguments;
 mod call;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 mod infer;
@@ -19,12 +20,10 @@ mod search;
 mod sense;
 pub(crate) mod table;
 
-use crate::args::BenchJob;
 use crate::output::{self, Failure};
+use arguments::BenchJob;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub(crate) use placed::costs;
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-pub(crate) use seal::SealBench;
 use std::process::ExitCode;
 use table::Table;
 

@@ -3,8 +3,8 @@
 use super::line::{Line, summary};
 use super::table::{Table, number};
 use super::{show, tell};
-use crate::args::LimitedBench;
 use crate::blind_server::BlindProcess;
+use crate::cmd::bench::arguments::LimitedBench;
 use crate::cmd::search::{Remote, Wanted};
 use crate::output::{self, Failure};
 use crate::randomness;

@@ -4,8 +4,7 @@ use super::limited::{self, COLUMNS, Row, Task};
 use super::plot::{self, Bars};
 use super::table::{Table, number};
 use super::{queries, show, tell};
-use crate::args::SearchBench;
-use crate::cmd::plan::size;
+use crate::cmd::bench::arguments::SearchBench;
 use crate::output::{self, Failure};
 use crate::reference::{Pbwt, Reference};
 use serde::{Deserialize, Serialize};
@@ -49,7 +48,7 @@ pub(super) fn run(arguments: &SearchBench) -> Result<ExitCode, Failure> {
     if !arguments.paper {
         return queries::run(limited);
     }
-    let job = |length| Ok(Reference::new(Pbwt::new(size(panel, length))?));
+    let job = |length| Ok(Reference::new(Pbwt::new(panel.size(length))?));
     if let Some(mode) = limited.once {
         let [length] = arguments.lengths[..] else {
             return Err(Failure::Call("expected one of --lengths for --once".to_owned()));

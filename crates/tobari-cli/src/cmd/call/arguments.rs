@@ -1,11 +1,146 @@
-//! The arguments of the verbs for live rooms.
+//! The arguments of the verbs for calls.
 
-use clap::{Args, ValueEnum};
+use crate::options::FloorArguments;
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use tobari_apps::call::live::{Keys, LiveMode, Sending};
 use tobari_apps::call::messages::RoomName;
+use tobari_core::curve::{Curve, PointEncoding};
+use tobari_core::elgamal::Mode;
+use tobari_core::params::{BelowFloor, Parameters};
 use tobari_server::Fingerprint;
 use tobari_server::connect::ClientTls;
+
+/// What to do in a call.
+#[derive(Subcommand)]
+pub(crate) enum CallVerb {
+    /// Make a key: a secret key file, and in mode elgamal the public one beside it.
+    Keygen(KeygenArguments),
+    /// Mix recordings: each is one speaker; the server adds them up under encryption.
+    Mix(MixArguments),
+    /// Make the link of a live room: address, settings and secret.
+    Link(LinkArguments),
+    /// Join a live room by its link: speak, listen, record.
+    Join(Box<JoinArguments>),
+    /// Open a recording of a live room with its link.
+    Open(OpenArguments),
+}
+
+/// `tobari call keygen`
+#[derive(Args)]
+pub(crate) struct KeygenArguments {
+    /// The secret key file to write; in mode elgamal the public key goes to the same name with `.pub` added.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// How samples are to be encrypted.
+    #[arg(long, value_enum, default_value_t = ModeName::Elgamal)]
+    pub(crate) mode: ModeName,
+    #[command(flatten)]
+    pub(crate) curve: CurveArguments,
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `tobari call mix`
+#[derive(Args)]
+pub(crate) struct MixArguments {
+    /// WAV recordings, each one speaker: PCM of 8, 16, 24 or 32 bits or float, mono or stereo, any usual rate. They are
+    /// brought to 16 kHz mono 16-bit; such a file passes unchanged.
+    #[arg(required = true, value_name = "WAV")]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// The mix, 16 kHz mono 16-bit; sums beyond 16 bits are limited, not wrapped.
+    #[arg(short, long, value_name = "WAV")]
+    pub(crate) output: PathBuf,
+    /// Write the exact sum instead, as 32-bit samples.
+    #[arg(long)]
+    pub(crate) exact: bool,
+    /// The blind server, e.g. https://host:7610; without it one is started as a separate process on this machine.
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
+    /// How samples are encrypted. Default: in the mode of the key file, or elgamal without one.
+    #[arg(long, value_enum)]
+    pub(crate) mode: Option<ModeName>,
+    /// The secret key file to use; without it a fresh key is made and forgotten.
+    #[arg(long, value_name = "FILE", conflicts_with = "curve")]
+    pub(crate) key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) curve: CurveArguments,
+    /// How points travel: compressed is half the bytes and more work. Default: compressed to a server, uncompressed on
+    /// this machine.
+    #[arg(long, value_enum)]
+    pub(crate) points: Option<PointsForm>,
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How samples are encrypted.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeName {
+    /// Lifted ElGamal, one ciphertext a sample, as in the paper.
+    Elgamal,
+    /// The randomness of a packet shared by its samples: half the bytes and less work. All members hold one secret, and any
+    /// of them can decrypt what another one sends.
+    ElgamalShared,
+}
+
+impl From<ModeName> for Mode {
+    fn from(name: ModeName) -> Self {
+        match name {
+            ModeName::Elgamal => Mode::Elgamal,
+            ModeName::ElgamalShared => Mode::ElgamalShared,
+        }
+    }
+}
+
+/// How points travel.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum PointsForm {
+    /// One coordinate and one bit.
+    Compressed,
+    /// Both coordinates.
+    Uncompressed,
+}
+
+impl From<PointsForm> for PointEncoding {
+    fn from(form: PointsForm) -> Self {
+        match form {
+            PointsForm::Compressed => PointEncoding::Compressed,
+            PointsForm::Uncompressed => PointEncoding::Uncompressed,
+        }
+    }
+}
+
+/// Whom to trust to be the server.
+#[derive(Args)]
+pub(crate) struct TrustArguments {
+    /// Trust the server whose certificate has this SHA-256 fingerprint (as `tobari serve` prints it), and no other.
+    #[arg(long, requires = "server", conflicts_with = "tls_ca", value_name = "HEX")]
+    pub(crate) tls_fingerprint: Option<Fingerprint>,
+    /// Trust servers vouched for by the certificates in this PEM file, and no others.
+    #[arg(long, requires = "server", value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+}
+
+/// Which curve.
+#[derive(Args)]
+pub(crate) struct CurveArguments {
+    /// The elliptic curve; `tobari info` lists them.
+    #[arg(long, default_value = "secp256k1", value_parser = |name: &str| Curve::from_name(name), value_name = "NAME")]
+    pub(crate) curve: Curve,
+    #[command(flatten)]
+    pub(crate) floor: FloorArguments,
+}
+
+impl CurveArguments {
+    /// The parameters, if the curve is strong enough for the flags given.
+    pub(crate) fn parameters(&self) -> Result<Parameters, BelowFloor> {
+        Parameters::new(self.curve, self.floor.floor())
+    }
+}
 
 /// How samples of a live room are encrypted.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -35,7 +35,7 @@ const LATE_TICKS: u32 = 500;
 const ATTEMPTS: [u64; 9] = [0, 250, 500, 1000, 1000, 2000, 2000, 4000, 4000];
 
 /// Joins, and stays until there is a reason to leave.
-pub(crate) fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
+pub(super) fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
     let link: RoomLink = arguments.link.parse().map_err(|error| Failure::Call(format!("{error}")))?;
     if arguments.json && arguments.output.as_deref() == Some(Path::new("-")) {
         return Err(Failure::Call("expected --json or --out -, found both: there is one standard output".to_owned()));

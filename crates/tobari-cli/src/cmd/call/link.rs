@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use tobari_apps::call::live::{Keys, RoomLink, Sending, Settings};
 
 /// Makes a link.
-pub(crate) fn link(arguments: &LinkArguments) -> Result<ExitCode, Failure> {
+pub(super) fn link(arguments: &LinkArguments) -> Result<ExitCode, Failure> {
     let mut rng = randomness::generator()?;
     let server = arguments.server.as_str();
     if !["http://", "https://"].iter().any(|scheme| server.starts_with(scheme)) || server.contains(['#', '?']) {

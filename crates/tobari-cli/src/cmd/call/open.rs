@@ -43,7 +43,7 @@ impl Found {
 }
 
 /// Opens a recording.
-pub(crate) fn open(arguments: &OpenArguments) -> Result<ExitCode, Failure> {
+pub(super) fn open(arguments: &OpenArguments) -> Result<ExitCode, Failure> {
     let link: RoomLink = arguments.link.parse().map_err(|error| Failure::Call(format!("{error}")))?;
     let name = arguments.recording.display().to_string();
     let damaged = |error: &dyn std::fmt::Display| Failure::Work(format!("{name}: {error}"));

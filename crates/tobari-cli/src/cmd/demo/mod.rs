@@ -8,11 +8,11 @@ mod seal;
 mod search;
 mod sense;
 
-use crate::args::DemoArguments;
 use crate::blind_server::BlindProcess;
 use crate::call_key::CallKey;
 use crate::mixing::{self, Halfway, Outcome, Request};
 use crate::output::{self, Failure};
+use clap::Args;
 use serde::Serialize;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,6 +23,17 @@ use tobari_core::elgamal::Mode;
 use tobari_core::params::{Parameters, SecurityFloor};
 use tobari_host::wav;
 use tobari_server::connect::ClientTls;
+
+/// `tobari demo`
+#[derive(Args)]
+pub(crate) struct DemoArguments {
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Try to cheat, and print what was caught and what is not caught yet.
+    #[arg(long)]
+    pub(crate) attack: bool,
+}
 
 /// Three spoken clips, 16 kHz mono 16-bit.
 const CLIPS: [(&str, &[u8]); 3] = [

@@ -1,14 +1,15 @@
 //! `tobari plan`: what a job will do here, and why, before it does it.
 
+mod arguments;
 mod infer;
 
-use crate::args::{PanelArguments, PlanJob, RunArguments, SearchMethod};
+pub(crate) use arguments::PlanJob;
+
 use crate::output::{self, Failure};
-use crate::reference::{self, Aes, Matrix, Pbwt, Reference};
+use crate::reference::{self, Aes, Matrix, Pbwt, Reference, RunArguments};
+use arguments::SearchMethod;
 use serde_json::json;
 use std::process::ExitCode;
-use tobari_apps::search::pbwt::Size;
-use tobari_host::run::Status;
 use tobari_host::store::Folder;
 use tobari_plan::plan::{Plan, bytes};
 
@@ -22,7 +23,7 @@ pub(crate) fn run(job: &PlanJob) -> Result<ExitCode, Failure> {
         }
         PlanJob::Search(arguments) => {
             let SearchMethod::PbwtHe = arguments.method;
-            let job = Reference::new(Pbwt::new(size(&arguments.panel, arguments.length))?);
+            let job = Reference::new(Pbwt::new(arguments.panel.size(arguments.length))?);
             explain(&job, &arguments.common, arguments.run)
         }
         PlanJob::Sense(arguments) => {
@@ -33,24 +34,6 @@ pub(crate) fn run(job: &PlanJob) -> Result<ExitCode, Failure> {
             ));
             explain(&Reference::new(aes), &arguments.common, arguments.run)
         }
-    }
-}
-
-/// A search of a panel.
-pub(crate) fn size(panel: &PanelArguments, length: usize) -> Size {
-    Size { haplotypes: panel.haplotypes, places: panel.places, length }
-}
-
-/// Threads of a job.
-pub(crate) fn threads(arguments: &RunArguments) -> usize {
-    arguments.threads.map_or_else(tobari_host::threads::available, usize::from)
-}
-
-/// The folders of its tier, in order of speed.
-pub(crate) fn tiers(arguments: &RunArguments) -> Vec<Folder> {
-    match &arguments.tiers[..] {
-        [] => vec![Folder { path: std::env::temp_dir(), quota_bytes: None }],
-        folders => folders.to_vec(),
     }
 }
 
@@ -71,7 +54,7 @@ fn has_space(plan: &Plan, folders: &[Folder]) -> Result<(), Failure> {
 
 /// Prints the plan of a job, and carries it out if that is asked for.
 fn explain(job: &Reference, common: &RunArguments, run: bool) -> Result<ExitCode, Failure> {
-    let (threads, tiers) = (threads(common), tiers(common));
+    let (threads, tiers) = (common.threads(), common.tiers());
     let costs = reference::calibrate(job, &tiers, common.recalibrate)?;
     let plan = job.plan(Some(common.memory), threads, &costs)?;
     let f = plan.forecast;
@@ -91,7 +74,7 @@ fn explain(job: &Reference, common: &RunArguments, run: bool) -> Result<ExitCode
     }
     has_space(&plan, &tiers)?;
     let checked = job.check(plan)?;
-    let outcome = job.run(&checked, threads, &tiers, &show)?;
+    let outcome = job.run(&checked, threads, &tiers, &reference::show)?;
     let (progress, seconds) = (outcome.status.progress, outcome.status.seconds);
     if common.json {
         output::json(&json!({
@@ -121,18 +104,4 @@ fn joined(mut one: serde_json::Value, other: serde_json::Value) -> serde_json::V
         one.extend(other);
     }
     one
-}
-
-/// How far a run is, on a terminal.
-pub(crate) fn show(status: &Status) {
-    output::status(&format!(
-        "{} of {} steps, {} read, {} written, {} in memory, {:.0} s{}",
-        status.progress.steps,
-        status.progress.of,
-        bytes(status.progress.read),
-        bytes(status.progress.written),
-        bytes(status.progress.memory),
-        status.seconds,
-        status.left.map(|left| format!(", {left:.0} s left")).unwrap_or_default()
-    ));
 }

@@ -8,12 +8,14 @@ mod export;
 mod folder;
 mod keyholder;
 mod opener;
+mod planned;
 mod publish;
 mod questions;
 mod remote;
 
 pub(crate) use arguments::{SenseVerb, ServeSenseArguments};
 pub(crate) use folder::{KeyFolder, login};
+pub(crate) use planned::SensePlan;
 pub(crate) use publish::publish;
 pub(crate) use remote::CloudConnection;
 

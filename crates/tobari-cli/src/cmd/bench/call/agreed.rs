@@ -15,7 +15,7 @@
 use super::super::line::{self, summary};
 use super::super::table::Table;
 use super::show;
-use crate::args::CallBench;
+use crate::cmd::bench::call::CallBench;
 use crate::output::{self, Failure};
 use crate::randomness;
 use chacha20::ChaCha20Rng;

@@ -3,7 +3,7 @@
 use super::super::rounds::{self, Job};
 use super::super::table::Table;
 use super::figures::{Line, Params};
-use crate::args::CallBench;
+use crate::cmd::bench::call::CallBench;
 use crate::output::Failure;
 use crate::randomness;
 use chacha20::rand_core::Rng;

@@ -3,7 +3,8 @@
 use super::super::peer;
 use super::super::rounds::{self, Job};
 use super::figures::{Line, Params};
-use crate::args::{CallBench, ModeName};
+use crate::cmd::bench::call::CallBench;
+use crate::cmd::call::arguments::ModeName;
 use crate::output::Failure;
 use crate::randomness;
 use chacha20::ChaCha20Rng;

@@ -1,6 +1,7 @@
 //! `tobari bench call`.
 
 mod agreed;
+mod arguments;
 pub(super) mod figures;
 mod gates;
 mod live;
@@ -11,8 +12,9 @@ mod published;
 mod ratios;
 mod room;
 
+pub(crate) use arguments::CallBench;
+
 use super::show;
-use crate::args::CallBench;
 use crate::output::{self, Failure, Progress};
 use std::process::ExitCode;
 use tobari_core::simd::choose_backend;

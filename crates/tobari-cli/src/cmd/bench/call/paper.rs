@@ -10,7 +10,7 @@ use super::room::{self, Sum};
 
 use super::super::table::{Table, number};
 use super::super::{show, tell};
-use crate::args::CallBench;
+use crate::cmd::bench::call::CallBench;
 use crate::output::{self, Failure};
 use std::path::Path;
 use tobari_core::curve::Curve;

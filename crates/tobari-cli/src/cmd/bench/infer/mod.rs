@@ -4,16 +4,18 @@
 //! There everything goes the way of a user's image: sealed to an enclave that is this executable in a process of its own, whose evidence was verified, and the label back. Before anything counts it is compared with the plain label.
 
 mod accuracy;
+mod arguments;
 mod batches;
 mod layouts;
 mod plans;
 mod tables;
 
+pub(crate) use arguments::InferBench;
+
 use super::line::{Line, summary};
 use super::placed::{self, MASKED_SET};
 use super::table::{Table, number};
 use super::{show, tell};
-use crate::args::InferBench;
 use crate::output::{self, Failure};
 use crate::randomness;
 use chacha20::ChaCha20Rng;

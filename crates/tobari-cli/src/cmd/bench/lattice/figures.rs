@@ -2,7 +2,7 @@
 
 use super::super::line;
 use super::super::table::Table;
-use crate::args::SetName;
+use crate::cmd::bench::arguments::SetName;
 use serde::{Deserialize, Serialize};
 
 /// A figure of the lattice core.

@@ -6,7 +6,7 @@ mod tasks;
 
 use super::rounds::{self, Job};
 use super::{peer, show};
-use crate::args::{LatticeBench, SetName};
+use crate::cmd::bench::arguments::{LatticeBench, SetName};
 use crate::output::{self, Failure, Progress};
 use std::process::ExitCode;
 use tobari_core::simd::{RingKernels, choose_backend};

@@ -2,7 +2,7 @@
 
 use super::super::rounds;
 use super::figures::{Params, name};
-use crate::args::SetName;
+use crate::cmd::bench::arguments::SetName;
 use crate::output::Failure;
 use crate::randomness;
 use std::hint::black_box;

@@ -7,7 +7,7 @@
 //!
 //! All this needs root and version 1 of the control groups; where something is missing, rows are marked as not run, with the reason.
 
-use crate::args::DeviceClass;
+use crate::cmd::bench::arguments::DeviceClass;
 use crate::output::Failure;
 use std::fs;
 use std::path::{Path, PathBuf};

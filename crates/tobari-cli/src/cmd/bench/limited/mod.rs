@@ -7,10 +7,10 @@ mod emulate;
 
 use super::line::{Line, summary};
 use super::table::number;
-use crate::args::{DeviceClass, LimitedBench, OnceMode, RunArguments};
-use crate::cmd::plan::{show as progress, threads, tiers};
+use crate::cmd::bench::arguments::{DeviceClass, LimitedBench, OnceMode};
 use crate::output::{self, Failure};
-use crate::reference::{self, Outcome, Reference};
+use crate::reference::RunArguments;
+use crate::reference::{self, Outcome, Reference, show as progress};
 use emulate::{Device, Group};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -90,7 +90,7 @@ impl Row {
             engine: "tobari".to_owned(),
             params,
             backend: RingKernels::best().name.to_owned(),
-            threads: u32::try_from(threads(common)).unwrap_or(u32::MAX),
+            threads: u32::try_from(common.threads()).unwrap_or(u32::MAX),
             unit: "s".to_owned(),
             median,
             min,
@@ -119,7 +119,7 @@ pub(super) fn rows(task: &Task) -> Result<Vec<Row>, Failure> {
     let classes = if arguments.classes.is_empty() { &all[..] } else { &arguments.classes };
     let wanted = |mode: OnceMode| match mode {
         OnceMode::ByHand => task.by_hand,
-        OnceMode::OneThread => threads(&arguments.common) > 1,
+        OnceMode::OneThread => arguments.common.threads() > 1,
         _ => true,
     };
     let beside: Vec<_> = BESIDE.into_iter().filter(|(_, mode)| wanted(*mode)).collect();
@@ -153,7 +153,7 @@ fn name(class: DeviceClass) -> &'static str {
 
 /// The only folder: what is measured is one device.
 fn folder(common: &RunArguments) -> Result<Folder, Failure> {
-    match &tiers(common)[..] {
+    match &common.tiers()[..] {
         [folder @ Folder { quota_bytes: None, .. }] => Ok(folder.clone()),
         _ => Err(Failure::Call("expected one --tier at most, without a size".to_owned())),
     }
@@ -227,7 +227,7 @@ fn child(
     let common = &task.arguments.common;
     let mut call = Command::new(std::env::current_exe()?);
     call.args(&task.call).args(["--once", mode, "--memory", &common.memory.to_string()]);
-    call.args(["--threads", &threads(common).to_string(), "--tier"]);
+    call.args(["--threads", &common.threads().to_string(), "--tier"]);
     call.arg(folder).stdin(Stdio::null()).stdout(Stdio::piped());
     if let Some(group) = group {
         call.env(emulate::GROUP, group.path());
@@ -259,7 +259,7 @@ pub(super) fn once(
     job: impl FnOnce() -> Result<Reference, Failure>,
 ) -> Result<ExitCode, Failure> {
     emulate::join_group()?;
-    let (threads, folder) = (threads(common), [folder(common)?]);
+    let (threads, folder) = (common.threads(), [folder(common)?]);
     let threads = if mode == OnceMode::OneThread { 1 } else { threads };
     let job = job()?;
     if mode == OnceMode::ByHand {

@@ -2,15 +2,14 @@
 //!
 //! A batch costs the same for 1 to 1,024 blocks, so that a line has the batch's time and says what a full one gives.
 
+use super::SenseBench;
 use super::designs::{Cell, Design, Role, backend};
 use super::{Params, line};
-use crate::args::SenseBench;
 use crate::cmd::bench::line::Line;
 use crate::cmd::bench::show;
 use crate::cmd::bench::table::{Table, number};
-use crate::cmd::plan::show as progress;
 use crate::output::{self, Failure};
-use crate::reference::{Aes, Reference, calibrate};
+use crate::reference::{Aes, Reference, calibrate, show as progress};
 use tobari_device::READINGS;
 use tobari_host::memory::resident;
 use tobari_host::process::cpu_seconds;

@@ -1,6 +1,6 @@
 //! The designs: what each does for 256 readings on the device and on the server.
 
-use crate::args::SenseBench;
+use super::SenseBench;
 use crate::cmd::bench::line::summary;
 use crate::output::{self, Failure};
 use crate::randomness;

@@ -1,8 +1,8 @@
 //! How many frames a server process of this machine takes, each batch answered when it is on the disk.
 
+use super::SenseBench;
 use super::designs::{Design, Role};
 use super::{Params, line};
-use crate::args::SenseBench;
 use crate::blind_server::BlindProcess;
 use crate::cmd::bench::line::{Line, summary};
 use crate::cmd::bench::show;

@@ -13,14 +13,16 @@
 //! loops of this machine. Each cell of the figure is measured in a process of its own, which prepares what it needs first; CPU time is that of the work, memory is the largest of the process, preparations included.
 
 mod aes;
+mod arguments;
 mod designs;
 mod ingest;
 mod paper;
 
+pub(crate) use arguments::SenseBench;
+
 use super::line::{Line, summary};
 use super::table::{Table, number};
 use super::{show, tell};
-use crate::args::SenseBench;
 use crate::output::{self, Failure};
 use designs::{Design, Role};
 use serde::Serialize;

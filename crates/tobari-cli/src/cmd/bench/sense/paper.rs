@@ -4,9 +4,9 @@
 //! Its second design's device works under the server's keys, which are those gigabytes; ours leaves that to the key holder and does AES alone, so that the ratio beside it is of another thing, and below one where a processor has instructions for AES.
 //! Our baselines are named: bit by bit, which is the paper's; packed, which is what one would do; packed under the secret key with a seed for half of it, the cheapest form, which no fleet can use.
 
+use super::SenseBench;
 use super::designs::{Cell, Design, Loops, Role};
 use super::{Params, line};
-use crate::args::SenseBench;
 use crate::cmd::bench::line::Line;
 use crate::cmd::bench::plot::{Bars, bars};
 use crate::cmd::bench::table::{Table, number};

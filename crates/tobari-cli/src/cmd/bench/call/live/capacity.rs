@@ -9,7 +9,7 @@
 
 use super::figures::{self, Cores};
 use super::{Room, Trouble, measure, runtime, server, show};
-use crate::args::CallBench;
+use crate::cmd::bench::call::CallBench;
 use crate::output::{self, Failure};
 use std::process::ExitCode;
 use tobari_host::{files, threads};

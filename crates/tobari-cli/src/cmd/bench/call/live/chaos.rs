@@ -12,8 +12,8 @@
 //! not looked at.
 
 use super::figures::Reading;
-use crate::args::CallBench;
 use crate::blind_server::BlindProcess;
+use crate::cmd::bench::call::CallBench;
 use crate::output::{self, Failure};
 use crate::randomness;
 use chacha20::ChaCha20Rng;

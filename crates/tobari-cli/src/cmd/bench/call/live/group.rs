@@ -13,8 +13,8 @@
 use super::super::agreed::{self, Line};
 use super::caller::{Caller, Flock, Happened, Mouths, Role, Told};
 use super::{AT_ONCE, COMING, runtime, server};
-use crate::args::CallBench;
 use crate::blind_server::BlindProcess;
+use crate::cmd::bench::call::CallBench;
 use crate::output::{self, Failure};
 use crate::randomness;
 use std::collections::BTreeMap;

@@ -15,8 +15,8 @@ mod figures;
 mod group;
 
 use super::show;
-use crate::args::CallBench;
 use crate::blind_server::BlindProcess;
+use crate::cmd::bench::call::CallBench;
 use crate::cmd::call::arguments::KeysName;
 use crate::output::{self, Failure};
 use crate::randomness;

@@ -1,5 +1,7 @@
-//! What is measured of devices' frames.
+//! `tobari bench sense`, as clap reads it.
 
+use crate::args::parse_bytes;
+use crate::cmd::bench::arguments::parse_runs;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -7,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub(crate) struct SenseBench {
     /// Rounds, after one that warms up.
-    #[arg(long, default_value_t = 7, value_parser = super::parse_runs)]
+    #[arg(long, default_value_t = 7, value_parser = parse_runs)]
     pub(crate) runs: usize,
     /// Leave the exact conversion out: it takes seconds a round.
     #[arg(long)]
@@ -22,7 +24,7 @@ pub(crate) struct SenseBench {
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) connections: u32,
     /// Servers that frames are sent to, one after the other.
-    #[arg(long, default_value_t = 3, value_parser = super::parse_runs)]
+    #[arg(long, default_value_t = 3, value_parser = parse_runs)]
     pub(crate) ingest_runs: usize,
     /// Also by this broker (MQTT 5), as mqtt://host:1883.
     #[arg(long, value_name = "URL")]
@@ -31,7 +33,7 @@ pub(crate) struct SenseBench {
     #[arg(long)]
     pub(crate) paper: bool,
     /// Memory for design 2 on the server, AES under encryption, as in 10GiB: a plan within it is carried out, which takes minutes and some 12 GB of disk. Without it the design is left out there.
-    #[arg(long, value_parser = super::parse_bytes, value_name = "BYTES")]
+    #[arg(long, value_parser = parse_bytes, value_name = "BYTES")]
     pub(crate) memory: Option<u64>,
     /// The folder of its tier. [default: that of temporary files]
     #[arg(long, requires = "memory", value_name = "FOLDER")]
@@ -48,23 +50,4 @@ pub(crate) struct SenseBench {
     /// One JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// `tobari plan sense`
-#[derive(Args)]
-pub(crate) struct SensePlan {
-    #[command(flatten)]
-    pub(crate) common: super::RunArguments,
-    /// Blocks of 16 bytes of the batch, sixteen of each device. A batch has room for 1,024, and takes the same time for any number of them.
-    #[arg(long, default_value_t = 16, value_name = "N")]
-    pub(crate) blocks: usize,
-    /// Carry it out as well.
-    #[arg(long)]
-    pub(crate) run: bool,
-    /// Compare every round with AES, which takes the secret key, and tell what rounds take.
-    #[arg(long, requires = "run", conflicts_with = "json")]
-    pub(crate) rounds: bool,
-    /// A degree that protects nothing: to see that it works.
-    #[arg(long, hide = true, value_name = "N")]
-    pub(crate) insecure_degree: Option<usize>,
 }

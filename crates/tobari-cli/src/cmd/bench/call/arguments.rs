@@ -1,7 +1,7 @@
-//! The arguments of `tobari bench call`.
+//! `tobari bench call`, as clap reads it.
 
-use super::{Measuring, ModeName};
-use crate::cmd::call::arguments::KeysName;
+use crate::cmd::bench::arguments::Measuring;
+use crate::cmd::call::arguments::{KeysName, ModeName};
 use clap::{Args, ValueEnum};
 use tobari_apps::call::live::LiveMode;
 use tobari_core::curve::Curve;

@@ -2,9 +2,6 @@
 
 #[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 mod examples;
-mod infer;
-mod parse;
-mod serve;
 
 use crate::cmd::bench::arguments::BenchJob;
 use crate::cmd::call::arguments::CallVerb;
@@ -15,11 +12,9 @@ use crate::cmd::info::InfoArguments;
 use crate::cmd::plan::PlanJob;
 use crate::cmd::search::SearchVerb;
 use crate::cmd::sense::SenseVerb;
+use crate::cmd::serve::ServeArguments;
 use crate::output::LogArguments;
 use clap::{Parser, Subcommand};
-pub(crate) use infer::{InferPlan, InferRequirements, InsideName, Protected, WhoseCosts, WhosePolicy};
-pub(crate) use parse::parse_bytes;
-pub(crate) use serve::ServeArguments;
 
 /// Useful work on data that the server cannot see.
 #[derive(Parser)]

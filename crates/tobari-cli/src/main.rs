@@ -13,6 +13,7 @@ mod config;
 mod mixing;
 mod options;
 mod output;
+mod parse;
 mod randomness;
 mod reference;
 mod replies;

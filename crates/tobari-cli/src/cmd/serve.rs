@@ -1,6 +1,9 @@
 //! `tobari serve`.
 
-pub(crate) use crate::args::ServeArguments;
+mod arguments;
+
+pub(crate) use arguments::ServeArguments;
+
 use crate::cmd::infer::{EnclaveWord, ServeInferArguments};
 use crate::cmd::placement::Placed;
 use crate::cmd::search::ServeSearchArguments;

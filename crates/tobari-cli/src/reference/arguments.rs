@@ -1,6 +1,6 @@
 //! How a reference job is run, as clap reads it.
 
-use crate::args::parse_bytes;
+use crate::parse::parse_bytes;
 use clap::Args;
 use tobari_apps::search::pbwt::Size;
 use tobari_host::store::Folder;

@@ -6,7 +6,7 @@ use super::infer::InferBench;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 use super::seal::SealBench;
 use super::sense::SenseBench;
-use crate::args::parse_bytes;
+use crate::parse::parse_bytes;
 use crate::reference::{PanelArguments, RunArguments};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;

@@ -1,8 +1,9 @@
 //! The command line of those who have images, and of whoever has models.
 
+use super::planned::InferRequirements;
 use super::remote::Reach;
-use crate::args::{InferRequirements, parse_bytes};
 use crate::output::Failure;
+use crate::parse::parse_bytes;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;

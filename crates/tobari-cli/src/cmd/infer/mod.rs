@@ -6,6 +6,7 @@ mod compile;
 mod files;
 mod image;
 mod local;
+pub(crate) mod planned;
 mod remote;
 mod simulate;
 

@@ -1,7 +1,8 @@
 //! `tobari plan`, as clap reads it.
 
-use crate::args::{InferPlan, parse_bytes};
+use crate::cmd::infer::planned::InferPlan;
 use crate::cmd::sense::SensePlan;
+use crate::parse::parse_bytes;
 use crate::reference::{PanelArguments, RunArguments};
 use clap::{Args, Subcommand, ValueEnum};
 

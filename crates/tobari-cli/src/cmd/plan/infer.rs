@@ -1,6 +1,6 @@
 //! `tobari plan infer`: where each layer of a network is done, and why.
 
-use crate::args::{InferPlan, InsideName, WhoseCosts, WhosePolicy};
+use crate::cmd::infer::planned::{InferPlan, InsideName, WhoseCosts, WhosePolicy};
 use crate::cmd::placement::{argument, costs, protect, time};
 use crate::output::{self, Failure};
 use serde_json::json;

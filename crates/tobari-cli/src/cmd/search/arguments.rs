@@ -2,7 +2,7 @@
 
 use super::answers::FormatArguments;
 use super::question::QuestionArguments;
-use crate::args::parse_bytes;
+use crate::parse::parse_bytes;
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;

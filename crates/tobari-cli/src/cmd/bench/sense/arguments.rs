@@ -1,7 +1,7 @@
 //! `tobari bench sense`, as clap reads it.
 
-use crate::args::parse_bytes;
 use crate::cmd::bench::arguments::parse_runs;
+use crate::parse::parse_bytes;
 use clap::Args;
 use std::path::PathBuf;
 

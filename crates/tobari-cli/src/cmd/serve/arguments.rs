@@ -62,7 +62,7 @@ pub(crate) struct ServeArguments {
     pub(crate) client_idle: Option<u32>,
     /// Memory for bodies of requests that are read or worked at, and for answers that were not
     /// taken yet. [default: 1GiB]
-    #[arg(long, value_parser = super::parse_bytes, value_name = "BYTES")]
+    #[arg(long, value_parser = crate::parse::parse_bytes, value_name = "BYTES")]
     pub(crate) max_body_memory: Option<u64>,
     /// Rooms at once.
     #[arg(long, value_name = "N")]

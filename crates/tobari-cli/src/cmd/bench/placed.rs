@@ -1,6 +1,6 @@
 //! What `tobari plan infer --costs measured` plans with: a short measurement of this machine.
 
-use super::infer::{failed, open_idle, parameters, round_trip, session};
+use crate::cmd::infer::timed::{failed, least, open_idle, parameters, round_trips, session};
 use crate::output::{self, Failure};
 use crate::randomness;
 use std::time::Instant;
@@ -104,7 +104,8 @@ impl Measured {
 /// Seconds of a message of no bytes into the enclave, and of each byte.
 fn messages(model: &Model, parameters: &LatticeParameters) -> Result<[f64; 2], Failure> {
     let mut enclave = open_idle(model, parameters)?;
-    let (call, megabyte) = (round_trip(&mut enclave, 0, RUNS).1 / 1e6, round_trip(&mut enclave, 1024, RUNS).1 / 1e6);
+    let mut seconds = |kib| least(&round_trips(&mut enclave, kib, RUNS)) / 1e6;
+    let (call, megabyte) = (seconds(0), seconds(1024));
     Ok([call, (megabyte - call).max(0.0) / f64::from(1 << 20)])
 }
 

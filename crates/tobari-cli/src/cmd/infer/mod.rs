@@ -9,6 +9,8 @@ mod local;
 pub(crate) mod planned;
 mod remote;
 mod simulate;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+pub(crate) mod timed;
 
 pub(crate) use arguments::{EnclaveWord, InferVerb, ReachArguments, ServeCosts, ServeInferArguments};
 pub(crate) use remote::{Reach, Remote};

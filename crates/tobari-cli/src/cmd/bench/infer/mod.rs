@@ -16,23 +16,17 @@ use super::line::{Line, summary};
 use super::placed::{self, MASKED_SET};
 use super::table::{Table, number};
 use super::{show, tell};
+use crate::cmd::infer::timed::{MEMORY, Measured, failed, image, open_idle, parameters, round_trips, session};
 use crate::output::{self, Failure};
 use crate::randomness;
-use chacha20::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
-use std::fmt::Display;
 use std::process::ExitCode;
 use std::time::Instant;
-use tobari_apps::infer::digits::{STYLES, draw};
-use tobari_apps::infer::guarded::{Asker, Combination, Counted, Host, Route, Setup, Told, Traffic};
+use tobari_apps::infer::guarded::{Combination, Route, Setup, Traffic};
 use tobari_apps::infer::{FixedModel, Model};
 use tobari_core::ckks::{Decryptor, Encoder, Scale};
-use tobari_core::params::{LatticeParameters, NamedSet};
+use tobari_core::params::LatticeParameters;
 use tobari_core::rlwe::SecretKey;
-use tobari_enclave::{
-    Challenge, Configuration, Connector, Enclave, Operation, OutputPolicy, Policy, Request, SessionId,
-};
-use tobari_host::enclave::{Options, ProcessEnclave, VERB};
 use tobari_host::files;
 
 /// Table 6 in ms, by our name of a combination: conv1 and its activation, conv2 and its activation, FC, all.
@@ -63,9 +57,6 @@ const LABEL: &str = "simulated-enclave";
 const NOTE: &str = "The enclave is a process: what it costs beside the process is copies and system calls, no hardware's. The paper's milliseconds are its own, on a Xeon Gold 6334 with SEAL and \
 Gramine-SGX, one ciphertext a channel: the difference is in layout, code and machine together.";
 
-/// Bytes of encoded weights that are kept.
-const MEMORY: u64 = 4 << 30;
-
 #[derive(Clone, Serialize, Deserialize, PartialEq)]
 struct Params {
     combination: String,
@@ -86,33 +77,6 @@ impl Figure {
         let [combination, set, layout] = [combination, set, layout].map(str::to_owned);
         Self { what: what.to_owned(), params: Params { combination, set, layout }, times, labels: Vec::new() }
     }
-}
-
-/// What one combination cost.
-pub(super) struct Measured {
-    name: &'static str,
-    set: String,
-    layout: String,
-    /// By name, in the order of an image's way; ms, one a run.
-    steps: Vec<(String, Vec<f64>)>,
-    total: Vec<f64>,
-    /// Start of the enclave; a session's keys inside; their way into the process, with the weights; all in ms.
-    start: f64,
-    open: f64,
-    keys: f64,
-    session: Traffic,
-    image: Traffic,
-    memory: u64,
-}
-
-pub(super) fn failed(error: impl Display) -> Failure {
-    Failure::Work(error.to_string())
-}
-
-/// A set by its name.
-pub(super) fn parameters(name: &str) -> Result<LatticeParameters, Failure> {
-    let set = NamedSet::from_name(name).ok_or_else(|| Failure::Call(format!("expected the set {name}, found none")))?;
-    set.parameters().map_err(failed)
 }
 
 /// Measures and prints.
@@ -142,7 +106,7 @@ pub(super) fn run(arguments: &InferBench) -> Result<ExitCode, Failure> {
             tables::at_level_one(&measured),
             sessions(&measured),
         ]);
-        figures.extend(measured.iter().flat_map(Measured::figures));
+        figures.extend(measured.iter().flat_map(figures_of));
         let parameters = parameters(set)?;
         let (sent, done) =
             (transfers(&model, &parameters, set, arguments.runs)?, operations(&parameters, set, arguments.runs)?);
@@ -212,11 +176,6 @@ fn all_combinations(
     Ok(measured)
 }
 
-/// Images of all digits, one hand after another.
-fn image(run: usize) -> Vec<u8> {
-    draw((run % 10) as u8, &STYLES[run / 10 % STYLES.len()])
-}
-
 /// The network in integers in this process: no enclave, no encryption.
 fn plain(fixed: &FixedModel, runs: usize) -> Result<Measured, Failure> {
     let mut total = Vec::with_capacity(runs);
@@ -243,132 +202,29 @@ fn plain(fixed: &FixedModel, runs: usize) -> Result<Measured, Failure> {
     })
 }
 
-/// A verified session of this enclave.
-fn open(
-    enclave: &mut Counted<ProcessEnclave>,
-    configuration: &Configuration,
-    rng: &mut ChaCha20Rng,
-) -> Result<(SessionId, Asker), Failure> {
-    let policy = Policy::new(vec![*enclave.enclave.executable()], configuration.clone()).accepting_simulated();
-    let challenge = Challenge::new(rng, 0);
-    let evidence = enclave.report(challenge.nonce()).map_err(failed)?;
-    let attested = challenge.verify(&policy, &evidence, 0).map_err(failed)?;
-    let (channel, key) = Connector::connect(&attested, rng).map_err(failed)?;
-    let id = channel.session();
-    enclave.open(id, &key).map_err(failed)?;
-    Ok((id, Asker::new(channel, configuration)))
+/// The paper's ms of an image.
+fn paper_of(one: &Measured) -> Option<f64> {
+    PAPER.iter().find(|(name, _)| *name == one.name).map(|(_, ms)| ms[3]).filter(|ms| ms.is_finite())
 }
 
-/// One combination: a session, and an image for each run, after one that warms up.
-pub(super) fn session(setup: &Setup, fixed: &FixedModel, runs: usize) -> Result<Measured, Failure> {
-    let mut rng = randomness::generator()?;
-    let combination = setup.route.combination;
-    let images = u32::try_from(runs + 1).map_err(failed)?;
-    let configuration = setup.configuration(OutputPolicy::Label, 1, images).map_err(failed)?;
-    let started = ProcessEnclave::start(&configuration, &setup.encode(), &Options::new(VERB)).map_err(failed)?;
-    let start = 1e3 * started.startup().as_secs_f64();
-    let mut enclave = Counted::new(started);
-    let known = if combination.encrypts_weights() { setup.shape().map_err(failed)? } else { setup.clone() };
-    let host = Host::new(&known, MEMORY).map_err(failed)?;
-    let (id, mut asker) = open(&mut enclave, &configuration, &mut rng)?;
-    let opened = 1e3 * enclave.enclave.last_request().as_secs_f64();
-    let began = Instant::now();
-    let mut session = host.begin(&mut enclave, id).map_err(failed)?;
-    let mut found = Measured {
-        name: combination.name(),
-        set: String::new(),
-        layout: if combination.is_encrypted() { setup.route.layout.clone() } else { String::new() },
-        steps: Vec::new(),
-        total: Vec::new(),
-        start,
-        open: opened,
-        keys: 1e3 * began.elapsed().as_secs_f64(),
-        session: enclave.traffic,
-        image: Traffic::default(),
-        memory: session.memory(),
+fn title_of(one: &Measured) -> String {
+    match one.layout.as_str() {
+        "" => one.name.to_owned(),
+        layout => format!("{}, {layout}, {}", one.name, one.set),
+    }
+}
+
+/// An image, each of its steps, and what its session cost once.
+fn figures_of(one: &Measured) -> Vec<Figure> {
+    let once = [("enclave_start", vec![one.start]), ("session_open", vec![one.open]), ("session_keys", vec![one.keys])];
+    let once = once.iter().filter(|_| one.name != "process-plain").map(|(what, times)| (*what, times));
+    let all = one.steps.iter().map(|(name, times)| (name.as_str(), times)).chain([("image", &one.total)]).chain(once);
+    let labels = if one.name == "process-plain" { Vec::new() } else { vec![LABEL.to_owned()] };
+    let figure = |(what, times): (&str, &Vec<f64>)| {
+        let figure = Figure::new(what, one.name, &one.set, &one.layout, times.clone());
+        Figure { labels: labels.clone(), ..figure }
     };
-    for run in 0..=runs {
-        let (pixels, before, clock) = (image(run), enclave.traffic, Instant::now());
-        let frame = asker.image(&pixels).map_err(failed)?;
-        let done = session.image(&mut enclave, &frame, &mut rng, &mut || clock.elapsed().as_secs_f64());
-        let (answer, steps) = done.map_err(failed)?;
-        let told = match asker.heard(answer).map_err(failed)? {
-            Some(told) => told,
-            None => {
-                let answer = session.ask(&mut enclave, &asker.ask().map_err(failed)?).map_err(failed)?;
-                asker.told(answer).map_err(failed)?
-            }
-        };
-        let total = 1e3 * clock.elapsed().as_secs_f64();
-        let expected = Told::Labels(vec![fixed.classify(&pixels).map_err(failed)?]);
-        if told != expected {
-            return Err(Failure::Work(format!("{}: expected {expected:?}, found {told:?}", combination.name())));
-        }
-        if run > 0 {
-            found.add(steps, total);
-            let now = enclave.traffic;
-            found.image = Traffic {
-                in_bytes: now.in_bytes - before.in_bytes,
-                out_bytes: now.out_bytes - before.out_bytes,
-                requests: now.requests - before.requests,
-            };
-        }
-    }
-    Ok(found)
-}
-
-impl Measured {
-    /// A run; steps of one name are added up.
-    fn add(&mut self, steps: Vec<(String, f64)>, total: f64) {
-        self.total.push(total);
-        let run = self.total.len();
-        for (name, seconds) in steps {
-            let place = self.steps.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
-                self.steps.push((name, Vec::new()));
-                self.steps.len() - 1
-            });
-            let times = &mut self.steps[place].1;
-            times.resize(run, 0.0);
-            times[run - 1] += 1e3 * seconds;
-        }
-    }
-
-    /// The fastest of a step's runs, in ms.
-    pub(super) fn least(&self, name: &str) -> Option<f64> {
-        self.steps.iter().find(|(known, _)| known == name).map(|(_, times)| summary(times.clone()).1)
-    }
-
-    /// The paper's ms of an image.
-    fn paper(&self) -> Option<f64> {
-        PAPER.iter().find(|(name, _)| *name == self.name).map(|(_, ms)| ms[3]).filter(|ms| ms.is_finite())
-    }
-
-    /// The fastest image, in ms.
-    pub(super) fn fastest(&self) -> f64 {
-        summary(self.total.clone()).1
-    }
-
-    fn title(&self) -> String {
-        match self.layout.as_str() {
-            "" => self.name.to_owned(),
-            layout => format!("{}, {layout}, {}", self.name, self.set),
-        }
-    }
-
-    /// An image, each of its steps, and what its session cost once.
-    fn figures(&self) -> Vec<Figure> {
-        let once =
-            [("enclave_start", vec![self.start]), ("session_open", vec![self.open]), ("session_keys", vec![self.keys])];
-        let once = once.iter().filter(|_| self.name != "process-plain").map(|(what, times)| (*what, times));
-        let all =
-            self.steps.iter().map(|(name, times)| (name.as_str(), times)).chain([("image", &self.total)]).chain(once);
-        let labels = if self.name == "process-plain" { Vec::new() } else { vec![LABEL.to_owned()] };
-        let figure = |(what, times): (&str, &Vec<f64>)| {
-            let figure = Figure::new(what, self.name, &self.set, &self.layout, times.clone());
-            Figure { labels: labels.clone(), ..figure }
-        };
-        all.map(figure).collect()
-    }
+    all.map(figure).collect()
 }
 
 fn combinations(measured: &[Measured]) -> (Table, &'static str) {
@@ -376,9 +232,9 @@ fn combinations(measured: &[Measured]) -> (Table, &'static str) {
     let mut table = Table::new("Table 6: an image, from the client's pixels to its label", &columns);
     for one in measured {
         let (median, fastest, _) = summary(one.total.clone());
-        let paper = one.paper();
+        let paper = paper_of(one);
         table.push(vec![
-            one.title(),
+            title_of(one),
             number(Some(median), 3),
             number(Some(fastest), 3),
             number(paper, 0),
@@ -402,7 +258,7 @@ fn layers(measured: &[Measured]) -> (Table, &'static str) {
             let place = ["conv1", "conv2", "fc"].iter().position(|layer| layer == name);
             let paper = PAPER.iter().find(|(known, _)| *known == one.name).zip(place);
             let paper = paper.map(|((_, ms), place)| ms[place]).filter(|ms| ms.is_finite());
-            table.push(vec![one.title(), name.clone(), number(Some(summary(times.clone()).0), 3), number(paper, 0)]);
+            table.push(vec![title_of(one), name.clone(), number(Some(summary(times.clone()).0), 3), number(paper, 0)]);
         }
     }
     (table, "layers.csv")
@@ -413,7 +269,7 @@ fn sessions(measured: &[Measured]) -> (Table, &'static str) {
     let mut table = Table::new("What a session costs before its first image, once", &columns);
     for one in measured.iter().filter(|one| one.name != "process-plain") {
         table.push(vec![
-            one.title(),
+            title_of(one),
             number(Some(one.start), 1),
             number(Some(one.open), 1),
             number(Some(one.keys), 1),
@@ -425,39 +281,13 @@ fn sessions(measured: &[Measured]) -> (Table, &'static str) {
     (table, "sessions.csv")
 }
 
-/// An enclave that does nothing.
-pub(super) fn open_idle(model: &Model, parameters: &LatticeParameters) -> Result<ProcessEnclave, Failure> {
-    let route = Route::new(Combination::EnclavePlain, parameters);
-    let setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
-    let configuration = setup.configuration(OutputPolicy::Label, 1, 1).map_err(failed)?;
-    ProcessEnclave::start(&configuration, &setup.encode(), &Options::new(VERB)).map_err(failed)
-}
-
-/// Median, fastest and slowest µs of a message of so many KiB to a session that there is not: it crosses whole and is refused at once.
-pub(super) fn round_trip(enclave: &mut ProcessEnclave, kib: usize, runs: usize) -> (f64, f64, f64) {
-    summary(round_trips(enclave, kib, runs))
-}
-
-/// The µs of each.
-fn round_trips(enclave: &mut ProcessEnclave, kib: usize, runs: usize) -> Vec<f64> {
-    let request = Request { operation: Operation::Host, session: SessionId([0; 16]), kind: 0 };
-    let (body, mut reply) = (vec![1; kib << 10], Vec::new());
-    let mut once = || {
-        // the refusal is what is timed
-        let _ = enclave.request(request, &body, &mut reply);
-        1e6 * enclave.last_request().as_secs_f64()
-    };
-    once();
-    (0..runs.max(31)).map(|_| once()).collect()
-}
-
 /// A table, the file that it goes to, and the figures in it.
 type Found = ((Table, &'static str), Vec<Figure>);
 
 fn transfers(model: &Model, parameters: &LatticeParameters, set: &str, runs: usize) -> Result<Found, Failure> {
     let mut figures = Vec::new();
     let mut enclave = open_idle(model, parameters)?;
-    let empty = round_trip(&mut enclave, 0, runs).0;
+    let empty = summary(round_trips(&mut enclave, 0, runs)).0;
     let title = format!(
         "Table 7: into the enclave and a refusal back; an empty message takes {empty:.2} µs. The way out, by a ring of the same kind, is in the steps input and reset"
     );

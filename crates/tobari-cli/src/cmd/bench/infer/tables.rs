@@ -3,7 +3,7 @@
 use super::super::line::summary;
 use super::super::plot::{self, Bars, Curves};
 use super::super::table::{Table, number};
-use super::{Figure, Measured, OPERATIONS, TRANSFER, failed};
+use super::{Figure, Measured, OPERATIONS, TRANSFER, failed, paper_of};
 use crate::output::Failure;
 use tobari_apps::infer::paper;
 use tobari_apps::infer::placement::ENCLAVE;
@@ -66,7 +66,7 @@ pub(super) fn run() -> Result<(Table, &'static str), Failure> {
 pub(super) fn draw_times(measured: &[Measured]) -> Result<String, Failure> {
     let mut bars = Bars::new("Times faster than the paper's table 6", "enclaves are simulated: processes");
     for one in measured {
-        if let Some(paper) = one.paper() {
+        if let Some(paper) = paper_of(one) {
             bars.push(one.name, &one.layout, paper / summary(one.total.clone()).0);
         }
     }

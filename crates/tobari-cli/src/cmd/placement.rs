@@ -1,7 +1,7 @@
 //! Where the layers of a network are done, for `tobari plan infer`, which says it, and for `tobari serve --infer-enclave auto`, which does it.
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-use crate::cmd::bench::costs as measured_now;
+use crate::cmd::infer::costs::costs as measured_now;
 use crate::cmd::infer::planned::{InferRequirements, InsideName, Protected, WhoseCosts};
 use crate::cmd::infer::{ServeCosts, ServeInferArguments};
 use crate::output::Failure;

@@ -9,8 +9,6 @@ mod limited;
 pub(crate) mod line;
 mod memory;
 mod peer;
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-mod placed;
 mod plot;
 mod queries;
 mod rounds;
@@ -22,8 +20,6 @@ pub(crate) mod table;
 
 use crate::output::{self, Failure};
 use arguments::BenchJob;
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-pub(crate) use placed::costs;
 use std::process::ExitCode;
 use table::Table;
 

@@ -3,6 +3,8 @@
 mod arguments;
 mod ask;
 mod compile;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+pub(crate) mod costs;
 mod files;
 mod image;
 mod local;

@@ -13,9 +13,9 @@ mod tables;
 pub(crate) use arguments::InferBench;
 
 use super::line::{Line, summary};
-use super::placed::{self, MASKED_SET};
 use super::table::{Table, number};
 use super::{show, tell};
+use crate::cmd::infer::costs::{self, MASKED_SET};
 use crate::cmd::infer::timed::{MEMORY, Measured, failed, image, open_idle, parameters, round_trips, session};
 use crate::output::{self, Failure};
 use crate::randomness;
@@ -342,7 +342,7 @@ fn operations(parameters: &LatticeParameters, set: &str, runs: usize) -> Result<
         let (median, fastest, _) = summary(times);
         table.push(vec![name.to_owned(), number(Some(median), 3), number(Some(fastest), 3), number(Some(paper), 2)]);
     }
-    let mebibyte = 1e3 * placed::written(parameters)? * f64::from(1 << 20);
+    let mebibyte = 1e3 * costs::written(parameters)? * f64::from(1 << 20);
     let row =
         ["1 MiB of ciphertexts written and read".to_owned(), String::new(), number(Some(mebibyte), 3), String::new()];
     table.push(row.to_vec());

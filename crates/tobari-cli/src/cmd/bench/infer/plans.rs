@@ -1,8 +1,8 @@
 //! What the planner chooses for every set of requirements, against runs of everything that they allow.
 
-use super::super::placed::{self, MASKED_SET, Measured, SET};
 use super::super::table::{Table, number};
 use super::{parameters, plain, session};
+use crate::cmd::infer::costs::{self, MASKED_SET, Measured, SET};
 use crate::output::{self, Failure};
 use std::collections::BTreeMap;
 use tobari_apps::infer::guarded::{Combination, Route, Setup};
@@ -42,7 +42,7 @@ pub(super) fn run(model: &Model, fixed: &FixedModel, runs: usize) -> Result<Foun
             *least = least.min(measure(model, fixed, *way, runs)?);
         }
     }
-    let costs = known.map_or_else(|| placed::costs(1.0), |measured| measured.costs(1.0))?;
+    let costs = known.map_or_else(|| costs::costs(1.0), |measured| measured.costs(1.0))?;
     let inference = costs.inference();
     let mut rows: BTreeMap<Vec<usize>, Row> = BTreeMap::new();
     for protect in all_requirements() {

@@ -1,6 +1,6 @@
 //! What `tobari plan infer --costs measured` plans with: a short measurement of this machine.
 
-use crate::cmd::infer::timed::{failed, least, open_idle, parameters, round_trips, session};
+use super::timed::{failed, least, open_idle, parameters, round_trips, session};
 use crate::output::{self, Failure};
 use crate::randomness;
 use std::time::Instant;
@@ -15,9 +15,9 @@ use tobari_core::wire;
 
 /// Images of each combination: the fastest counts.
 const RUNS: usize = 5;
-pub(super) const SET: &str = "infer-f";
+pub(crate) const SET: &str = "infer-f";
 /// The set of resets under masks.
-pub(super) const MASKED_SET: &str = "infer-r";
+pub(crate) const MASKED_SET: &str = "infer-r";
 
 /// Layers of the built-in network and moves of a process enclave, measured now; an enclave's work is taken to be `factor` times as slow as it was.
 pub(crate) fn costs(factor: f64) -> Result<Costs, Failure> {
@@ -25,14 +25,14 @@ pub(crate) fn costs(factor: f64) -> Result<Costs, Failure> {
 }
 
 /// A measurement, or the fastest of several.
-pub(super) struct Measured {
+pub(crate) struct Measured {
     seconds: Vec<StageSeconds>,
     steps: Steps,
     forms: Forms,
 }
 
 impl Measured {
-    pub(super) fn now() -> Result<Self, Failure> {
+    pub(crate) fn now() -> Result<Self, Failure> {
         let model = Model::digits().map_err(failed)?;
         let fixed = model.fixed().map_err(failed)?;
         let (ring, masked_ring) = (parameters(SET)?, parameters(MASKED_SET)?);
@@ -73,7 +73,7 @@ impl Measured {
     }
 
     /// Of each figure the better of two: a neighbour of this machine slows some of them.
-    pub(super) fn or_faster(mut self, other: &Self) -> Self {
+    pub(crate) fn or_faster(mut self, other: &Self) -> Self {
         for (ours, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
             *ours = StageSeconds {
                 plain: ours.plain.min(theirs.plain),
@@ -96,7 +96,7 @@ impl Measured {
         self
     }
 
-    pub(super) fn costs(&self, factor: f64) -> Result<Costs, Failure> {
+    pub(crate) fn costs(&self, factor: f64) -> Result<Costs, Failure> {
         Costs::new(&self.forms, &self.seconds, &self.steps, factor).map_err(failed)
     }
 }
@@ -110,7 +110,7 @@ fn messages(model: &Model, parameters: &LatticeParameters) -> Result<[f64; 2], F
 }
 
 /// Seconds of a byte of a ciphertext that is written and read again, the fastest of some.
-pub(super) fn written(parameters: &LatticeParameters) -> Result<f64, Failure> {
+pub(crate) fn written(parameters: &LatticeParameters) -> Result<f64, Failure> {
     let mut rng = randomness::generator()?;
     let secret = SecretKey::generate(parameters, &mut rng);
     let encoder = Encoder::new(parameters).map_err(failed)?;

@@ -1,12 +1,16 @@
-//! A blind server as a separate process of this same executable, on loopback.
+//! A blind server as a separate process on loopback: of this same executable, or of another that is `tobari`.
 
 use crate::output::Failure;
 use serde::Deserialize;
+use std::path::Path;
 use std::time::Duration;
 use tobari_host::process::{ChildServer, StderrMode};
 
 /// How long a server may take to listen.
 const STARTUP: Duration = Duration::from_secs(20);
+
+/// An address of this machine, and whatever port is free.
+pub(crate) const ANY_PORT: &str = "127.0.0.1:0";
 
 /// The process; ends when this is dropped, or with its parent.
 pub(crate) struct BlindProcess {
@@ -28,14 +32,18 @@ impl BlindProcess {
 
     /// Starts it with more words on its command line.
     pub(crate) fn start_with<'a>(more: impl IntoIterator<Item = &'a str>) -> Result<Self, Failure> {
-        Self::start_at("127.0.0.1:0", more)
+        Self::start_program(&std::env::current_exe()?, ANY_PORT, more)
     }
 
-    /// The same at this address, for one that takes the place of another.
-    pub(crate) fn start_at<'a>(address: &'a str, more: impl IntoIterator<Item = &'a str>) -> Result<Self, Failure> {
+    /// Starts another program, which is `tobari` too, at an address: [`ANY_PORT`], or that of a server whose place it takes.
+    pub(crate) fn start_program<'a>(
+        program: &Path,
+        address: &'a str,
+        more: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, Failure> {
         let mut args = vec!["serve", "--addr", address, "--json", "--until-stdin-closes", "--log", "warn"];
         args.extend(more);
-        let child = ChildServer::start(args, StderrMode::Inherit, STARTUP)?;
+        let child = ChildServer::start_program(program, args, StderrMode::Inherit, STARTUP)?;
         let announcement: Announcement = serde_json::from_str(child.announced_line())?;
         Ok(Self { child, url: announcement.listening })
     }

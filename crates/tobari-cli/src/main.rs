@@ -10,19 +10,26 @@ mod blind_server;
 mod call_key;
 mod cmd;
 mod config;
+mod day;
+mod line;
 mod mixing;
 mod options;
 mod output;
 mod parse;
 mod randomness;
+mod reach;
 mod reference;
 mod replies;
 mod simulated;
+mod stop;
 
 use args::Verb;
 use cmd::config::ConfigVerb;
 use output::LogLevel;
 use std::process::ExitCode;
+
+/// What the program calls itself.
+const NAME: &str = "tobari";
 
 /// Ciphertexts and keys are large, and come and go.
 #[global_allocator]
@@ -47,7 +54,7 @@ fn main() -> ExitCode {
     }
     let arguments = match config::arguments() {
         Ok(arguments) => arguments,
-        Err(failure) => return failure.report(),
+        Err(failure) => return failure.report(NAME),
     };
     // the server tells what happens, other commands what looks wrong
     let usual = if matches!(arguments.verb, Verb::Serve(_)) { LogLevel::Info } else { LogLevel::Warn };
@@ -77,6 +84,6 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(code) => output::ended(code),
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(NAME),
     }
 }

@@ -21,9 +21,9 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Says why and gives the exit status.
-    pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("tobari: {self}");
+    /// Says why, as the program of this name, and gives the exit status.
+    pub(crate) fn report(&self, program: &str) -> ExitCode {
+        eprintln!("{program}: {self}");
         ExitCode::from(match self {
             Failure::Work(_) => 1,
             Failure::Call(_) => 2,

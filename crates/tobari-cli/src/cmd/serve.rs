@@ -9,6 +9,7 @@ use crate::cmd::placement::Placed;
 use crate::cmd::search::ServeSearchArguments;
 use crate::cmd::trial;
 use crate::output::{self, Failure};
+use crate::stop::stop_signal;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,7 +18,6 @@ use tobari_host::memory;
 use tobari_server::{
     BlindServer, EnclaveOptions, EnclaveTold, InferOptions, Reloader, SearchOptions, SenseOptions, ServerOptions, Tls,
 };
-use tokio::io::AsyncReadExt;
 
 /// What is said of an enclave without hardware.
 const SIMULATED: &str = "warning: the enclave is SIMULATED: a process of this machine that no hardware protects; whoever runs this server can read the images, and clients take its evidence only with --accept-simulated";
@@ -257,36 +257,4 @@ fn announce(server: &BlindServer, arguments: &ServeArguments, placed: Option<&Pl
         output::say("warning: curves below 112 bits of security are admitted: for measurements only");
     }
     Ok(())
-}
-
-/// Ends at an interrupt or termination signal, or where asked at the end of standard input.
-pub(crate) async fn stop_signal(until_stdin_closes: bool) {
-    tokio::select! {
-        () = interrupted() => {}
-        () = end_of_stdin(), if until_stdin_closes => {}
-    }
-}
-
-async fn interrupted() {
-    let interrupt = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let Ok(mut terminate) = signal(SignalKind::terminate()) else { return interrupt.await };
-        tokio::select! {
-            () = interrupt => {}
-            _ = terminate.recv() => {}
-        }
-    }
-    #[cfg(not(unix))]
-    interrupt.await;
-}
-
-async fn end_of_stdin() {
-    let (mut stdin, mut sink) = (tokio::io::stdin(), [0; 256]);
-    while stdin.read(&mut sink).await.is_ok_and(|count| count > 0) {}
 }

@@ -6,9 +6,9 @@
 use super::arguments::JoinArguments;
 use super::sound::{self, Mouth, Sink};
 use super::told::Told;
-use crate::cmd::serve::stop_signal;
 use crate::output::{self, Failure};
 use crate::randomness;
+use crate::stop::stop_signal;
 use chacha20::ChaCha20Rng;
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,10 +1,11 @@
 //! Inference in the demonstration: a drawn digit, classified by a server process that has a model and no key, and compared with the plain model in integers.
 
-use super::Line;
 use crate::blind_server::BlindProcess;
-use crate::cmd::infer::{Reach, Remote};
+use crate::cmd::infer::Remote;
+use crate::line::Line;
 use crate::output::Failure;
 use crate::randomness;
+use crate::reach::Reach;
 use std::time::Instant;
 use tobari_apps::infer::Model;
 use tobari_apps::infer::client::Output;

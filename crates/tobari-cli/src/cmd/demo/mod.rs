@@ -10,10 +10,10 @@ mod sense;
 
 use crate::blind_server::BlindProcess;
 use crate::call_key::CallKey;
+use crate::line::Line;
 use crate::mixing::{self, Halfway, Outcome, Request};
 use crate::output::{self, Failure};
 use clap::Args;
-use serde::Serialize;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -50,21 +50,6 @@ struct PaperTicks {
     add: u64,
     decrypt: u64,
     hertz: f64,
-}
-
-/// One line of the result.
-#[derive(Serialize)]
-struct Line {
-    job: &'static str,
-    mode: &'static str,
-    right: bool,
-    exact: bool,
-    seconds: f64,
-    server_saw_bytes: u64,
-    /// Not a number, and null as JSON, where the paper gives none.
-    paper_seconds: f64,
-    #[serde(skip)]
-    what: String,
 }
 
 /// Runs every job, or the attacks on them.

@@ -1,6 +1,7 @@
 //! Sealed files in the demonstration: a small folder is sealed by the CPU and an emulated module, which is killed on the way; opened again, and compared with what it was.
 
-use super::{CLIPS, Line};
+use super::CLIPS;
+use crate::line::Line;
 use crate::output::Failure;
 use crate::randomness;
 use std::fs;

@@ -1,8 +1,8 @@
 //! The search of the demonstration: questions to a server process that has a simulated panel and no key, each answer compared with a count over the haplotypes.
 
-use super::Line;
 use crate::blind_server::BlindProcess;
 use crate::cmd::search::{Remote, Wanted};
+use crate::line::Line;
 use crate::output::Failure;
 use crate::randomness;
 use crate::simulated as panel;

@@ -1,11 +1,11 @@
 //! Devices in the demonstration: readings sealed one device at a time, summed by a server process that can read none, opened by the key holder, and compared with the plain figures.
 
-use super::Line;
 use crate::blind_server::BlindProcess;
-use crate::cmd::infer::Reach;
 use crate::cmd::sense::{CloudConnection, KeyFolder, publish};
+use crate::line::Line;
 use crate::output::Failure;
 use crate::randomness;
+use crate::reach::Reach;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tobari_apps::sense::desk::Desk;
 use tobari_apps::sense::holder::Holder;

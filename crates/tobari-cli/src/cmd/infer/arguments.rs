@@ -1,9 +1,9 @@
 //! The command line of those who have images, and of whoever has models.
 
 use super::planned::InferRequirements;
-use super::remote::Reach;
 use crate::output::Failure;
 use crate::parse::parse_bytes;
+use crate::reach::ReachArguments;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,10 +12,7 @@ use tobari_apps::infer::guarded::Combination;
 use tobari_apps::infer::layout;
 use tobari_apps::infer::ready::SET;
 use tobari_enclave::{Digest, OutputPolicy};
-use tobari_host::files;
-use tobari_server::connect::ClientTls;
-use tobari_server::{Fingerprint, ModelSource};
-use zeroize::Zeroizing;
+use tobari_server::ModelSource;
 
 /// What to do with images and models.
 #[derive(Subcommand)]
@@ -38,48 +35,6 @@ pub(crate) enum InferVerb {
     Compile(CompileArguments),
     /// Run a model slot by slot in the clear, and tell how precise it will be under encryption.
     Simulate(SimulateArguments),
-}
-
-/// Which server, and whom to trust.
-#[derive(Args)]
-pub(crate) struct ReachArguments {
-    /// A server that serves models, e.g. https://host:7610; without it, all is done here.
-    #[arg(long, value_name = "URL")]
-    pub(crate) server: Option<String>,
-    /// A file with the token of this client.
-    #[arg(long, value_name = "FILE", conflicts_with = "token")]
-    token_file: Option<PathBuf>,
-    /// The token itself, which others on this machine may see.
-    #[arg(long, value_name = "TOKEN", env = "TOBARI_TOKEN", hide_env_values = true)]
-    token: Option<String>,
-    /// Trust the server whose certificate has this SHA-256 fingerprint, and no other.
-    #[arg(long, conflicts_with = "tls_ca", value_name = "HEX")]
-    tls_fingerprint: Option<Fingerprint>,
-    /// Trust servers vouched for by the certificates in this PEM file, and no others.
-    #[arg(long, value_name = "FILE")]
-    tls_ca: Option<PathBuf>,
-}
-
-impl ReachArguments {
-    /// Whom to trust, and as whom to ask.
-    pub(crate) fn reach(&self) -> Result<Reach, Failure> {
-        let tls = match (&self.tls_fingerprint, &self.tls_ca) {
-            (Some(fingerprint), _) => ClientTls::Pinned(*fingerprint),
-            (None, Some(file)) => ClientTls::CaFile(file.clone()),
-            (None, None) => ClientTls::System,
-        };
-        let token = match (&self.token, &self.token_file) {
-            (Some(token), _) => Some(Zeroizing::new(token.clone())),
-            (None, Some(path)) => {
-                let bytes = Zeroizing::new(files::read_bounded(path, 4096)?);
-                let text = std::str::from_utf8(&bytes).map(str::trim).ok().filter(|text| !text.is_empty());
-                let text = text.ok_or_else(|| Failure::Work(format!("{}: expected a token", path.display())))?;
-                Some(Zeroizing::new(text.to_owned()))
-            }
-            (None, None) => None,
-        };
-        Ok(Reach { tls, token })
-    }
 }
 
 /// How a model is run here.

@@ -3,11 +3,12 @@
 //! What is verified, in this order: the offer is of the model, the combination and an output policy that were asked for; the evidence answers a nonce that was drawn now, is of a kind that is taken, names the
 //! offer's configuration, and its measurement is that of an executable that is trusted, under this configuration. Only then is there a channel, and images go into no other.
 
-use super::arguments::{AskArguments, EnclaveArguments, ImageArguments, ReachArguments, TrustedArguments};
+use super::arguments::{AskArguments, EnclaveArguments, ImageArguments, TrustedArguments};
 use super::remote::{self, Remote};
 use super::{hex, image};
 use crate::output::{self, Failure};
 use crate::randomness;
+use crate::reach::ReachArguments;
 use serde_json::{Value, json};
 use std::time::Instant;
 use tobari_apps::infer::guarded::{Asker, Expected, MAX_OFFER_BYTES, Offer, Told};

@@ -14,8 +14,8 @@ mod simulate;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub(crate) mod timed;
 
-pub(crate) use arguments::{EnclaveWord, InferVerb, ReachArguments, ServeCosts, ServeInferArguments};
-pub(crate) use remote::{Reach, Remote};
+pub(crate) use arguments::{EnclaveWord, InferVerb, ServeCosts, ServeInferArguments};
+pub(crate) use remote::Remote;
 
 use crate::output::{self, Failure};
 use crate::randomness;

@@ -1,6 +1,7 @@
 //! A server that has models.
 
 use crate::output::Failure;
+use crate::reach::Reach;
 use crate::replies::{good, shown};
 use serde::Deserialize;
 use std::future::Future;
@@ -8,19 +9,12 @@ use std::time::Duration;
 use tobari_apps::infer::card::MAX_CARD_BYTES;
 use tobari_apps::infer::compile::Card;
 use tobari_apps::infer::holder::{Holder, MAX_SEALED_BYTES, NAME_BYTES, Sealed};
-use tobari_server::connect::{ClientTls, HttpClient, HttpConnection, HttpReply, HttpRequest};
-use zeroize::Zeroizing;
+use tobari_server::connect::{HttpClient, HttpConnection, HttpReply, HttpRequest};
 
 /// Time for a reply.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Bytes of the list of models at most.
 const MAX_LIST_BYTES: usize = 1 << 20;
-
-/// Whom to trust, and as whom to ask.
-pub(crate) struct Reach {
-    pub(crate) tls: ClientTls,
-    pub(crate) token: Option<Zeroizing<String>>,
-}
 
 /// A server.
 pub(crate) struct Remote {

@@ -8,7 +8,7 @@ mod page;
 mod record;
 
 use crate::cmd::bench::{line::Line, table::Table};
-use crate::cmd::info;
+use crate::day::date;
 use crate::output::{self, Failure};
 use clap::{Args, ValueEnum};
 use jobs::Part;
@@ -235,7 +235,7 @@ fn setting(size: Size) -> Setting {
         .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().to_owned()));
     let model = model.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let machine = format!("{model}, {} threads, {}", tobari_host::threads::available(), std::env::consts::OS);
-    Setting { day: info::date(seconds), machine, size, version: env!("CARGO_PKG_VERSION") }
+    Setting { day: date(seconds), machine, size, version: env!("CARGO_PKG_VERSION") }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 
 use super::arguments::BeaconArguments;
 use super::remote::{self, Remote, Unread};
-use crate::cmd::serve::stop_signal;
 use crate::output::{self, Failure};
+use crate::stop::stop_signal;
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;

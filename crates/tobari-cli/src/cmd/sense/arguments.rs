@@ -1,7 +1,7 @@
 //! The command line of devices, key holders, and whoever serves their frames.
 
-use crate::cmd::infer::ReachArguments;
 use crate::parse::parse_bytes;
+use crate::reach::ReachArguments;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! A server that takes frames and computes: the device's and the key holder's half of its protocol (`tobari_server::sense` has the routes).
 
-use crate::cmd::infer::Reach;
 use crate::output::Failure;
+use crate::reach::Reach;
 use crate::replies::good;
 use serde::Deserialize;
 use std::time::Duration;

@@ -91,7 +91,7 @@ fn server() -> Result<BlindProcess, Failure> {
 
 /// Another in the place of one that was killed, to which its links lead.
 fn server_at(url: &str) -> Result<BlindProcess, Failure> {
-    BlindProcess::start_at(url.trim_start_matches("http://"), PLACES)
+    BlindProcess::start_program(&std::env::current_exe()?, url.trim_start_matches("http://"), PLACES)
 }
 
 fn link(server: &BlindProcess, mode: LiveMode, keys: Keys, speakers: u16) -> Result<RoomLink, Failure> {

@@ -155,7 +155,9 @@ fn infer(root: &Path, _minutes: u64) -> Result<(), String> {
     let folder = Path::new(&data).join("mnist");
     let results = target_folder(root).join("soak-infer");
     let mut command = Command::new("cargo");
-    command.args(["run", "--release", "--", "bench", "infer", "--encrypted", "10000", "--mnist"]).arg(folder);
+    command
+        .args(["run", "--release", "--package", "tobari-bench", "--", "infer", "--encrypted", "10000", "--mnist"])
+        .arg(folder);
     command.arg("-o").arg(&results).current_dir(root).stdin(Stdio::null());
     echo(&command);
     let started = std::time::Instant::now();
@@ -350,10 +352,12 @@ fn chaos_rooms(minutes: u64) -> [ChaosRoom; 4] {
 
 /// A run that failed is in the record too.
 fn call(root: &Path, minutes: u64) -> Result<(), String> {
+    // the benchmark runs the program that lies beside it
+    pass_reading(cargo(root).args(["build", "--release", "--package", "tobari-cli"]), |_| {})?;
     let (mut rows, mut failed) = (String::new(), Vec::new());
     for ChaosRoom { mode, members, minutes, killed } in chaos_rooms(minutes) {
         let mut command = cargo(root);
-        command.args(["run", "--release", "--", "bench", "call", "--live", "--mode", mode]);
+        command.args(["run", "--release", "--package", "tobari-bench", "--", "call", "--live", "--mode", mode]);
         command.args(["--members", &members.to_string(), "--chaos", &minutes.to_string()]);
         if killed {
             command.args(["--restart-every", &RESTART_EVERY.to_string()]);

@@ -63,7 +63,7 @@ static PARTS: &[Step] = &[Step { name: "faults", tool: None, run: faults }];
 fn with_features() -> [&'static str; 2] {
     const ANYWHERE: &str =
         "tobari-cli/acme,tobari-cli/cascade,tobari-cli/parquet,tobari-enclave/snp,tobari-enclave/tdx";
-    const WITH_OPENSSL: &str = "tobari-cli/acme,tobari-cli/cascade,tobari-cli/openssl,tobari-cli/parquet,tobari-enclave/snp,tobari-enclave/tdx";
+    const WITH_OPENSSL: &str = "tobari-cli/acme,tobari-cli/cascade,tobari-cli/openssl,tobari-cli/parquet,tobari-enclave/snp,tobari-enclave/tdx,tobari-bench/openssl";
     ["--features", if has_openssl() { WITH_OPENSSL } else { ANYWHERE }]
 }
 

@@ -1,4 +1,4 @@
-// Lattigo on the task of `tobari bench lattice`, on one thread.
+// Lattigo on the task of `tobari-bench lattice`, on one thread.
 //
 //	./lattigo SET [WHAT,WHAT...]  prints one JSON line for each operation (bench/README.md has the shape); nothing for a set
 //	                              it does not have

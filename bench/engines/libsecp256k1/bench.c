@@ -1,4 +1,4 @@
-/* libsecp256k1 on the task of `tobari bench call`: one packet of 320 samples a run, on one thread.
+/* libsecp256k1 on the task of `tobari-bench call`: one packet of 320 samples a run, on one thread.
  *
  *   ./libsecp256k1 CURVE     prints one JSON line for each of encrypt, add and decrypt (bench/README.md has the shape);
  *                            nothing for a curve other than secp256k1, which is the only one it has

@@ -1,4 +1,4 @@
-// mcl's lifted ElGamal on the task of `tobari bench call`: one packet of 320 samples a run, on one thread.
+// mcl's lifted ElGamal on the task of `tobari-bench call`: one packet of 320 samples a run, on one thread.
 //
 //   ./bench CURVE       prints one JSON line for each of encrypt, add and decrypt (bench/README.md has the shape)
 //   ./bench CURVE sum   prints one for the sum of each of 2, 4 ... 1024 packets

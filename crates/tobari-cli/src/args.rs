@@ -1,20 +1,22 @@
 //! The command line, as clap reads it. Its text is what `tobari help` prints.
 
 #[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+mod documents;
+#[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 mod examples;
 
-use crate::cmd::bench::arguments::BenchJob;
 use crate::cmd::call::arguments::CallVerb;
 use crate::cmd::config::ConfigVerb;
 use crate::cmd::demo::DemoArguments;
 use crate::cmd::infer::InferVerb;
 use crate::cmd::info::InfoArguments;
+use crate::cmd::moved::MovedArguments;
 use crate::cmd::plan::PlanJob;
 use crate::cmd::search::SearchVerb;
 use crate::cmd::sense::SenseVerb;
 use crate::cmd::serve::ServeArguments;
-use crate::output::LogArguments;
 use clap::{Parser, Subcommand};
+use tobari_command::output::LogArguments;
 
 /// Useful work on data that the server cannot see.
 #[derive(Parser)]
@@ -48,14 +50,12 @@ pub(crate) enum Verb {
     Restore(crate::cmd::seal::UnsealArguments),
     /// Version, arithmetic in use, and each curve with its security.
     Info(InfoArguments),
-    /// A job's numbers on this machine.
-    Bench {
-        /// Which job.
-        #[command(subcommand)]
-        job: BenchJob,
-    },
-    /// Every job's paper benchmark on this machine, and one page that shows the papers, the peers on record and this machine.
-    Report(crate::cmd::report::ReportArguments),
+    /// Now `tobari-bench`.
+    #[command(hide = true)]
+    Bench(MovedArguments),
+    /// Now `tobari-bench report`.
+    #[command(hide = true)]
+    Report(MovedArguments),
     /// The plan of a job: what is done in which order, what lies in memory when, and why.
     Plan {
         /// Which job.

@@ -1,7 +1,7 @@
 //! The secret that the members of a call hold, in either mode, and its file.
 
-use crate::output::Failure;
 use std::path::Path;
+use tobari_command::output::Failure;
 use tobari_core::elgamal::{EpochSecret, Mode, SecretKey};
 use tobari_core::params::{Parameters, SecurityFloor};
 use tobari_core::wire::{self, WireError};
@@ -23,7 +23,7 @@ pub(crate) enum CallKey {
 impl CallKey {
     /// A fresh one.
     pub(crate) fn generate(mode: Mode, parameters: Parameters) -> Result<Self, Failure> {
-        let mut rng = crate::randomness::generator()?;
+        let mut rng = tobari_command::randomness::generator()?;
         Ok(match mode {
             Mode::Elgamal => Self::Elgamal(SecretKey::generate(parameters, &mut rng)),
             Mode::ElgamalShared => Self::ElgamalShared(EpochSecret::generate(parameters, &mut rng)),

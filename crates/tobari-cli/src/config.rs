@@ -7,11 +7,11 @@
 use crate::args::{Arguments, Verb};
 use crate::cmd::config::Setting;
 use crate::cmd::serve::ServeArguments;
-use crate::output::Failure;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::path::Path;
+use tobari_command::output::Failure;
 use tobari_host::files::read_bounded;
 
 /// No file of settings is longer.

@@ -6,14 +6,14 @@
 //! the listener's acknowledgements keep memory bounded.
 
 use crate::call_key::CallKey;
-use crate::output::{Failure, Progress};
-use crate::randomness;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tobari_apps::call::PACKET_SAMPLES;
 use tobari_apps::call::client::{Decrypt, Encrypt, Listener, Speaker};
 use tobari_apps::call::messages::{ClientMessage, Join, Pace, RoomName};
 use tobari_apps::call::program;
+use tobari_command::output::{Failure, Progress};
+use tobari_command::randomness;
 use tobari_core::curve::PointEncoding;
 use tobari_core::elgamal::{DecryptError, Decryptor, Encryptor, SAMPLE_BOUND, SharedDecryptor, SharedEncryptor};
 use tobari_core::wire::{MAX_MEMBERS, SumHeader};

@@ -1,12 +1,12 @@
 //! A simulated panel, and questions about it: for the demonstration and the benchmark.
 
-use crate::output::Failure;
-use crate::randomness;
 use tobari_apps::search::simulated::Numbers;
 use tobari_apps::search::table::{Content, Site, Table};
+use tobari_command::output::Failure;
+use tobari_command::randomness;
 
 /// A table of haplotypes, site after site; positions are made up.
-pub(crate) fn table(columns: &[Vec<bool>]) -> Result<Table, Failure> {
+pub fn table(columns: &[Vec<bool>]) -> Result<Table, Failure> {
     let mut content = Content::panel(columns.first().map_or(0, Vec::len))?;
     for (index, alleles) in columns.iter().enumerate() {
         let (position, [reference, alternate]) = (1_000 + 50 * index as u64, ["A", "G"].map(Into::into));
@@ -18,7 +18,7 @@ pub(crate) fn table(columns: &[Vec<bool>]) -> Result<Table, Failure> {
 
 /// Where questions begin, and somebody's alleles there; in every other question one of them is another.
 /// With several `places`, which hide one, all begin at the same.
-pub(crate) fn questions(columns: &[Vec<bool>], length: usize, places: u32, count: usize) -> Vec<(usize, u128)> {
+pub fn questions(columns: &[Vec<bool>], length: usize, places: u32, count: usize) -> Vec<(usize, u128)> {
     let mut numbers = Numbers::new(length as u64);
     let mut place = numbers.below(columns.len() - length + 1);
     let one = |index: usize| {

@@ -368,64 +368,6 @@ fn links_that_are_none_are_wrong_calls_and_are_not_repeated() {
     assert_eq!(tobari(&["call", "link", "ftp://host"]).status.code(), Some(2));
 }
 
-/// A smoke test: figures are for quiet machines.
-#[test]
-#[cfg(target_os = "linux")]
-fn the_capacity_of_rooms_is_measured_with_the_server_on_a_core_of_its_own() {
-    if std::thread::available_parallelism().map_or(1, std::num::NonZero::get) < 2 {
-        let refused = tobari(&["bench", "call", "--live", "--capacity", "--sizes", "3", "--seconds", "1"]);
-        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-        return;
-    }
-    let folder = tempdir().unwrap();
-    let out = folder.path().to_str().unwrap();
-    let rooms = ["--mode", "mask", "--sizes", "3,5", "--seconds", "1", "--json", "-o", out];
-    let shown = tobari(&[&["bench", "call", "--live", "--capacity"][..], &rooms[..]].concat());
-    assert!(shown.status.success(), "{}", stderr(&shown));
-    let lines: Vec<serde_json::Value> =
-        String::from_utf8(shown.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    for members in [3, 5] {
-        let line = lines.iter().find(|line| line["what"] == "live_server_cpu" && line["params"]["members"] == members);
-        let line = line.unwrap_or_else(|| panic!("no figure of {members} members"));
-        assert_eq!((&line["threads"], &line["labels"][1]), (&1.into(), &"pinned".into()));
-    }
-    let table = std::fs::read_to_string(folder.path().join("capacity.csv")).unwrap();
-    assert!(table.lines().count() == 3 && table.lines().nth(1).unwrap().starts_with("mask,link,3,1,"), "{table}");
-    let wrong = tobari(&["bench", "call", "--live", "--capacity", "--members", "4"]);
-    assert_eq!(wrong.status.code(), Some(2), "sizes are given by --sizes");
-}
-
-/// Times by rule, of which a busy machine makes longer ones: who comes behind another waits for the commit of the next second, and keys hold fifteen ticks
-/// after they are said.
-#[test]
-#[cfg(feature = "mls")]
-fn who_comes_into_a_room_of_agreed_keys_and_is_put_out_is_timed_over_sockets() {
-    let folder = tempdir().unwrap();
-    let out = folder.path().to_str().unwrap();
-    let shown = tobari(&["bench", "call", "--live", "--mls", "--group", "6", "--json", "-o", out]);
-    assert!(shown.status.success(), "{}", stderr(&shown));
-    let lines = String::from_utf8(shown.stdout).unwrap();
-    let figure = |what: &str| -> serde_json::Value {
-        let mut lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        lines.find(|line| line["what"] == what).unwrap_or_else(|| panic!("no {what}: {lines:?}"))
-    };
-    let [join, behind, removal, told] =
-        ["live_join", "live_join_behind", "live_removal", "live_removal_told"].map(figure);
-    let runs = join["runs"].as_u64().unwrap();
-    assert!(runs >= 5 && behind["runs"] == 5 && removal["runs"] == 2 * runs, "{join} {behind} {removal}");
-    assert_eq!(join["params"]["members"], 6);
-    let ms = |line: &serde_json::Value, value: &str| line[value].as_f64().unwrap();
-    assert!(ms(&removal, "min") >= 200.0 && ms(&told, "median") < ms(&removal, "median"), "{removal} {told}");
-    assert!(ms(&join, "min") >= 200.0 && ms(&behind, "median") > ms(&join, "median"), "{join} {behind}");
-    let table = std::fs::read_to_string(folder.path().join("mls-live.csv")).unwrap();
-    assert_eq!(table.lines().count(), 5, "{table}");
-    for more in [["--members", "4"], ["--sizes", "4"], ["--server-cores", "2"], ["--mode", "elgamal"], ["--group", "3"]]
-    {
-        let wrong = tobari(&[&["bench", "call", "--live", "--mls"][..], &more[..]].concat());
-        assert_eq!(wrong.status.code(), Some(2), "{more:?}");
-    }
-}
-
 /// Ten seconds of a hum in frames of 20 ms, with a loud stretch once a second: written as a
 /// microphone does, after so many frames at once.
 fn hum(mut input: impl Write, at_once: usize) -> Vec<Instant> {

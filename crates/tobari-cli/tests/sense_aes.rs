@@ -39,19 +39,6 @@ fn a_batch_is_decrypted_within_a_limit_of_memory_and_every_round_is_that_of_aes(
 }
 
 #[test]
-fn the_figures_cell_of_design_2_is_a_run_of_a_plan() {
-    let once = ["bench", "sense", "--once", "2-aes/cloud"];
-    let cell = &lines(&[&once[..], &["--memory", "2GiB", "--insecure-degree", DEGREE]].concat())[0];
-    let [median, least, most] = [0, 1, 2].map(|which| cell["microseconds"][which].as_f64().unwrap());
-    assert!(0.0 < least && least <= median && median <= most, "{cell}");
-    for figure in ["cpu_microseconds", "peak_bytes"] {
-        assert!(cell[figure].as_f64().unwrap() > 0.0, "{figure}: {cell}");
-    }
-    let output = tobari(&once);
-    assert!(output.status.code() == Some(2) && stderr(&output).contains("expected --memory"), "{}", stderr(&output));
-}
-
-#[test]
 fn more_blocks_than_a_batch_holds_and_too_little_memory_are_refused() {
     for (blocks, memory, status, expected) in [
         ("17", "2GiB", 2, "expected 1 to 16 blocks"),

@@ -217,10 +217,19 @@ pub(crate) const ROOMS: &[Room] = &[
         ],
         ..PLAIN
     },
+    Room { package: "tobari-command", path: "crates/command", may_use: &["tobari-host", "tobari-server"], ..PLAIN },
+    Room {
+        package: "tobari-reference",
+        path: "crates/reference",
+        may_use: &["tobari-command", "tobari-host", "tobari-apps", "tobari-core", "tobari-plan", "tobari-device"],
+        ..PLAIN
+    },
     Room {
         package: "tobari-cli",
         path: "crates/tobari-cli",
         may_use: &[
+            "tobari-command",
+            "tobari-reference",
             "tobari-server",
             "tobari-octets",
             "tobari-host",
@@ -228,6 +237,22 @@ pub(crate) const ROOMS: &[Room] = &[
             "tobari-core",
             "tobari-plan",
             "tobari-enclave",
+            "tobari-device",
+        ],
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-bench",
+        path: "tools/bench",
+        may_use: &[
+            "tobari-cli",
+            "tobari-command",
+            "tobari-reference",
+            "tobari-server",
+            "tobari-host",
+            "tobari-apps",
+            "tobari-core",
+            "tobari-plan",
             "tobari-device",
         ],
         ..PLAIN

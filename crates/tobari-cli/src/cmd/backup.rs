@@ -1,8 +1,8 @@
 //! `tobari backup` and `tobari restore`: a server's folder of data, sealed as `tobari seal` seals.
 
 use super::seal::{self, SealArguments, UnsealArguments};
-use crate::output::{self, Failure};
 use std::process::ExitCode;
+use tobari_command::output::{self, Failure};
 use tobari_host::data::{DataError, DataFolder};
 
 /// Seals a folder that no server uses meanwhile, so that what is sealed is of one moment.

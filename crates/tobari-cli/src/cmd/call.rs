@@ -7,16 +7,16 @@ mod open;
 mod sound;
 mod told;
 
-use crate::blind_server::BlindProcess;
 use crate::call_key::{CallKey, insecure};
 use crate::mixing::{self, Outcome, Request};
-use crate::output::{self, Failure};
 use arguments::{CallVerb, KeygenArguments, MixArguments, PointsForm};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 use tobari_apps::call::program;
+use tobari_command::blind_server::BlindProcess;
+use tobari_command::output::{self, Failure};
 use tobari_core::elgamal::{Mode, PublicKey};
 use tobari_core::params::Parameters;
 use tobari_core::wire;

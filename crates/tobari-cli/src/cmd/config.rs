@@ -1,11 +1,11 @@
 //! `tobari config check`.
 
 use super::serve::{self, ServeArguments};
-use crate::output::{self, Failure};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tobari_command::output::{self, Failure};
 use tobari_server::{ServerOptions, Tls};
 
 /// What to do with the file of settings.

@@ -1,15 +1,15 @@
 //! `tobari info`.
 
-use crate::day::date;
-use crate::output::{self, Failure};
-use crate::reference::{self, Kept};
 use clap::Args;
 use serde_json::json;
 use std::process::ExitCode;
 use tobari_apps::sense::aes::chain;
+use tobari_command::day::date;
+use tobari_command::output::{self, Failure};
 use tobari_core::curve::Curve;
 use tobari_core::params::{FLOOR_BITS, NamedSet, RECOMMENDED_BITS, Security};
 use tobari_core::simd::RingKernels;
+use tobari_reference::Kept;
 
 /// `tobari info`
 #[derive(Args)]
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {
 
 /// What was measured for plans, if anything was.
 fn costs(json: bool) -> Result<(), Failure> {
-    let Some(kept) = reference::kept(reference::SET) else {
+    let Some(kept) = tobari_reference::kept(tobari_reference::SET) else {
         if json {
             let how = "tobari plan memory --recalibrate";
             return output::json(&json!({ "calibrated": false, "how": how }));
@@ -91,12 +91,12 @@ fn costs(json: bool) -> Result<(), Failure> {
             })
             .collect();
         return output::json(&json!({
-            "calibrated": true, "set": reference::SET, "measured_unix_s": measured, "step_seconds_at_levels": costs.steps,
+            "calibrated": true, "set": tobari_reference::SET, "measured_unix_s": measured, "step_seconds_at_levels": costs.steps,
             "raw_bytes_per_s": costs.raw, "packed_bytes_per_s": costs.packed, "tiers": tiers,
         }));
     }
     let when = measured.map_or_else(|| "at an unknown time".to_owned(), |seconds| format!("on {}", date(seconds)));
-    output::result(format!("costs of steps and moves here ({}, on one core, measured {when}):", reference::SET));
+    output::result(format!("costs of steps and moves here ({}, on one core, measured {when}):", tobari_reference::SET));
     for (name, levels) in &costs.steps {
         let at = |(level, seconds): &(u16, f64)| format!("{:>8.3} ms at level {level}", 1e3 * seconds);
         output::result(format!("  {name:<10} {}", levels.iter().map(at).collect::<Vec<_>>().join(", ")));

@@ -4,7 +4,6 @@
 use crate::cmd::infer::costs::costs as measured_now;
 use crate::cmd::infer::planned::{InferRequirements, InsideName, Protected, WhoseCosts};
 use crate::cmd::infer::{ServeCosts, ServeInferArguments};
-use crate::output::Failure;
 use serde_json::{Value, json};
 use tobari_apps::infer::Model;
 use tobari_apps::infer::guarded::Combination;
@@ -13,6 +12,7 @@ use tobari_apps::infer::model::Map;
 use tobari_apps::infer::placement::{Inside, Protect, Relaxation};
 use tobari_apps::infer::ready::SET;
 use tobari_apps::infer::served::{self, NotServed};
+use tobari_command::output::Failure;
 use tobari_core::params::{LatticeParameters, NamedSet};
 
 /// What the words mean, with an enclave or without one.

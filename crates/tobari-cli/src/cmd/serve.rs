@@ -1,19 +1,19 @@
 //! `tobari serve`.
 
 mod arguments;
+mod trial;
 
 pub(crate) use arguments::ServeArguments;
 
 use crate::cmd::infer::{EnclaveWord, ServeInferArguments};
 use crate::cmd::placement::Placed;
 use crate::cmd::search::ServeSearchArguments;
-use crate::cmd::trial;
-use crate::output::{self, Failure};
-use crate::stop::stop_signal;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
 use tobari_apps::infer::guarded::Combination;
+use tobari_command::output::{self, Failure};
+use tobari_command::stop::stop_signal;
 use tobari_host::memory;
 use tobari_server::{
     BlindServer, EnclaveOptions, EnclaveTold, InferOptions, Reloader, SearchOptions, SenseOptions, ServerOptions, Tls,

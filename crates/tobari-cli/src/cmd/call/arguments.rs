@@ -183,7 +183,7 @@ impl From<SendingName> for Sending {
 
 /// What the keys of a live room come from.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum KeysName {
+pub enum KeysName {
     /// The link's secret: whoever has the link has the keys, now and later.
     Link,
     /// The members agree on them (MLS, RFC 9420), anew whenever somebody comes or goes: who is gone or not yet there cannot hear.

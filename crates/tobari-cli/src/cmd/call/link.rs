@@ -1,12 +1,12 @@
 //! `tobari call link`.
 
 use super::arguments::LinkArguments;
-use crate::output::{self, Failure};
-use crate::randomness;
 use chacha20::rand_core::Rng;
 use serde_json::json;
 use std::process::ExitCode;
 use tobari_apps::call::live::{Keys, RoomLink, Sending, Settings};
+use tobari_command::output::{self, Failure};
+use tobari_command::randomness;
 
 /// Makes a link.
 pub(super) fn link(arguments: &LinkArguments) -> Result<ExitCode, Failure> {

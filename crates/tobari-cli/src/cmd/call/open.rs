@@ -1,7 +1,6 @@
 //! `tobari call open`: a recording of sums, opened with the link of its call.
 
 use super::arguments::OpenArguments;
-use crate::output::{self, Failure};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read};
@@ -10,6 +9,7 @@ use tobari_apps::call::PACKET_SAMPLES;
 use tobari_apps::call::live::audio::Limiter;
 use tobari_apps::call::live::recording::{self, HEAD_BYTES, Playback, RECORD_HEAD_BYTES, RecordKind};
 use tobari_apps::call::live::{Heard, RoomLink};
+use tobari_command::output::{self, Failure};
 use tobari_host::wav;
 
 /// The longest silence that is written for ticks that are missing: ten minutes.

@@ -1,6 +1,5 @@
 //! Where a member's sound comes from and goes to: WAV files, raw samples on standard input and output, and recordings.
 
-use crate::output::Failure;
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -9,6 +8,7 @@ use std::thread;
 use tobari_apps::call::PACKET_SAMPLES;
 use tobari_apps::call::live::audio::{Backlog, Outlet};
 use tobari_apps::call::live::recording;
+use tobari_command::output::Failure;
 use tobari_core::wire::RoomId;
 use tobari_host::wav;
 

@@ -1,10 +1,10 @@
 //! What a member of a live room tells its person, or the program that started it.
 
-use crate::output::{self, Failure};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Instant;
 use tobari_apps::call::live::{Alarms, LiveMember, Merged, News};
+use tobari_command::output::{self, Failure};
 use tobari_server::connect::ConnectError;
 
 /// Tells what happens, as sentences or as lines of JSON.

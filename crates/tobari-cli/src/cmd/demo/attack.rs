@@ -6,10 +6,7 @@
 mod live;
 
 use super::{clips, mix};
-use crate::blind_server::BlindProcess;
 use crate::mixing;
-use crate::output::{self, Failure};
-use crate::randomness;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -18,6 +15,9 @@ use tobari_apps::call::PACKET_SAMPLES;
 use tobari_apps::call::client::{Listener, Speaker};
 use tobari_apps::call::messages::{Join, Pace, RoomName, Welcome};
 use tobari_apps::call::program::frame;
+use tobari_command::blind_server::BlindProcess;
+use tobari_command::output::{self, Failure};
+use tobari_command::randomness;
 use tobari_core::curve::{Curve, PointEncoding, Points, Scalar};
 use tobari_core::elgamal::{Ciphertexts, Decryptor, Encryptor, Mode, SAMPLE_BOUND, SecretKey};
 use tobari_core::params::{Parameters, SecurityFloor};

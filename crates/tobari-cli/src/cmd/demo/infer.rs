@@ -1,16 +1,16 @@
 //! Inference in the demonstration: a drawn digit, classified by a server process that has a model and no key, and compared with the plain model in integers.
 
-use crate::blind_server::BlindProcess;
 use crate::cmd::infer::Remote;
-use crate::line::Line;
-use crate::output::Failure;
-use crate::randomness;
-use crate::reach::Reach;
 use std::time::Instant;
 use tobari_apps::infer::Model;
 use tobari_apps::infer::client::Output;
 use tobari_apps::infer::digits::{STYLES, draw};
 use tobari_apps::infer::holder::{Holder, Sealed, SealedKind};
+use tobari_command::blind_server::BlindProcess;
+use tobari_command::demo::Line;
+use tobari_command::output::Failure;
+use tobari_command::randomness;
+use tobari_command::reach::Reach;
 use tobari_server::connect::ClientTls;
 
 /// The paper's seconds for an image, encrypted, outside the enclave: table 6, all layers.

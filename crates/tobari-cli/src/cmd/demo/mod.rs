@@ -8,16 +8,16 @@ mod seal;
 mod search;
 mod sense;
 
-use crate::blind_server::BlindProcess;
 use crate::call_key::CallKey;
-use crate::line::Line;
 use crate::mixing::{self, Halfway, Outcome, Request};
-use crate::output::{self, Failure};
 use clap::Args;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 use tobari_apps::call::program;
+use tobari_command::blind_server::BlindProcess;
+use tobari_command::demo::Line;
+use tobari_command::output::{self, Failure};
 use tobari_core::curve::{Curve, PointEncoding};
 use tobari_core::elgamal::Mode;
 use tobari_core::params::{Parameters, SecurityFloor};
@@ -87,11 +87,11 @@ fn print_table(lines: &[Line]) {
         "the paper's seconds: of a call, its table 4 for the same samples, its one mode, arithmetic alone, four threads at 1.4 GHz;",
     );
     output::result(
-        "of a search, its table 6 for one question of six alleles, by another algorithm (`tobari bench search --paper` runs that one);",
+        "of a search, its table 6 for one question of six alleles, by another algorithm (`tobari-bench search --paper` runs that one);",
     );
     output::result("of infer, its table 6 for one image of its network, encrypted, outside the enclave, one thread;");
     output::result(
-        "of sense, none: it has plots and ratios (`tobari bench sense --paper` has them beside ours); of seal, none: its tables are pictures;",
+        "of sense, none: it has plots and ratios (`tobari-bench sense --paper` has them beside ours); of seal, none: its tables are pictures;",
     );
     output::result(
         "ours are the whole job: tables, network on this machine, a server in a process of its own; of a search, one question; of infer, one image; of sense, all frames sealed and taken, and the question;",

@@ -1,14 +1,14 @@
 //! Sealed files in the demonstration: a small folder is sealed by the CPU and an emulated module, which is killed on the way; opened again, and compared with what it was.
 
 use super::CLIPS;
-use crate::line::Line;
-use crate::output::Failure;
-use crate::randomness;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tobari_apps::seal::{KeyFile, Layout, Suite};
+use tobari_command::demo::Line;
+use tobari_command::output::Failure;
+use tobari_command::randomness;
 use tobari_host::dispatch::{Emulated, EmulatedOptions, Options, Pool};
 use tobari_host::seal::{Keys, Reader, Writer};
 use tobari_plan::dispatch::Policy;

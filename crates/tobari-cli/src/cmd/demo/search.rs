@@ -1,10 +1,6 @@
 //! The search of the demonstration: questions to a server process that has a simulated panel and no key, each answer compared with a count over the haplotypes.
 
-use crate::blind_server::BlindProcess;
 use crate::cmd::search::{Remote, Wanted};
-use crate::line::Line;
-use crate::output::Failure;
-use crate::randomness;
 use crate::simulated as panel;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,6 +10,10 @@ use tobari_apps::search::question::Wish;
 use tobari_apps::search::server::Granularity;
 use tobari_apps::search::simulated;
 use tobari_apps::search::table::{Question, encode_table};
+use tobari_command::blind_server::BlindProcess;
+use tobari_command::demo::Line;
+use tobari_command::output::Failure;
+use tobari_command::randomness;
 use tobari_host::files;
 use tobari_server::connect::ClientTls;
 

@@ -1,11 +1,6 @@
 //! Devices in the demonstration: readings sealed one device at a time, summed by a server process that can read none, opened by the key holder, and compared with the plain figures.
 
-use crate::blind_server::BlindProcess;
 use crate::cmd::sense::{CloudConnection, KeyFolder, publish};
-use crate::line::Line;
-use crate::output::Failure;
-use crate::randomness;
-use crate::reach::Reach;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tobari_apps::sense::desk::Desk;
 use tobari_apps::sense::holder::Holder;
@@ -13,6 +8,11 @@ use tobari_apps::sense::question::Question;
 use tobari_apps::sense::registry::Secret;
 use tobari_apps::sense::release::Figure;
 use tobari_apps::sense::schema::Schema;
+use tobari_command::blind_server::BlindProcess;
+use tobari_command::demo::Line;
+use tobari_command::output::Failure;
+use tobari_command::randomness;
+use tobari_command::reach::Reach;
 use tobari_device::{Device, InsecureVolatileCounter, Profile, READINGS, U25};
 use tobari_server::connect::ClientTls;
 

@@ -1,9 +1,6 @@
 //! The command line of those who have images, and of whoever has models.
 
 use super::planned::InferRequirements;
-use crate::output::Failure;
-use crate::parse::parse_bytes;
-use crate::reach::ReachArguments;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,6 +8,9 @@ use tobari_apps::infer::client::Output;
 use tobari_apps::infer::guarded::Combination;
 use tobari_apps::infer::layout;
 use tobari_apps::infer::ready::SET;
+use tobari_command::output::Failure;
+use tobari_command::reach::ReachArguments;
+use tobari_command::size::parse_bytes;
 use tobari_enclave::{Digest, OutputPolicy};
 use tobari_server::ModelSource;
 

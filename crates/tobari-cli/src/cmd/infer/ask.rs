@@ -6,13 +6,13 @@
 use super::arguments::{AskArguments, EnclaveArguments, ImageArguments, TrustedArguments};
 use super::remote::{self, Remote};
 use super::{hex, image};
-use crate::output::{self, Failure};
-use crate::randomness;
-use crate::reach::ReachArguments;
 use serde_json::{Value, json};
 use std::time::Instant;
 use tobari_apps::infer::guarded::{Asker, Expected, MAX_OFFER_BYTES, Offer, Told};
 use tobari_apps::infer::plain::FRACTION_BITS;
+use tobari_command::output::{self, Failure};
+use tobari_command::randomness;
+use tobari_command::reach::ReachArguments;
 use tobari_enclave::evidence::MAX_EVIDENCE_BYTES;
 use tobari_enclave::{
     Attested, Challenge, Configuration, Connector, Digest, Evidence, Measurement, OutputPolicy, Policy, SessionId,

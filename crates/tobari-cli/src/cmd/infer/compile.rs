@@ -2,12 +2,12 @@
 
 use super::arguments::CompileArguments;
 use super::local;
-use crate::output::{self, Failure};
 use serde_json::json;
 use tobari_apps::infer::Calibration;
 use tobari_apps::infer::calibration::{check_images, logit_error};
 use tobari_apps::infer::fold::{FoldOptions, Reach, fold};
 use tobari_apps::infer::holder::short;
+use tobari_command::output::{self, Failure};
 use tobari_host::files;
 use tobari_host::images::{IdxImages, read_idx_images};
 use tobari_host::onnx::{Pixels, read_onnx};

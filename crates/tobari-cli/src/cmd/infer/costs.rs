@@ -1,13 +1,13 @@
 //! What `tobari plan infer --costs measured` plans with: a short measurement of this machine.
 
 use super::timed::{failed, least, open_idle, parameters, round_trips, session};
-use crate::output::{self, Failure};
-use crate::randomness;
 use std::time::Instant;
 use tobari_apps::infer::digits::{STYLES, draw};
 use tobari_apps::infer::guarded::{Combination, Route, Setup};
 use tobari_apps::infer::measured::{Costs, Forms, StageSeconds, Steps, forms};
 use tobari_apps::infer::{FixedModel, Model};
+use tobari_command::output::{self, Failure};
+use tobari_command::randomness;
 use tobari_core::ckks::{Encoder, Scale};
 use tobari_core::params::LatticeParameters;
 use tobari_core::rlwe::SecretKey;
@@ -15,24 +15,26 @@ use tobari_core::wire;
 
 /// Images of each combination: the fastest counts.
 const RUNS: usize = 5;
-pub(crate) const SET: &str = "infer-f";
+/// The set that is measured with.
+pub const SET: &str = "infer-f";
 /// The set of resets under masks.
-pub(crate) const MASKED_SET: &str = "infer-r";
+pub const MASKED_SET: &str = "infer-r";
 
 /// Layers of the built-in network and moves of a process enclave, measured now; an enclave's work is taken to be `factor` times as slow as it was.
-pub(crate) fn costs(factor: f64) -> Result<Costs, Failure> {
+pub fn costs(factor: f64) -> Result<Costs, Failure> {
     Measured::now()?.costs(factor)
 }
 
 /// A measurement, or the fastest of several.
-pub(crate) struct Measured {
+pub struct Measured {
     seconds: Vec<StageSeconds>,
     steps: Steps,
     forms: Forms,
 }
 
 impl Measured {
-    pub(crate) fn now() -> Result<Self, Failure> {
+    /// Measures: some seconds.
+    pub fn now() -> Result<Self, Failure> {
         let model = Model::digits().map_err(failed)?;
         let fixed = model.fixed().map_err(failed)?;
         let (ring, masked_ring) = (parameters(SET)?, parameters(MASKED_SET)?);
@@ -73,7 +75,7 @@ impl Measured {
     }
 
     /// Of each figure the better of two: a neighbour of this machine slows some of them.
-    pub(crate) fn or_faster(mut self, other: &Self) -> Self {
+    pub fn or_faster(mut self, other: &Self) -> Self {
         for (ours, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
             *ours = StageSeconds {
                 plain: ours.plain.min(theirs.plain),
@@ -96,7 +98,8 @@ impl Measured {
         self
     }
 
-    pub(crate) fn costs(&self, factor: f64) -> Result<Costs, Failure> {
+    /// What they say costs are, where an enclave's work takes `factor` times as long as it did.
+    pub fn costs(&self, factor: f64) -> Result<Costs, Failure> {
         Costs::new(&self.forms, &self.seconds, &self.steps, factor).map_err(failed)
     }
 }
@@ -110,7 +113,7 @@ fn messages(model: &Model, parameters: &LatticeParameters) -> Result<[f64; 2], F
 }
 
 /// Seconds of a byte of a ciphertext that is written and read again, the fastest of some.
-pub(crate) fn written(parameters: &LatticeParameters) -> Result<f64, Failure> {
+pub fn written(parameters: &LatticeParameters) -> Result<f64, Failure> {
     let mut rng = randomness::generator()?;
     let secret = SecretKey::generate(parameters, &mut rng);
     let encoder = Encoder::new(parameters).map_err(failed)?;

@@ -1,8 +1,8 @@
 //! Files, of which `-` is standard input or output.
 
-use crate::output::Failure;
 use std::io::{Read, Write};
 use std::path::Path;
+use tobari_command::output::Failure;
 use tobari_host::files;
 
 /// Reads a file within a limit.

@@ -5,9 +5,9 @@
 
 use super::arguments::{DrawArguments, ImageArguments};
 use super::files;
-use crate::output::{self, Failure};
 use std::path::Path;
 use tobari_apps::infer::digits::{STYLES, draw as stroke};
+use tobari_command::output::{self, Failure};
 use tobari_host::images::{MAX_PNG_BYTES, Picture, SIDE, decode_digit, decode_png, read_idx_images};
 use zeroize::Zeroizing;
 

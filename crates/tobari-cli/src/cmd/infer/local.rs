@@ -1,8 +1,6 @@
 //! A model that lies here, run without a server.
 
 use super::arguments::LocalArguments;
-use crate::output::Failure;
-use crate::randomness;
 use chacha20::ChaCha20Rng;
 use tobari_apps::infer::Model;
 use tobari_apps::infer::compile::Compiled;
@@ -11,6 +9,8 @@ use tobari_apps::infer::messages;
 use tobari_apps::infer::precision::StageReport;
 use tobari_apps::infer::ready::ready;
 use tobari_apps::infer::server::Service;
+use tobari_command::output::Failure;
+use tobari_command::randomness;
 use tobari_core::ckks::SeededCiphertext;
 use tobari_core::params::{LatticeParameters, NamedSet};
 use tobari_server::ModelSource;

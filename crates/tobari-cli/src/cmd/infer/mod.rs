@@ -4,7 +4,7 @@ mod arguments;
 mod ask;
 mod compile;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-pub(crate) mod costs;
+pub mod costs;
 mod files;
 mod image;
 mod local;
@@ -12,18 +12,18 @@ pub(crate) mod planned;
 mod remote;
 mod simulate;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-pub(crate) mod timed;
+pub mod timed;
 
 pub(crate) use arguments::{EnclaveWord, InferVerb, ServeCosts, ServeInferArguments};
 pub(crate) use remote::Remote;
 
-use crate::output::{self, Failure};
-use crate::randomness;
 use arguments::{DecryptArguments, EncryptArguments, KeygenArguments, RunArguments};
 use serde_json::json;
 use std::process::ExitCode;
 use tobari_apps::infer::Model;
 use tobari_apps::infer::holder::{Holder, MAX_HOLDER_BYTES, MAX_SEALED_BYTES, Sealed, SealedKind, short};
+use tobari_command::output::{self, Failure};
+use tobari_command::randomness;
 use tobari_host::files::{check_bounded, read_bounded, write_secret};
 use zeroize::Zeroizing;
 

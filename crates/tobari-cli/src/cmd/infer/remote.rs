@@ -1,14 +1,14 @@
 //! A server that has models.
 
-use crate::output::Failure;
-use crate::reach::Reach;
-use crate::replies::{good, shown};
 use serde::Deserialize;
 use std::future::Future;
 use std::time::Duration;
 use tobari_apps::infer::card::MAX_CARD_BYTES;
 use tobari_apps::infer::compile::Card;
 use tobari_apps::infer::holder::{Holder, MAX_SEALED_BYTES, NAME_BYTES, Sealed};
+use tobari_command::output::Failure;
+use tobari_command::reach::Reach;
+use tobari_command::replies::{good, shown};
 use tobari_server::connect::{HttpClient, HttpConnection, HttpReply, HttpRequest};
 
 /// Time for a reply.

@@ -2,13 +2,13 @@
 
 use super::arguments::SimulateArguments;
 use super::{image, local};
-use crate::output::{self, Failure};
 use serde_json::json;
 use tobari_apps::infer::Model;
 use tobari_apps::infer::calibration;
 use tobari_apps::infer::precision::{Ranges, report};
 use tobari_apps::infer::ready::inspect;
 use tobari_apps::infer::simulate::simulate;
+use tobari_command::output::{self, Failure};
 
 /// Simulates, and tells how precise each stage will be.
 pub(super) fn run(arguments: &SimulateArguments) -> Result<(), Failure> {

@@ -1,14 +1,14 @@
 //! What an image costs on its way through an enclave in a process of its own, step by step: for the planner, which has to
 //! know, and for the benchmark, which shows it.
 
-use crate::output::Failure;
-use crate::randomness;
 use chacha20::ChaCha20Rng;
 use std::fmt::Display;
 use std::time::Instant;
 use tobari_apps::infer::digits::{STYLES, draw};
 use tobari_apps::infer::guarded::{Asker, Combination, Counted, Host, Route, Setup, Told, Traffic};
 use tobari_apps::infer::{FixedModel, Model};
+use tobari_command::output::Failure;
+use tobari_command::randomness;
 use tobari_core::params::{LatticeParameters, NamedSet};
 use tobari_enclave::{
     Challenge, Configuration, Connector, Enclave, Operation, OutputPolicy, Policy, Request, SessionId,
@@ -16,37 +16,47 @@ use tobari_enclave::{
 use tobari_host::enclave::{Options, ProcessEnclave, VERB};
 
 /// Bytes of encoded weights that are kept.
-pub(crate) const MEMORY: u64 = 4 << 30;
+pub const MEMORY: u64 = 4 << 30;
 
 /// What one combination cost.
-pub(crate) struct Measured {
-    pub(crate) name: &'static str,
-    pub(crate) set: String,
-    pub(crate) layout: String,
+pub struct Measured {
+    /// The combination, or that there is no enclave.
+    pub name: &'static str,
+    /// The set of parameters: for whoever measures to fill in.
+    pub set: String,
+    /// Where numbers stand in the slots; empty without encryption.
+    pub layout: String,
     /// By name, in the order of an image's way; ms, one a run.
-    pub(crate) steps: Vec<(String, Vec<f64>)>,
-    pub(crate) total: Vec<f64>,
-    /// Start of the enclave; a session's keys inside; their way into the process, with the weights; all in ms.
-    pub(crate) start: f64,
-    pub(crate) open: f64,
-    pub(crate) keys: f64,
-    pub(crate) session: Traffic,
-    pub(crate) image: Traffic,
-    pub(crate) memory: u64,
+    pub steps: Vec<(String, Vec<f64>)>,
+    /// Of a whole image, in ms, one a run.
+    pub total: Vec<f64>,
+    /// Start of the enclave, in ms.
+    pub start: f64,
+    /// A session's keys inside, in ms.
+    pub open: f64,
+    /// Their way into the process, with the weights, in ms.
+    pub keys: f64,
+    /// What a session moves before its first image.
+    pub session: Traffic,
+    /// What an image moves.
+    pub image: Traffic,
+    /// Bytes that the process holds for a session.
+    pub memory: u64,
 }
 
-pub(crate) fn failed(error: impl Display) -> Failure {
+/// Any error of the rooms below, as a failure of the work.
+pub fn failed(error: impl Display) -> Failure {
     Failure::Work(error.to_string())
 }
 
 /// A set by its name.
-pub(crate) fn parameters(name: &str) -> Result<LatticeParameters, Failure> {
+pub fn parameters(name: &str) -> Result<LatticeParameters, Failure> {
     let set = NamedSet::from_name(name).ok_or_else(|| Failure::Call(format!("expected the set {name}, found none")))?;
     set.parameters().map_err(failed)
 }
 
 /// Images of all digits, one hand after another.
-pub(crate) fn image(run: usize) -> Vec<u8> {
+pub fn image(run: usize) -> Vec<u8> {
     draw((run % 10) as u8, &STYLES[run / 10 % STYLES.len()])
 }
 
@@ -67,7 +77,7 @@ fn open(
 }
 
 /// One combination: a session, and an image for each run, after one that warms up.
-pub(crate) fn session(setup: &Setup, fixed: &FixedModel, runs: usize) -> Result<Measured, Failure> {
+pub fn session(setup: &Setup, fixed: &FixedModel, runs: usize) -> Result<Measured, Failure> {
     let mut rng = randomness::generator()?;
     let combination = setup.route.combination;
     let images = u32::try_from(runs + 1).map_err(failed)?;
@@ -141,23 +151,23 @@ impl Measured {
     }
 
     /// The fastest of a step's runs, in ms.
-    pub(crate) fn least(&self, name: &str) -> Option<f64> {
+    pub fn least(&self, name: &str) -> Option<f64> {
         self.steps.iter().find(|(known, _)| known == name).map(|(_, times)| least(times))
     }
 
     /// The fastest image, in ms.
-    pub(crate) fn fastest(&self) -> f64 {
+    pub fn fastest(&self) -> f64 {
         least(&self.total)
     }
 }
 
 /// The least of some values.
-pub(crate) fn least(values: &[f64]) -> f64 {
+pub fn least(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 /// An enclave that does nothing.
-pub(crate) fn open_idle(model: &Model, parameters: &LatticeParameters) -> Result<ProcessEnclave, Failure> {
+pub fn open_idle(model: &Model, parameters: &LatticeParameters) -> Result<ProcessEnclave, Failure> {
     let route = Route::new(Combination::EnclavePlain, parameters);
     let setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
     let configuration = setup.configuration(OutputPolicy::Label, 1, 1).map_err(failed)?;
@@ -165,7 +175,7 @@ pub(crate) fn open_idle(model: &Model, parameters: &LatticeParameters) -> Result
 }
 
 /// The µs of messages of so many KiB to a session that there is not: each crosses whole and is refused at once.
-pub(crate) fn round_trips(enclave: &mut ProcessEnclave, kib: usize, runs: usize) -> Vec<f64> {
+pub fn round_trips(enclave: &mut ProcessEnclave, kib: usize, runs: usize) -> Vec<f64> {
     let request = Request { operation: Operation::Host, session: SessionId([0; 16]), kind: 0 };
     let (body, mut reply) = (vec![1; kib << 10], Vec::new());
     let mut once = || {

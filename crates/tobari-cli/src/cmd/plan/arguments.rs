@@ -2,9 +2,9 @@
 
 use crate::cmd::infer::planned::InferPlan;
 use crate::cmd::sense::SensePlan;
-use crate::parse::parse_bytes;
-use crate::reference::{PanelArguments, RunArguments};
 use clap::{Args, Subcommand, ValueEnum};
+use tobari_command::size::parse_bytes;
+use tobari_reference::{PanelArguments, RunArguments};
 
 /// A job with a plan.
 #[derive(Subcommand)]

@@ -2,12 +2,12 @@
 
 use crate::cmd::infer::planned::{InferPlan, InsideName, WhoseCosts, WhosePolicy};
 use crate::cmd::placement::{argument, costs, protect, time};
-use crate::output::{self, Failure};
 use serde_json::json;
 use std::process::ExitCode;
 use tobari_apps::infer::measured::Costs;
 use tobari_apps::infer::paper;
 use tobari_apps::infer::placement::{self, ENCLAVE, Inference, Mode, Protect, Relaxation};
+use tobari_command::output::{self, Failure};
 use tobari_plan::place::{PlaceError, Placement};
 
 /// Plans and prints.

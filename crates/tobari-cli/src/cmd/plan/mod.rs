@@ -5,13 +5,13 @@ mod infer;
 
 pub(crate) use arguments::PlanJob;
 
-use crate::output::{self, Failure};
-use crate::reference::{self, Aes, Matrix, Pbwt, Reference, RunArguments};
 use arguments::SearchMethod;
 use serde_json::json;
 use std::process::ExitCode;
+use tobari_command::output::{self, Failure};
 use tobari_host::store::Folder;
 use tobari_plan::plan::{Plan, bytes};
+use tobari_reference::{Aes, Matrix, Pbwt, Reference, RunArguments};
 
 /// Plans and prints.
 pub(crate) fn run(job: &PlanJob) -> Result<ExitCode, Failure> {
@@ -55,7 +55,7 @@ fn has_space(plan: &Plan, folders: &[Folder]) -> Result<(), Failure> {
 /// Prints the plan of a job, and carries it out if that is asked for.
 fn explain(job: &Reference, common: &RunArguments, run: bool) -> Result<ExitCode, Failure> {
     let (threads, tiers) = (common.threads(), common.tiers());
-    let costs = reference::calibrate(job, &tiers, common.recalibrate)?;
+    let costs = tobari_reference::calibrate(job, &tiers, common.recalibrate)?;
     let plan = job.plan(Some(common.memory), threads, &costs)?;
     let f = plan.forecast;
     if common.json {
@@ -74,7 +74,7 @@ fn explain(job: &Reference, common: &RunArguments, run: bool) -> Result<ExitCode
     }
     has_space(&plan, &tiers)?;
     let checked = job.check(plan)?;
-    let outcome = job.run(&checked, threads, &tiers, &reference::show)?;
+    let outcome = job.run(&checked, threads, &tiers, &tobari_reference::show)?;
     let (progress, seconds) = (outcome.status.progress, outcome.status.seconds);
     if common.json {
         output::json(&json!({

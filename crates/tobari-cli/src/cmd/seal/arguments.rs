@@ -209,7 +209,7 @@ pub(crate) enum ModuleName {
 }
 
 /// Policies by their names.
-pub(crate) fn policy() -> impl TypedValueParser<Value = Policy> {
+pub fn policy() -> impl TypedValueParser<Value = Policy> {
     let names = Policy::ALL.map(|policy| PossibleValue::new(policy.name()).help(policy.about()));
     let named = |name: String| Policy::from_name(&name).ok_or("expected the name of a policy");
     PossibleValuesParser::new(names).try_map(named)

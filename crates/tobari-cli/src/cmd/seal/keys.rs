@@ -3,10 +3,10 @@
 #[cfg(feature = "age")]
 use super::arguments::IdentityArguments;
 use super::arguments::{KeyArguments, LookArguments, SealArguments};
-use crate::output::Failure;
 use chacha20::ChaCha20Rng;
 use std::path::Path;
 use tobari_apps::seal::KeyFile;
+use tobari_command::output::Failure;
 use tobari_host::files;
 use tobari_host::seal::Keys;
 #[cfg(feature = "age")]
@@ -166,7 +166,7 @@ struct Terminal;
 #[cfg(feature = "age")]
 impl Ask for Terminal {
     fn tell(&self, message: &str) {
-        crate::output::say(message);
+        tobari_command::output::say(message);
     }
 
     fn line(&self, question: &str) -> Option<String> {

@@ -2,12 +2,12 @@
 
 use super::arguments::LookArguments;
 use super::{input, is_folder, keys, pool};
-use crate::output::{self, Failure};
 use serde_json::json;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 use tobari_apps::seal::{Kind, Suite};
+use tobari_command::output::{self, Failure};
 use tobari_host::seal::{Found, Reader};
 
 pub(super) fn run(arguments: &LookArguments) -> Result<ExitCode, Failure> {

@@ -4,10 +4,9 @@ mod arguments;
 mod keys;
 mod list;
 
-pub(crate) use arguments::{SealArguments, UnsealArguments, policy};
+pub use arguments::policy;
+pub(crate) use arguments::{SealArguments, UnsealArguments};
 
-use crate::output::{self, Failure};
-use crate::randomness;
 use arguments::{EngineArguments, LookArguments, ModuleName, SealVerb};
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -16,6 +15,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 use tobari_apps::seal::{Kind, Layout, Meta, Suite};
+use tobari_command::output::{self, Failure};
+use tobari_command::randomness;
 use tobari_host::dispatch::{Emulated, EmulatedOptions, Options, Pool};
 use tobari_host::memory;
 use tobari_host::seal::{Destination, FileProblem, Missing, Opened, Reader, Sealed, Target, Writer};

@@ -1,10 +1,10 @@
 //! Answers as people and programs want them: text, JSON, tab-separated values, VCF. In the clear and under encryption they read the same.
 
 use super::question::OwnedQuestion;
-use crate::output::{self, Failure};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tobari_apps::search::table::Sites;
+use tobari_command::output::{self, Failure};
 
 /// How answers are shown.
 #[derive(Args)]

@@ -2,11 +2,11 @@
 
 use super::answers::FormatArguments;
 use super::question::QuestionArguments;
-use crate::parse::parse_bytes;
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tobari_apps::search::hidden::numbers::Kind;
+use tobari_command::size::parse_bytes;
 use tobari_server::Fingerprint;
 
 /// `tobari search keygen`

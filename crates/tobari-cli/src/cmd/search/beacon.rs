@@ -5,8 +5,6 @@
 
 use super::arguments::BeaconArguments;
 use super::remote::{self, Remote, Unread};
-use crate::output::{self, Failure};
-use crate::stop::stop_signal;
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,6 +12,8 @@ use tobari_apps::search::client::Found;
 use tobari_apps::search::question::Wish;
 use tobari_apps::search::server::Granularity;
 use tobari_apps::search::table::{Question, Sites, canonical_chromosome};
+use tobari_command::output::{self, Failure};
+use tobari_command::stop::stop_signal;
 use tobari_server::beacon::{Beacon, BeaconFailure, BeaconQuery, BeaconSource};
 
 /// Serves until it is told to stop.

@@ -3,9 +3,9 @@
 use super::CheckArguments;
 use super::answers::{self, Answer, Told};
 use super::question::{self, Asked};
-use crate::output::{self, Failure};
 use std::process::ExitCode;
 use tobari_apps::search::table::{Content, Question, Table};
+use tobari_command::output::{self, Failure};
 
 /// Answers every question in a line of its own.
 pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, Failure> {

@@ -1,8 +1,6 @@
 //! `tobari search index`: tables of files.
 
 use super::{FilterArguments, IndexArguments, Missing, Multiallelic};
-use crate::output::{self, Failure};
-use crate::randomness;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,6 +8,8 @@ use std::sync::Arc;
 use tobari_apps::search::table::{
     Content, KeyForm, KeyTableBuilder, LIMB_BITS, MAX_COUNT, MAX_TABLE_BYTES, Site, Table, encode_table,
 };
+use tobari_command::output::{self, Failure};
+use tobari_command::randomness;
 use tobari_host::variants::{self, OtherSet, PhaseSets, Selection, Summary, Variant, VariantReader};
 use tobari_host::{files, tsv};
 

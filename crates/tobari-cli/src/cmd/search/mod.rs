@@ -11,15 +11,15 @@ mod remote;
 mod secret;
 
 pub(crate) use arguments::ServeSearchArguments;
-pub(crate) use remote::{Remote, Wanted};
+pub use remote::{Remote, Wanted};
 
-use crate::output::Failure;
 use answers::FormatArguments;
 use clap::{Args, Subcommand};
 use question::QuestionArguments;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tobari_apps::search::table::{MAX_TABLE_BYTES, Table, decode_table};
+use tobari_command::output::Failure;
 use tobari_host::variants::VariantKind;
 
 /// What to do with a table.

@@ -4,7 +4,6 @@ use super::answers::{self, Answer, Told};
 use super::arguments::QueryArguments;
 use super::question::{self, OwnedQuestion};
 use super::remote::{self, Mode, Remote, Unread};
-use crate::output::{self, Failure};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tobari_apps::search::client::Found;
 use tobari_apps::search::question::Wish;
 use tobari_apps::search::server::Granularity;
+use tobari_command::output::{self, Failure};
 use tokio::sync::{Semaphore, mpsc};
 
 /// Questions whose answers are not read and shown yet, at most, and KiB of those answers. Where

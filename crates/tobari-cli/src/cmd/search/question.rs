@@ -1,11 +1,11 @@
 //! What is asked: words of the command line or of a file, as numbers of sites and alleles, or as keys. All that is needed of a table is its list of
 //! sites, which whoever asks has too.
 
-use crate::output::Failure;
 use clap::{ArgGroup, Args};
 use std::path::{Path, PathBuf};
 use tobari_apps::search::panel::{MAX_LENGTH, Pattern};
 use tobari_apps::search::table::{Question, Sites};
+use tobari_command::output::Failure;
 use tobari_host::tsv;
 use tobari_host::variants::{PhaseSets, Regions, Selection, VariantReader};
 

@@ -7,9 +7,6 @@ mod hidden;
 
 use super::arguments::RemoteArguments;
 use super::secret;
-use crate::output::Failure;
-use crate::randomness;
-use crate::replies::{good, refused, shown};
 use chacha20::rand_core::Rng;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -22,6 +19,9 @@ use tobari_apps::search::messages::CLIENT_BYTES;
 use tobari_apps::search::question::labelled::{Labels, PreparedLabelled};
 use tobari_apps::search::question::{Prepared, Wish};
 use tobari_apps::search::table::{Catalogue, Question, SiteView};
+use tobari_command::output::Failure;
+use tobari_command::randomness;
+use tobari_command::replies::{good, refused, shown};
 use tobari_core::params::NamedSet;
 use tobari_core::rlwe::SecretKey;
 use tobari_host::{cache, files};
@@ -62,12 +62,13 @@ enum Ready {
 
 /// Which table, whether only one with labels will do, and what becomes of what is learnt.
 #[derive(Clone)]
-pub(crate) struct Wanted {
+pub struct Wanted {
     /// As the command line names it.
-    pub(crate) table: Option<String>,
-    pub(crate) labels: bool,
+    pub table: Option<String>,
+    /// Whether only a table with labels will do.
+    pub labels: bool,
     /// Whether what is told of the table, and which keys are registered, is kept for the next command.
-    pub(crate) keep: bool,
+    pub keep: bool,
 }
 
 /// A key that is registered.
@@ -78,7 +79,7 @@ struct Active {
 }
 
 /// A server.
-pub(crate) struct Remote {
+pub struct Remote {
     pub(crate) url: String,
     told: RwLock<Arc<Told>>,
     wanted: Wanted,
@@ -175,7 +176,7 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
 
 impl Remote {
     /// Reaches a server and learns about its table. What is told of it and which keys are registered is kept for the next command if that is wanted.
-    pub(crate) async fn reach(
+    pub async fn reach(
         url: &str,
         tls: &ClientTls,
         token: Option<&str>,
@@ -206,13 +207,13 @@ impl Remote {
     }
 
     /// A connection of its own, for questions one after the other.
-    pub(crate) fn connection(&self) -> HttpConnection {
+    pub fn connection(&self) -> HttpConnection {
         self.http.connection()
     }
 
     /// Asks a question, and reads the answer. Use it only where the server gets no later message
     /// that could wait for the reading.
-    pub(crate) async fn ask(
+    pub async fn ask(
         &self,
         connection: &mut HttpConnection,
         question: &Question<'_>,

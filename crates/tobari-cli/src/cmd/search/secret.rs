@@ -1,13 +1,13 @@
 //! `tobari search keygen`, `tobari search token`, and the file of a key.
 
 use super::arguments::{KeygenArguments, TokenArguments};
-use crate::output::{self, Failure};
-use crate::randomness;
 use chacha20::rand_core::Rng;
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
 use tobari_apps::search::identity::{IDENTITY_BYTES, Identity};
+use tobari_command::output::{self, Failure};
+use tobari_command::randomness;
 use tobari_host::files;
 use zeroize::Zeroizing;
 

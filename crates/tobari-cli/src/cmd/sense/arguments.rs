@@ -1,10 +1,10 @@
 //! The command line of devices, key holders, and whoever serves their frames.
 
-use crate::parse::parse_bytes;
-use crate::reach::ReachArguments;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tobari_command::reach::ReachArguments;
+use tobari_command::size::parse_bytes;
 use tobari_server::MqttBroker;
 
 /// What to do with devices and their readings.

@@ -3,14 +3,14 @@
 use super::arguments::{EnrolArguments, ForgetArguments, KeygenArguments, ProvisionArguments};
 use super::folder::{self, KeyFolder, write_device, wrong};
 use super::remote::CloudConnection;
-use crate::output::{self, Failure};
-use crate::randomness;
 use serde_json::json;
 use std::path::Path;
 use tobari_apps::sense::enrol::{Card, MAX_CARD, Request, hex};
 use tobari_apps::sense::holder::Holder;
 use tobari_apps::sense::registry::{FLEET, Registry, Secret};
 use tobari_apps::sense::schema::Schema;
+use tobari_command::output::{self, Failure};
+use tobari_command::randomness;
 use tobari_device::DeviceNumber;
 use tobari_host::files::{read_bounded, write_atomically};
 

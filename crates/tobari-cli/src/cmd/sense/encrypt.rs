@@ -3,7 +3,6 @@
 use super::arguments::EncryptArguments;
 use super::folder::{self, counter_of, wrong};
 use super::remote::CloudConnection;
-use crate::output::{self, Failure};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,6 +11,7 @@ use tobari_apps::sense::ProfileName;
 use tobari_apps::sense::ingest::IngestCounts;
 use tobari_apps::sense::registry::Token;
 use tobari_apps::sense::schema::Schema;
+use tobari_command::output::{self, Failure};
 use tobari_device::{Device, P1, Profile, READINGS, U25};
 use tobari_host::files::write_atomically;
 use tobari_host::sense::CounterFile;

@@ -4,13 +4,13 @@
 
 use super::arguments::ExportArguments;
 use super::folder::{KeyFolder, MAX_RELEASE, wrong};
-use crate::output::{self, Failure};
 use serde_json::json;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use tobari_apps::sense::bundle::{Bundle, MAX_BUNDLE};
 use tobari_apps::sense::release::Release;
+use tobari_command::output::{self, Failure};
 use tobari_host::files::read_bounded;
 use tobari_host::sense::FrameStore;
 use tobari_host::sense::parquet::{export_frames, export_releases};

@@ -13,7 +13,6 @@
 //!
 //! Files are replaced whole or not at all, so that a crash leaves the old one or the new one.
 
-use crate::output::Failure;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -22,6 +21,7 @@ use tobari_apps::sense::holder::{HOLDER, Holder};
 use tobari_apps::sense::question::{MAX_REGISTERED, Registered};
 use tobari_apps::sense::registry::{MAX_REGISTRY, Registry, Token};
 use tobari_apps::sense::schema::Schema;
+use tobari_command::output::Failure;
 use tobari_host::files::{check_bounded, read_bounded, write_atomically, write_secret};
 use tobari_host::sense::CounterFile;
 use zeroize::Zeroizing;
@@ -34,10 +34,12 @@ pub(super) const MAX_RELEASE: u64 = 1 << 27;
 const MAX_TOKEN: u64 = 256;
 
 /// A key holder's folder, and what never changes in it.
-pub(crate) struct KeyFolder {
+pub struct KeyFolder {
     path: PathBuf,
-    pub(crate) holder: Holder,
-    pub(crate) card: Card,
+    /// The seed of all keys.
+    pub holder: Holder,
+    /// What the fleet is called, and how it is set up.
+    pub card: Card,
 }
 
 /// A user's name and a password, from a file with a colon between.
@@ -114,7 +116,7 @@ fn token_of(path: &Path, bytes: &[u8]) -> Result<Token, Failure> {
 
 impl KeyFolder {
     /// Makes one.
-    pub(crate) fn create(path: &Path, holder: Holder, schema: Schema) -> Result<Self, Failure> {
+    pub fn create(path: &Path, holder: Holder, schema: Schema) -> Result<Self, Failure> {
         let card = Card::new(&holder, schema);
         let described = serde_json::to_vec_pretty(&card)?;
         check_bounded(&path.join("fleet.json"), &described, MAX_CARD)?;
@@ -148,14 +150,14 @@ impl KeyFolder {
     }
 
     /// The devices.
-    pub(crate) fn registry(&self) -> Result<Registry, Failure> {
+    pub fn registry(&self) -> Result<Registry, Failure> {
         let name = self.join("devices");
         let bytes = Zeroizing::new(read_bounded(&name, MAX_REGISTRY)?);
         Registry::decode(&bytes).map_err(|error| wrong(&name, error))
     }
 
     /// Changes the registry, alone; what `change` refuses is not written.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Registry) -> Result<T, Failure>) -> Result<T, Failure> {
+    pub fn change<T>(&self, change: impl FnOnce(&mut Registry) -> Result<T, Failure>) -> Result<T, Failure> {
         let name = self.join("lock");
         let lock = File::create(&name).map_err(|error| wrong(&name, error))?;
         lock.lock().map_err(|error| wrong(&name, error))?;

@@ -14,13 +14,14 @@ mod questions;
 mod remote;
 
 pub(crate) use arguments::{SenseVerb, ServeSenseArguments};
-pub(crate) use folder::{KeyFolder, login};
+pub use folder::KeyFolder;
+pub(crate) use folder::login;
 pub(crate) use planned::SensePlan;
-pub(crate) use publish::publish;
-pub(crate) use remote::CloudConnection;
+pub use publish::publish;
+pub use remote::CloudConnection;
 
-use crate::output::Failure;
 use std::process::ExitCode;
+use tobari_command::output::Failure;
 
 /// Does it.
 pub(crate) fn run(verb: &SenseVerb) -> Result<ExitCode, Failure> {

@@ -8,7 +8,6 @@
 use super::arguments::KeyholderArguments;
 use super::folder::{MAX_RELEASE, wrong};
 use super::keyholder::lines;
-use crate::output::{self, Failure};
 use serde_json::json;
 use std::fs;
 use std::io::ErrorKind;
@@ -25,6 +24,7 @@ use tobari_apps::sense::message::MAX_MESSAGE;
 use tobari_apps::sense::question::Registered;
 use tobari_apps::sense::registry::Registry;
 use tobari_apps::sense::release::Release;
+use tobari_command::output::{self, Failure};
 use tobari_host::files::{FileError, check_bounded, read_bounded, write_secret};
 use tobari_server::analyst::SharedFigures;
 

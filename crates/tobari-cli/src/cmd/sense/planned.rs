@@ -1,7 +1,7 @@
 //! The reference job of devices' frames, as clap reads it.
 
-use crate::reference::RunArguments;
 use clap::Args;
+use tobari_reference::RunArguments;
 
 /// `tobari plan sense`
 #[derive(Args)]

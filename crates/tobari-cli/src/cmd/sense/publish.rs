@@ -4,8 +4,6 @@
 
 use super::folder::{KeyFolder, wrong};
 use super::remote::CloudConnection;
-use crate::output::{self, Failure};
-use crate::randomness;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,6 +12,8 @@ use tobari_apps::sense::enrol::hex;
 use tobari_apps::sense::program::Input;
 use tobari_apps::sense::registry::Registry;
 use tobari_apps::sense::setting::{Setting, key_name};
+use tobari_command::output::{self, Failure};
+use tobari_command::randomness;
 use tobari_core::rlwe::SecretKey;
 use tobari_core::wire;
 use tobari_enclave::Digester;
@@ -46,7 +46,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 /// Gives the server what it lacks of a fleet: nothing, as a rule.
-pub(crate) async fn publish(
+pub async fn publish(
     folder: &KeyFolder,
     setting: &Setting,
     secret: &SecretKey,

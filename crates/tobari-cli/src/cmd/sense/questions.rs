@@ -2,10 +2,10 @@
 
 use super::arguments::QueryArguments;
 use super::folder::{self, KeyFolder, wrong};
-use crate::output::{self, Failure};
 use serde_json::json;
 use std::fs;
 use tobari_apps::sense::question::{MAX_REGISTERED, Question, Registered};
+use tobari_command::output::{self, Failure};
 use tobari_host::files::{check_bounded, write_secret};
 
 /// Registers, lists or takes back.

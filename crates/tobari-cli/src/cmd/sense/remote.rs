@@ -1,12 +1,12 @@
 //! A server that takes frames and computes: the device's and the key holder's half of its protocol (`tobari_server::sense` has the routes).
 
-use crate::output::Failure;
-use crate::reach::Reach;
-use crate::replies::good;
 use serde::Deserialize;
 use std::time::Duration;
 use tobari_apps::sense::ingest::IngestCounts;
 use tobari_apps::sense::message::MAX_MESSAGE;
+use tobari_command::output::Failure;
+use tobari_command::reach::Reach;
+use tobari_command::replies::good;
 use tobari_server::connect::{HttpClient, HttpConnection, HttpReply, HttpRequest};
 
 /// Time for a reply; that of a question, which may have much to convert.
@@ -16,7 +16,7 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(6 * 3600);
 const MOST: usize = 1 << 20;
 
 /// A server, for one fleet.
-pub(crate) struct CloudConnection {
+pub struct CloudConnection {
     connection: HttpConnection,
     base: String,
     headers: Vec<(&'static str, String)>,
@@ -39,7 +39,7 @@ struct KnownFleet {
 
 impl CloudConnection {
     /// At a URL; nothing is asked yet.
-    pub(crate) fn reach(url: &str, reach: &Reach, fleet: &str) -> Result<Self, Failure> {
+    pub fn reach(url: &str, reach: &Reach, fleet: &str) -> Result<Self, Failure> {
         let connection = HttpClient::new(url, &reach.tls)?.connection();
         let token = reach.token.iter().map(|token| ("authorization", format!("Bearer {}", **token)));
         Ok(Self { connection, base: format!("/sense/v1/fleets/{fleet}"), headers: token.collect() })
@@ -61,7 +61,7 @@ impl CloudConnection {
     }
 
     /// Sends frames: what became of them. They are on the server's disk then.
-    pub(crate) async fn send_frames(&mut self, frames: Vec<u8>) -> Result<IngestCounts, Failure> {
+    pub async fn send_frames(&mut self, frames: Vec<u8>) -> Result<IngestCounts, Failure> {
         let reply = good(self.send(self.request("/frames", Some(frames))).await?)?;
         Ok(serde_json::from_slice(&reply.body)?)
     }

@@ -62,7 +62,7 @@ pub(crate) struct ServeArguments {
     pub(crate) client_idle: Option<u32>,
     /// Memory for bodies of requests that are read or worked at, and for answers that were not
     /// taken yet. [default: 1GiB]
-    #[arg(long, value_parser = crate::parse::parse_bytes, value_name = "BYTES")]
+    #[arg(long, value_parser = tobari_command::size::parse_bytes, value_name = "BYTES")]
     pub(crate) max_body_memory: Option<u64>,
     /// Rooms at once.
     #[arg(long, value_name = "N")]
@@ -136,7 +136,7 @@ pub(crate) struct BusArguments {
 #[cfg(feature = "cascade")]
 impl BusArguments {
     /// What the server needs of it, if anything was asked for.
-    pub(crate) fn options(&self) -> Result<Option<tobari_server::CallBus>, crate::output::Failure> {
+    pub(crate) fn options(&self) -> Result<Option<tobari_server::CallBus>, tobari_command::output::Failure> {
         let Some(mut bus) = self.call_bus.clone() else { return Ok(None) };
         if let Some(path) = &self.call_bus_login {
             bus.login = Some(crate::cmd::sense::login(path)?);

@@ -1,14 +1,14 @@
 //! Attacks on live rooms: the table of [`tobari_apps::call::live::attack`], and what takes a real server to be measured.
 
 use super::Attack;
-use crate::blind_server::BlindProcess;
-use crate::output::Failure;
-use crate::randomness;
 use std::time::{Duration, Instant};
 use tobari_apps::call::PACKET_SAMPLES;
 use tobari_apps::call::live::attack::{Outcome, Performance, play_agreed, play_all};
 use tobari_apps::call::live::messages::ServerMessage;
 use tobari_apps::call::live::{Keys, LiveMember, LiveMode, RoomLink, Settings};
+use tobari_command::blind_server::BlindProcess;
+use tobari_command::output::Failure;
+use tobari_command::randomness;
 use tobari_server::connect::{ClientTls, LiveIncoming, connect_live};
 use tokio::time::timeout;
 

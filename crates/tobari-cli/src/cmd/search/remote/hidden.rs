@@ -3,8 +3,6 @@
 //! A question is sent with the hash of the key before anything is registered: a server that knows the key from before needs no second registration, and another asks for it.
 
 use super::{ATTEMPTS, Answered, Remote, Told, Unread, get, good, post, refused};
-use crate::output::{Failure, say};
-use crate::randomness;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tobari_apps::search::client::Found;
@@ -16,6 +14,8 @@ use tobari_apps::search::hidden::server::Form;
 use tobari_apps::search::messages::TABLE_BYTES;
 use tobari_apps::search::server::Granularity;
 use tobari_apps::search::table::{CatalogueContent, Question};
+use tobari_command::output::{Failure, say};
+use tobari_command::randomness;
 use tobari_core::params::{LatticeParameters, NamedSet, Plaintext};
 use tobari_core::rlwe::SecretKey;
 use tobari_server::Fingerprint;

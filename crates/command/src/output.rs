@@ -1,0 +1,161 @@
+//! What the program says: results on standard output, everything else on standard error.
+
+#![expect(clippy::print_stderr, reason = "the one room that prints")]
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether a result could not be written.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Why a command failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// The work could not be done: exit status 1.
+    Work(String),
+    /// The call was wrong: exit status 2.
+    Call(String),
+}
+
+impl Failure {
+    /// Says why, as the program of this name, and gives the exit status.
+    pub fn report(&self, program: &str) -> ExitCode {
+        eprintln!("{program}: {self}");
+        ExitCode::from(match self {
+            Failure::Work(_) => 1,
+            Failure::Call(_) => 2,
+        })
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Work(message) | Failure::Call(message) => f.write_str(message),
+        }
+    }
+}
+
+/// Every error of the rooms below is a failure of the work, unless a command says otherwise.
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure::Work(error.to_string())
+    }
+}
+
+/// The log, as every command takes it.
+#[derive(Args)]
+pub struct LogArguments {
+    /// How much to log on standard error.
+    #[arg(long, global = true, value_enum, env = "TOBARI_LOG")]
+    pub log: Option<LogLevel>,
+    /// How the log is written.
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "TOBARI_LOG_FORMAT")]
+    pub log_format: LogFormat,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How much to log.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum LogLevel {
+    /// Nothing.
+    Off,
+    /// What failed.
+    Error,
+    /// And what looks wrong.
+    Warn,
+    /// And what happened, without any name, address or content.
+    Info,
+    /// And how.
+    Debug,
+}
+
+/// Logs to standard error, `usual` where nothing is said.
+pub fn start_log(arguments: &LogArguments, usual: LogLevel) {
+    use tracing::level_filters::LevelFilter;
+    let level = match arguments.log.unwrap_or(usual) {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+    };
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    match arguments.log_format {
+        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().flatten_event(true).with_current_span(false).with_span_list(false).init(),
+    }
+}
+
+/// A line for people.
+pub fn say(text: impl AsRef<str>) {
+    eprintln!("{}", text.as_ref());
+}
+
+/// A line that is the result, for people. Work goes on where it cannot be written; [`ended`] says so.
+pub fn result(text: impl AsRef<str>) {
+    if let Err(failure) = line(text.as_ref())
+        && !LOST.swap(true, Ordering::Relaxed)
+    {
+        say(format!("tobari: expected to write to standard output, found: {failure}"));
+    }
+}
+
+/// A line that is the result, for programs.
+pub fn json(value: &impl Serialize) -> Result<(), Failure> {
+    line(&serde_json::to_string(value)?)
+}
+
+/// A reader who has seen enough, as `head` has, is no failure.
+fn line(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The exit status of a command that ended with `code`: 1 if results were lost.
+pub fn ended(code: ExitCode) -> ExitCode {
+    if LOST.load(Ordering::Relaxed) { ExitCode::FAILURE } else { code }
+}
+
+/// A line that replaces the last one; silent unless standard error is a terminal.
+pub fn status(text: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{text}");
+    }
+}
+
+/// A line that is rewritten while long work goes on; silent unless standard error is a terminal.
+pub struct Progress {
+    what: &'static str,
+    total: u64,
+    terminal: bool,
+}
+
+impl Progress {
+    /// Work of `total` steps.
+    pub fn new(what: &'static str, total: u64) -> Self {
+        Self { what, total, terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// `done` steps are done.
+    pub fn show(&self, done: u64) {
+        if self.terminal && (done.is_multiple_of(10) || done == self.total) {
+            let end = if done == self.total { "\n" } else { "" };
+            eprint!("\r{}: {done} of {}{end}", self.what, self.total);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Which server is asked, whom to trust to be that server, and as whom to ask.
+
+use crate::output::Failure;
+use clap::Args;
+use std::path::PathBuf;
+use tobari_host::files;
+use tobari_server::Fingerprint;
+use tobari_server::connect::ClientTls;
+use zeroize::Zeroizing;
+
+/// Whom to trust, and as whom to ask.
+pub struct Reach {
+    /// Whom to trust to be the server.
+    pub tls: ClientTls,
+    /// The token of the client that asks, if it has one.
+    pub token: Option<Zeroizing<String>>,
+}
+
+/// Which server, and whom to trust.
+#[derive(Args)]
+pub struct ReachArguments {
+    /// A server that serves models, e.g. https://host:7610; without it, all is done here.
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
+    /// A file with the token of this client.
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    token_file: Option<PathBuf>,
+    /// The token itself, which others on this machine may see.
+    #[arg(long, value_name = "TOKEN", env = "TOBARI_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Trust the server whose certificate has this SHA-256 fingerprint, and no other.
+    #[arg(long, conflicts_with = "tls_ca", value_name = "HEX")]
+    tls_fingerprint: Option<Fingerprint>,
+    /// Trust servers vouched for by the certificates in this PEM file, and no others.
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+}
+
+impl ReachArguments {
+    /// Whom to trust, and as whom to ask.
+    pub fn reach(&self) -> Result<Reach, Failure> {
+        let tls = match (&self.tls_fingerprint, &self.tls_ca) {
+            (Some(fingerprint), _) => ClientTls::Pinned(*fingerprint),
+            (None, Some(file)) => ClientTls::CaFile(file.clone()),
+            (None, None) => ClientTls::System,
+        };
+        let token = match (&self.token, &self.token_file) {
+            (Some(token), _) => Some(Zeroizing::new(token.clone())),
+            (None, Some(path)) => {
+                let bytes = Zeroizing::new(files::read_bounded(path, 4096)?);
+                let text = std::str::from_utf8(&bytes).map(str::trim).ok().filter(|text| !text.is_empty());
+                let text = text.ok_or_else(|| Failure::Work(format!("{}: expected a token", path.display())))?;
+                Some(Zeroizing::new(text.to_owned()))
+            }
+            (None, None) => None,
+        };
+        Ok(Reach { tls, token })
+    }
+}

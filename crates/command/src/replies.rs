@@ -1,0 +1,37 @@
+//! What a server replied, as far as it is no job's own: refusals, and words of its that are shown.
+
+use crate::output::Failure;
+use tobari_server::connect::HttpReply;
+
+/// Characters of a refusal that are shown.
+const MOST_OF_A_REFUSAL: usize = 300;
+
+/// A reply that is an answer.
+pub fn good(reply: HttpReply) -> Result<HttpReply, Failure> {
+    if (200..300).contains(&reply.status) { Ok(reply) } else { Err(refused(&reply)) }
+}
+
+/// What a server said that is no answer.
+pub fn refused(reply: &HttpReply) -> Failure {
+    let text = shown(&String::from_utf8_lossy(&reply.body), MOST_OF_A_REFUSAL);
+    Failure::Work(format!("refused by the server ({}): {text}", reply.status))
+}
+
+/// So many characters of a server's words at most, and none that steers a terminal.
+pub fn shown(text: &str, most: usize) -> String {
+    text.chars().filter(|character| !character.is_control()).take(most).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_words_of_a_server_steer_a_terminal() {
+        for code in (0..0x20).chain(0x7f..0xa0) {
+            let control = char::from_u32(code).unwrap_or_default();
+            assert_eq!(shown(&format!("a{control}[31mb"), 80), "a[31mb", "{code:#x}");
+        }
+        assert_eq!(shown("あいう", 2), "あい");
+    }
+}

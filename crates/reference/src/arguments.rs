@@ -1,0 +1,97 @@
+//! How a reference job is run, as clap reads it.
+
+use clap::Args;
+use tobari_apps::search::pbwt::Size;
+use tobari_command::size::parse_bytes;
+use tobari_host::store::Folder;
+
+/// How a reference job is run.
+#[derive(Args, Clone)]
+pub struct RunArguments {
+    /// Memory for the whole process, as in 1GiB or 512MiB.
+    #[arg(long, default_value = "1GiB", value_parser = parse_bytes, value_name = "BYTES")]
+    pub memory: u64,
+    /// Threads that compute; as many as there are cores without it.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// A folder of the tier, and the most that may lie there, as in /fast:2GiB. Given again for each further folder, the fastest first: what one
+    /// has no space for goes to the next. Without it, the folder of temporary files.
+    #[arg(long = "tier", value_parser = parse_tier, value_name = "FOLDER[:BYTES]")]
+    pub tiers: Vec<Folder>,
+    /// Measure what steps cost again, whatever was kept.
+    #[arg(long)]
+    pub recalibrate: bool,
+    /// Results as JSON lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl RunArguments {
+    /// Threads of the job.
+    pub fn threads(&self) -> usize {
+        self.threads.map_or_else(tobari_host::threads::available, usize::from)
+    }
+
+    /// The folders of its tier, in order of speed.
+    pub fn tiers(&self) -> Vec<Folder> {
+        match &self.tiers[..] {
+            [] => vec![Folder { path: std::env::temp_dir(), quota_bytes: None }],
+            folders => folders.to_vec(),
+        }
+    }
+}
+
+/// A made-up panel.
+#[derive(Args, Clone)]
+pub struct PanelArguments {
+    /// Haplotypes of the panel, which is made up.
+    #[arg(long, default_value_t = 2184, value_name = "N")]
+    pub haplotypes: usize,
+    /// Places that are searched at once, the decoys among them.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub places: usize,
+}
+
+impl PanelArguments {
+    /// A search of it for a pattern of `length` sites.
+    pub fn size(&self, length: usize) -> Size {
+        Size { haplotypes: self.haplotypes, places: self.places, length }
+    }
+}
+
+/// The least that a folder of the tier may be limited to: there is nothing to measure in less.
+const LEAST_TIER_BYTES: u64 = 4 << 20;
+
+/// A folder, with `:` and a number of bytes behind it or nothing. What begins with a digit after the last colon is such a number.
+fn parse_tier(text: &str) -> Result<Folder, String> {
+    let sized = |(path, size): &(&str, &str)| {
+        !path.is_empty() && size.starts_with(|c: char| c.is_ascii_digit()) && !size.contains(std::path::is_separator)
+    };
+    let Some((path, size)) = text.rsplit_once(':').filter(sized) else {
+        return match text {
+            "" => Err("expected a folder".to_owned()),
+            _ => Ok(Folder { path: text.into(), quota_bytes: None }),
+        };
+    };
+    match parse_bytes(size)? {
+        bytes if bytes < LEAST_TIER_BYTES => Err("expected at least 4MiB for a folder of the tier".to_owned()),
+        bytes => Ok(Folder { path: path.into(), quota_bytes: Some(bytes) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tier_is_a_folder_and_the_most_that_may_lie_there() {
+        let folder = |path: &str, quota_bytes| Ok(Folder { path: path.into(), quota_bytes });
+        assert_eq!(parse_tier("/fast:2GiB"), folder("/fast", Some(2 << 30)));
+        for whole in ["/fast", "a:b", ":2GiB", "C:\\tier", "a:1/b", "a:"] {
+            assert_eq!(parse_tier(whole), folder(whole, None), "{whole}");
+        }
+        for wrong in ["", "/fast:2", "/fast:1XiB", "/fast:3MiB", "/fast:1e9"] {
+            assert!(parse_tier(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The reference job as one would write it without a plan: the evaluator's functions, called one after another by one thread. What plans and their
+//! runs cost is measured against it.
+
+use super::super::{Outcome, Work, generator};
+use super::Matrix;
+use std::time::Instant;
+use tobari_apps::matrix::FLOOD_BITS;
+use tobari_command::output::Failure;
+use tobari_core::bgv::{
+    Ciphertext, Decryptor, EncodeError, Encoder, EvaluateError, EvaluationKeys, Evaluator, PreparedPlaintext,
+};
+use tobari_core::rlwe::PublicKey;
+use tobari_host::memory;
+use tobari_host::run::Status;
+
+/// What the job takes, as the evaluator takes it.
+struct Inputs {
+    vectors: Vec<Ciphertext>,
+    diagonals: Vec<PreparedPlaintext>,
+    rotations: Vec<EvaluationKeys>,
+    relinearization: EvaluationKeys,
+    public: PublicKey,
+}
+
+impl Matrix {
+    /// Runs the job by hand, everything in memory; the seconds are those of the computation.
+    pub(super) fn run_by_hand(&self) -> Result<Outcome, Failure> {
+        let (inputs, evaluator) = (self.inputs_by_hand()?, Evaluator::new(&self.parameters)?);
+        let start = Instant::now();
+        let output = compute(&evaluator, &inputs)?.ok_or_else(|| Failure::Work("nothing to compute".to_owned()))?;
+        let seconds = start.elapsed().as_secs_f64();
+        let peak = memory::resident().map(|[_, peak]| peak);
+        let output = self.engine.ciphertext(output)?;
+        let status = Status { seconds, ..Status::default() };
+        // its flood is drawn in another way than a plan's: no digest to compare
+        let (right, tier) = (self.is_right(&[std::sync::Arc::new(output)])?, "none".to_owned());
+        Ok(Outcome { status, peak, digest: None, right, tier, folders: Vec::new() })
+    }
+
+    fn inputs_by_hand(&self) -> Result<Inputs, Failure> {
+        let data = self.parameters.data_primes();
+        let (encoder, holder) = (Encoder::new(&self.parameters)?, Decryptor::new(&self.secret)?);
+        let vector = |i| {
+            let slots = encoder.encode(&self.numbers(0, i))?;
+            Ok(holder.encrypt(&slots, data, &mut generator(4, i)).expand())
+        };
+        let diagonal = |k| PreparedPlaintext::new(&self.parameters, &encoder.encode(&self.numbers(1, k))?, data);
+        let rotation = |steps: usize| {
+            EvaluationKeys::none().with_rotation(&self.secret, steps as i64, data, &mut generator(5, steps))
+        };
+        Ok(Inputs {
+            vectors: (0..self.size.vectors).map(vector).collect::<Result<_, EncodeError>>()?,
+            diagonals: (0..self.size.diagonals).map(diagonal).collect::<Result<_, _>>()?,
+            rotations: (1..self.size.diagonals).map(rotation).collect::<Result<_, _>>()?,
+            relinearization: EvaluationKeys::none().with_relinearization(&self.secret, data, &mut generator(6, 0))?,
+            public: PublicKey::generate(&self.secret, &mut generator(2, 0)),
+        })
+    }
+}
+
+/// The steps of [`tobari_apps::matrix::program`], sums in place.
+fn compute(evaluator: &Evaluator, inputs: &Inputs) -> Result<Option<Ciphertext>, EvaluateError> {
+    let mut sum: Option<Ciphertext> = None;
+    for x in &inputs.vectors {
+        let mut y = evaluator.mul_prepared(x, &inputs.diagonals[0])?;
+        for (steps, (diagonal, key)) in (1..).zip(inputs.diagonals[1..].iter().zip(&inputs.rotations)) {
+            let turned = evaluator.rotate(x, steps, key)?;
+            evaluator.add_assign(&mut y, &evaluator.mul_prepared(&turned, diagonal)?)?;
+        }
+        let y = evaluator.mod_switch_to(&y, y.level() - 1)?;
+        let square = evaluator.mul_mod_switch(&y, &y, &inputs.relinearization)?;
+        let mut value = evaluator.mul_mod_switch(&square, &y, &inputs.relinearization)?;
+        let thrice = evaluator.mod_switch_to(&evaluator.mul_scalar(&y, 3)?, value.level())?;
+        evaluator.add_assign(&mut value, &thrice)?;
+        match &mut sum {
+            None => sum = Some(value),
+            Some(sum) => evaluator.add_assign(sum, &value)?,
+        }
+    }
+    let flood = |sum: Ciphertext| evaluator.flood(&sum, &inputs.public, FLOOD_BITS.into(), &mut generator(3, 1));
+    sum.map(flood).transpose()
+}

@@ -1,0 +1,82 @@
+//! What the documents tell people to type, as words. The tests of `tobari-bench` have this file too.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::path::Path;
+
+/// Every document with its text.
+pub(super) fn documents() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
+    paths.push(root.join("README.md"));
+    paths.sort();
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    paths.iter().map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), read(path))).collect()
+}
+
+/// Lines of a shell, whole: indented ones, and in fences those after `$ `, with what continues them.
+pub(super) fn shell_lines(text: &str) -> Vec<String> {
+    let (mut found, mut fence, mut open) = (Vec::<String>::new(), false, false);
+    for line in text.lines() {
+        if line.starts_with("```") {
+            (fence, open) = (!fence, false);
+            continue;
+        }
+        let begins = if fence { line.strip_prefix("$ ") } else { line.strip_prefix("    ") };
+        let Some(line) = begins.or_else(|| open.then_some(line)) else { continue };
+        let (line, more) = match line.strip_suffix('\\') {
+            Some(line) => (line, true),
+            None => (line, line.ends_with('|') || line.ends_with("&&")),
+        };
+        match found.last_mut().filter(|_| open) {
+            Some(last) => *last += line,
+            None => found.push(line.to_owned()),
+        }
+        open = more;
+    }
+    found
+}
+
+/// The words of each command of a line, as a shell parts them; no expansion, and what is redirected is left out.
+pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
+    let (mut all, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
+    let mut quote = None;
+    for letter in line.chars() {
+        match (quote, letter) {
+            (Some(mark), _) if letter == mark => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, '#') if word.is_none() => break,
+            (None, ' ' | '|' | '&' | ';') => {
+                words.extend(word.take());
+                if letter != ' ' {
+                    all.push(std::mem::take(&mut words));
+                }
+            }
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    all.push(words);
+    all
+}
+
+/// What a command gives the program of this name, if it is one of its own.
+pub(super) fn own(program: &str, words: &[String]) -> Option<Vec<String>> {
+    let before = |word: &&str| matches!(*word, "sudo" | "do") || (word.contains('=') && !word.starts_with('-'));
+    let words: Vec<&str> = words.iter().map(String::as_str).skip_while(before).collect();
+    let (named, given) = match *words.first()? {
+        "cargo" if words.get(1) == Some(&"run") => {
+            let (cargo, given) = words.split_at(words.iter().position(|word| *word == "--")? + 1);
+            let package = cargo.iter().skip_while(|word| !matches!(**word, "-p" | "--package")).nth(1);
+            (package.map_or("tobari", |package| package), given)
+        }
+        path => (path.rsplit('/').next()?, &words[1..]),
+    };
+    // the one placeholder whose form is checked before it is used
+    let fill = |word: &&str| if *word == "HEX" { "0".repeat(64) } else { (*word).to_owned() };
+    (named == program).then(|| [program.to_owned()].into_iter().chain(given.iter().map(fill)).collect())
+}

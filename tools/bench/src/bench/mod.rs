@@ -1,0 +1,55 @@
+//! `tobari-bench`: a job's numbers, one line each, in the shape that `bench/README.md` fixes.
+
+pub(crate) mod arguments;
+mod call;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+mod infer;
+mod lattice;
+mod limited;
+pub(crate) mod line;
+mod measuring;
+mod memory;
+mod peer;
+mod plot;
+mod queries;
+mod rounds;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+mod seal;
+mod search;
+mod sense;
+pub(crate) mod table;
+
+use crate::program::Tobari;
+use arguments::BenchJob;
+use std::process::ExitCode;
+use table::Table;
+use tobari_command::output::{self, Failure};
+
+/// Measures and prints.
+pub(crate) fn run(job: &BenchJob, tobari: &Tobari) -> Result<ExitCode, Failure> {
+    match job {
+        BenchJob::Call(arguments) => call::run(arguments, tobari),
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+        BenchJob::Infer(arguments) => infer::run(arguments),
+        BenchJob::Lattice(arguments) => lattice::run(arguments),
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+        BenchJob::Seal(arguments) => seal::run(arguments, tobari),
+        BenchJob::Search(arguments) => search::run(arguments, tobari),
+        BenchJob::Sense(arguments) => sense::run(arguments, tobari),
+        BenchJob::Memory(arguments) => memory::run(arguments),
+    }
+}
+
+/// A table for people.
+fn show(table: &Table, json: bool) {
+    tell(table.text().trim_end(), json);
+}
+
+/// Text for people: on standard output, unless that is for programs.
+fn tell(text: &str, json: bool) {
+    if json {
+        output::say(text);
+    } else {
+        output::result(text);
+    }
+}

@@ -1,0 +1,42 @@
+//! `tobari-bench`: what the jobs of `tobari` cost on this machine, and one page that shows it beside the papers and the peers.
+//!
+//! With `--json` every figure is one JSON object a line on standard output; text for people goes to standard error. Exit
+//! status: 0 done, 1 the work failed, 2 the call was wrong.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod bench;
+mod program;
+mod report;
+
+use arguments::{Arguments, Verb};
+use clap::Parser;
+use program::Tobari;
+use std::process::ExitCode;
+use tobari_command::output::{self, LogLevel};
+
+/// What the program calls itself.
+const NAME: &str = "tobari-bench";
+
+/// As in `tobari`, whose figures these are.
+#[global_allocator]
+static MEMORY: tobari_host::memory::Large = tobari_host::memory::Large::new();
+
+fn main() -> ExitCode {
+    // enclaves and modules that are measured are this executable, too
+    if let Some(ended) = tobari_cli::begin(NAME) {
+        return ended;
+    }
+    let arguments = Arguments::parse();
+    output::start_log(&arguments.log, LogLevel::Warn);
+    let tobari = Tobari::new(arguments.tobari);
+    let done = match &arguments.verb {
+        Verb::Bench(job) => bench::run(job, &tobari),
+        Verb::Report(report) => report::run(report, &tobari),
+    };
+    match done {
+        Ok(code) => output::ended(code),
+        Err(failure) => failure.report(NAME),
+    }
+}

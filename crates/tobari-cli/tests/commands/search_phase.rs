@@ -1,12 +1,8 @@
 //! Commands never join alleles of two phase sets, and find bases of either case and structural variants.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
+use crate::support::stderr;
+use crate::support::tables::Place;
 use serde_json::{Value, json};
-use support::stderr;
-use support::tables::Place;
 
 const HEAD: &str = "##fileformat=VCFv4.3\n##contig=<ID=20>\n##contig=<ID=21>\n";
 const COLUMNS: &str = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT";

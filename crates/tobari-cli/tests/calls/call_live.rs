@@ -1,9 +1,6 @@
 //! `tobari call link`, `join` and `open`: a call of three over a server of its own, recorded and opened.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
+use crate::support::{Server, noise, record, stderr, tobari};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
@@ -11,7 +8,6 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::{Server, noise, record, stderr, tobari};
 use tempfile::tempdir;
 
 /// The links of a new room on this server: the members' and the host's.

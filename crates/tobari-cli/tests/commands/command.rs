@@ -1,10 +1,6 @@
 //! The command as a whole: exit statuses, `info`, `demo`.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
-use support::{stderr, tobari};
+use crate::support::{stderr, tobari};
 
 #[test]
 fn a_wrong_call_exits_2_and_help_exits_0() {

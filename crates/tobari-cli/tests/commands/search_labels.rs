@@ -1,14 +1,10 @@
 //! Tables with labels over HTTP, each part a process of its own: every answer is that of the table in the clear, and evaluations are what is paid.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
-
-mod support;
-
+use crate::support::tables::{Place, SITES, position, post, questions, questions_at, raw};
+use crate::support::{Server, stderr};
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use support::tables::{Place, SITES, position, post, questions, questions_at, raw};
-use support::{Server, stderr};
 
 /// The list of tables, as a server tells it.
 fn listed(server: &Server) -> Value {

@@ -1,9 +1,7 @@
 //! Devices, a blind server and a key holder, each a process of its own: figures equal the plain ones, and no acknowledged frame is lost.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
+use crate::support::Server;
+use crate::support::fleet::{Place, ask, bad, get, good};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,8 +9,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use support::Server;
-use support::fleet::{Place, ask, bad, get, good};
 use tobari_host::sense::FrameStore;
 use tobari_host::testing::not_run;
 

@@ -1,15 +1,11 @@
 //! `tobari search`: tables of files, and answers in the clear against counting haplotype by haplotype.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test, which says what it did not run")]
-
-mod support;
-
+use crate::support::genome;
+use crate::support::{stderr, tobari};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use support::genome;
-use support::{stderr, tobari};
 use tempfile::{TempDir, tempdir};
 use tobari_apps::search::simulated::{self, Numbers};
 use tobari_host::testing::data;

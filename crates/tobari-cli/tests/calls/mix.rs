@@ -1,11 +1,7 @@
 //! `tobari call mix`: the mix is the plain sum, exactly, and what cannot be mixed is refused by name.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
+use crate::support::{Server, exact_samples, noise, record, stderr, tobari};
 use std::path::{Path, PathBuf};
-use support::{Server, exact_samples, noise, record, stderr, tobari};
 use tempfile::tempdir;
 
 /// The plain sum, written again here: ten lines that share nothing with the program.

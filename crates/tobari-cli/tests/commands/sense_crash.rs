@@ -2,10 +2,9 @@
 //! twice; a key holder loses no result, and opens no other in its place. And what a server hears of
 //! a key holder.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
+use crate::support::disk::SmallDisk;
+use crate::support::fleet::{Place, ask, get, good};
+use crate::support::{Server, stderr, tobari};
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
 use serde_json::Value;
@@ -16,9 +15,6 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use support::disk::SmallDisk;
-use support::fleet::{Place, ask, get, good};
-use support::{Server, stderr, tobari};
 use tobari_apps::sense::cloud::{Cloud, Frames, Material};
 use tobari_apps::sense::holder::Holder;
 use tobari_apps::sense::program::Input;

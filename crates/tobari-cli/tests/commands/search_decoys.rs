@@ -1,11 +1,7 @@
 //! Commands refuse decoys where two lists of places would show the true one, before anything is sent.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
-use support::tables::{Place, SITES, position, questions, questions_at};
-use support::{Server, stderr};
+use crate::support::tables::{Place, SITES, position, questions, questions_at};
+use crate::support::{Server, stderr};
 
 #[test]
 fn fault_17_decoys_are_refused_where_two_lists_would_show_the_place() {

@@ -1,13 +1,9 @@
 //! Inference, each part a process of its own: an image is encrypted, classified by a server without a key, and opened; every label is that of the model in the clear.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
-
-mod support;
-
+use crate::support::tables::{files, post, raw};
+use crate::support::{Server, stderr, tobari};
 use serde_json::Value;
 use std::path::Path;
-use support::tables::{files, post, raw};
-use support::{Server, stderr, tobari};
 use tempfile::{TempDir, tempdir};
 use tobari_apps::infer::digits::{STYLES, draw};
 use tobari_apps::infer::{Calibration, LayerKind, Map, Model, Network, Normalisation, Stage, Volume};

@@ -1,16 +1,11 @@
 //! What it takes to keep a server running: settings in a file, logs for programs, data that is backed up, and the files in `deploy`.
 
-#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
-
-mod support;
-
+use crate::support::fleet::{ask, good};
+use crate::support::{Server, stderr, tobari};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use support::fleet::{ask, good};
-use support::{Server, stderr, tobari};
 use tempfile::tempdir;
 use tobari_host::testing::not_run;
 

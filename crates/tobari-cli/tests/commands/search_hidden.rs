@@ -1,16 +1,12 @@
 //! The search with the place hidden, over HTTP, each part a process of its own: every answer is that of the table in the clear.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
+use crate::support::{Server, genome, stderr};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-use support::{Server, genome, stderr};
 use tempfile::{TempDir, tempdir};
 use tobari_apps::search::simulated;
 

@@ -1,9 +1,7 @@
 //! The search over HTTP, each part a process of its own: a table is indexed, served and asked for, and every answer is that of the table in the clear.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
-
-mod support;
-
+use crate::support::tables::{Place, SITES, files, position, post, questions, questions_at, raw, vcf};
+use crate::support::{Server, noise, stderr};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -11,8 +9,6 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::tables::{Place, SITES, files, position, post, questions, questions_at, raw, vcf};
-use support::{Server, noise, stderr};
 use tobari_host::testing::data;
 use tobari_host::variants::{Selection, Variant, VariantReader};
 

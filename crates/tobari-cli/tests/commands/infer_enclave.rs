@@ -1,18 +1,12 @@
 //! Inference with an enclave over the network: a server, a client that verifies it, and whoever stands in between.
 
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
-
-mod enclave_world;
-mod support;
-
+use crate::enclave_world::{Between, Client, Place, Way, refused, said, send};
+use crate::support::{Server, stderr, tobari};
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
-use enclave_world::{Between, Client, Place, Way, refused, said, send};
 use serde_json::Value;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use support::{Server, stderr, tobari};
 use tobari_apps::infer::digits::{STYLES, draw};
 use tobari_apps::infer::guarded::{Combination, Told};
 

@@ -1,11 +1,7 @@
 //! AES under encryption as a command: within a limit of memory, at a degree that protects nothing.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod support;
-
+use crate::support::{stderr, tobari};
 use serde_json::Value;
-use support::{stderr, tobari};
 
 const DEGREE: &str = "2048";
 

@@ -1,0 +1,8 @@
+//! Calls in real time: they run beside no other test of this crate.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests, which say what they did not run")]
+
+mod call_live;
+mod mix;
+#[path = "../support/mod.rs"]
+mod support;

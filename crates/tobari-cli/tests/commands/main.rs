@@ -1,0 +1,24 @@
+//! The commands, as people type them.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests, which say what they did not run")]
+
+mod command;
+#[cfg(target_os = "linux")]
+#[path = "../enclave_world/mod.rs"]
+mod enclave_world;
+mod infer;
+#[cfg(target_os = "linux")]
+mod infer_enclave;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+mod operate;
+mod search;
+mod search_decoys;
+mod search_hidden;
+mod search_labels;
+mod search_phase;
+mod search_serve;
+mod sense;
+mod sense_aes;
+mod sense_crash;
+#[path = "../support/mod.rs"]
+mod support;

@@ -5,14 +5,13 @@ use crate::companions;
 use crate::layout;
 use crate::layout::rooms::{Browser, ROOMS};
 use crate::python::Environment;
-use crate::summary::{Outcome, Row, table};
+use crate::summary::{Outcome, Report, outcome};
 use crate::tally::{Tally, not_run};
 use crate::tools::{TOOLS, Tool, on_path, provide};
 use crate::web;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
 
 const WASM: &str = "wasm32-unknown-unknown";
 /// A microcontroller of the kind that sensors have: Cortex-M4, without the standard library.
@@ -89,41 +88,26 @@ pub(crate) fn run(root: &Path, without: &[String], only: &[String]) -> bool {
     let data = if std::env::var_os("TOBARI_DATA").is_some() { "set" } else { "not set: what needs it says NOT RUN" };
     println!("TOBARI_DATA is {data}");
     println!("a test that cannot run appends `name: reason` to the file named by {NOT_RUN_LOG}");
-    let mut rows: Vec<Row> = Vec::new();
+    let mut report = Report::default();
     let parts = PARTS.iter().filter(|_| !only.is_empty());
     for step in STEPS.iter().chain(parts).filter(|step| only.is_empty() || only.iter().any(|name| name == step.name)) {
-        let stopped = rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)));
-        rows.push(if stopped {
-            Row { name: step.name, outcome: Outcome::NotReached, elapsed: Duration::ZERO }
-        } else {
-            timed(step, &mut run, without)
-        });
+        report.step(step.name, || attempt(step, &mut run, without));
     }
-    summarise(&rows, &run, without);
-    !rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)))
+    summarise(&report, &run, without);
+    !report.failed()
 }
 
-fn timed(step: &Step, run: &mut Run, without: &[String]) -> Row {
-    println!("\n== {}", step.name);
-    let start = Instant::now();
-    let outcome = match step.tool {
+fn attempt(step: &Step, run: &mut Run, without: &[String]) -> Outcome {
+    match step.tool {
         Some(tool) if without.iter().any(|part| part == tool.part) => Outcome::NotRun("--without".to_owned()),
         Some(tool) => provide(tool).map_or_else(Outcome::Failed, |_| (step.run)(run)),
         None => (step.run)(run),
-    };
-    let elapsed = start.elapsed();
-    let seconds = elapsed.as_secs_f64();
-    match &outcome {
-        Outcome::Passed | Outcome::NotReached => println!("== {}: ok, {seconds:.1} s", step.name),
-        Outcome::NotRun(why) => println!("== {}: NOT RUN ({why})", step.name),
-        Outcome::Failed(how) => eprintln!("== {}: FAILED after {seconds:.1} s: {how}", step.name),
     }
-    Row { name: step.name, outcome, elapsed }
 }
 
-fn summarise(rows: &[Row], run: &Run, without: &[String]) {
+fn summarise(report: &Report, run: &Run, without: &[String]) {
     let not_run = not_run(&std::fs::read_to_string(&run.log).unwrap_or_default());
-    print!("\n{}", table(rows));
+    print!("\n{}", report.table());
     for tool in TOOLS.iter().filter(|tool| !STEPS.iter().any(|step| step.tool.is_some_and(|t| t.part == tool.part))) {
         let asked = without.iter().any(|part| part == tool.part);
         println!("{}: NOT RUN ({}nothing needs it yet)", tool.part, if asked { "--without; " } else { "" });
@@ -144,10 +128,6 @@ fn start_log(root: &Path) -> PathBuf {
         eprintln!("cannot start the log of tests not run: {error}");
     }
     log
-}
-
-fn outcome(result: Result<(), String>) -> Outcome {
-    result.map_or_else(Outcome::Failed, |()| Outcome::Passed)
 }
 
 fn fmt(run: &mut Run) -> Outcome {
@@ -416,8 +396,8 @@ mod tests {
     #[test]
     fn a_step_whose_tool_is_left_out_is_not_run() {
         let step = Step { name: "page", tool: Some(&TOOLS[0]), run: |_| panic!("it ran") };
-        let row = timed(&step, &mut run_of("without"), &["browser".to_owned()]);
-        assert_eq!(row.outcome, Outcome::NotRun("--without".to_owned()));
+        let outcome = attempt(&step, &mut run_of("without"), &["browser".to_owned()]);
+        assert_eq!(outcome, Outcome::NotRun("--without".to_owned()));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! The table at the end of a run.
+//! The steps of a run, and the table at its end.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How one step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,16 +15,61 @@ pub(crate) enum Outcome {
     NotReached,
 }
 
-/// One line of the table.
-#[derive(Debug)]
-pub(crate) struct Row {
-    pub(crate) name: &'static str,
-    pub(crate) outcome: Outcome,
-    pub(crate) elapsed: Duration,
+/// How a step ended that can only pass or fail.
+pub(crate) fn outcome(result: Result<(), String>) -> Outcome {
+    result.map_or_else(Outcome::Failed, |()| Outcome::Passed)
 }
 
-/// The table: step, seconds, result.
-pub(crate) fn table(rows: &[Row]) -> String {
+/// The steps of a run so far.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    rows: Vec<Row>,
+}
+
+/// One line of the table.
+#[derive(Debug)]
+struct Row {
+    name: &'static str,
+    outcome: Outcome,
+    elapsed: Duration,
+}
+
+impl Report {
+    /// Runs a step and prints how it ended. After a failure no further step runs.
+    pub(crate) fn step(&mut self, name: &'static str, run: impl FnOnce() -> Outcome) {
+        self.rows.push(if self.failed() {
+            Row { name, outcome: Outcome::NotReached, elapsed: Duration::ZERO }
+        } else {
+            timed(name, run)
+        });
+    }
+
+    /// Whether a step failed.
+    pub(crate) fn failed(&self) -> bool {
+        self.rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)))
+    }
+
+    /// The table: step, seconds, result.
+    pub(crate) fn table(&self) -> String {
+        table(&self.rows)
+    }
+}
+
+fn timed(name: &'static str, run: impl FnOnce() -> Outcome) -> Row {
+    println!("\n== {name}");
+    let start = Instant::now();
+    let outcome = run();
+    let elapsed = start.elapsed();
+    let seconds = elapsed.as_secs_f64();
+    match &outcome {
+        Outcome::Passed | Outcome::NotReached => println!("== {name}: ok, {seconds:.1} s"),
+        Outcome::NotRun(why) => println!("== {name}: NOT RUN ({why})"),
+        Outcome::Failed(how) => eprintln!("== {name}: FAILED after {seconds:.1} s: {how}"),
+    }
+    Row { name, outcome, elapsed }
+}
+
+fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max("total".len());
     let mut text = format!("{:width$}  {:>8}  result\n", "step", "seconds");
     for Row { name, outcome, elapsed } in rows {
@@ -61,5 +106,18 @@ mod tests {
                         docs         0.0  not reached\n\
                         total        3.2\n";
         assert_eq!(table(&rows), expected);
+    }
+
+    #[test]
+    fn no_step_runs_after_one_that_failed() {
+        let mut report = Report::default();
+        report.step("fmt", || Outcome::Passed);
+        report.step("deny", || Outcome::NotRun("no tool".to_owned()));
+        assert!(!report.failed());
+        report.step("clippy", || outcome(Err("it said no".to_owned())));
+        report.step("docs", || panic!("it ran"));
+        let outcomes: Vec<_> = report.rows.iter().map(|row| row.outcome.clone()).collect();
+        assert!(report.failed());
+        assert_eq!(outcomes[2..], [Outcome::Failed("it said no".to_owned()), Outcome::NotReached]);
     }
 }

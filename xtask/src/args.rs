@@ -7,25 +7,31 @@ use crate::tools;
 /// What `cargo xtask help` prints.
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask test [--without PART,…] [--only STEP,…]
+       cargo xtask check [--since REVISION]
        cargo xtask soak [NAME [--minutes M]]
        cargo xtask web
        cargo xtask graph [--json]
        cargo xtask buildcost [--json]
 
 test       runs every step that a change must pass and stops at the first that fails
+check      runs format, layout, clippy and unit tests of what changed, for use while you work;
+           compares the working tree with REVISION, else with where the branch left its upstream,
+           else with HEAD
 soak       runs one long run and writes its record; without a name, lists them
 web        builds the browser's client into web/dist, where the server embeds it from
 graph      prints the crates, their sizes, which of them each one uses, and circles of modules
 buildcost  builds the program anew, in a folder of its own, and prints the processor seconds of
            each crate; needs Linux";
 
-const VERBS: &str = "test, soak, web, graph or buildcost";
+const VERBS: &str = "test, check, soak, web, graph or buildcost";
 
 /// A well-formed call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     /// `test`, with the parts to leave out and the steps to run (empty: all).
     Test { without: Vec<String>, only: Vec<String> },
+    /// `check`, with the revision to compare with.
+    Check { since: Option<String> },
     /// `soak NAME`.
     Soak { name: String, minutes: u64 },
     /// `soak` without a name.
@@ -48,6 +54,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Call, String> {
     let mut words = words.iter().map(String::as_str);
     match words.next() {
         Some("test") => test(words),
+        Some("check") => check(words),
         Some("soak") => soak(words),
         Some("web") => {
             words.next().map_or(Ok(Call::Web), |word| Err(format!("expected nothing after web, found `{word}`")))
@@ -71,6 +78,20 @@ fn test<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Call, String> {
         }
     }
     Ok(Call::Test { without, only })
+}
+
+fn check<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Call, String> {
+    let mut since = None;
+    while let Some(word) = words.next() {
+        match option(word, &mut words)? {
+            ("--since", revision) if revision.is_empty() => {
+                return Err("expected a revision after --since, found ``".to_owned());
+            }
+            ("--since", revision) => since = Some(revision),
+            (other, _) => return Err(format!("expected --since, found `{other}`")),
+        }
+    }
+    Ok(Call::Check { since })
 }
 
 fn soak<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Call, String> {
@@ -154,6 +175,10 @@ mod tests {
         assert_eq!(call("test"), Ok(Call::Test { without: vec![], only: vec![] }));
         let both = Call::Test { without: words(&["browser", "python"]), only: words(&["fmt", "layout"]) };
         assert_eq!(call("test --without browser,python --only=fmt,layout"), Ok(both));
+        assert_eq!(call("check"), Ok(Call::Check { since: None }));
+        for line in ["check --since main~2", "check --since=main~2"] {
+            assert_eq!(call(line), Ok(Call::Check { since: Some("main~2".to_owned()) }));
+        }
         assert_eq!(call("soak"), Ok(Call::ListSoaks));
         assert_eq!(call("soak fuzz"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: soak::DEFAULT_MINUTES }));
         assert_eq!(call("soak fuzz --minutes 3"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: 3 }));
@@ -177,6 +202,10 @@ mod tests {
             ("test --without browser,", "``"),
             ("test --only nothing-such", "`nothing-such`"),
             ("test fmt", "`fmt`"),
+            ("check main", "`main`"),
+            ("check --since", "nothing"),
+            ("check --since=", "``"),
+            ("check --until main", "`--until`"),
             ("soak marathon", "`marathon`"),
             ("soak fuzz --minutes 0", "`0`"),
             ("soak fuzz --minutes many", "`many`"),

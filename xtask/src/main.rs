@@ -1,4 +1,5 @@
-//! `cargo xtask test`: everything a change must pass. `cargo xtask soak NAME`: long runs, whose record is committed.
+//! `cargo xtask test`: everything a change must pass. `cargo xtask check`: the quick part of that,
+//! on what changed. `cargo xtask soak NAME`: long runs, whose record is committed.
 //! `cargo xtask web`: the browser's client, built anew. `cargo xtask graph`: crates, and circles of
 //! modules. `cargo xtask buildcost`: the processor time that the program takes to build, by crate.
 //!
@@ -10,7 +11,7 @@
 //! test also appends one line `test_name: reason` to the file that the environment variable `TOBARI_NOT_RUN_LOG` names,
 //! if it is set. The summary prints these lines, and counts each such test as skipped and not as passed.
 //!
-//! The last line of standard output is `N passed, N failed, N skipped`, whether or not the run passed.
+//! The last line of standard output of `test` is `N passed, N failed, N skipped`, whether or not the run passed.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a build tool reports by printing")]
@@ -18,6 +19,8 @@
 mod aarch64;
 mod args;
 mod buildcost;
+mod changes;
+mod check;
 mod child;
 mod companions;
 mod graph;
@@ -54,6 +57,13 @@ fn main() -> ExitCode {
     };
     match call {
         args::Call::Test { without, only } => exit(steps::run(&root, &without, &only)),
+        args::Call::Check { since } => match check::run(&root, since.as_deref()) {
+            Ok(passed) => exit(passed),
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::from(2)
+            }
+        },
         args::Call::Soak { name, minutes } => exit(soak::run(&root, &name, minutes)),
         args::Call::Web => told(&web::renew(&root)),
         args::Call::Graph { json } => told(&graph::run(&root, json)),

@@ -9,7 +9,8 @@ use crate::tools::{bring, on_path};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PACKAGE: &str = "tobari-py";
+/// Without an interpreter it has no test to run, so cargo runs none of it.
+pub(crate) const PACKAGE: &str = "tobari-py";
 /// Pages whose examples run too, beside the package's own.
 const PAGES: [&str; 2] = ["docs/python.md", "README.md"];
 

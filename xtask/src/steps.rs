@@ -35,12 +35,12 @@ struct Run {
 }
 
 static STEPS: &[Step] = &[
-    Step { name: "fmt", tool: None, run: fmt },
+    Step { name: "fmt", tool: None, run: |run| fmt(&run.root) },
     Step { name: "layout", tool: None, run: |run| outcome(layout::run(&run.root)) },
     Step { name: "clippy", tool: None, run: clippy },
     Step { name: "tests", tool: None, run: |run| run.tests("--all-targets") },
     Step { name: "doctests", tool: None, run: |run| run.tests("--doc") },
-    Step { name: "features", tool: None, run: features },
+    Step { name: "features", tool: None, run: plain_features },
     Step { name: "examples", tool: None, run: examples },
     Step { name: "docs", tool: None, run: docs },
     Step { name: "device", tool: None, run: device },
@@ -58,12 +58,18 @@ static STEPS: &[Step] = &[
 /// together run its tests anyway.
 static PARTS: &[Step] = &[Step { name: "faults", tool: None, run: faults }];
 
-/// What is left out of the product unless one asks for it, and can be tested anywhere, with OpenSSL's module where its headers are: all is built once, with it.
+/// What a build of the whole workspace says about features: all is built once, with them.
 fn with_features() -> [&'static str; 2] {
+    ["--features", features()]
+}
+
+/// What is left out of the product unless one asks for it, and can be tested anywhere. OpenSSL's
+/// module is in the list where its headers are.
+pub(crate) fn features() -> &'static str {
     const ANYWHERE: &str =
         "tobari-cli/acme,tobari-cli/cascade,tobari-cli/parquet,tobari-enclave/snp,tobari-enclave/tdx";
     const WITH_OPENSSL: &str = "tobari-cli/acme,tobari-cli/cascade,tobari-cli/openssl,tobari-cli/parquet,tobari-enclave/snp,tobari-enclave/tdx,tobari-bench/openssl";
-    ["--features", if has_openssl() { WITH_OPENSSL } else { ANYWHERE }]
+    if has_openssl() { WITH_OPENSSL } else { ANYWHERE }
 }
 
 /// Whether a program can be built with OpenSSL here.
@@ -130,10 +136,11 @@ fn start_log(root: &Path) -> PathBuf {
     log
 }
 
-fn fmt(run: &mut Run) -> Outcome {
-    let workspace = pass(cargo(&run.root).args(["fmt", "--all", "--check"]));
+/// Whether all code of the repository is formatted.
+pub(crate) fn fmt(root: &Path) -> Outcome {
+    let workspace = pass(cargo(root).args(["fmt", "--all", "--check"]));
     let others = [FUZZ, GLUE].map(|manifest| ["fmt", "--manifest-path", manifest, "--check"]);
-    outcome(others.iter().fold(workspace, |before, words| before.and_then(|()| pass(cargo(&run.root).args(words)))))
+    outcome(others.iter().fold(workspace, |before, words| before.and_then(|()| pass(cargo(root).args(words)))))
 }
 
 fn clippy(run: &mut Run) -> Outcome {
@@ -181,7 +188,7 @@ fn faults(run: &mut Run) -> Outcome {
 }
 
 /// The other steps build with all that can be tested anywhere; here is what there is unless one asks otherwise.
-fn features(run: &mut Run) -> Outcome {
+fn plain_features(run: &mut Run) -> Outcome {
     outcome(pass(cargo(&run.root).args(["clippy", "--workspace", "--lib", "--bins", "--", "-D", "warnings"])))
 }
 

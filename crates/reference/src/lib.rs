@@ -14,7 +14,6 @@ pub use aes::Aes;
 pub use arguments::{PanelArguments, RunArguments};
 pub use calibrate::{Kept, calibrate, kept};
 pub use matrix::Matrix;
-
 pub use pbwt::Pbwt;
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};

@@ -4,6 +4,7 @@
 //! What of it is given neither on the command line nor in the environment is put behind the command line, so that one parser
 //! reads and checks everything.
 
+use crate::absent;
 use crate::args::{Arguments, Verb};
 use crate::cmd::config::Setting;
 use crate::cmd::serve::ServeArguments;
@@ -94,6 +95,9 @@ impl Found {
         }
         let matches = command.clone().try_get_matches_from(&words);
         let matches = matches.map_err(|error| {
+            if let Some(absent) = absent::of_error(&error) {
+                return Failure::Call(format!("{name}{absent}"));
+            }
             if of_file.is_empty() || !error.use_stderr() {
                 error.exit();
             }
@@ -169,6 +173,9 @@ fn settings(command: &Command, file: &Path) -> Result<Vec<(String, Vec<String>)>
     let mut take = |name: String, value: &toml::Value, global: bool| -> Result<(), Failure> {
         let is_known = known.iter().any(|(option, _)| *option == name) && GLOBAL.contains(&name.as_str()) == global;
         if !is_known {
+            if let Some(absent) = absent::of_word(&format!("--{name}")) {
+                return Err(wrong(absent));
+            }
             let place = if global { "log, log-format or [serve]" } else { "an option of `tobari serve`" };
             return Err(wrong(format!("expected {place}, found {name}")));
         }

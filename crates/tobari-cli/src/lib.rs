@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absent;
 mod args;
 mod call_key;
 mod cmd;

@@ -66,9 +66,8 @@ fn with_features() -> [&'static str; 2] {
 /// What is left out of the product unless one asks for it, and can be tested anywhere. OpenSSL's
 /// module is in the list where its headers are.
 pub(crate) fn features() -> &'static str {
-    const ANYWHERE: &str = "tobari-cli/full,tobari-enclave/snp,tobari-enclave/tdx";
-    const WITH_OPENSSL: &str =
-        "tobari-cli/full,tobari-cli/openssl,tobari-enclave/snp,tobari-enclave/tdx,tobari-bench/openssl";
+    const ANYWHERE: &str = "tobari-cli/full,tobari-cli/paper,tobari-enclave/snp,tobari-enclave/tdx";
+    const WITH_OPENSSL: &str = "tobari-cli/full,tobari-cli/openssl,tobari-cli/paper,tobari-enclave/snp,tobari-enclave/tdx,tobari-bench/openssl";
     if has_openssl() { WITH_OPENSSL } else { ANYWHERE }
 }
 

@@ -17,7 +17,7 @@ pub mod params;
 pub mod wire;
 
 pub use curve::{
-    Adder, Curve, DiscreteLog, FixedBase, Mismatch, NotInRange, PointEncoding, PointError, Points, Scalar, ScalarError,
-    UnknownCurve, VartimeFixedBase,
+    Adder, BuiltCurve, Curve, DiscreteLog, FixedBase, Mismatch, NotInRange, PointEncoding, PointError, Points, Scalar,
+    ScalarError, UnknownCurve, VartimeFixedBase,
 };
 pub use kernels::CurveKernels;

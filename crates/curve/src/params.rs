@@ -6,8 +6,9 @@
 //! `k` bits of security (NIST SP 800-57 part 1 rev. 5, table 2). NIST SP 800-131A rev. 2 disallows less than 112 bits; 112
 //! bits are to be retired after 2030. Tobari therefore refuses curves below 112 bits unless the caller asks for the
 //! paper's own measurements by name ([`SecurityFloor::InsecurePaper`]), and warns from 112 to 127.
+//! The arithmetic of the curves below 112 bits is only in builds with the feature `paper`.
 
-use crate::curve::Curve;
+use crate::curve::{BuiltCurve, Curve};
 
 /// The security, in bits, below which a curve is refused.
 pub const FLOOR_BITS: u32 = 112;
@@ -23,7 +24,8 @@ pub enum SecurityFloor {
     InsecurePaper,
 }
 
-/// The parameters of lifted ElGamal: a curve that the caller's security floor admits.
+/// The parameters of lifted ElGamal: a curve that the caller's security floor admits and that this
+/// build computes on.
 ///
 /// ```
 /// use tobari_curve::{Curve, params::{Parameters, SecurityFloor}};
@@ -32,29 +34,40 @@ pub enum SecurityFloor {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameters {
-    curve: Curve,
+    curve: BuiltCurve,
 }
 
 impl Parameters {
     /// Admits `curve`, or says why not.
     ///
     /// # Errors
-    /// [`BelowFloor`] if the curve is weaker than `floor` allows.
-    pub fn new(curve: Curve, floor: SecurityFloor) -> Result<Self, BelowFloor> {
-        match floor {
-            SecurityFloor::Standard if curve.security_bits() < FLOOR_BITS => Err(BelowFloor { curve }),
-            SecurityFloor::Standard | SecurityFloor::InsecurePaper => Ok(Self { curve }),
+    /// [`RefusedCurve`] if the curve is weaker than `floor` allows, or has no arithmetic in this build.
+    pub fn new(curve: impl Into<Curve>, floor: SecurityFloor) -> Result<Self, RefusedCurve> {
+        let curve = curve.into();
+        Self::admit(curve, floor, curve.built())
+    }
+
+    /// The same for any build, so that the tests of one build see both answers.
+    fn admit(curve: Curve, floor: SecurityFloor, built: Option<BuiltCurve>) -> Result<Self, RefusedCurve> {
+        if floor == SecurityFloor::Standard && curve.security_bits() < FLOOR_BITS {
+            return Err(RefusedCurve::BelowFloor { curve });
         }
+        built.map(|curve| Self { curve }).ok_or(RefusedCurve::NotBuilt { curve })
     }
 
     /// The curve.
     pub fn curve(self) -> Curve {
+        self.curve.into()
+    }
+
+    /// The curve, to compute on.
+    pub fn built_curve(self) -> BuiltCurve {
         self.curve
     }
 
     /// A sentence to show to the user where the curve is weaker than [`RECOMMENDED_BITS`].
     pub fn warning(self) -> Option<String> {
-        let bits = self.curve.security_bits();
+        let bits = self.curve().security_bits();
         (bits < RECOMMENDED_BITS).then(|| {
             let verdict =
                 if bits < FLOOR_BITS { "breakable, for measurements only" } else { "below the 128 bits advised today" };
@@ -63,12 +76,21 @@ impl Parameters {
     }
 }
 
-/// A curve weaker than the caller's floor.
+/// Why a curve has no [`Parameters`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("curve {curve} has {} bits of security, below the floor of {FLOOR_BITS}", curve.security_bits())]
-pub struct BelowFloor {
-    /// The curve that was refused.
-    pub curve: Curve,
+pub enum RefusedCurve {
+    /// The curve is weaker than the caller's floor.
+    #[error("curve {curve} has {} bits of security, below the floor of {FLOOR_BITS}", curve.security_bits())]
+    BelowFloor {
+        /// The curve that was refused.
+        curve: Curve,
+    },
+    /// The feature `paper` was off when this program was built.
+    #[error("this build has no arithmetic for the curve {curve}: build it with the feature `paper`")]
+    NotBuilt {
+        /// The curve that was refused.
+        curve: Curve,
+    },
 }
 
 #[cfg(test)]
@@ -79,16 +101,28 @@ mod tests {
     fn weak_curves_are_refused_unless_the_paper_is_named() {
         for curve in Curve::ALL {
             let strong = curve.security_bits() >= 112;
-            assert_eq!(Parameters::new(curve, SecurityFloor::Standard).is_ok(), strong, "{curve}");
-            assert!(Parameters::new(curve, SecurityFloor::InsecurePaper).is_ok());
+            let standard = Parameters::new(curve, SecurityFloor::Standard);
+            assert_eq!(standard.err(), (!strong).then_some(RefusedCurve::BelowFloor { curve }));
+            let built = strong || cfg!(feature = "paper");
+            assert_eq!(Parameters::new(curve, SecurityFloor::InsecurePaper).is_ok(), built, "{curve}");
+        }
+    }
+
+    #[test]
+    fn a_curve_without_arithmetic_is_refused_with_a_way_out() {
+        for curve in Curve::ALL {
+            let refused = Parameters::admit(curve, SecurityFloor::InsecurePaper, None).err();
+            assert_eq!(refused, Some(RefusedCurve::NotBuilt { curve }));
+            let message = refused.unwrap().to_string();
+            assert!(message.contains(curve.name()) && message.contains("feature `paper`"), "{message}");
         }
     }
 
     #[test]
     fn every_curve_below_128_bits_warns() {
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let parameters = Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap();
-            assert_eq!(parameters.warning().is_some(), curve.security_bits() < 128, "{curve}");
+            assert_eq!(parameters.warning().is_some(), parameters.curve().security_bits() < 128, "{curve}");
         }
     }
 }

@@ -32,7 +32,7 @@ pub use keys::{
 };
 pub use payload::Payload;
 
-use crate::params::{BelowFloor, Parameters};
+use crate::params::{Parameters, RefusedCurve};
 use crate::{Curve, PointEncoding, PointError, Points, ScalarError};
 use std::fmt;
 use tobari_octets::{LengthError, Reader};
@@ -119,9 +119,9 @@ pub enum WireError {
     /// A secret scalar that is none.
     #[error(transparent)]
     Scalar(#[from] ScalarError),
-    /// A key below the caller's security floor.
+    /// A key below the caller's security floor, or of a curve without arithmetic in this build.
     #[error(transparent)]
-    BelowFloor(#[from] BelowFloor),
+    RefusedCurve(#[from] RefusedCurve),
     /// A key file whose public half does not belong to its secret half.
     #[error("damaged key file: its two halves do not match")]
     DamagedKey,
@@ -291,7 +291,7 @@ pub fn read_ciphertexts<P: Payload>(
 ) -> Result<P, WireError> {
     let count = P::points_of(messages.into());
     reader.expect_rest(encoding.encoded_len(parameters.curve(), count))?;
-    let points = Points::decode(parameters.curve(), encoding, count, reader.rest())?;
+    let points = Points::decode(parameters.built_curve(), encoding, count, reader.rest())?;
     P::from_points(parameters, points).ok_or(WireError::Malformed("ciphertexts"))
 }
 

@@ -18,14 +18,14 @@ pub use tobari_lattice::{bgv, ckks, ring, rlwe};
 /// Prime-order curves, and batches of their points.
 pub mod curve {
     pub use tobari_curve::{
-        Adder, Curve, DiscreteLog, FixedBase, Mismatch, NotInRange, PointEncoding, PointError, Points, Scalar,
-        ScalarError, UnknownCurve, VartimeFixedBase,
+        Adder, BuiltCurve, Curve, DiscreteLog, FixedBase, Mismatch, NotInRange, PointEncoding, PointError, Points,
+        Scalar, ScalarError, UnknownCurve, VartimeFixedBase,
     };
 }
 
 /// Parameters of both kinds of cryptography.
 pub mod params {
-    pub use tobari_curve::params::{BelowFloor, FLOOR_BITS, Parameters, RECOMMENDED_BITS, SecurityFloor};
+    pub use tobari_curve::params::{FLOOR_BITS, Parameters, RECOMMENDED_BITS, RefusedCurve, SecurityFloor};
     pub use tobari_lattice::params::{LatticeError, LatticeParameters, NamedSet, Plaintext, Security};
 }
 

@@ -209,7 +209,7 @@ mod tests {
 
     use tobari_apps::call::TICK_MS;
     use tobari_core::{
-        curve::Curve,
+        curve::{BuiltCurve, Curve},
         elgamal::{Ciphertexts, SharedCiphertexts},
         params::Parameters,
         wire::packet_len,
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_longest_packet_of_every_curve_and_mode_fits_into_a_message() {
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let parameters = Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap();
             let longest = packet_len::<Ciphertexts>(parameters, PointEncoding::Uncompressed, PACKET_SAMPLES);
             let shared = packet_len::<SharedCiphertexts>(parameters, PointEncoding::Uncompressed, PACKET_SAMPLES);

@@ -9,6 +9,7 @@ mod arguments;
 mod bench;
 mod program;
 mod report;
+mod weak_curves;
 
 use arguments::{Arguments, Verb};
 use clap::Parser;

@@ -46,9 +46,27 @@ fn bench_prints_one_figure_a_line_and_writes_them() {
     }
 }
 
+#[test]
+#[cfg(not(feature = "paper"))]
+fn weak_curves_are_a_wrong_call_in_a_build_without_them() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("out");
+    let path = out.to_str().unwrap();
+    for wrong in [
+        &["call", "--curve", "secp256k1,NIST_P192"][..],
+        &["call", "--paper", "-o", path],
+        &["report", "--size", "paper", "-o", path],
+    ] {
+        let refused = bench(wrong);
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
+        assert!(stderr(&refused).contains("-p tobari-bench --features paper"), "{}", stderr(&refused));
+        assert!(!out.exists(), "{wrong:?}");
+    }
+}
+
 /// A peer that is as slow as no real one, and one that has no curve.
 #[test]
-#[cfg(unix)]
+#[cfg(all(unix, feature = "paper"))]
 fn bench_writes_the_papers_tables_and_compares_with_the_peers() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempdir().unwrap();

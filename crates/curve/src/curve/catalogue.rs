@@ -2,7 +2,13 @@
 //!
 //! Each was checked for: `p` and `n` prime, generator on the curve, `nG = O`, the Hasse bound, not anomalous, embedding
 //! degree above 29. The known answers in `vectors/curve` hold the constants in place.
+//!
+//! A [`Curve`] is a name with its sizes and wire number, and every build knows all nine. The four
+//! below 112 bits of security only serve to repeat the paper's measurements, and their loops take a
+//! quarter of this crate's compile time. So their arithmetic is only in builds with the feature
+//! `paper`: a [`BuiltCurve`] is a curve that has some.
 
+use super::built::BuiltCurve;
 use super::endomorphism::Halves;
 #[cfg(any(not(target_pointer_width = "32"), test))]
 use crate::kernels::Element;
@@ -10,52 +16,6 @@ use crate::kernels::{Coefficient, CurveConstants, CurveKernels, Form, Portable, 
 #[cfg(any(target_pointer_width = "32", test))]
 use crate::kernels::{Narrow, limbs29};
 use std::fmt;
-use tobari_simd::{Backend, chosen};
-
-/// Runs an expression with `$name` bound to the marker type of a curve.
-macro_rules! with_curve {
-    ($curve:expr, $name:ident => $body:expr) => {
-        match $curve {
-            $crate::curve::Curve::Secp160k1 => {
-                type $name = $crate::curve::catalogue::Secp160k1;
-                $body
-            }
-            $crate::curve::Curve::P160_1 => {
-                type $name = $crate::curve::catalogue::P160_1;
-                $body
-            }
-            $crate::curve::Curve::Secp192k1 => {
-                type $name = $crate::curve::catalogue::Secp192k1;
-                $body
-            }
-            $crate::curve::Curve::Secp224k1 => {
-                type $name = $crate::curve::catalogue::Secp224k1;
-                $body
-            }
-            $crate::curve::Curve::Secp256k1 => {
-                type $name = $crate::curve::catalogue::Secp256k1;
-                $body
-            }
-            $crate::curve::Curve::Secp384r1 => {
-                type $name = $crate::curve::catalogue::Secp384r1;
-                $body
-            }
-            $crate::curve::Curve::NistP192 => {
-                type $name = $crate::curve::catalogue::NistP192;
-                $body
-            }
-            $crate::curve::Curve::NistP224 => {
-                type $name = $crate::curve::catalogue::NistP224;
-                $body
-            }
-            $crate::curve::Curve::NistP256 => {
-                type $name = $crate::curve::catalogue::NistP256;
-                $body
-            }
-        }
-    };
-}
-pub(crate) use with_curve;
 
 /// The curves of the paper's table 4. Ten rows, nine curves: NIST_P384 is secp384r1.
 ///
@@ -182,27 +142,39 @@ impl Curve {
 
     /// Bytes of a coordinate: the length of `p` (21 for p160_1, whose `p` has 161 bits).
     pub fn coordinate_bytes(self) -> usize {
-        self.shape().field_bits.div_ceil(8) as usize
+        self.field_bits().div_ceil(8) as usize
     }
 
     /// Bytes of a scalar: the length of the order (21 for secp160k1, 29 for secp224k1).
     pub fn scalar_bytes(self) -> usize {
-        self.shape().order_bits.div_ceil(8) as usize
+        self.order_bits().div_ceil(8) as usize
     }
 
-    /// The name of the arithmetic in use: the fastest that this machine has, unless [`crate::kernels::choose_backend`] chose.
-    pub fn backend(self) -> &'static str {
-        self.kernels().backend
+    /// Bits of `p`.
+    const fn field_bits(self) -> u32 {
+        match self {
+            Curve::Secp160k1 => 160,
+            Curve::P160_1 => 161,
+            Curve::Secp192k1 | Curve::NistP192 => 192,
+            Curve::Secp224k1 | Curve::NistP224 => 224,
+            Curve::Secp256k1 | Curve::NistP256 => 256,
+            Curve::Secp384r1 => 384,
+        }
     }
 
-    /// The fastest loops that this machine has, unless others were chosen.
-    pub(crate) fn kernels(self) -> &'static CurveKernels {
-        let fastest = chosen() == Backend::Fastest;
-        with_curve!(self, C => C::vector_kernels().filter(|_| fastest).unwrap_or(C::SCALAR))
+    /// Bits of the order, which may be one more or less than those of `p`.
+    const fn order_bits(self) -> u32 {
+        match self {
+            Curve::P160_1 => 160,
+            Curve::Secp160k1 => 161,
+            Curve::Secp224k1 => 225,
+            _ => self.field_bits(),
+        }
     }
 
-    pub(crate) fn shape(self) -> Shape {
-        with_curve!(self, C => C::SHAPE)
+    /// The curve to compute on, if this build has its arithmetic.
+    pub fn built(self) -> Option<BuiltCurve> {
+        BuiltCurve::ALL.into_iter().find(|built| Curve::from(*built) == self)
     }
 }
 
@@ -217,9 +189,7 @@ impl fmt::Display for Curve {
 pub(crate) struct Shape {
     /// 64-bit words of a field element or scalar.
     pub(crate) words: usize,
-    /// Bits of `p`.
-    pub(crate) field_bits: u32,
-    /// Bits of the order, which may exceed those of `p` by one.
+    /// Bits of the order.
     pub(crate) order_bits: u32,
     /// The order, least significant word first.
     pub(crate) order: &'static [u64],
@@ -238,7 +208,7 @@ pub(crate) const fn limbs52(words: usize) -> usize {
 /// Declares the marker type of a curve and hands its constants to the loops.
 macro_rules! curve {
     (
-        $name:ident, limbs: $limbs:literal, field_bits: $field_bits:literal, order_bits: $order_bits:literal, a: $a:expr,
+        $name:ident, limbs: $limbs:literal, a: $a:expr,
         form: $form:expr, p: $p:expr, b: $b:expr, gx: $gx:expr, gy: $gy:expr, n: $n:expr, beta: $beta:expr,
         halves: $halves:expr,
     ) => {
@@ -247,13 +217,13 @@ macro_rules! curve {
 
         impl Prime<$limbs> for $name {
             const MODULUS: [u64; $limbs] = $p;
-            const BITS: u32 = $field_bits;
+            const BITS: u32 = Curve::$name.field_bits();
             const FORM: Form = $form;
         }
 
         impl CurveConstants<$limbs> for $name {
             #[cfg(target_pointer_width = "32")]
-            type Scalar = Narrow<$name, $limbs, { limbs29($field_bits) }>;
+            type Scalar = Narrow<$name, $limbs, { limbs29(Curve::$name.field_bits()) }>;
             #[cfg(not(target_pointer_width = "32"))]
             type Scalar = Element<$name, $limbs>;
             const A: Coefficient = $a;
@@ -264,6 +234,7 @@ macro_rules! curve {
         }
 
         impl $name {
+            pub(super) const CURVE: Curve = Curve::$name;
             pub(crate) const WORDS: usize = $limbs;
             /// What defines the meaning of all others.
             #[cfg(test)]
@@ -271,15 +242,14 @@ macro_rules! curve {
                 &Portable::<$name, Element<$name, $limbs>, $limbs>::KERNELS;
             #[cfg(test)]
             pub(crate) const NARROW: [CurveKernels; 2] = {
-                type Loops = Portable<$name, Narrow<$name, $limbs, { limbs29($field_bits) }>, $limbs>;
+                type Loops = Portable<$name, Narrow<$name, $limbs, { limbs29(Curve::$name.field_bits()) }>, $limbs>;
                 [Loops::KERNELS, Loops::SHUFFLING]
             };
-            const SCALAR: &'static CurveKernels =
+            pub(super) const SCALAR: &'static CurveKernels =
                 &Portable::<$name, <$name as CurveConstants<$limbs>>::Scalar, $limbs>::KERNELS;
-            const SHAPE: Shape = Shape {
+            pub(super) const SHAPE: Shape = Shape {
                 words: $limbs,
-                field_bits: $field_bits,
-                order_bits: $order_bits,
+                order_bits: Curve::$name.order_bits(),
                 order: &<$name as CurveConstants<$limbs>>::ORDER,
                 generator: <$name as CurveConstants<$limbs>>::GENERATOR.as_flattened(),
                 halves: $halves,
@@ -296,8 +266,9 @@ macro_rules! curve {
     };
 }
 
+#[cfg(feature = "paper")]
 curve! {
-    Secp160k1, limbs: 3, field_bits: 160, order_bits: 161, a: Coefficient::Zero,
+    Secp160k1, limbs: 3, a: Coefficient::Zero,
     form: Form::PseudoMersenne { fold: 0x1_0000_538d },
     p: [0xffff_fffe_ffff_ac73, 0xffff_ffff_ffff_ffff, 0x0000_0000_ffff_ffff],
     b: [0x0000_0000_0000_0007, 0x0000_0000_0000_0000, 0x0000_0000_0000_0000],
@@ -325,8 +296,9 @@ curve! {
     }),
 }
 
+#[cfg(feature = "paper")]
 curve! {
-    P160_1, limbs: 3, field_bits: 161, order_bits: 160, a: Coefficient::Small(10),
+    P160_1, limbs: 3, a: Coefficient::Small(10),
     form: Form::Montgomery { top: &[(-1, 4), (1, 1)] },
     p: [0x0000_0000_0000_0007, 0x0000_0000_0000_0000, 0x0000_0001_0000_0000],
     b: [0x208f_394c_f73c_c816, 0xb7cb_931b_8b34_6fa1, 0x0000_0000_eb5a_93ab],
@@ -337,8 +309,9 @@ curve! {
     halves: None,
 }
 
+#[cfg(feature = "paper")]
 curve! {
-    Secp192k1, limbs: 3, field_bits: 192, order_bits: 192, a: Coefficient::Zero,
+    Secp192k1, limbs: 3, a: Coefficient::Zero,
     form: Form::PseudoMersenne { fold: 0x1_0000_11c9 },
     p: [0xffff_fffe_ffff_ee37, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff],
     b: [0x0000_0000_0000_0003, 0x0000_0000_0000_0000, 0x0000_0000_0000_0000],
@@ -367,7 +340,7 @@ curve! {
 }
 
 curve! {
-    Secp224k1, limbs: 4, field_bits: 224, order_bits: 225, a: Coefficient::Zero,
+    Secp224k1, limbs: 4, a: Coefficient::Zero,
     form: Form::PseudoMersenne { fold: 0x1_0000_1a93 },
     p: [0xffff_fffe_ffff_e56d, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff, 0x0000_0000_ffff_ffff],
     b: [0x0000_0000_0000_0005, 0x0000_0000_0000_0000, 0x0000_0000_0000_0000, 0x0000_0000_0000_0000],
@@ -396,7 +369,7 @@ curve! {
 }
 
 curve! {
-    Secp256k1, limbs: 4, field_bits: 256, order_bits: 256, a: Coefficient::Zero,
+    Secp256k1, limbs: 4, a: Coefficient::Zero,
     form: Form::PseudoMersenne { fold: 0x1_0000_03d1 },
     p: [0xffff_fffe_ffff_fc2f, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff],
     b: [0x0000_0000_0000_0007, 0x0000_0000_0000_0000, 0x0000_0000_0000_0000, 0x0000_0000_0000_0000],
@@ -425,7 +398,7 @@ curve! {
 }
 
 curve! {
-    Secp384r1, limbs: 6, field_bits: 384, order_bits: 384, a: Coefficient::MinusThree,
+    Secp384r1, limbs: 6, a: Coefficient::MinusThree,
     form: Form::Montgomery { top: &[(1, 128), (1, 96), (-1, 32), (1, 0)] },
     p: [0x0000_0000_ffff_ffff, 0xffff_ffff_0000_0000, 0xffff_ffff_ffff_fffe, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff],
     b: [0x2a85_c8ed_d3ec_2aef, 0xc656_398d_8a2e_d19d, 0x0314_088f_5013_875a, 0x181d_9c6e_fe81_4112, 0x988e_056b_e3f8_2d19, 0xb331_2fa7_e23e_e7e4],
@@ -436,8 +409,9 @@ curve! {
     halves: None,
 }
 
+#[cfg(feature = "paper")]
 curve! {
-    NistP192, limbs: 3, field_bits: 192, order_bits: 192, a: Coefficient::MinusThree,
+    NistP192, limbs: 3, a: Coefficient::MinusThree,
     form: Form::Montgomery { top: &[(1, 64), (1, 0)] },
     p: [0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_fffe, 0xffff_ffff_ffff_ffff],
     b: [0xfeb8_deec_c146_b9b1, 0x0fa7_e9ab_7224_3049, 0x6421_0519_e59c_80e7],
@@ -449,7 +423,7 @@ curve! {
 }
 
 curve! {
-    NistP224, limbs: 4, field_bits: 224, order_bits: 224, a: Coefficient::MinusThree,
+    NistP224, limbs: 4, a: Coefficient::MinusThree,
     form: Form::Montgomery { top: &[(1, 96), (-1, 0)] },
     p: [0x0000_0000_0000_0001, 0xffff_ffff_0000_0000, 0xffff_ffff_ffff_ffff, 0x0000_0000_ffff_ffff],
     b: [0x270b_3943_2355_ffb4, 0x5044_b0b7_d7bf_d8ba, 0x0c04_b3ab_f541_3256, 0x0000_0000_b405_0a85],
@@ -461,7 +435,7 @@ curve! {
 }
 
 curve! {
-    NistP256, limbs: 4, field_bits: 256, order_bits: 256, a: Coefficient::MinusThree,
+    NistP256, limbs: 4, a: Coefficient::MinusThree,
     form: Form::Montgomery { top: &[(1, 224), (-1, 192), (-1, 96), (1, 0)] },
     p: [0xffff_ffff_ffff_ffff, 0x0000_0000_ffff_ffff, 0x0000_0000_0000_0000, 0xffff_ffff_0000_0001],
     b: [0x3bce_3c3e_27d2_604b, 0x651d_06b0_cc53_b0f6, 0xb3eb_bd55_7698_86bc, 0x5ac6_35d8_aa3a_93e7],

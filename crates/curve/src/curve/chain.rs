@@ -7,7 +7,7 @@
 //! Variable time: for public points.
 
 use super::Points;
-use super::catalogue::with_curve;
+use super::built::with_curve;
 use crate::kernels::{Coefficient, Coordinate, CurveConstants};
 
 /// `2^(step i) · point` for `i` in `0..count`, for the one point of a batch.

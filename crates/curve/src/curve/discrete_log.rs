@@ -18,7 +18,7 @@
 
 use super::Points;
 use super::points::{entry_lines, group_lines};
-use crate::curve::Curve;
+use crate::curve::BuiltCurve;
 use crate::kernels::Scratch;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tobari_simd::{LANES, Line};
@@ -35,14 +35,14 @@ const STEPS_AT_ONCE: usize = 8;
 /// The table for logarithms up to a bound. Holds no secret.
 ///
 /// ```
-/// use tobari_curve::{Curve, DiscreteLog, Points, Scalar};
-/// let curve = Curve::Secp256k1;
+/// use tobari_curve::{BuiltCurve, DiscreteLog, Points, Scalar};
+/// let curve = BuiltCurve::Secp256k1;
 /// let table = DiscreteLog::new(curve, 1000);
 /// let point = Points::generator(curve).multiply(0, &Scalar::from_u64(curve, 777));
 /// assert_eq!(*table.vartime_solve(&point).unwrap(), vec![777]);
 /// ```
 pub struct DiscreteLog {
-    curve: Curve,
+    curve: BuiltCurve,
     bound: u32,
     /// `T`: what the fingerprints answer at once.
     half_width: i64,
@@ -85,7 +85,7 @@ impl DiscreteLog {
     ///
     /// # Panics
     /// If `bound` exceeds [`DiscreteLog::MAX_BOUND`].
-    pub fn new(curve: Curve, bound: u32) -> Self {
+    pub fn new(curve: BuiltCurve, bound: u32) -> Self {
         assert!(bound <= Self::MAX_BOUND, "discrete logarithms are found up to {}", Self::MAX_BOUND);
         let mut scratch = Scratch::default();
         let rows = (bound as usize + 1).div_ceil(LOW).clamp(1, MAX_HIGH);
@@ -121,7 +121,7 @@ impl DiscreteLog {
     ///
     /// # Panics
     /// As [`Self::new`].
-    pub fn cached(curve: Curve, bound: u32) -> Arc<Self> {
+    pub fn cached(curve: BuiltCurve, bound: u32) -> Arc<Self> {
         static IN_USE: Mutex<Vec<Weak<DiscreteLog>>> = Mutex::new(Vec::new());
         assert!(bound <= Self::MAX_BOUND, "discrete logarithms are found up to {}", Self::MAX_BOUND);
         let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -355,7 +355,7 @@ mod tests {
     use crate::curve::{FixedBase, Scalar};
 
     /// `mG` by another path than the table's.
-    fn lifted(curve: Curve, messages: &[i64]) -> Points {
+    fn lifted(curve: BuiltCurve, messages: &[i64]) -> Points {
         let table = FixedBase::new(&Points::generator(curve), 0);
         let mut points = Points::identity(curve, 0);
         for &m in messages {
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn every_small_logarithm_is_found() {
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let table = DiscreteLog::new(curve, 1500);
             let messages: Vec<i64> = (-1500..=1500).step_by(7).chain([-1500, -1, 0, 1, 1500]).collect();
             let expected: Vec<i32> = messages.iter().map(|m| *m as i32).collect();
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn giant_steps_reach_the_sum_of_1024_full_scale_speakers_and_stop_there() {
-        let curve = Curve::Secp256k1;
+        let curve = BuiltCurve::Secp256k1;
         let bound = 1 << 25;
         let table = DiscreteLog::new(curve, bound);
         let width = table.half_width;
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_bound_between_table_rows_is_exact() {
-        let curve = Curve::NistP256;
+        let curve = BuiltCurve::NistP256;
         for bound in [0, 1, 511, 512, 513] {
             let table = DiscreteLog::new(curve, bound);
             let edge = i64::from(bound);
@@ -409,9 +409,9 @@ mod tests {
 
     #[test]
     fn a_table_in_use_is_built_once_and_one_that_is_not_is_forgotten() {
-        let table = DiscreteLog::cached(Curve::NistP192, 700);
-        assert!(Arc::ptr_eq(&table, &DiscreteLog::cached(Curve::NistP192, 700)));
-        for (curve, bound) in [(Curve::NistP192, 701), (Curve::Secp192k1, 700)] {
+        let table = DiscreteLog::cached(BuiltCurve::NistP224, 700);
+        assert!(Arc::ptr_eq(&table, &DiscreteLog::cached(BuiltCurve::NistP224, 700)));
+        for (curve, bound) in [(BuiltCurve::NistP224, 701), (BuiltCurve::Secp224k1, 700)] {
             let other = DiscreteLog::cached(curve, bound);
             assert_eq!((other.curve, other.bound), (curve, bound));
         }

@@ -9,7 +9,7 @@
 //! string for each batch and encoding, and reading accepts no other.
 
 use super::scalar::{words_from_be_bytes, words_to_be_bytes};
-use super::{Curve, Points};
+use super::{BuiltCurve, Curve, Points};
 
 /// How points are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,7 +52,8 @@ pub enum PointError {
 
 impl PointEncoding {
     /// Bytes of `count` points.
-    pub fn encoded_len(self, curve: Curve, count: usize) -> usize {
+    pub fn encoded_len(self, curve: impl Into<Curve>, count: usize) -> usize {
+        let curve = curve.into();
         match self {
             PointEncoding::Compressed => count * curve.coordinate_bytes() + count.div_ceil(8),
             PointEncoding::Uncompressed => 2 * count * curve.coordinate_bytes(),
@@ -104,10 +105,10 @@ impl Points {
     ///
     /// # Errors
     /// [`PointError`] for a wrong length, a coordinate that is not canonical, a point off the curve, or stray parity bits.
-    pub fn decode(curve: Curve, encoding: PointEncoding, count: usize, bytes: &[u8]) -> Result<Self, PointError> {
+    pub fn decode(curve: BuiltCurve, encoding: PointEncoding, count: usize, bytes: &[u8]) -> Result<Self, PointError> {
         let expected = encoding.encoded_len(curve, count);
         if bytes.len() != expected {
-            return Err(PointError::Length { curve, expected, found: bytes.len() });
+            return Err(PointError::Length { curve: curve.into(), expected, found: bytes.len() });
         }
         match encoding {
             PointEncoding::Uncompressed => Self::decode_uncompressed(curve, count, bytes),
@@ -115,7 +116,7 @@ impl Points {
         }
     }
 
-    fn decode_uncompressed(curve: Curve, count: usize, bytes: &[u8]) -> Result<Self, PointError> {
+    fn decode_uncompressed(curve: BuiltCurve, count: usize, bytes: &[u8]) -> Result<Self, PointError> {
         let (width, words) = (curve.coordinate_bytes(), curve.shape().words);
         let mut integers = vec![0; 2 * words * count];
         let places = integers.chunks_exact_mut(2 * words);
@@ -126,21 +127,21 @@ impl Points {
             words_from_be_bytes(&bytes[..width], &mut point[..words]);
             words_from_be_bytes(&bytes[width..], &mut point[words..]);
             if point.iter().all(|word| *word == 0) {
-                return Err(PointError::NotOnCurve { curve, index }); // (0, 0) is the identity's form inside only
+                return Err(PointError::NotOnCurve { curve: curve.into(), index }); // (0, 0) is the identity's form inside only
             }
         }
         let mut points = Self::identity(curve, count);
         let imported = (curve.kernels().import)(&integers, points.lines_mut());
-        imported.map_err(|index| PointError::NotOnCurve { curve, index })?;
+        imported.map_err(|index| PointError::NotOnCurve { curve: curve.into(), index })?;
         Ok(points)
     }
 
-    fn decode_compressed(curve: Curve, count: usize, bytes: &[u8]) -> Result<Self, PointError> {
+    fn decode_compressed(curve: BuiltCurve, count: usize, bytes: &[u8]) -> Result<Self, PointError> {
         let (width, words) = (curve.coordinate_bytes(), curve.shape().words);
         let (xs, parities) = bytes.split_at(count * width);
         let bit = |i: usize| u64::from(parities[i / 8] >> (i % 8) & 1);
         if (count..8 * parities.len()).any(|i| bit(i) != 0) {
-            return Err(PointError::Parity { curve });
+            return Err(PointError::Parity { curve: curve.into() });
         }
         let mut integers = vec![0; 2 * words * count];
         let mut identities = Vec::new();
@@ -148,7 +149,7 @@ impl Points {
         for (i, (point, bytes)) in places.zip(xs.chunks_exact(width)).enumerate() {
             if is_identity(bytes) {
                 if bit(i) != 0 {
-                    return Err(PointError::Parity { curve });
+                    return Err(PointError::Parity { curve: curve.into() });
                 }
                 identities.push(i);
                 point[..words].copy_from_slice(&curve.shape().generator[..words]); // a stand-in that has a root
@@ -159,7 +160,7 @@ impl Points {
         }
         let mut points = Self::identity(curve, count);
         let found = (curve.kernels().decompress)(&mut integers, points.lines_mut());
-        found.map_err(|index| PointError::NotOnCurve { curve, index })?;
+        found.map_err(|index| PointError::NotOnCurve { curve: curve.into(), index })?;
         identities.into_iter().for_each(|i| points.clear(i));
         Ok(points)
     }
@@ -183,19 +184,19 @@ impl Points {
     ///
     /// # Errors
     /// [`PointError`], as for [`Points::decode`].
-    pub fn from_sec1(curve: Curve, bytes: &[u8]) -> Result<Self, PointError> {
+    pub fn from_sec1(curve: BuiltCurve, bytes: &[u8]) -> Result<Self, PointError> {
         let expected = 1 + curve.coordinate_bytes();
         if bytes.len() != expected {
-            return Err(PointError::Length { curve, expected, found: bytes.len() });
+            return Err(PointError::Length { curve: curve.into(), expected, found: bytes.len() });
         }
         let parity = match bytes[0] {
             2 => 0,
             3 => 1,
-            _ => return Err(PointError::Parity { curve }),
+            _ => return Err(PointError::Parity { curve: curve.into() }),
         };
         let mut batch = bytes[1..].to_vec();
         if is_identity(&batch) {
-            return Err(PointError::NotOnCurve { curve, index: 0 });
+            return Err(PointError::NotOnCurve { curve: curve.into(), index: 0 });
         }
         batch.push(parity);
         Self::decode(curve, PointEncoding::Compressed, 1, &batch)

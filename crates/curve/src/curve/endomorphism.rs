@@ -9,7 +9,7 @@
 //! # Leakage
 //! Constant time.
 
-use super::Curve;
+use super::BuiltCurve;
 use super::scalar::{RECODED_WORDS, Recoded, Scalar};
 use crate::kernels::{WINDOW, opaque};
 use zeroize::Zeroizing;
@@ -47,7 +47,7 @@ pub(crate) fn windows_of_halves(halves: &Halves, scalar: &Scalar) -> Zeroizing<V
 }
 
 /// Windows of a half: three bits more than half the order cover the lattice point next to it and the basis vectors added.
-fn window_count(curve: Curve) -> usize {
+fn window_count(curve: BuiltCurve) -> usize {
     (curve.shape().order_bits / 2 + 3).div_ceil(WINDOW) as usize
 }
 
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn halves_are_short_and_odd_and_make_the_scalar() {
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let Some(halves) = curve.shape().halves else { continue };
             let (order, lambda) = (integer(curve.shape().order), integer(&halves.lambda));
             assert_eq!((&lambda * &lambda + &lambda + 1u8) % &order, BigInt::from(0), "{curve}: a cube root of unity");

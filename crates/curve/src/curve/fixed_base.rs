@@ -16,7 +16,7 @@
 use super::chain::vartime_powers_of_two;
 use super::points::{entry_lines, group_lines};
 use super::scalar::{RECODED_WORDS, Scalar, digit_count, window_start};
-use super::{Curve, Points};
+use super::{BuiltCurve, Points};
 use crate::kernels::Scratch;
 use tobari_simd::{LANES, Line, Lines};
 
@@ -26,8 +26,8 @@ const BLOCKS: usize = 4;
 /// A table of the multiples of one point.
 ///
 /// ```
-/// use tobari_curve::{Curve, FixedBase, Points, Scalar};
-/// let curve = Curve::Secp256k1;
+/// use tobari_curve::{BuiltCurve, FixedBase, Points, Scalar};
+/// let curve = BuiltCurve::Secp256k1;
 /// let table = FixedBase::new(&Points::generator(curve), 0);
 /// let nine = table.multiply_all(&[Scalar::from_u64(curve, 9)]);
 /// assert!(nine == Points::generator(curve).multiply(0, &Scalar::from_u64(curve, 9)));
@@ -40,7 +40,7 @@ pub struct VartimeFixedBase(Table);
 
 /// Odd multiples of a point for every window.
 pub(crate) struct Table {
-    curve: Curve,
+    curve: BuiltCurve,
     width: u32,
     /// Whether entries may be read by address.
     vartime: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Digits {
 }
 
 impl Digits {
-    pub(crate) fn of(curve: Curve, width: u32, scalars: &[Scalar]) -> Self {
+    pub(crate) fn of(curve: BuiltCurve, width: u32, scalars: &[Scalar]) -> Self {
         let groups = scalars.len().div_ceil(LANES);
         let mut words = Lines::zero(groups * RECODED_WORDS);
         let mut negated = Lines::zero(groups);
@@ -135,7 +135,7 @@ impl FixedBase {
     }
 
     /// The curve.
-    pub fn curve(&self) -> Curve {
+    pub fn curve(&self) -> BuiltCurve {
         self.0.curve
     }
 

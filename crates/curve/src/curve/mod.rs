@@ -8,6 +8,7 @@
 //! (Montgomery's trick); a secret scalar meets a point only through [`FixedBase`] and [`Points::multiply_all`], whose
 //! memory accesses and branches do not depend on it. The arithmetic itself is in [`crate::kernels`].
 
+pub(crate) mod built;
 pub(crate) mod catalogue;
 mod chain;
 mod discrete_log;
@@ -22,6 +23,7 @@ mod scalar;
 #[cfg(test)]
 pub(crate) mod known_answers;
 
+pub use built::BuiltCurve;
 pub use catalogue::{Curve, UnknownCurve};
 pub(crate) use chain::vartime_powers_of_two;
 pub(crate) use discrete_log::multiples;

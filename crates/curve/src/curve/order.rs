@@ -3,7 +3,7 @@
 //! # Leakage
 //! Constant time.
 
-use super::catalogue::with_curve;
+use super::built::with_curve;
 use super::scalar::Scalar;
 use crate::kernels::{Coordinate, CurveConstants, Element, Form, Prime};
 use std::marker::PhantomData;
@@ -54,7 +54,7 @@ pub(crate) fn multiply_add(factor: &Scalar, factors: &[Scalar], addends: &[i32])
 
 #[cfg(test)]
 mod tests {
-    use super::super::Curve;
+    use super::super::BuiltCurve;
     use super::*;
     use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
     use num_bigint::BigInt;
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn products_and_signed_sums_agree_with_plain_integers() {
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let order = integer(curve.shape().order);
             let addends = [0, 1, -1, 32_768, -32_768, i32::MAX, i32::MIN, 77];
             for factor in [Scalar::random(curve, &mut rng), Scalar::from_u64(curve, 0), Scalar::from_u64(curve, 1)] {

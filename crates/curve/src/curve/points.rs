@@ -2,7 +2,7 @@
 
 use super::endomorphism::windows_of_halves;
 use super::scalar::Scalar;
-use super::{Curve, projective};
+use super::{BuiltCurve, projective};
 use crate::kernels::{Scratch, Select, WINDOW};
 use tobari_simd::{LANES, Line, Lines};
 
@@ -10,15 +10,15 @@ use tobari_simd::{LANES, Line, Lines};
 /// encryption holds secrets.
 ///
 /// ```
-/// use tobari_curve::{Curve, Points, Scalar};
-/// let curve = Curve::NistP256;
+/// use tobari_curve::{BuiltCurve, Points, Scalar};
+/// let curve = BuiltCurve::NistP256;
 /// let mut sum = Points::generator(curve);
 /// sum.add_assign(&Points::generator(curve)).unwrap();
 /// assert!(sum == Points::generator(curve).multiply(0, &Scalar::from_u64(curve, 2)));
 /// ```
 #[derive(Clone)]
 pub struct Points {
-    curve: Curve,
+    curve: BuiltCurve,
     len: usize,
     /// Groups of eight points in the form of the curve's backend ([`crate::kernels`]); the lanes beyond the end are the identity.
     lines: Lines,
@@ -46,25 +46,25 @@ impl Default for Adder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot add {found} points of {found_curve} to {expected} points of {expected_curve}")]
 pub struct Mismatch {
-    expected_curve: Curve,
+    expected_curve: BuiltCurve,
     expected: usize,
-    found_curve: Curve,
+    found_curve: BuiltCurve,
     found: usize,
 }
 
 impl Points {
     /// `count` times the identity.
-    pub fn identity(curve: Curve, count: usize) -> Self {
+    pub fn identity(curve: BuiltCurve, count: usize) -> Self {
         Self { curve, len: count, lines: Lines::zero(count.div_ceil(LANES) * group_lines(curve)) }
     }
 
     /// The generator, alone.
-    pub fn generator(curve: Curve) -> Self {
+    pub fn generator(curve: BuiltCurve) -> Self {
         Self::from_known_integers(curve, curve.shape().generator)
     }
 
     /// From canonical integers, which the caller knows to be points.
-    pub(crate) fn from_known_integers(curve: Curve, integers: &[u64]) -> Self {
+    pub(crate) fn from_known_integers(curve: BuiltCurve, integers: &[u64]) -> Self {
         let mut points = Self::identity(curve, integers.len() / (2 * curve.shape().words));
         let imported = (curve.kernels().import)(integers, &mut points.lines);
         debug_assert!(imported.is_ok());
@@ -102,7 +102,7 @@ impl Points {
     }
 
     /// From whole groups; the lanes beyond `len` are made the identity.
-    pub(crate) fn from_lines(curve: Curve, len: usize, lines: Vec<Line>) -> Self {
+    pub(crate) fn from_lines(curve: BuiltCurve, len: usize, lines: Vec<Line>) -> Self {
         assert_eq!(lines.len(), len.div_ceil(LANES) * group_lines(curve));
         let mut points = Self { curve, len, lines: Lines::new(lines) };
         points.clear_padding();
@@ -115,12 +115,12 @@ impl Points {
     }
 
     /// The curve.
-    pub fn curve(&self) -> Curve {
+    pub fn curve(&self) -> BuiltCurve {
         self.curve
     }
 
     /// `table[index[i]]`, negated where `negate[i]` is all ones.
-    pub(crate) fn selected(curve: Curve, select: Select, table: &[Line], index: &[u64], negate: &[u64]) -> Self {
+    pub(crate) fn selected(curve: BuiltCurve, select: Select, table: &[Line], index: &[u64], negate: &[u64]) -> Self {
         let mut points = Self::identity(curve, index.len());
         select(table, &lanes_of(index), &lanes_of(negate), &mut points.lines);
         points.clear_padding();
@@ -308,12 +308,12 @@ impl Points {
 }
 
 /// Lines of a group of eight points.
-pub(crate) fn group_lines(curve: Curve) -> usize {
+pub(crate) fn group_lines(curve: BuiltCurve) -> usize {
     2 * curve.kernels().limbs
 }
 
 /// Lines of a table entry.
-pub(crate) fn entry_lines(curve: Curve) -> usize {
+pub(crate) fn entry_lines(curve: BuiltCurve) -> usize {
     (2 * curve.shape().words).div_ceil(LANES)
 }
 

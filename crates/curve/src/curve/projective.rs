@@ -4,8 +4,8 @@
 //! About twice the work of a batched affine addition, so it serves where a single secret scalar meets a single point, and
 //! as the independent witness of the batched formulas in the tests.
 
-use super::Curve;
-use super::catalogue::with_curve;
+use super::BuiltCurve;
+use super::built::with_curve;
 use crate::kernels::{Coefficient, Coordinate, CurveConstants, Element};
 use subtle::{Choice, ConditionallySelectable};
 
@@ -70,7 +70,7 @@ fn multiply_by_a<C: CurveConstants<L>, const L: usize>(v: Element<C, L>) -> Elem
 
 /// `scalar · point` for one affine point and the words of a scalar below the order; constant time (double and always
 /// add). Points are integers here and below.
-pub(crate) fn multiply(curve: Curve, point: &[u64], scalar: &[u64]) -> Vec<u64> {
+pub(crate) fn multiply(curve: BuiltCurve, point: &[u64], scalar: &[u64]) -> Vec<u64> {
     fn run<C: CurveConstants<L>, const L: usize>(point: &[u64], scalar: &[u64], bits: u32, out: &mut [u64]) {
         let point = Projective::<C, L>::from_affine(point);
         let mut result = Projective::IDENTITY;
@@ -89,7 +89,7 @@ pub(crate) fn multiply(curve: Curve, point: &[u64], scalar: &[u64]) -> Vec<u64> 
 
 /// The sum of two affine points, as a witness for the batched formulas.
 #[cfg(test)]
-pub(crate) fn add(curve: Curve, p: &[u64], q: &[u64]) -> Vec<u64> {
+pub(crate) fn add(curve: BuiltCurve, p: &[u64], q: &[u64]) -> Vec<u64> {
     fn run<C: CurveConstants<L>, const L: usize>(p: &[u64], q: &[u64], out: &mut [u64]) {
         Projective::<C, L>::from_affine(p).add(&Projective::from_affine(q)).write_affine(out);
     }

@@ -8,7 +8,7 @@
 //! # Leakage
 //! Constant time. [`Scalar::random`] draws until the candidate is in range; how often says nothing of the one accepted.
 
-use super::Curve;
+use super::{BuiltCurve, Curve};
 use crate::kernels::opaque;
 use rand_core::CryptoRng;
 use subtle::ConstantTimeEq;
@@ -20,25 +20,25 @@ const MAX_WORDS: usize = 6;
 /// An integer in `[0, n)`, `n` the order of the curve. Secret: zeroed on drop, never printed, never compared.
 ///
 /// ```
-/// use tobari_curve::{Curve, Scalar};
-/// let scalar = Scalar::from_be_bytes(Curve::Secp256k1, &[7; 32]).unwrap();
+/// use tobari_curve::{BuiltCurve, Scalar};
+/// let scalar = Scalar::from_be_bytes(BuiltCurve::Secp256k1, &[7; 32]).unwrap();
 /// assert_eq!(*scalar.to_be_bytes(), vec![7; 32]);
 /// ```
 ///
 /// Neither of these compiles:
 ///
 /// ```compile_fail,E0277
-/// # use tobari_curve::{Curve, Scalar};
-/// println!("{:?}", Scalar::from_u64(Curve::Secp256k1, 1));
+/// # use tobari_curve::{BuiltCurve, Scalar};
+/// println!("{:?}", Scalar::from_u64(BuiltCurve::Secp256k1, 1));
 /// ```
 /// ```compile_fail,E0369
-/// # use tobari_curve::{Curve, Scalar};
-/// assert!(Scalar::from_u64(Curve::Secp256k1, 1) == Scalar::from_u64(Curve::Secp256k1, 1));
+/// # use tobari_curve::{BuiltCurve, Scalar};
+/// assert!(Scalar::from_u64(BuiltCurve::Secp256k1, 1) == Scalar::from_u64(BuiltCurve::Secp256k1, 1));
 /// ```
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Scalar {
     #[zeroize(skip)]
-    curve: Curve,
+    curve: BuiltCurve,
     /// Least significant word first; zero beyond the curve's words.
     words: [u64; MAX_WORDS],
 }
@@ -67,7 +67,7 @@ pub enum ScalarError {
 
 impl Scalar {
     /// Uniform in `[1, n)`.
-    pub fn random(curve: Curve, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
+    pub fn random(curve: BuiltCurve, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         let shape = curve.shape();
         let top_mask = u64::MAX >> ((64 - shape.order_bits % 64) % 64);
         let top = shape.order_bits.div_ceil(64) as usize - 1;
@@ -84,14 +84,14 @@ impl Scalar {
     }
 
     /// From a small public number, for tests and tables.
-    pub fn from_u64(curve: Curve, value: u64) -> Self {
+    pub fn from_u64(curve: BuiltCurve, value: u64) -> Self {
         let mut words = [0; MAX_WORDS];
         words[0] = value;
         Self { curve, words }
     }
 
     /// From words below the order.
-    pub(crate) fn from_residue(curve: Curve, residue: &[u64]) -> Self {
+    pub(crate) fn from_residue(curve: BuiltCurve, residue: &[u64]) -> Self {
         let mut words = [0; MAX_WORDS];
         words[..residue.len()].copy_from_slice(residue);
         Self { curve, words }
@@ -101,15 +101,15 @@ impl Scalar {
     ///
     /// # Errors
     /// [`ScalarError`] for a wrong length or a value not below the order.
-    pub fn from_be_bytes(curve: Curve, bytes: &[u8]) -> Result<Self, ScalarError> {
+    pub fn from_be_bytes(curve: BuiltCurve, bytes: &[u8]) -> Result<Self, ScalarError> {
         let expected = curve.scalar_bytes();
         if bytes.len() != expected {
-            return Err(ScalarError::Length { curve, expected, found: bytes.len() });
+            return Err(ScalarError::Length { curve: curve.into(), expected, found: bytes.len() });
         }
         let mut scalar = Self { curve, words: [0; MAX_WORDS] };
         words_from_be_bytes(bytes, &mut scalar.words);
         if !scalar.is_below_order() {
-            return Err(ScalarError::NotBelowOrder { curve });
+            return Err(ScalarError::NotBelowOrder { curve: curve.into() });
         }
         Ok(scalar)
     }
@@ -122,7 +122,7 @@ impl Scalar {
     }
 
     /// The curve whose order bounds the scalar.
-    pub fn curve(&self) -> Curve {
+    pub fn curve(&self) -> BuiltCurve {
         self.curve
     }
 
@@ -201,7 +201,7 @@ impl Recoded {
 }
 
 /// Number of `width`-bit windows that hold every scalar of the curve.
-pub(crate) fn digit_count(curve: Curve, width: u32) -> usize {
+pub(crate) fn digit_count(curve: BuiltCurve, width: u32) -> usize {
     curve.shape().order_bits.div_ceil(width) as usize
 }
 
@@ -247,7 +247,7 @@ mod tests {
     use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
     use num_bigint::BigInt;
 
-    fn order(curve: Curve) -> BigInt {
+    fn order(curve: BuiltCurve) -> BigInt {
         curve.shape().order.iter().rev().fold(BigInt::from(0), |all, word| (all << 64) + word)
     }
 
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn signed_digits_add_up_to_the_scalar_or_its_negative() {
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             for width in 2..=8 {
                 for round in 0..40 {
                     let scalar =
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn random_scalars_are_in_range_and_reach_the_top_bit() {
         let mut rng = ChaCha20Rng::from_seed([2; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let bits = curve.shape().order_bits;
             let top = (0..200).map(|_| value(&Scalar::random(curve, &mut rng)));
             let top = top.inspect(|v| assert!(*v < order(curve) && *v > BigInt::from(0))).max().unwrap();
@@ -294,13 +294,14 @@ mod tests {
     #[test]
     fn bytes_round_trip_and_the_order_is_refused() {
         let mut rng = ChaCha20Rng::from_seed([3; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let scalar = Scalar::random(curve, &mut rng);
             let bytes = scalar.to_be_bytes();
             assert_eq!(Scalar::from_be_bytes(curve, &bytes).unwrap().words, scalar.words);
             let mut order_bytes = vec![0; curve.scalar_bytes()];
             words_to_be_bytes(curve.shape().order, &mut order_bytes);
-            assert_eq!(Scalar::from_be_bytes(curve, &order_bytes).err(), Some(ScalarError::NotBelowOrder { curve }));
+            let refused = Scalar::from_be_bytes(curve, &order_bytes).err();
+            assert_eq!(refused, Some(ScalarError::NotBelowOrder { curve: curve.into() }));
             assert!(matches!(Scalar::from_be_bytes(curve, &bytes[1..]), Err(ScalarError::Length { .. })));
             assert!(Scalar::from_be_bytes(curve, &vec![0xff; curve.scalar_bytes()]).is_err());
         }

@@ -44,12 +44,12 @@ pub struct PublicKey {
 impl SecretKey {
     /// A fresh key.
     pub fn generate(parameters: Parameters, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
-        Self { parameters, scalar: Scalar::random(parameters.curve(), rng) }
+        Self { parameters, scalar: Scalar::random(parameters.built_curve(), rng) }
     }
 
     /// From a scalar of the parameters' curve; `None` for zero, which encrypts nothing, or another curve.
     pub(crate) fn from_scalar(parameters: Parameters, scalar: Scalar) -> Option<Self> {
-        let key = (scalar.curve() == parameters.curve()).then_some(Self { parameters, scalar })?;
+        let key = (scalar.curve() == parameters.built_curve()).then_some(Self { parameters, scalar })?;
         (!key.public_key().point.is_identity(0)).then_some(key)
     }
 
@@ -64,7 +64,7 @@ impl SecretKey {
 
     /// `sG`; constant time in `s`.
     pub fn public_key(&self) -> PublicKey {
-        let generator = Points::generator(self.parameters.curve());
+        let generator = Points::generator(self.parameters.built_curve());
         PublicKey { parameters: self.parameters, point: generator.multiply(0, &self.scalar) }
     }
 }
@@ -72,7 +72,7 @@ impl SecretKey {
 impl PublicKey {
     /// From one point; `None` for the identity, another curve, or another number of points.
     pub(crate) fn from_point(parameters: Parameters, point: Points) -> Option<Self> {
-        let valid = point.curve() == parameters.curve() && point.len() == 1 && !point.is_identity(0);
+        let valid = point.curve() == parameters.built_curve() && point.len() == 1 && !point.is_identity(0);
         valid.then_some(Self { parameters, point })
     }
 

@@ -9,7 +9,7 @@
 //!
 //! with `H_0 = 2^100 G` and `H_1 = 2^101 G`: no entry is the identity, and `T_0 + T_1 + T_2 = mG`.
 
-use crate::curve::{Curve, Points, vartime_powers_of_two};
+use crate::curve::{BuiltCurve, Points, vartime_powers_of_two};
 use crate::kernels::Scratch;
 use tobari_simd::Line;
 use zeroize::Zeroizing;
@@ -30,7 +30,7 @@ pub(super) struct MessageTable {
 }
 
 impl MessageTable {
-    pub(super) fn new(curve: Curve) -> Self {
+    pub(super) fn new(curve: BuiltCurve) -> Self {
         Self { digits: points(curve).map(|digit| digit.pack()) }
     }
 
@@ -51,7 +51,7 @@ impl MessageTable {
 }
 
 /// The entries of each digit.
-fn points(curve: Curve) -> [Points; DIGITS] {
+fn points(curve: BuiltCurve) -> [Points; DIGITS] {
     let mut scratch = Scratch::default();
     let power = |exponent| vartime_powers_of_two(&Points::generator(curve), exponent, 2).repeat(1, 1);
     let shifts = [power(100), power(101)];
@@ -82,7 +82,7 @@ fn progression(start: &Points, step: &Points, scratch: &mut Scratch) -> Points {
 
 /// `mG` by double and add, for tests.
 #[cfg(test)]
-pub(super) fn lifted(curve: Curve, m: i32) -> Points {
+pub(super) fn lifted(curve: BuiltCurve, m: i32) -> Points {
     let mut point =
         Points::generator(curve).multiply(0, &crate::curve::Scalar::from_u64(curve, u64::from(m.unsigned_abs())));
     if m < 0 {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn every_digit_pattern_adds_its_message() {
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let table = MessageTable::new(curve);
             let mut messages: Vec<i32> = (-32_768..=32_768).step_by(4_097).collect();
             messages.extend([-32_768, -32_767, -65, -64, -63, -1, 0, 1, 63, 64, 4_095, 4_096, 32_767, 32_768]);
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn no_entry_is_the_identity() {
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             for table in &points(curve) {
                 assert!((0..table.len()).all(|i| !table.is_identity(i)), "{curve}");
             }

@@ -58,14 +58,14 @@ pub struct Ciphertexts {
 impl Ciphertexts {
     /// The neutral element of addition: `len` pairs of the identity. It hides nothing.
     pub fn zero(parameters: Parameters, len: usize) -> Self {
-        let points = Points::identity(parameters.curve(), 2 * len.next_multiple_of(LANES));
+        let points = Points::identity(parameters.built_curve(), 2 * len.next_multiple_of(LANES));
         Self { parameters, len, points }
     }
 
     /// From `S_0 … S_(k-1), R_0 … R_(k-1)`; `None` if the curve differs or the number of points is odd.
     pub(crate) fn from_points(parameters: Parameters, points: Points) -> Option<Self> {
         let len = points.len() / 2;
-        let fits = points.curve() == parameters.curve() && points.len().is_multiple_of(2);
+        let fits = points.curve() == parameters.built_curve() && points.len().is_multiple_of(2);
         fits.then(|| {
             if len.is_multiple_of(LANES) {
                 return Self { parameters, len, points };
@@ -77,7 +77,7 @@ impl Ciphertexts {
     /// From `S` and `R`, which have the same length.
     fn from_halves(parameters: Parameters, s: &Points, r: &Points) -> Self {
         let lines = s.lines().iter().chain(r.lines()).copied().collect();
-        let points = Points::from_lines(parameters.curve(), 2 * s.len().next_multiple_of(LANES), lines);
+        let points = Points::from_lines(parameters.built_curve(), 2 * s.len().next_multiple_of(LANES), lines);
         Self { parameters, len: s.len(), points }
     }
 
@@ -94,7 +94,7 @@ impl Ciphertexts {
     fn halves(&self) -> [Points; 2] {
         let lines = self.points.lines();
         [&lines[..lines.len() / 2], &lines[lines.len() / 2..]]
-            .map(|lines| Points::from_lines(self.parameters.curve(), self.len, lines.to_vec()))
+            .map(|lines| Points::from_lines(self.parameters.built_curve(), self.len, lines.to_vec()))
     }
 
     /// The parameters.
@@ -162,9 +162,9 @@ impl Encryptor {
         let parameters = key.parameters();
         Self {
             parameters,
-            generator: FixedBase::new(&Points::generator(parameters.curve()), 0),
+            generator: FixedBase::new(&Points::generator(parameters.built_curve()), 0),
             key: FixedBase::new(key.point(), 0),
-            messages: MessageTable::new(parameters.curve()),
+            messages: MessageTable::new(parameters.built_curve()),
         }
     }
 
@@ -182,7 +182,7 @@ impl Encryptor {
     /// Constant time in the messages and the randomness; see [`FixedBase`] for the exceptional additions.
     pub fn encrypt(&self, messages: &[i32], rng: &mut (impl CryptoRng + ?Sized)) -> Result<Ciphertexts, EncryptError> {
         check_messages(messages)?;
-        let curve = self.parameters.curve();
+        let curve = self.parameters.built_curve();
         let randomness: Vec<Scalar> = messages.iter().map(|_| Scalar::random(curve, rng)).collect();
         Ok(self.encrypt_with(messages, &randomness))
     }
@@ -207,7 +207,7 @@ impl Decryptor {
     /// # Panics
     /// If `bound` exceeds [`DiscreteLog::MAX_BOUND`].
     pub fn new(key: &SecretKey, bound: u32) -> Self {
-        Self { key: key.clone(), logarithms: DiscreteLog::cached(key.parameters().curve(), bound) }
+        Self { key: key.clone(), logarithms: DiscreteLog::cached(key.parameters().built_curve(), bound) }
     }
 
     /// The parameters.
@@ -238,18 +238,18 @@ impl Decryptor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::curve::Curve;
+    use crate::curve::BuiltCurve;
     use crate::curve::known_answers::{point, records, scalar};
     use crate::params::SecurityFloor;
     use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 
-    fn parameters(curve: Curve) -> Parameters {
+    fn parameters(curve: BuiltCurve) -> Parameters {
         Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap()
     }
 
     #[test]
     fn ciphertexts_match_openssl() {
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             for fields in records(curve, "elgamal") {
                 let key = SecretKey::from_scalar(parameters(curve), scalar(curve, &fields[0])).unwrap();
                 let m: i32 = fields[2].parse().unwrap();
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn sums_of_full_scale_and_silence_decrypt_exactly_on_every_curve() {
         let mut rng = ChaCha20Rng::from_seed([7; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let key = SecretKey::generate(parameters(curve), &mut rng);
             let encryptor = Encryptor::new(&key.public_key());
             let messages = [32_768, -32_768, 32_767, 0, 0, -1, 12_345, -777];
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn equal_messages_give_different_ciphertexts() {
         let mut rng = ChaCha20Rng::from_seed([8; 32]);
-        let key = SecretKey::generate(parameters(Curve::Secp256k1), &mut rng);
+        let key = SecretKey::generate(parameters(BuiltCurve::Secp256k1), &mut rng);
         let silence = Encryptor::new(&key.public_key()).encrypt(&[0; 16], &mut rng).unwrap();
         let mut seen = std::collections::HashSet::new();
         for i in 0..silence.to_points().len() {
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn messages_beyond_16_bits_are_refused_by_place_not_by_value() {
         let mut rng = ChaCha20Rng::from_seed([9; 32]);
-        let key = SecretKey::generate(parameters(Curve::Secp256k1), &mut rng);
+        let key = SecretKey::generate(parameters(BuiltCurve::Secp256k1), &mut rng);
         let encryptor = Encryptor::new(&key.public_key());
         for bad in [32_769, -32_769, i32::MAX, i32::MIN] {
             let error = encryptor.encrypt(&[0, bad], &mut rng).err().unwrap();
@@ -310,18 +310,18 @@ mod tests {
     #[test]
     fn a_wrong_key_and_a_sum_beyond_the_bound_fail_alike() {
         let mut rng = ChaCha20Rng::from_seed([10; 32]);
-        let [key, other] = [(); 2].map(|()| SecretKey::generate(parameters(Curve::NistP256), &mut rng));
+        let [key, other] = [(); 2].map(|()| SecretKey::generate(parameters(BuiltCurve::NistP256), &mut rng));
         let ciphertexts = Encryptor::new(&key.public_key()).encrypt(&[1000], &mut rng).unwrap();
         assert_eq!(Decryptor::new(&other, 32_768).vartime_decrypt(&ciphertexts).err(), Some(DecryptError));
         assert_eq!(Decryptor::new(&key, 999).vartime_decrypt(&ciphertexts).err(), Some(DecryptError));
-        let weaker = SecretKey::generate(parameters(Curve::NistP224), &mut rng);
+        let weaker = SecretKey::generate(parameters(BuiltCurve::NistP224), &mut rng);
         assert_eq!(Decryptor::new(&weaker, 32_768).vartime_decrypt(&ciphertexts).err(), Some(DecryptError));
     }
 
     #[test]
     fn no_messages_are_no_trouble() {
         let mut rng = ChaCha20Rng::from_seed([11; 32]);
-        let key = SecretKey::generate(parameters(Curve::Secp256k1), &mut rng);
+        let key = SecretKey::generate(parameters(BuiltCurve::Secp256k1), &mut rng);
         let none = Encryptor::new(&key.public_key()).encrypt(&[], &mut rng).unwrap();
         assert!(none.is_empty());
         assert_eq!(*Decryptor::new(&key, 1).vartime_decrypt(&none).unwrap(), Vec::<i32>::new());

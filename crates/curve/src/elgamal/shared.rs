@@ -85,7 +85,7 @@ impl EpochSecret {
 
     /// `s_1 G`.
     pub(crate) fn first_point(&self) -> Points {
-        Points::generator(self.parameters.curve()).multiply(0, &self.expand(1).scalars[0])
+        Points::generator(self.parameters.built_curve()).multiply(0, &self.expand(1).scalars[0])
     }
 
     /// The parameters.
@@ -127,7 +127,7 @@ impl SharedKey {
     /// Keys for packets of up to `places` messages. `rng` is a random generator, or the expansion of an epoch's secret by a
     /// pseudorandom function; the same expansion gives the same keys.
     pub fn generate(parameters: Parameters, places: usize, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
-        Self { parameters, scalars: (0..places).map(|_| Scalar::random(parameters.curve(), rng)).collect() }
+        Self { parameters, scalars: (0..places).map(|_| Scalar::random(parameters.built_curve(), rng)).collect() }
     }
 
     /// The parameters.
@@ -152,12 +152,12 @@ pub struct SharedCiphertexts {
 impl SharedCiphertexts {
     /// The neutral element of addition: `len` messages of zero with `r = 0`. It hides nothing.
     pub fn zero(parameters: Parameters, len: usize) -> Self {
-        Self { parameters, points: Points::identity(parameters.curve(), len + 1) }
+        Self { parameters, points: Points::identity(parameters.built_curve(), len + 1) }
     }
 
     /// From `C_1 … C_k, R`; `None` if the curve differs or there is no point.
     pub(crate) fn from_points(parameters: Parameters, points: Points) -> Option<Self> {
-        (points.curve() == parameters.curve() && !points.is_empty()).then_some(Self { parameters, points })
+        (points.curve() == parameters.built_curve() && !points.is_empty()).then_some(Self { parameters, points })
     }
 
     /// `C_1 … C_k, R`.
@@ -206,7 +206,7 @@ pub struct SharedEncryptor {
 impl SharedEncryptor {
     /// Builds the table; about a millisecond.
     pub fn new(key: &SharedKey) -> Self {
-        Self { key: key.clone(), generator: FixedBase::new(&Points::generator(key.parameters.curve()), 0) }
+        Self { key: key.clone(), generator: FixedBase::new(&Points::generator(key.parameters.built_curve()), 0) }
     }
 
     /// The parameters.
@@ -239,7 +239,7 @@ impl SharedKey {
     fn exponents(&self, messages: &[i32], rng: &mut (impl CryptoRng + ?Sized)) -> Result<Vec<Scalar>, EncryptError> {
         assert!(messages.len() <= self.scalars.len(), "{} messages for {} places", messages.len(), self.scalars.len());
         check_messages(messages)?;
-        let randomness = Scalar::random(self.parameters.curve(), rng);
+        let randomness = Scalar::random(self.parameters.built_curve(), rng);
         let mut exponents = multiply_add(&randomness, &self.scalars[..messages.len()], messages);
         exponents.push(randomness);
         Ok(exponents)
@@ -255,7 +255,7 @@ pub struct VartimeSharedEncryptor {
 impl VartimeSharedEncryptor {
     /// Builds the table of windows of `width` bits, 2 to 16.
     pub fn new(key: &SharedKey, width: u32) -> Self {
-        let generator = VartimeFixedBase::new(&Points::generator(key.parameters.curve()), 0, width);
+        let generator = VartimeFixedBase::new(&Points::generator(key.parameters.built_curve()), 0, width);
         Self { key: key.clone(), generator }
     }
 
@@ -286,7 +286,7 @@ impl SharedDecryptor {
     /// # Panics
     /// If `bound` exceeds [`DiscreteLog::MAX_BOUND`].
     pub fn new(key: &SharedKey, bound: u32) -> Self {
-        Self { key: key.clone(), logarithms: DiscreteLog::cached(key.parameters.curve(), bound) }
+        Self { key: key.clone(), logarithms: DiscreteLog::cached(key.parameters.built_curve(), bound) }
     }
 
     /// The parameters.
@@ -337,11 +337,11 @@ impl SharedDecryptor {
 mod tests {
     use super::super::SAMPLE_BOUND;
     use super::*;
-    use crate::curve::Curve;
+    use crate::curve::BuiltCurve;
     use crate::params::SecurityFloor;
     use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 
-    fn key(curve: Curve, places: usize, seed: u8) -> SharedKey {
+    fn key(curve: BuiltCurve, places: usize, seed: u8) -> SharedKey {
         let parameters = Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap();
         SharedKey::generate(parameters, places, &mut ChaCha20Rng::from_seed([seed; 32]))
     }
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn sums_decrypt_exactly_on_every_curve_whatever_the_timing() {
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let key = key(curve, 12, 2);
             let messages = [32_768, -32_768, 32_767, 0, 0, -1, 12_345, -777, 5, 6, 7];
             let mut sum = SharedCiphertexts::zero(key.parameters(), messages.len());
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn the_keys_of_an_epoch_differ_from_place_to_place_and_do_not_depend_on_their_number() {
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let parameters = Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap();
             let secret = EpochSecret::from_seed(parameters, Zeroizing::new([9; 32]));
             let bytes = |key: &SharedKey| -> Vec<_> { key.scalars.iter().map(|s| s.to_be_bytes().to_vec()).collect() };
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_packet_is_its_definition_computed_point_by_point() {
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let mut rng = ChaCha20Rng::from_seed([3; 32]);
             let key = key(curve, 3, 4);
             let packet = SharedEncryptor::new(&key).encrypt(&[100, -3, 0], &mut rng).unwrap();
@@ -404,9 +404,9 @@ mod tests {
     #[test]
     fn a_key_shared_by_two_places_would_give_their_difference_away() {
         let mut rng = ChaCha20Rng::from_seed([5; 32]);
-        let honest = key(Curve::Secp256k1, 2, 6);
+        let honest = key(BuiltCurve::Secp256k1, 2, 6);
         let broken = SharedKey { scalars: vec![honest.scalars[0].clone(); 2], ..honest.clone() };
-        let table = DiscreteLog::new(Curve::Secp256k1, 70_000);
+        let table = DiscreteLog::new(BuiltCurve::Secp256k1, 70_000);
         for (key, leaks) in [(broken, true), (honest, false)] {
             let packet = SharedEncryptor::new(&key).encrypt(&[20_000, -7], &mut rng).unwrap();
             let mut difference = packet.points.repeat(1, 1);
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn every_packet_has_randomness_of_its_own() {
         let mut rng = ChaCha20Rng::from_seed([7; 32]);
-        let key = key(Curve::Secp256k1, 16, 8);
+        let key = key(BuiltCurve::Secp256k1, 16, 8);
         let encryptor = SharedEncryptor::new(&key);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..8 {
@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn wrong_keys_wide_sums_and_loud_messages_are_refused() {
         let mut rng = ChaCha20Rng::from_seed([9; 32]);
-        let (right, wrong) = (key(Curve::NistP256, 4, 1), key(Curve::NistP256, 4, 2));
+        let (right, wrong) = (key(BuiltCurve::NistP256, 4, 1), key(BuiltCurve::NistP256, 4, 2));
         let packet = SharedEncryptor::new(&right).encrypt(&[1000, 1], &mut rng).unwrap();
         assert_eq!(*SharedDecryptor::new(&right, 1000).vartime_decrypt(&packet).unwrap(), vec![1000, 1]);
         assert_eq!(SharedDecryptor::new(&wrong, 1000).vartime_decrypt(&packet).err(), Some(DecryptError));

@@ -24,7 +24,7 @@ impl VartimeEncryptor {
     /// Builds the tables of windows of `width` bits, 2 to 16: some 8 MB on a curve of 256 bits with 12, in some 20 ms.
     pub fn new(key: &PublicKey, width: u32) -> Self {
         let parameters = key.parameters();
-        let generator = Points::generator(parameters.curve());
+        let generator = Points::generator(parameters.built_curve());
         Self {
             parameters,
             generator: VartimeFixedBase::new(&generator, 0, width),
@@ -43,7 +43,7 @@ impl VartimeEncryptor {
         rng: &mut (impl CryptoRng + ?Sized),
     ) -> Result<Ciphertexts, EncryptError> {
         check_messages(messages)?;
-        let curve = self.parameters.curve();
+        let curve = self.parameters.built_curve();
         let randomness: Vec<Scalar> = messages.iter().map(|_| Scalar::random(curve, rng)).collect();
         let [mut s, r] = multiply_bases([self.key.table(), self.generator.table()], &randomness);
         let index: Vec<u64> = messages.iter().map(|m| u64::from(m.unsigned_abs())).collect();
@@ -58,14 +58,14 @@ impl VartimeEncryptor {
 mod tests {
     use super::super::{Decryptor, SecretKey};
     use super::*;
-    use crate::curve::Curve;
+    use crate::curve::BuiltCurve;
     use crate::params::SecurityFloor;
     use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 
     #[test]
     fn every_message_decrypts_on_every_curve() {
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let parameters = Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap();
             let key = SecretKey::generate(parameters, &mut rng);
             let encryptor = VartimeEncryptor::new(&key.public_key(), 10);

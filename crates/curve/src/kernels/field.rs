@@ -358,8 +358,8 @@ impl<P: Prime<L>, const L: usize> ConditionallySelectable for Element<P, L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::curve::Curve;
-    use crate::curve::catalogue::with_curve;
+    use crate::curve::BuiltCurve;
+    use crate::curve::built::with_curve;
     use crate::kernels::CurveConstants;
     use crate::kernels::coordinate::SquareRoots;
     use num_bigint::BigUint;
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn extreme_values_agree_with_plain_integers() {
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             with_curve!(curve, C => {
                 let extremes = extremes(&integer(&<C as Prime<{ C::WORDS }>>::MODULUS));
                 for a in &extremes {
@@ -425,7 +425,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(400))]
         #[test]
         fn random_values_agree_with_plain_integers(a: [u64; 6], b: [u64; 6]) {
-            for curve in Curve::ALL {
+            for curve in BuiltCurve::ALL {
                 with_curve!(curve, C => agrees::<C, { C::WORDS }>(&integer(&a), &integer(&b)));
             }
         }
@@ -445,7 +445,7 @@ mod tests {
                     assert!(roots.vartime_root(x.square() * SquareRoots::non_residue()).is_none());
                 }
             }
-            for curve in Curve::ALL {
+            for curve in BuiltCurve::ALL {
                 with_curve!(curve, C => holds::<C, { C::WORDS }>(&integer(&a)));
             }
         }
@@ -460,14 +460,14 @@ mod tests {
                 assert!(x.vartime_invert() == x.invert());
             }
         }
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             with_curve!(curve, C => holds::<C, { C::WORDS }>());
         }
     }
 
     #[test]
     fn zero_inverts_to_zero() {
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             with_curve!(curve, C => assert!(Element::<C, { C::WORDS }>::ZERO.vartime_invert().is_zero()));
             with_curve!(curve, C => assert!(Element::<C, { C::WORDS }>::ZERO.invert().is_zero()));
         }

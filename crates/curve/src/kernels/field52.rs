@@ -285,8 +285,9 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::curve::Curve;
-    use crate::curve::catalogue::{limbs52, with_curve};
+    use crate::curve::BuiltCurve;
+    use crate::curve::built::with_curve;
+    use crate::curve::catalogue::limbs52;
     use chacha20::{ChaCha20Rng, rand_core::Rng, rand_core::SeedableRng};
     use num_bigint::BigUint;
     use tobari_simd::Emulated;
@@ -421,14 +422,14 @@ mod tests {
             }
             assert_eq!(above % &p, below % &p);
         }
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             with_curve!(curve, C => hold::<C, { C::WORDS }>());
         }
     }
 
     #[test]
     fn emulated_lanes_agree_with_plain_integers_at_every_bound() {
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             with_curve!(curve, C => holds::<_, C, { C::WORDS }, { limbs52(C::WORDS) }>(Emulated));
         }
     }
@@ -439,7 +440,7 @@ mod tests {
         let Some(avx512) = tobari_simd::Avx512::detect() else {
             return super::super::tests::not_run("avx512_lanes_agree_with_plain_integers_at_every_bound");
         };
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             with_curve!(curve, C => holds::<_, C, { C::WORDS }, { limbs52(C::WORDS) }>(avx512));
         }
     }

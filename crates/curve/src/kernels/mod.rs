@@ -93,6 +93,7 @@ pub(crate) trait CurveConstants<const L: usize>: Prime<L> {
 pub(crate) enum Coefficient {
     Zero,
     MinusThree,
+    #[cfg_attr(not(feature = "paper"), expect(dead_code, reason = "only p160_1 has such a coefficient"))]
     Small(u64),
 }
 
@@ -204,8 +205,9 @@ pub struct CurveKernels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::curve::catalogue::{limbs52, with_curve};
-    use crate::curve::{Curve, FixedBase, Points, Scalar};
+    use crate::curve::built::with_curve;
+    use crate::curve::catalogue::limbs52;
+    use crate::curve::{BuiltCurve, FixedBase, Points, Scalar};
     use chacha20::{ChaCha20Rng, rand_core::Rng, rand_core::SeedableRng};
     use tobari_simd::LANES;
 
@@ -218,7 +220,7 @@ mod tests {
     }
 
     /// The portable loops, then every other set of loops that can run here, the emulated lanes included.
-    fn backends(curve: Curve) -> (&'static CurveKernels, Vec<CurveKernels>) {
+    fn backends(curve: BuiltCurve) -> (&'static CurveKernels, Vec<CurveKernels>) {
         with_curve!(curve, C => {
             let mut others = vec![emulated::<C, { C::WORDS }, { limbs52(C::WORDS) }>()];
             others.extend(C::vector_kernels().map(|kernels| CurveKernels { ..*kernels }));
@@ -258,7 +260,7 @@ mod tests {
     }
 
     impl CurveKernels {
-        fn of_integers(&self, curve: Curve, integers: &[u64]) -> Vec<Line> {
+        fn of_integers(&self, curve: BuiltCurve, integers: &[u64]) -> Vec<Line> {
             let mut points = vec![Line::ZERO; (integers.len() / stride(curve)).div_ceil(LANES) * 2 * self.limbs];
             assert_eq!((self.import)(integers, &mut points), Ok(()), "{curve}: {}", self.backend);
             points
@@ -272,12 +274,12 @@ mod tests {
     }
 
     /// Words of a point outside.
-    fn stride(curve: Curve) -> usize {
+    fn stride(curve: BuiltCurve) -> usize {
         2 * curve.shape().words
     }
 
     /// Random points with the identity, repetitions and opposites among them, as integers.
-    fn mixture(curve: Curve, count: usize, rng: &mut ChaCha20Rng) -> Vec<u64> {
+    fn mixture(curve: BuiltCurve, count: usize, rng: &mut ChaCha20Rng) -> Vec<u64> {
         let scalars: Vec<Scalar> = (0..count.max(1)).map(|_| Scalar::random(curve, rng)).collect();
         let points = FixedBase::new(&Points::generator(curve), 0).multiply_all(&scalars);
         let mut batch = Points::identity(curve, 0);
@@ -299,7 +301,7 @@ mod tests {
     /// What `work` makes of the integers on `kernels`, as integers.
     fn done(
         kernels: &CurveKernels,
-        curve: Curve,
+        curve: BuiltCurve,
         integers: &[u64],
         work: impl FnOnce(&mut Vec<Line>, &mut Scratch),
     ) -> Vec<u64> {
@@ -311,7 +313,7 @@ mod tests {
     #[test]
     fn every_backend_adds_and_doubles_as_portable_does() {
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let (portable, others) = backends(curve);
             for count in [0, 1, 7, 8, 9, 31, 32, 33, 64, 71] {
                 let (a, b) = (mixture(curve, count, &mut rng), mixture(curve, count, &mut rng));
@@ -339,7 +341,7 @@ mod tests {
     #[test]
     fn every_backend_agrees_after_long_chains() {
         let mut rng = ChaCha20Rng::from_seed([6; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let (portable, others) = backends(curve);
             let (a, b) = (mixture(curve, 40, &mut rng), mixture(curve, 40, &mut rng));
             let chain = |kernels: &CurveKernels| {
@@ -364,7 +366,7 @@ mod tests {
     #[test]
     fn fingerprints_of_pairs_are_those_of_the_sums_on_every_backend() {
         let mut rng = ChaCha20Rng::from_seed([7; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let (portable, others) = backends(curve);
             let scalars: Vec<Scalar> = (0..44).map(|_| Scalar::random(curve, &mut rng)).collect();
             let points = FixedBase::new(&Points::generator(curve), 0).multiply_all(&scalars).to_integers();
@@ -398,7 +400,7 @@ mod tests {
     #[test]
     fn every_backend_selects_as_portable_does() {
         let mut rng = ChaCha20Rng::from_seed([2; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let (portable, others) = backends(curve);
             for (entries, count) in [(1, 3_usize), (8, 8), (32, 41), (64, 100), (128, 24)] {
                 let table = mixture(curve, entries, &mut rng);
@@ -434,7 +436,7 @@ mod tests {
     #[test]
     fn every_backend_imports_exports_and_decompresses_as_portable_does() {
         let mut rng = ChaCha20Rng::from_seed([3; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let (portable, others) = backends(curve);
             let (stride, words) = (stride(curve), curve.shape().words);
             for count in [0, 1, 8, 31, 32, 33, 70] {
@@ -465,7 +467,7 @@ mod tests {
     #[test]
     fn every_backend_refuses_the_same_points_at_the_same_place() {
         let mut rng = ChaCha20Rng::from_seed([4; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let (portable, others) = backends(curve);
             let (stride, words) = (stride(curve), curve.shape().words);
             let integers = mixture(curve, 50, &mut rng);
@@ -501,7 +503,7 @@ mod tests {
     #[test]
     fn every_backend_multiplies_as_portable_does() {
         let mut rng = ChaCha20Rng::from_seed([5; 32]);
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             let (portable, others) = backends(curve);
             let most_terms = if curve.shape().halves.is_some() { 2 } else { 1 };
             for count in [0, 1, 8, 15, 16, 17, 40] {

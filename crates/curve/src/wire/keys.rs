@@ -42,7 +42,7 @@ pub fn decode_secret_key(bytes: &[u8], floor: SecurityFloor) -> Result<SecretKey
     let curve = read_head(&mut reader, Kind::SecretKey)?;
     let parameters = Parameters::new(curve, floor)?;
     reader.expect_rest(curve.scalar_bytes() + 1 + curve.coordinate_bytes())?;
-    let scalar = Scalar::from_be_bytes(curve, reader.take(curve.scalar_bytes())?)?;
+    let scalar = Scalar::from_be_bytes(parameters.built_curve(), reader.take(curve.scalar_bytes())?)?;
     let key = SecretKey::from_scalar(parameters, scalar).ok_or(WireError::DamagedKey)?;
     let public = reader.take(1 + curve.coordinate_bytes())?;
     if key.public_key().point().to_sec1() != public {
@@ -94,7 +94,7 @@ pub fn decode_public_key(bytes: &[u8], floor: SecurityFloor) -> Result<PublicKey
     let curve = read_head(&mut reader, Kind::PublicKey)?;
     let parameters = Parameters::new(curve, floor)?;
     reader.expect_rest(1 + curve.coordinate_bytes())?;
-    let point = Points::from_sec1(curve, reader.take(1 + curve.coordinate_bytes())?)?;
+    let point = Points::from_sec1(parameters.built_curve(), reader.take(1 + curve.coordinate_bytes())?)?;
     PublicKey::from_point(parameters, point).ok_or(WireError::Malformed("public key"))
 }
 

@@ -7,7 +7,7 @@ mod open;
 mod sound;
 mod told;
 
-use crate::call_key::{CallKey, insecure};
+use crate::call_key::CallKey;
 use crate::mixing::{self, Outcome, Request};
 use arguments::{CallVerb, KeygenArguments, MixArguments, PointsForm};
 use serde_json::json;
@@ -36,7 +36,7 @@ pub(crate) fn run(verb: &CallVerb) -> Result<ExitCode, Failure> {
 
 /// Makes a key.
 fn keygen(arguments: &KeygenArguments) -> Result<ExitCode, Failure> {
-    let parameters = arguments.curve.parameters().map_err(insecure)?;
+    let parameters = arguments.curve.parameters()?;
     warn(parameters);
     let key = CallKey::generate(arguments.mode.into(), parameters)?;
     let secret = arguments.output.display().to_string();
@@ -128,10 +128,10 @@ fn mix(arguments: &MixArguments) -> Result<ExitCode, Failure> {
 fn key(arguments: &MixArguments) -> Result<CallKey, Failure> {
     let mode = arguments.mode.map(Mode::from);
     let Some(path) = &arguments.key else {
-        let parameters = arguments.curve.parameters().map_err(insecure)?;
+        let parameters = arguments.curve.parameters()?;
         return CallKey::generate(mode.unwrap_or_default(), parameters);
     };
-    let key = CallKey::read(path, arguments.curve.floor.floor())?;
+    let key = CallKey::read(path, arguments.curve.floor.floor()?)?;
     match mode {
         Some(mode) if mode != key.mode() => {
             let (path, found) = (path.display(), key.mode());

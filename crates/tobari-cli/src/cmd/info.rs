@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tobari_apps::sense::aes::chain;
 use tobari_command::day::date;
 use tobari_command::output::{self, Failure};
-use tobari_core::curve::Curve;
+use tobari_core::curve::{BuiltCurve, Curve};
 use tobari_core::params::{FLOOR_BITS, NamedSet, RECOMMENDED_BITS, Security};
 use tobari_core::simd::RingKernels;
 use tobari_reference::Kept;
@@ -22,7 +22,7 @@ pub(crate) struct InfoArguments {
 /// Prints version, arithmetic and curves.
 pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {
     let version = env!("CARGO_PKG_VERSION");
-    let (backend, lattices) = (Curve::Secp256k1.backend(), RingKernels::best().name);
+    let (backend, lattices) = (BuiltCurve::Secp256k1.backend(), RingKernels::best().name);
     let threads = tobari_host::threads::available();
     let executable = tobari_host::process::executable_digest()?.to_string();
     let page = tobari_server::Bundle::embedded().digest().to_string();

@@ -91,7 +91,7 @@ pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failu
         return Err(Failure::Call(text.to_owned()));
     }
     let mut options = ServerOptions::new(arguments.addr);
-    options.floor = arguments.floor.floor();
+    options.floor = arguments.floor.floor()?;
     options.tls = match (&arguments.tls_cert, &arguments.tls_key) {
         (Some(cert), Some(key)) => Tls::Files { cert: cert.clone(), key: key.clone() },
         _ if arguments.tls_self_signed => Tls::SelfSigned,

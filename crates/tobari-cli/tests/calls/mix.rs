@@ -29,6 +29,7 @@ fn mixes_exactly(folder: &Path, speakers: &[Vec<i16>], args: &[&str]) {
     assert!(exact_samples(&output) == plain_sum(speakers), "{args:?}: not the plain sum");
 }
 
+#[cfg(feature = "paper")]
 const PAPER_CURVES: [&str; 10] = [
     "secp160k1",
     "p160_1",
@@ -43,6 +44,7 @@ const PAPER_CURVES: [&str; 10] = [
 ];
 
 #[test]
+#[cfg(feature = "paper")]
 fn two_speakers_of_different_length_mix_exactly_on_every_curve() {
     let folder = tempdir().unwrap();
     for curve in PAPER_CURVES {
@@ -52,6 +54,7 @@ fn two_speakers_of_different_length_mix_exactly_on_every_curve() {
 }
 
 #[test]
+#[cfg(feature = "paper")]
 fn eight_speakers_at_full_scale_and_in_silence_mix_exactly_on_every_curve() {
     let folder = tempdir().unwrap();
     for curve in PAPER_CURVES {
@@ -63,6 +66,7 @@ fn eight_speakers_at_full_scale_and_in_silence_mix_exactly_on_every_curve() {
 }
 
 #[test]
+#[cfg(feature = "paper")]
 fn sixty_four_speakers_mix_exactly_on_every_curve() {
     let folder = tempdir().unwrap();
     for curve in PAPER_CURVES {
@@ -72,6 +76,7 @@ fn sixty_four_speakers_mix_exactly_on_every_curve() {
 }
 
 #[test]
+#[cfg(feature = "paper")]
 fn two_and_eight_speakers_mix_exactly_in_mode_elgamal_shared_on_every_curve() {
     let folder = tempdir().unwrap();
     for curve in PAPER_CURVES {
@@ -185,6 +190,7 @@ fn too_many_recordings_and_an_output_without_a_folder_are_refused_before_the_wor
 }
 
 #[test]
+#[cfg(feature = "paper")]
 fn a_server_refuses_weak_curves_unless_started_for_the_paper() {
     let folder = tempdir().unwrap();
     let input = record(folder.path(), "a.wav", &noise(9, 320));
@@ -198,6 +204,7 @@ fn a_server_refuses_weak_curves_unless_started_for_the_paper() {
 }
 
 #[test]
+#[cfg(feature = "paper")]
 fn weak_curves_are_a_wrong_call_without_the_flag_and_warn_with_it() {
     let folder = tempdir().unwrap();
     let input = record(folder.path(), "a.wav", &noise(10, 320));

@@ -88,6 +88,24 @@ fn the_demo_is_right_and_says_so_in_one_line_a_job_and_mode() {
 }
 
 #[test]
+#[cfg(not(feature = "paper"))]
+fn weak_curves_are_a_wrong_call_in_a_build_without_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let out = out.to_str().unwrap();
+    for wrong in [
+        &["call", "keygen", "-o", out, "--curve", "secp160k1"][..],
+        &["call", "keygen", "-o", out, "--insecure-paper", "--curve", "secp160k1"],
+        &["serve", "--addr", "127.0.0.1:0", "--insecure-paper"],
+    ] {
+        let refused = tobari(wrong);
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
+        assert!(stderr(&refused).contains("--features tobari-cli/paper"), "{}", stderr(&refused));
+        assert!(!folder.path().join("out").exists(), "{wrong:?}");
+    }
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn every_attack_ends_as_documented() {
     let shown = tobari(&["demo", "--attack", "--json"]);

@@ -408,6 +408,7 @@ fn a_join_that_does_not_fit_is_refused_with_its_reason() {
 }
 
 #[test]
+#[cfg(feature = "paper")]
 fn weak_curves_are_for_a_server_that_was_started_for_them() {
     run(async {
         let weak = Join { curve: Curve::Secp160k1, ..lockstep(1) };

@@ -9,6 +9,7 @@ mod record;
 
 use crate::bench::{line::Line, table::Table};
 use crate::program::Tobari;
+use crate::weak_curves;
 use clap::{Args, ValueEnum};
 use jobs::Part;
 use serde_json::Value;
@@ -100,10 +101,13 @@ struct Setting {
 
 /// Measures all parts and writes the page.
 pub(crate) fn run(arguments: &ReportArguments, tobari: &Tobari) -> Result<ExitCode, Failure> {
+    let wanted = |part: &&Part| arguments.jobs.is_empty() || arguments.jobs.contains(&part.job);
+    if arguments.size == Size::Paper && jobs::PARTS.iter().filter(wanted).any(|part| part.job == Job::Call) {
+        weak_curves::need("--size paper")?; // now, and not on the page an hour later
+    }
     let records = record::all(arguments.record.as_deref())?;
     std::fs::create_dir_all(&arguments.output)?;
-    let (setting, wanted) =
-        (setting(arguments.size), |part: &&Part| arguments.jobs.is_empty() || arguments.jobs.contains(&part.job));
+    let setting = setting(arguments.size);
     let mut all = Vec::new();
     for part in jobs::PARTS.iter().filter(wanted) {
         let ran = measure(part, arguments, tobari)?;

@@ -1,7 +1,7 @@
 //! Limbs of 29 bits against plain integers.
 
 use super::*;
-use crate::curve::Curve;
+use crate::curve::BuiltCurve;
 use crate::kernels::coordinate::SquareRoots;
 use num_bigint::BigInt;
 use proptest::prelude::*;
@@ -86,15 +86,19 @@ fn agrees<P: Prime<L>, const L: usize, const N: usize>(x: Narrow<P, L, N>, y: Na
 macro_rules! with_field {
     ($curve:expr, $check:ident($($argument:expr),*)) => {
         match $curve {
-            Curve::Secp160k1 => $check::<crate::curve::catalogue::Secp160k1, 3, 6>($($argument),*),
-            Curve::P160_1 => $check::<crate::curve::catalogue::P160_1, 3, 6>($($argument),*),
-            Curve::Secp192k1 => $check::<crate::curve::catalogue::Secp192k1, 3, 7>($($argument),*),
-            Curve::Secp224k1 => $check::<crate::curve::catalogue::Secp224k1, 4, 8>($($argument),*),
-            Curve::Secp256k1 => $check::<crate::curve::catalogue::Secp256k1, 4, 9>($($argument),*),
-            Curve::Secp384r1 => $check::<crate::curve::catalogue::Secp384r1, 6, 14>($($argument),*),
-            Curve::NistP192 => $check::<crate::curve::catalogue::NistP192, 3, 7>($($argument),*),
-            Curve::NistP224 => $check::<crate::curve::catalogue::NistP224, 4, 8>($($argument),*),
-            Curve::NistP256 => $check::<crate::curve::catalogue::NistP256, 4, 9>($($argument),*),
+            #[cfg(feature = "paper")]
+            BuiltCurve::Secp160k1 => $check::<crate::curve::catalogue::Secp160k1, 3, 6>($($argument),*),
+            #[cfg(feature = "paper")]
+            BuiltCurve::P160_1 => $check::<crate::curve::catalogue::P160_1, 3, 6>($($argument),*),
+            #[cfg(feature = "paper")]
+            BuiltCurve::Secp192k1 => $check::<crate::curve::catalogue::Secp192k1, 3, 7>($($argument),*),
+            BuiltCurve::Secp224k1 => $check::<crate::curve::catalogue::Secp224k1, 4, 8>($($argument),*),
+            BuiltCurve::Secp256k1 => $check::<crate::curve::catalogue::Secp256k1, 4, 9>($($argument),*),
+            BuiltCurve::Secp384r1 => $check::<crate::curve::catalogue::Secp384r1, 6, 14>($($argument),*),
+            #[cfg(feature = "paper")]
+            BuiltCurve::NistP192 => $check::<crate::curve::catalogue::NistP192, 3, 7>($($argument),*),
+            BuiltCurve::NistP224 => $check::<crate::curve::catalogue::NistP224, 4, 8>($($argument),*),
+            BuiltCurve::NistP256 => $check::<crate::curve::catalogue::NistP256, 4, 9>($($argument),*),
         }
     };
 }
@@ -111,7 +115,7 @@ fn constants_are_the_prime() {
             None => assert_eq!(value(&Narrow::<P, L, N>::CLEARING).magnitude(), p.magnitude()),
         }
     }
-    for curve in Curve::ALL {
+    for curve in BuiltCurve::ALL {
         with_field!(curve, holds());
     }
 }
@@ -127,7 +131,7 @@ proptest! {
                 }
             }
         }
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             with_field!(curve, holds(bits));
         }
     }
@@ -146,7 +150,7 @@ proptest! {
                 }
             }
         }
-        for curve in Curve::ALL {
+        for curve in BuiltCurve::ALL {
             with_field!(curve, holds(bits));
         }
     }

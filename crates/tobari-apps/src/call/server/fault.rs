@@ -5,7 +5,7 @@ use std::time::Duration;
 use tobari_core::{
     curve::{Curve, PointError},
     elgamal::Mode,
-    params::BelowFloor,
+    params::RefusedCurve,
     wire::WireError,
 };
 
@@ -15,9 +15,9 @@ use crate::call::messages::{Code, MessageError, Pace};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// A curve below the server's floor.
+    /// A curve below the server's floor, or without arithmetic in its build.
     #[error(transparent)]
-    BelowFloor(#[from] BelowFloor),
+    RefusedCurve(#[from] RefusedCurve),
     /// Another curve than the room's.
     #[error("curve {found}: expected {expected}, as the room has")]
     Curve {
@@ -109,7 +109,7 @@ impl Refusal {
     /// The code to answer with.
     pub fn code(&self) -> Code {
         match self {
-            Self::BelowFloor(_) | Self::Curve { .. } => Code::Curve,
+            Self::RefusedCurve(_) | Self::Curve { .. } => Code::Curve,
             Self::Mode { .. } => Code::Mode,
             Self::Pace { .. } | Self::Members { .. } => Code::Pace,
             Self::Idler => Code::Idler,

@@ -1,13 +1,15 @@
 //! The arguments of the verbs for calls.
 
+use crate::call_key::refused_curve;
 use crate::options::FloorArguments;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use tobari_apps::call::live::{Keys, LiveMode, Sending};
 use tobari_apps::call::messages::RoomName;
+use tobari_command::output::Failure;
 use tobari_core::curve::{Curve, PointEncoding};
 use tobari_core::elgamal::Mode;
-use tobari_core::params::{BelowFloor, Parameters};
+use tobari_core::params::Parameters;
 use tobari_server::Fingerprint;
 use tobari_server::connect::ClientTls;
 
@@ -137,8 +139,8 @@ pub(crate) struct CurveArguments {
 
 impl CurveArguments {
     /// The parameters, if the curve is strong enough for the flags given.
-    pub(crate) fn parameters(&self) -> Result<Parameters, BelowFloor> {
-        Parameters::new(self.curve, self.floor.floor())
+    pub(crate) fn parameters(&self) -> Result<Parameters, Failure> {
+        Parameters::new(self.curve, self.floor.floor()?).map_err(refused_curve)
     }
 }
 

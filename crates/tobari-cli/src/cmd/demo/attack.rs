@@ -266,7 +266,7 @@ fn by_a_dishonest_server() -> Result<Vec<Attack>, Failure> {
     if tick.hear(&decryptor, &tick.sum(&[a, b], &[0, 1])?) != Ok(true) {
         return Err(Failure::Work("an honest sum was not heard as it is".into()));
     }
-    let shift = constant(tick.key.parameters().curve(), 1000, &tick)?;
+    let shift = constant(1000, &tick)?;
     let attempts = [
         ("leave a speaker out, and say so", tick.sum(&[a], &[0])?, false),
         ("leave a speaker out, and say nothing", tick.sum(&[a], &[0, 1])?, true),
@@ -286,7 +286,8 @@ fn by_a_dishonest_server() -> Result<Vec<Attack>, Failure> {
 }
 
 /// An encryption of `m` in every place that takes no key to make: `(mG, O)`.
-fn constant(curve: Curve, m: u64, tick: &Tick) -> Result<Ciphertexts, Failure> {
+fn constant(m: u64, tick: &Tick) -> Result<Ciphertexts, Failure> {
+    let curve = tick.key.parameters().built_curve();
     let point = Points::generator(curve).multiply(0, &Scalar::from_u64(curve, m));
     let nothing = Ciphertexts::zero(tick.key.parameters(), PACKET_SAMPLES);
     let mut bytes = wire::encode_packet(tick.welcome.room, 0, 0, PointEncoding::Uncompressed, &nothing);

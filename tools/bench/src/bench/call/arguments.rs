@@ -1,16 +1,19 @@
 //! `tobari-bench call`, as clap reads it.
 
 use crate::bench::measuring::Measuring;
+use crate::weak_curves;
 use clap::{Args, ValueEnum};
 use tobari_apps::call::live::LiveMode;
 use tobari_cli::shared::KeysName;
-use tobari_core::curve::Curve;
+use tobari_command::output::Failure;
+use tobari_core::curve::{BuiltCurve, Curve};
 use tobari_core::elgamal::Mode;
 
 /// `tobari-bench call`
 #[derive(Args)]
 pub(crate) struct CallBench {
-    /// Only these curves, separated by commas; all nine without it.
+    /// Only these curves, separated by commas. Without it all that this build has: nine with the
+    /// feature `paper`, else five.
     #[arg(long = "curve", value_parser = |name: &str| Curve::from_name(name), value_delimiter = ',', value_name = "NAME")]
     pub(crate) curves: Vec<Curve>,
     /// Only these modes, separated by commas; all three without it.
@@ -130,8 +133,15 @@ impl CallBench {
         self.wants(MeasuredMode::Mask) && (self.curves.is_empty() || !self.modes.is_empty())
     }
 
-    /// The curves.
-    pub(crate) fn measured_curves(&self) -> Vec<Curve> {
-        if self.curves.is_empty() { Curve::ALL.to_vec() } else { self.curves.clone() }
+    /// The curves, if this build has them all: without `--curve` the paper's tables have all nine.
+    pub(crate) fn measured_curves(&self) -> Result<Vec<Curve>, Failure> {
+        if self.curves.is_empty() {
+            if self.paper {
+                weak_curves::need("--paper without --curve")?;
+            }
+            return Ok(BuiltCurve::ALL.map(Curve::from).to_vec());
+        }
+        self.curves.iter().try_for_each(|curve| weak_curves::admit(*curve))?;
+        Ok(self.curves.clone())
     }
 }

@@ -18,6 +18,7 @@ use super::show;
 use crate::program::Tobari;
 use std::process::ExitCode;
 use tobari_command::output::{self, Failure, Progress};
+use tobari_core::curve::Curve;
 use tobari_core::simd::choose_backend;
 use tobari_host::files;
 
@@ -30,7 +31,10 @@ pub(super) fn run(arguments: &CallBench, tobari: &Tobari) -> Result<ExitCode, Fa
     if arguments.mls {
         return agreed::run(arguments);
     }
-    let curves = if arguments.measures_curves() { arguments.measured_curves() } else { Vec::new() };
+    let curves = if arguments.measures_curves() { arguments.measured_curves()? } else { Vec::new() };
+    if arguments.curves.is_empty() && !curves.is_empty() && curves.len() < Curve::ALL.len() {
+        output::say("curves below 112 bits of security are not measured: this build is without the feature `paper`");
+    }
     let (mut lines, mut probes) = (Vec::new(), Vec::new());
     let progress = Progress::new("measured curves", curves.len() as u64);
     for (done, curve) in curves.iter().enumerate() {

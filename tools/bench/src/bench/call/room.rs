@@ -8,7 +8,7 @@ use std::hint::black_box;
 use tobari_apps::call::PACKET_SAMPLES;
 use tobari_command::output::Failure;
 use tobari_command::randomness;
-use tobari_core::curve::{Adder, Curve};
+use tobari_core::curve::{Adder, BuiltCurve, Curve};
 use tobari_core::elgamal::{Ciphertexts, Encryptor, SecretKey};
 use tobari_core::params::{Parameters, SecurityFloor};
 use tobari_server::sum::sum_parallel;
@@ -39,7 +39,7 @@ impl Sum {
             what: "sum".to_owned(),
             engine: self.engine.clone(),
             params: Params { curve, mode, timing, bits: None, inputs: Some(self.inputs) },
-            backend: Curve::Secp256k1.backend().to_owned(),
+            backend: BuiltCurve::Secp256k1.backend().to_owned(),
             threads: u32::try_from(self.threads).unwrap_or(u32::MAX),
             unit: "ns/sample".to_owned(),
             median: self.median,

@@ -182,12 +182,11 @@ fn tone(layout: LiveLayout, level: u16) -> Option<LivePayload> {
         LiveLayout::ElgamalShared { parameters, .. } => (parameters, PACKET_WORDS + 1),
         LiveLayout::Elgamal { parameters, .. } => (parameters, 2 * PACKET_WORDS),
     };
-    let curve = parameters.curve();
-    let mut point = Vec::new();
+    let (curve, mut point) = (parameters.built_curve(), Vec::new());
     Points::generator(curve)
         .multiply(0, &Scalar::from_u64(curve, level.into()))
         .encode(PointEncoding::Compressed, &mut point);
-    let (x, parity) = point.split_at(curve.coordinate_bytes());
+    let (x, parity) = point.split_at(parameters.curve().coordinate_bytes());
     let header = LiveHeader { room: ROOM, member: 0, epoch: 0, tick: 0 };
     let (tag, payload) = (Tag::default(), LivePayload::zero(layout, PACKET_WORDS));
     let mut bytes = wire::encode_live_packet(layout, &LivePacket { header, tag, payload });

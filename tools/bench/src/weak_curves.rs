@@ -1,0 +1,45 @@
+//! The curves below 112 bits of security, which a build without the feature `paper` lacks: what asks
+//! for them there is a wrong call.
+
+use tobari_command::output::Failure;
+use tobari_core::curve::Curve;
+use tobari_core::params::{FLOOR_BITS, Parameters, SecurityFloor};
+
+/// How to build a program that has them.
+const WITH_PAPER: &str = "`cargo build --release -p tobari-bench --features paper`";
+
+/// Refuses a curve without arithmetic in this build.
+pub(crate) fn admit(curve: Curve) -> Result<(), Failure> {
+    let admitted = Parameters::new(curve, SecurityFloor::InsecurePaper);
+    admitted.map(drop).map_err(|refused| Failure::Call(format!("{refused} ({WITH_PAPER})")))
+}
+
+/// Refuses an option that asks for all of them, if this build has none.
+pub(crate) fn need(option: &str) -> Result<(), Failure> {
+    need_in(option, Curve::ALL.into_iter().all(|curve| curve.built().is_some()))
+}
+
+/// The same for any build, so that the tests of one build see both answers.
+fn need_in(option: &str, there: bool) -> Result<(), Failure> {
+    let text = || {
+        format!("{option}: this build has no curves below {FLOOR_BITS} bits of security: build it with {WITH_PAPER}")
+    };
+    if there { Ok(()) } else { Err(Failure::Call(text())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_need_what_this_build_lacks_are_a_wrong_call_that_says_how_to_build_it() {
+        assert!(need_in("--paper", true).is_ok());
+        let refused = need_in("--paper", false).unwrap_err();
+        let Failure::Call(text) = &refused else { panic!("no wrong call: {refused}") };
+        assert!(text.starts_with("--paper: ") && text.contains(WITH_PAPER), "{text}");
+        assert!(admit(Curve::Secp256k1).is_ok());
+        for there in [need("--paper").is_ok(), admit(Curve::P160_1).is_ok()] {
+            assert_eq!(there, cfg!(feature = "paper"));
+        }
+    }
+}

@@ -24,62 +24,37 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod http;
 mod live;
-mod trust;
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, path::PathBuf, time::Duration};
 
 use axum::body::Bytes;
 use futures_util::{
     SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
 };
-use rustls::pki_types::ServerName;
 use tobari_apps::call::messages::{ClientMessage, Code, Join, MessageError, RoomName, ServerMessage, Welcome};
+use tobari_client::{CONNECT_TIMEOUT, ClientError, SILENCE, Target, Transport, web_socket_config};
 use tobari_core::wire::MAX_MEMBERS;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    time::timeout,
-};
-use tokio_rustls::TlsConnector;
+use tokio::time::timeout;
 use tokio_tungstenite::{
     WebSocketStream, client_async_with_config,
-    tungstenite::{self, Message, http::Uri, protocol::WebSocketConfig},
+    tungstenite::{self, Message},
 };
 
 use crate::{
-    Fingerprint,
     door::{CLOSING, REFUSAL},
     room_task::MAX_MESSAGE_BYTES,
-    session::READ_BYTES,
 };
 
-pub use http::{HttpClient, HttpConnection, HttpReply, HttpRequest};
 pub use live::{LiveInbound, LiveIncoming, LiveOutbound, connect_live};
-pub(crate) use trust::client_config;
+pub use tobari_client::{ClientTls, HttpClient, HttpConnection, HttpReply, HttpRequest};
 
 /// The longest message from the server: a sum has the points of a packet, and two sets of members.
 const MAX_SUM_BYTES: usize = MAX_MESSAGE_BYTES + MAX_MEMBERS / 4;
 
-/// Time for the connection, the TLS and WebSocket handshakes and the welcome together.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
-/// Time without anything from the server, which pings oftener than this.
-const SILENCE: Duration = Duration::from_secs(60);
 /// Time with nothing but pings: more than a server gives the members of a room to gather, or a speaker to go on.
 const PATIENCE: Duration = Duration::from_secs(600);
-
-/// Whom a client trusts to be the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClientTls {
-    /// Whoever the certificate authorities of this system vouch for.
-    System,
-    /// Whoever the certificate authorities in this PEM file vouch for, and nobody else.
-    CaFile(PathBuf),
-    /// Whoever holds the key of the certificate with this fingerprint, under whatever name or date.
-    Pinned(Fingerprint),
-}
 
 /// A member's connection.
 pub struct Connection {
@@ -121,9 +96,6 @@ enum Arrival {
     Message(ServerMessage),
 }
 
-trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
-
 /// Connects to the server at `url` and joins a room.
 ///
 /// # Errors
@@ -138,8 +110,8 @@ pub async fn connect(url: &str, room: &RoomName, join: &Join, tls: &ClientTls) -
 
 async fn join_room(target: &Target, room: &RoomName, join: &Join, tls: &ClientTls) -> Result<Connection, ConnectError> {
     let transport = target.open(tls).await?;
-    let request = format!("ws://{}{}/call/v1/{room}", target.authority, target.path);
-    let (socket, _) = client_async_with_config(request, transport, Some(web_socket_config())).await?;
+    let request = format!("ws://{}{}/call/v1/{room}", target.authority(), target.path());
+    let (socket, _) = client_async_with_config(request, transport, Some(web_socket_config(MAX_SUM_BYTES))).await?;
     let (sink, stream) = socket.split();
     let (mut outbound, mut inbound) = (Outbound { sink }, Inbound { stream });
     outbound.send(&ClientMessage::Join(join.clone())).await?;
@@ -147,80 +119,6 @@ async fn join_room(target: &Target, room: &RoomName, join: &Join, tls: &ClientTl
         Arrival::Message(ServerMessage::Welcome(welcome)) => Ok(Connection { welcome, outbound, inbound }),
         Arrival::Message(ServerMessage::Refused { code, reason }) => Err(ConnectError::Refused { code, reason }),
         _ => Err(ConnectError::Unexpected),
-    }
-}
-
-/// For messages of so many bytes at most.
-fn web_socket_config_for(most: usize) -> WebSocketConfig {
-    WebSocketConfig::default().max_message_size(Some(most)).max_frame_size(Some(most)).read_buffer_size(READ_BYTES)
-}
-
-fn web_socket_config() -> WebSocketConfig {
-    web_socket_config_for(MAX_SUM_BYTES)
-}
-
-/// What a URL names.
-#[derive(Debug)]
-struct Target {
-    tls: bool,
-    host: String,
-    port: u16,
-    /// Host and port as in the URL.
-    authority: String,
-    /// What stands before `/call`, for a server behind a proxy; without a slash at its end.
-    path: String,
-}
-
-impl Target {
-    fn trusting(url: &str, tls: &ClientTls) -> Result<Self, ConnectError> {
-        let target = Self::parse(url)?;
-        if !target.tls && *tls != ClientTls::System {
-            // whoever says whom to trust does not expect to be connected to anybody
-            return Err(ConnectError::Url {
-                url: url.to_owned(),
-                what: "expected https or wss beside a certificate to trust",
-            });
-        }
-        Ok(target)
-    }
-
-    fn parse(url: &str) -> Result<Self, ConnectError> {
-        let fault = |what| ConnectError::Url { url: url.to_owned(), what };
-        let uri: Uri = url.parse().map_err(|_| fault("not a URL"))?;
-        let tls = match uri.scheme_str() {
-            Some("http" | "ws") => false,
-            Some("https" | "wss") => true,
-            _ => return Err(fault("expected http, https, ws or wss")),
-        };
-        let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
-        let authority = authority.ok_or(fault("expected a host, without a user"))?;
-        if uri.query().is_some() {
-            return Err(fault("expected no query"));
-        }
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = match (authority.port_u16(), tls) {
-            (Some(port), _) => port,
-            (None, false) => 80,
-            (None, true) => 443,
-        };
-        let path = uri.path().trim_end_matches('/').to_owned();
-        Ok(Self { tls, host, port, authority: authority.to_string(), path })
-    }
-
-    /// Connects, with TLS where the URL says so.
-    async fn open(&self, tls: &ClientTls) -> Result<Box<dyn Transport>, ConnectError> {
-        let server = || format!("{}:{}", self.host, self.port);
-        let fault = |source| ConnectError::Connect { server: server(), source };
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(fault)?;
-        stream.set_nodelay(true).map_err(fault)?;
-        if !self.tls {
-            return Ok(Box::new(stream));
-        }
-        let fault = |what: String| ConnectError::Tls { server: server(), what };
-        let config = client_config(tls, &server())?;
-        let name = ServerName::try_from(self.host.clone()).map_err(|error| fault(error.to_string()))?;
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-        Ok(Box::new(stream.map_err(|error| fault(error.to_string()))?))
     }
 }
 
@@ -449,6 +347,21 @@ impl ConnectError {
         Self::Answered {
             status: answer.status().as_u16(),
             text: if is_text { format!(": {line}") } else { String::new() },
+        }
+    }
+}
+
+/// What a member's connection has in common with every other keeps its case and its text.
+impl From<ClientError> for ConnectError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Url { url, what } => Self::Url { url, what },
+            ClientError::Connect { server, source } => Self::Connect { server, source },
+            ClientError::CaFile { path, what } => Self::CaFile { path, what },
+            ClientError::Tls { server, what } => Self::Tls { server, what },
+            ClientError::Timeout { what, waited } => Self::Timeout { what, waited },
+            ClientError::Http(error) => Self::Http(error),
+            ClientError::Reply { most } => Self::Reply { most },
         }
     }
 }

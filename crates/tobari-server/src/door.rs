@@ -10,13 +10,14 @@ use tobari_apps::call::{
     live::host_of,
     messages::{Code, RoomName},
 };
+use tobari_client::READ_BYTES;
 
 use crate::{
     clients::Place,
     kind::Kind,
     origins::Origins,
     rooms::Rooms,
-    session::{Call, READ_BYTES, session},
+    session::{Call, session},
 };
 
 /// The header with the word for programs of why a request is refused.

@@ -37,7 +37,6 @@ mod cpu;
 mod disk;
 mod door;
 mod edge;
-mod fingerprint;
 mod hosts;
 mod infer;
 mod kind;
@@ -67,7 +66,6 @@ mod turns;
 mod web;
 
 pub use connect::connect;
-pub use fingerprint::{Fingerprint, NotAFingerprint};
 pub use hosts::{HostName, NotAHostName};
 pub use infer::{EnclaveOptions, EnclaveTold, InferError, InferOptions, ModelSource};
 pub use limits::ServerLimits;
@@ -81,5 +79,6 @@ pub use serve::{BlindServer, Reloader, ServerError, bind};
 #[cfg(feature = "acme")]
 pub use tls::acme::{AcmeOptions, LETS_ENCRYPT};
 pub use tls::{Tls, TlsError};
+pub use tobari_client::{Fingerprint, NotAFingerprint};
 pub use tokens::{TokensError, token_hash};
 pub use web::{Bundle, BundleError};

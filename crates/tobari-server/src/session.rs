@@ -31,9 +31,6 @@ use crate::{
 type Sink = SplitSink<WebSocket, Message>;
 type Stream = SplitStream<WebSocket>;
 
-/// Bytes that a WebSocket reads at once, on either side. It clears as many before each, and a packet of most modes is smaller.
-pub(crate) const READ_BYTES: usize = 8 << 10;
-
 /// How often a member is pinged within the silence that is put up with.
 const PINGS: u32 = 3;
 

@@ -94,7 +94,7 @@ async fn get(url: &str, path: &str, trust: &ClientTls) -> Result<HttpReply, Conn
         most: 1 << 20,
         patience: Duration::from_secs(5),
     };
-    HttpClient::new(url, trust)?.connection().send(request).await
+    Ok(HttpClient::new(url, trust)?.connection().send(request).await?)
 }
 
 /// The first good reply; [`run`] ends the waiting.

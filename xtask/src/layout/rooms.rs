@@ -203,10 +203,12 @@ pub(crate) const ROOMS: &[Room] = &[
         unsafe_in: WHOLE, // the machine
         ..PLAIN
     },
+    Room { package: "tobari-client", path: "crates/client", ..PLAIN },
     Room {
         package: "tobari-server",
         path: "crates/tobari-server",
         may_use: &[
+            "tobari-client",
             "tobari-octets",
             "tobari-host",
             "tobari-apps",

@@ -13,13 +13,14 @@ use tobari_apps::call::{
     },
     messages::RoomName,
 };
+use tobari_client::{CONNECT_TIMEOUT, ClientTls, SILENCE, Target, Transport, web_socket_config};
 use tokio::time::timeout;
 use tokio_tungstenite::{
     WebSocketStream, client_async_with_config,
     tungstenite::{self, Message},
 };
 
-use super::{CONNECT_TIMEOUT, ClientTls, ConnectError, SILENCE, Target, Transport, web_socket_config_for};
+use super::ConnectError;
 
 /// The longest message from the server: a roster, and where the members agree on keys what leads to it.
 const MAX_BYTES: usize = MAX_GROUP_BYTES + 1024;
@@ -68,12 +69,12 @@ async fn join_room(
     tls: &ClientTls,
 ) -> Result<(Welcome, LiveOutbound, LiveInbound), ConnectError> {
     let transport = target.open(tls).await?;
-    let request = format!("ws://{}{}/call/v3/{room}", target.authority, target.path);
-    let config = web_socket_config_for(MAX_BYTES);
+    let request = format!("ws://{}{}/call/v3/{room}", target.authority(), target.path());
+    let config = web_socket_config(MAX_BYTES);
     let (socket, _) =
         client_async_with_config(request, transport, Some(config)).await.map_err(|error| match error {
             tungstenite::Error::Http(answer) if answer.status() == 404 => {
-                ConnectError::Older { server: target.authority.clone(), version: VERSION }
+                ConnectError::Older { server: target.authority().to_owned(), version: VERSION }
             }
             error => error.into(),
         })?;

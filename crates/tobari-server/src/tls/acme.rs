@@ -6,9 +6,9 @@ use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 use futures_util::StreamExt;
 use rustls::{ServerConfig, crypto::ring, server::ResolvesServerCert};
 use rustls_acme::{AcmeConfig, AcmeState, EventOk, caches::DirCache};
+use tobari_client::{ClientTls, client_config};
 
 use super::TlsError;
-use crate::connect::{ClientTls, client_config};
 
 /// The protocol by which the authority looks for its challenge.
 pub(super) const CHALLENGE: &[u8] = b"acme-tls/1";

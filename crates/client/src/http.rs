@@ -1,6 +1,6 @@
 //! Requests over a connection that stays open for the next one.
 
-use super::{ClientTls, ConnectError, Target};
+use crate::{CONNECT_TIMEOUT, ClientError, ClientTls, Target};
 use axum::{
     body::{Body, Bytes, to_bytes},
     http::{HeaderMap, Method, Request, header},
@@ -14,9 +14,6 @@ use tokio::time::{Instant, sleep, timeout};
 const BUSY: Duration = Duration::from_secs(60);
 const PAUSE: u64 = 1;
 const LONGEST_PAUSE: u64 = 30;
-
-/// Time for the connection and the TLS handshake.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server to send requests to, and whom to trust to be it.
 #[derive(Clone, Debug)]
@@ -62,8 +59,8 @@ impl HttpClient {
     /// A server at a URL. Nothing is connected yet.
     ///
     /// # Errors
-    /// [`ConnectError::Url`].
-    pub fn new(url: &str, tls: &ClientTls) -> Result<Self, ConnectError> {
+    /// [`ClientError::Url`].
+    pub fn new(url: &str, tls: &ClientTls) -> Result<Self, ClientError> {
         Ok(Self { target: Arc::new(Target::trusting(url, tls)?), tls: tls.clone() })
     }
 
@@ -72,8 +69,8 @@ impl HttpClient {
         HttpConnection { client: self.clone(), sender: None, sent: 0, received: 0 }
     }
 
-    async fn open(&self) -> Result<SendRequest<Body>, ConnectError> {
-        let slow = |_| ConnectError::Timeout { what: "connection", waited: CONNECT_TIMEOUT };
+    async fn open(&self) -> Result<SendRequest<Body>, ClientError> {
+        let slow = |_| ClientError::Timeout { what: "connection", waited: CONNECT_TIMEOUT };
         let transport = timeout(CONNECT_TIMEOUT, self.target.open(&self.tls)).await.map_err(slow)??;
         let (sender, connection) = handshake(TokioIo::new(transport)).await?;
         // it ends when the sender is dropped or the server closes, and its error is that of the request
@@ -96,8 +93,8 @@ impl HttpConnection {
     /// Sends a request and waits for the reply, whatever its status.
     ///
     /// # Errors
-    /// [`ConnectError`] if there is no reply; it is not known then whether the server has read the request.
-    pub async fn send(&mut self, request: HttpRequest) -> Result<HttpReply, ConnectError> {
+    /// [`ClientError`] if there is no reply; it is not known then whether the server has read the request.
+    pub async fn send(&mut self, request: HttpRequest) -> Result<HttpReply, ClientError> {
         let method = if request.body.is_some() { Method::POST } else { Method::GET };
         self.ask(method, request).await
     }
@@ -106,7 +103,7 @@ impl HttpConnection {
     ///
     /// # Errors
     /// As [`Self::send`]. A server that has no room for long is a reply, too.
-    pub async fn send_again_where_busy(&mut self, request: HttpRequest) -> Result<HttpReply, ConnectError> {
+    pub async fn send_again_where_busy(&mut self, request: HttpRequest) -> Result<HttpReply, ClientError> {
         let began = Instant::now();
         loop {
             let reply = self.send(request.clone()).await?;
@@ -122,21 +119,21 @@ impl HttpConnection {
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub async fn delete(&mut self, request: HttpRequest) -> Result<HttpReply, ConnectError> {
+    pub async fn delete(&mut self, request: HttpRequest) -> Result<HttpReply, ClientError> {
         self.ask(Method::DELETE, HttpRequest { body: None, ..request }).await
     }
 
-    async fn ask(&mut self, method: Method, request: HttpRequest) -> Result<HttpReply, ConnectError> {
+    async fn ask(&mut self, method: Method, request: HttpRequest) -> Result<HttpReply, ClientError> {
         let waited = request.patience;
         let reply = timeout(waited, self.reply(method, request)).await;
-        let reply = reply.unwrap_or(Err(ConnectError::Timeout { what: "reply", waited }));
+        let reply = reply.unwrap_or(Err(ClientError::Timeout { what: "reply", waited }));
         if reply.is_err() {
             self.sender = None;
         }
         reply
     }
 
-    async fn reply(&mut self, method: Method, asked: HttpRequest) -> Result<HttpReply, ConnectError> {
+    async fn reply(&mut self, method: Method, asked: HttpRequest) -> Result<HttpReply, ClientError> {
         let open = match self.sender.take() {
             Some(mut sender) => sender.ready().await.is_ok().then_some(sender),
             None => None,
@@ -149,13 +146,13 @@ impl HttpConnection {
         self.sent += asked.body.as_ref().map_or(0, |body| body.len() as u64);
         let mut request = Request::new(asked.body.map_or_else(Body::empty, Body::from));
         *request.method_mut() = method;
-        let wrong = |what| ConnectError::Url { url: target.authority.clone(), what };
-        *request.uri_mut() = format!("{}{}", target.path, asked.path)
+        let wrong = |what| ClientError::Url { url: target.authority().to_owned(), what };
+        *request.uri_mut() = format!("{}{}", target.path(), asked.path)
             .parse()
             .map_err(|_| wrong("expected a path that a request has"))?;
-        for (name, value) in [(header::HOST.as_str(), &target.authority)]
+        for (name, value) in [(header::HOST.as_str(), target.authority())]
             .into_iter()
-            .chain(asked.headers.iter().map(|(name, value)| (*name, value)))
+            .chain(asked.headers.iter().map(|(name, value)| (*name, value.as_str())))
         {
             let name = header::HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong("expected a header"))?;
             let value = header::HeaderValue::from_str(value).map_err(|_| wrong("expected a header's value"))?;
@@ -163,7 +160,7 @@ impl HttpConnection {
         }
         let (head, body) = sender.send_request(request).await?.into_parts();
         let body = to_bytes(Body::new(body), asked.most).await;
-        let body = body.map_err(|_| ConnectError::Reply { most: asked.most })?;
+        let body = body.map_err(|_| ClientError::Reply { most: asked.most })?;
         self.received += body.len() as u64;
         Ok(HttpReply { status: head.status.as_u16(), body, headers: head.headers })
     }

@@ -5,11 +5,11 @@ use std::{fmt, str::FromStr};
 /// SHA-256 of a certificate. Written as 64 hexadecimal digits; read with or without colons, in either case.
 ///
 /// ```
-/// use tobari_server::Fingerprint;
+/// use tobari_client::Fingerprint;
 /// let text = "ab".repeat(32);
 /// assert_eq!(text.parse::<Fingerprint>()?.to_string(), text);
 /// assert!("abab".parse::<Fingerprint>().is_err());
-/// # Ok::<(), tobari_server::NotAFingerprint>(())
+/// # Ok::<(), tobari_client::NotAFingerprint>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint([u8; 32]);

@@ -1,6 +1,9 @@
 //! Whom a client trusts: authorities, or one certificate.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
@@ -9,13 +12,27 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
 
-use super::{ClientTls, ConnectError};
-use crate::Fingerprint;
+use crate::{ClientError, Fingerprint};
 
-/// The configuration of TLS for this trust.
-pub(crate) fn client_config(tls: &ClientTls, server: &str) -> Result<ClientConfig, ConnectError> {
+/// Whom a client trusts to be the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientTls {
+    /// Whoever the certificate authorities of this system vouch for.
+    System,
+    /// Whoever the certificate authorities in this PEM file vouch for, and nobody else.
+    CaFile(PathBuf),
+    /// Whoever holds the key of the certificate with this fingerprint, under whatever name or date.
+    Pinned(Fingerprint),
+}
+
+/// The configuration of TLS for this trust; `server` stands in the text of an error.
+///
+/// # Errors
+/// [`ClientError::CaFile`] for a file without a certificate that can be used, [`ClientError::Tls`]
+/// for a system without authorities.
+pub fn client_config(tls: &ClientTls, server: &str) -> Result<ClientConfig, ClientError> {
     let provider = Arc::new(ring::default_provider());
-    let fault = |what: String| ConnectError::Tls { server: server.to_owned(), what };
+    let fault = |what: String| ClientError::Tls { server: server.to_owned(), what };
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| fault(error.to_string()))?;
@@ -41,8 +58,8 @@ fn system_roots() -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-fn file_roots(path: &Path) -> Result<RootCertStore, ConnectError> {
-    let fault = |what: String| ConnectError::CaFile { path: path.to_owned(), what };
+fn file_roots(path: &Path) -> Result<RootCertStore, ClientError> {
+    let fault = |what: String| ClientError::CaFile { path: path.to_owned(), what };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|error| fault(error.to_string()))? {
         let certificate = certificate.map_err(|error| fault(error.to_string()))?;

@@ -1,0 +1,42 @@
+//! The client's half of a connection to a server: an address, whom to trust, TLS, and requests
+//! over HTTP.
+//!
+//! `http` and `ws` name the same unencrypted transport, `https` and `wss` the same TLS one. Whom a
+//! TLS connection trusts is a [`ClientTls`]. This crate moves bytes and knows no job: the messages
+//! of a job, and the WebSocket that carries them, belong to the job, which gets a [`Transport`]
+//! from [`Target::open`].
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use tobari_client::{ClientTls, HttpClient, HttpRequest};
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let mut connection = HttpClient::new("https://call.example", &ClientTls::System)?.connection();
+//! let reply = connection
+//!     .send(HttpRequest {
+//!         body: None,
+//!         path: "/readyz".to_owned(),
+//!         headers: Vec::new(),
+//!         most: 1 << 10,
+//!         patience: Duration::from_secs(5),
+//!     })
+//!     .await?;
+//! assert_eq!(reply.status, 200);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod fingerprint;
+mod http;
+mod target;
+mod trust;
+
+pub use error::ClientError;
+pub use fingerprint::{Fingerprint, NotAFingerprint};
+pub use http::{HttpClient, HttpConnection, HttpReply, HttpRequest};
+pub use target::{CONNECT_TIMEOUT, READ_BYTES, SILENCE, Target, Transport, web_socket_config};
+pub use trust::{ClientTls, client_config};

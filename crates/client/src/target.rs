@@ -1,0 +1,111 @@
+//! A server by its URL, and the way to it.
+
+use std::{sync::Arc, time::Duration};
+
+use rustls::pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::tungstenite::{http::Uri, protocol::WebSocketConfig};
+
+use crate::{ClientError, ClientTls, client_config};
+
+/// Time for the connection, the TLS handshake and the first answer of a protocol together.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time without anything from the server on a WebSocket; a server pings more often than this.
+pub const SILENCE: Duration = Duration::from_secs(60);
+/// Bytes that a WebSocket reads at once, on either side. It clears as many before each read, and a
+/// packet of most modes is smaller.
+pub const READ_BYTES: usize = 8 << 10;
+
+/// Bytes in both directions, encrypted or not.
+pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
+
+/// The settings of a WebSocket for messages of so many bytes at most.
+pub fn web_socket_config(most: usize) -> WebSocketConfig {
+    WebSocketConfig::default().max_message_size(Some(most)).max_frame_size(Some(most)).read_buffer_size(READ_BYTES)
+}
+
+/// What a URL names.
+#[derive(Debug)]
+pub struct Target {
+    tls: bool,
+    host: String,
+    port: u16,
+    authority: String,
+    path: String,
+}
+
+impl Target {
+    /// The server at this URL, for a client that trusts so.
+    ///
+    /// # Errors
+    /// [`ClientError::Url`] for a URL that names no server, or an unencrypted one beside a
+    /// certificate to trust: a client that says whom to trust does not expect to be connected to
+    /// anybody.
+    pub fn trusting(url: &str, tls: &ClientTls) -> Result<Self, ClientError> {
+        let target = Self::parse(url)?;
+        if !target.tls && *tls != ClientTls::System {
+            return Err(ClientError::Url {
+                url: url.to_owned(),
+                what: "expected https or wss beside a certificate to trust",
+            });
+        }
+        Ok(target)
+    }
+
+    fn parse(url: &str) -> Result<Self, ClientError> {
+        let fault = |what| ClientError::Url { url: url.to_owned(), what };
+        let uri: Uri = url.parse().map_err(|_| fault("not a URL"))?;
+        let tls = match uri.scheme_str() {
+            Some("http" | "ws") => false,
+            Some("https" | "wss") => true,
+            _ => return Err(fault("expected http, https, ws or wss")),
+        };
+        let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
+        let authority = authority.ok_or(fault("expected a host, without a user"))?;
+        if uri.query().is_some() {
+            return Err(fault("expected no query"));
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = match (authority.port_u16(), tls) {
+            (Some(port), _) => port,
+            (None, false) => 80,
+            (None, true) => 443,
+        };
+        let path = uri.path().trim_end_matches('/').to_owned();
+        Ok(Self { tls, host, port, authority: authority.to_string(), path })
+    }
+
+    /// Host and port as in the URL.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// What stands before a job's path, for a server behind a proxy; without a slash at its end.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Connects, with TLS where the URL says so. Nothing bounds the time: see [`CONNECT_TIMEOUT`].
+    ///
+    /// # Errors
+    /// [`ClientError`] if the server cannot be reached, or TLS finds nobody that is trusted.
+    pub async fn open(&self, tls: &ClientTls) -> Result<Box<dyn Transport>, ClientError> {
+        let server = || format!("{}:{}", self.host, self.port);
+        let fault = |source| ClientError::Connect { server: server(), source };
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(fault)?;
+        stream.set_nodelay(true).map_err(fault)?;
+        if !self.tls {
+            return Ok(Box::new(stream));
+        }
+        let fault = |what: String| ClientError::Tls { server: server(), what };
+        let config = client_config(tls, &server())?;
+        let name = ServerName::try_from(self.host.clone()).map_err(|error| fault(error.to_string()))?;
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+        Ok(Box::new(stream.map_err(|error| fault(error.to_string()))?))
+    }
+}

@@ -9,11 +9,7 @@
 //!
 //! With a file of tokens, only analysts who have one are served. Without, whoever is on this machine; other addresses are refused then. A request must name this machine as its host where there are no tokens, which keeps web pages out that have other machines' names point here.
 
-use crate::{
-    ServerError,
-    reply::Reply,
-    tokens::{Tokens, TokensError},
-};
+use crate::ServerError;
 use axum::{
     Router,
     extract::{Path, Request, State},
@@ -33,6 +29,10 @@ use std::{
 };
 use tobari_apps::sense::desk::Opened;
 use tobari_apps::sense::release::Release;
+use tobari_node::{
+    reply::Reply,
+    tokens::{Tokens, TokensError},
+};
 use tokio::net::TcpListener;
 
 /// Releases of a question that are at hand; older ones are files.
@@ -131,7 +131,7 @@ impl Analysts {
             .route("/metrics", get(metrics))
             .layer(middleware::from_fn_with_state(Arc::clone(&self.shared), enter))
             .with_state(self.shared);
-        crate::serve::answer_few(self.listener, routes, shutdown).await;
+        tobari_node::answer_few(self.listener, routes, shutdown).await;
         Ok(())
     }
 }

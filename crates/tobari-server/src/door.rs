@@ -11,11 +11,10 @@ use tobari_apps::call::{
     messages::{Code, RoomName},
 };
 use tobari_client::READ_BYTES;
+use tobari_node::{clients::Place, origins::Origins};
 
 use crate::{
-    clients::Place,
     kind::Kind,
-    origins::Origins,
     rooms::Rooms,
     session::{Call, session},
 };

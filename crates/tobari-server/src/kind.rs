@@ -17,6 +17,7 @@ use tobari_apps::call::{
     server::{Fault, Refusal},
 };
 use tobari_core::wire::RoomId;
+use tobari_node::{cpu::Cpu, stop::Stop};
 use tokio::{
     sync::{
         mpsc::{self, error::TrySendError},
@@ -26,7 +27,7 @@ use tokio::{
     time::sleep_until,
 };
 
-use crate::{ServerLimits, cpu::Cpu, stop::Stop};
+use crate::ServerLimits;
 
 /// What differs between kinds of rooms.
 pub(crate) trait Kind: Clone + Send + Sync + 'static {

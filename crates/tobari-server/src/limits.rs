@@ -42,6 +42,23 @@ pub struct ServerLimits {
     pub drain: Duration,
 }
 
+impl ServerLimits {
+    /// Those that are no room's.
+    pub(crate) fn of_house(&self) -> tobari_node::ServerLimits {
+        tobari_node::ServerLimits {
+            connections: self.connections,
+            client_connections: self.client_connections,
+            client_prefix: self.client_prefix,
+            client_share: self.client_share,
+            body_bytes: self.body_bytes,
+            handshake: self.handshake,
+            write: self.write,
+            grace: self.grace,
+            drain: self.drain,
+        }
+    }
+}
+
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {

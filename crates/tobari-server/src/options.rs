@@ -3,16 +3,9 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use tobari_core::params::SecurityFloor;
+use tobari_node::{HostName, Tls, WebOrigin, WebServer};
 
-use crate::{
-    hosts::HostName,
-    infer::InferOptions,
-    limits::ServerLimits,
-    origins::{WebOrigin, WebServer},
-    search::SearchOptions,
-    sense::SenseOptions,
-    tls::Tls,
-};
+use crate::{infer::InferOptions, limits::ServerLimits, search::SearchOptions, sense::SenseOptions};
 
 /// What [`crate::bind`] needs to know. There is no field for a key of a call: the server has no use for one.
 #[derive(Clone, Debug)]

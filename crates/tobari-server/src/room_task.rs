@@ -12,11 +12,11 @@ use tobari_apps::call::{
     server::{AnyPayload, Event, Fault, Limits, Refusal, Room, Tick, Uplink},
 };
 use tobari_core::{curve::PointEncoding, params::SecurityFloor, wire::RoomId};
+use tobari_node::cpu::Cpu;
 use tokio::sync::oneshot;
 
 use crate::{
     ServerLimits,
-    cpu::Cpu,
     kind::{Intake, Kind, Links, NotAJoin, Opening, Task, words},
 };
 

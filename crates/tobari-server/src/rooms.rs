@@ -10,14 +10,13 @@ use tobari_apps::call::{
     server::Refusal,
 };
 use tobari_core::wire::RoomId;
+use tobari_node::{clients::Guest, cpu::Cpu, stop::Stop};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     ServerLimits,
-    clients::Guest,
-    cpu::Cpu,
     kind::{self, Happening, Kind, Opening, Seat},
-    stop::Stop,
+    openers::Openers,
 };
 
 /// How often to look for a room again that ended while somebody was on the way in.
@@ -33,6 +32,7 @@ struct Shared<K: Kind> {
     kind: K,
     by_name: Mutex<HashMap<RoomName, Handle<K>>>,
     limits: ServerLimits,
+    openers: Openers,
     cpu: Cpu,
     stopped: Stop,
 }
@@ -48,9 +48,9 @@ struct Handle<K: Kind> {
 pub(crate) type Entered<K> = (Seat<K>, mpsc::Sender<Happening<K>>);
 
 impl<K: Kind> Rooms<K> {
-    pub(crate) fn new(kind: K, limits: ServerLimits, stopped: Stop) -> Self {
-        let (by_name, cpu) = (Mutex::default(), Cpu::new());
-        Self { shared: Arc::new(Shared { kind, by_name, limits, cpu, stopped }) }
+    pub(crate) fn new(kind: K, limits: ServerLimits, openers: Openers, stopped: Stop) -> Self {
+        let (by_name, cpu) = (Mutex::default(), Cpu::default());
+        Self { shared: Arc::new(Shared { kind, by_name, limits, openers, cpu, stopped }) }
     }
 
     pub(crate) fn limits(&self) -> &ServerLimits {
@@ -109,7 +109,8 @@ impl<K: Kind> Rooms<K> {
     }
 
     fn open(&self, name: &RoomName, join: &K::Join, guest: &Guest) -> Result<Handle<K>, EnterError> {
-        let opened = guest.open().ok_or(EnterError::ClientRooms { limit: guest.most_rooms() })?;
+        let openers = &self.shared.openers;
+        let opened = openers.open(guest).ok_or(EnterError::ClientRooms { limit: openers.most() })?;
         let mut id = RoomId([0; 8]);
         getrandom::fill(&mut id.0).map_err(|_| EnterError::Internal)?;
         let (happenings, inbox) = mpsc::channel(K::QUEUE);

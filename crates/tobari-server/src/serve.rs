@@ -1,63 +1,22 @@
-//! The listener: binds, accepts, answers HTTP, and closes in order.
+//! The house with the jobs that its options ask for.
 
 use std::{
-    collections::BTreeSet,
     future::Future,
     io,
-    net::{IpAddr, SocketAddr},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
 };
 
-use axum::{
-    Extension, Router,
-    extract::{Request, State},
-    http::StatusCode,
-    middleware::{Next, from_fn_with_state},
-    response::{IntoResponse, Response},
-    routing::get,
-};
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
-use tobari_host::data::{DataError, DataFolder};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    time::{sleep, timeout},
-};
+use tobari_client::Fingerprint;
+use tobari_host::data::DataError;
+use tobari_node::{BundleError, JobError, Reloader, Server, TlsError};
 
 use crate::{
-    Fingerprint, ServerLimits, ServerOptions, Tls,
-    clients::{Clients, Place, forwarded},
-    door::call,
-    edge::{self, Edge},
-    hosts::Hosts,
-    infer::{EnclaveTold, Infer, InferError},
-    live,
-    memory::Bounds,
-    origins::Origins,
-    patient::Patient,
-    ready,
-    room_task::Points,
-    rooms::Rooms,
-    search::{Search, SearchError},
-    sense::{Sense, SenseError},
-    stop::{Stop, stop},
-    tls::{Acceptor, ServerTls, TlsError, server_tls},
-    tokens::TokenFiles,
-    web::{self, Bundle, BundleError},
+    EnclaveTold, InferError, SearchError, SenseError, ServerOptions,
+    call::{self, CallOptions},
+    infer::{self, InferOffer},
+    search, sense,
 };
-
-/// How long to wait after the system could not accept a connection (too many open files, for instance).
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// Bytes of a connection that are read ahead at most, and so of a request's head.
-const BUFFERED: usize = 64 << 10;
 
 /// A server that listens but does not answer yet: see [`BlindServer::run`].
 ///
@@ -72,375 +31,80 @@ const BUFFERED: usize = 64 << 10;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct BlindServer {
-    listener: TcpListener,
-    addr: SocketAddr,
-    tls: Option<ServerTls>,
-    search: Option<Search>,
-    infer: Option<Infer>,
-    sense: Option<Sense>,
-    page: Bundle,
-    tokens: TokenFiles,
-    #[cfg(feature = "cascade")]
-    bus: Option<live::bus::Bus>,
-    options: ServerOptions,
-    /// Locked while the server lives.
-    _data: Vec<DataFolder>,
+    house: Server,
+    enclaves: Arc<OnceLock<Vec<EnclaveTold>>>,
 }
 
 /// Takes the address and reads the certificate; from now on connections queue up.
 ///
 /// # Errors
-/// [`ServerError`] if the address is taken, or the certificate or a file of the search unusable.
+/// [`ServerError`] if the address is taken, or the certificate or a file of a job unusable.
 pub async fn bind(options: ServerOptions) -> Result<BlindServer, ServerError> {
-    let fault = |source| ServerError::Bind { addr: options.addr, source };
-    let listener = TcpListener::bind(options.addr).await.map_err(fault)?;
-    let addr = listener.local_addr().map_err(fault)?;
-    let tls = server_tls(&options.tls, addr)?;
-    let page = options.web.as_deref().map_or_else(|| Ok(Bundle::embedded()), Bundle::read)?;
-    let data = data_folders(&options)?;
-    let tokens = TokenFiles::default();
-    let bounds = Bounds::new(&options.limits);
-    let search = match options.search.clone() {
-        None => None,
-        Some(search) => {
-            let files = tokens.clone();
-            Some(open(addr, &bounds, move |ip, bounds| Search::open(&search, ip, bounds, &files)).await?)
-        }
-    };
-    let infer = match options.infer.clone() {
-        None => None,
-        Some(infer) => {
-            let files = tokens.clone();
-            Some(open(addr, &bounds, move |ip, bounds| Infer::open(&infer, ip, bounds, &files)).await?)
-        }
-    };
-    let sense = match options.sense.clone() {
-        None => None,
-        Some(sense) => {
-            let files = tokens.clone();
-            Some(open(addr, &bounds, move |ip, bounds| Sense::open(&sense, ip, bounds, &files)).await?)
-        }
-    };
-    #[cfg(feature = "cascade")]
-    let bus = match &options.call_bus {
-        None => None,
-        Some(bus) => Some(live::bus::Bus::connect(bus).await?),
-    };
-    Ok(BlindServer {
-        listener,
-        addr,
-        tls,
-        search,
-        infer,
-        sense,
-        page,
-        tokens,
-        #[cfg(feature = "cascade")]
-        bus,
-        options,
-        _data: data,
-    })
+    let enclaves = Arc::default();
+    let house = tobari_node::bind(house(options, &enclaves)).await?;
+    Ok(BlindServer { house, enclaves })
 }
 
-/// The folders in which something is kept, each once.
-fn data_folders(options: &ServerOptions) -> Result<Vec<DataFolder>, DataError> {
-    let search = options.search.iter().filter_map(|search| search.data.as_ref());
-    let infer = options.infer.iter().filter_map(|infer| infer.data.as_ref());
-    let sense = options.sense.iter().map(|sense| &sense.folder);
-    let folders: BTreeSet<&PathBuf> = search.chain(infer).chain(sense).collect();
-    folders.into_iter().map(|folder| DataFolder::open(folder)).collect()
+/// The house that these options ask for. Calls are always served, and the pages of all jobs shown.
+fn house(options: ServerOptions, enclaves: &Arc<OnceLock<Vec<EnclaveTold>>>) -> tobari_node::ServerOptions {
+    let mut house = tobari_node::ServerOptions::new(options.addr);
+    house.jobs.push(Box::new(CallOptions {
+        floor: options.floor,
+        limits: options.limits,
+        #[cfg(feature = "cascade")]
+        bus: options.call_bus,
+    }));
+    if let Some(search) = options.search {
+        house.jobs.push(Box::new(search));
+    }
+    if let Some(infer) = options.infer {
+        house.jobs.push(Box::new(InferOffer { options: infer, enclaves: Arc::clone(enclaves) }));
+    }
+    if let Some(sense) = options.sense {
+        house.jobs.push(Box::new(sense));
+    }
+    house.pages = vec![call::PAGE, infer::PAGE, search::PAGE, sense::PAGE];
+    house.limits = options.limits.of_house();
+    (house.tls, house.behind_proxy, house.web) = (options.tls, options.behind_proxy, options.web);
+    (house.host_names, house.web_origins) = (options.host_names, options.web_origins);
+    house.web_servers = options.web_servers;
+    house
 }
 
 impl BlindServer {
     /// Where the server listens.
     pub fn local_addr(&self) -> SocketAddr {
-        self.addr
+        self.house.local_addr()
     }
 
     /// How a client on this machine reaches it.
     pub fn url(&self) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let mut addr = self.addr;
-        if addr.ip().is_unspecified() {
-            addr.set_ip(if addr.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
-        }
-        format!("{scheme}://{addr}")
+        self.house.url()
     }
 
     /// The fingerprint of the server's own certificate, if it has one that stays.
     pub fn certificate_fingerprint(&self) -> Option<Fingerprint> {
-        self.tls.as_ref().and_then(|tls| tls.fingerprint)
+        self.house.certificate_fingerprint()
     }
 
     /// The fingerprint of the page that it serves.
     pub fn page_digest(&self) -> Fingerprint {
-        self.page.digest()
+        self.house.page_digest()
     }
 
     /// What is to be said of its enclaves, one for each model that has one.
     pub fn enclaves(&self) -> Vec<EnclaveTold> {
-        self.infer.as_ref().map(Infer::enclaves).unwrap_or_default()
+        self.enclaves.get().cloned().unwrap_or_default()
     }
 
     /// What reads the files of tokens and certificates again.
     pub fn reloader(&self) -> Reloader {
-        let acceptor = self.tls.as_ref().map(|tls| tls.acceptor.clone());
-        Reloader { tokens: self.tokens.clone(), tls: self.options.tls.clone(), addr: self.addr, acceptor }
-    }
-
-    /// The jobs that it serves, and how to ask whether they are ready.
-    fn served(&self) -> ready::Jobs {
-        let mut served = ready::Jobs::default();
-        served.add("call", || None);
-        if let Some(search) = self.search.clone() {
-            served.add("search", move || search.trouble());
-        }
-        if let Some(infer) = self.infer.clone() {
-            served.add("infer", move || infer.trouble());
-        }
-        if let Some(sense) = self.sense.clone() {
-            served.add("sense", move || sense.trouble());
-        }
-        served
+        self.house.reloader()
     }
 
     /// Serves until `shutdown` is done; then every room ends and every member is told, within the limits' grace.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let limits = self.options.limits;
-        let places = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-        let (stop, stopped) = stop();
-        let served = self.served();
-        let rooms = Rooms::new(Points { floor: self.options.floor }, limits, stopped.clone());
-        if let Some(search) = self.search.clone() {
-            tokio::spawn(search.keep_up(stopped.clone()));
-        }
-        if let Some(infer) = &self.infer {
-            tokio::spawn(infer.keep_up(stopped.clone()));
-        }
-        if let Some(sense) = self.sense.clone() {
-            tokio::spawn(sense.keep_up(stopped.clone()));
-        }
-        let tls = self.tls.map(|tls| {
-            #[cfg(feature = "acme")]
-            if let Some(renewal) = tls.renewal {
-                tokio::spawn(renewal.keep_up());
-            }
-            tls.acceptor
-        });
-        let clients = Clients::new(&limits);
-        let behind_proxy = self.options.behind_proxy;
-        let (search, infer, sense) = (self.search.is_some(), self.infer.is_some(), self.sense.is_some());
-        let jobs = web::Jobs { call: true, infer, search, sense };
-        let edge = Arc::new(Edge::new(Hosts::new(self.addr.ip(), &self.options.host_names)));
-        let telling = tokio::spawn(Arc::clone(&edge).keep_up());
-        let app = routes(rooms, self.search.as_ref(), self.infer.as_ref(), self.sense.as_ref())
-            .merge(live::routes(
-                limits,
-                stopped.clone(),
-                &self.options.host_names,
-                Arc::clone(&edge),
-                #[cfg(feature = "cascade")]
-                self.bus,
-            ))
-            .merge(web::routes(self.page, jobs, &self.options.web_servers))
-            .merge(ready::routes(served, stopped.clone()))
-            .layer(Extension(Origins::new(&self.options.web_origins)));
-        let told_apart = from_fn_with_state(clients.clone(), by_the_proxys_word);
-        let door = Door {
-            app: if behind_proxy { app.layer(told_apart) } else { app }
-                .layer(from_fn_with_state(Arc::clone(&edge), edge::pass)),
-            tls,
-            limits,
-            stopped,
-            places: Arc::new(Semaphore::new(places as usize)),
-            clients,
-            behind_proxy,
-        };
-        tokio::select! {
-            () = shutdown => {}
-            () = door.accept(&self.listener) => {}
-        }
-        stop.send(limits.drain);
-        // while live rooms go on, whoever comes is told that nobody is let in
-        tokio::select! {
-            () = sleep(limits.drain) => {}
-            () = door.emptied(places as usize) => {}
-            () = door.accept(&self.listener) => {}
-        }
-        drop(self.listener);
-        if timeout(limits.grace, door.places.acquire_many(places)).await.is_err() {
-            tracing::info!("closed with connections still open");
-        }
-        telling.abort();
-        edge.tell();
-    }
-}
-
-/// Reads what a job serves, beside the asynchronous threads.
-async fn open<T, E>(
-    addr: SocketAddr,
-    bounds: &Bounds,
-    read: impl FnOnce(IpAddr, &Bounds) -> Result<T, E> + Send + 'static,
-) -> Result<T, ServerError>
-where
-    T: Send + 'static,
-    E: Into<ServerError> + Send + 'static,
-{
-    let bounds = bounds.clone();
-    let done = tokio::task::spawn_blocking(move || read(addr.ip(), &bounds)).await;
-    let done = done.map_err(|error| ServerError::Bind { addr, source: io::Error::other(error) })?;
-    done.map_err(Into::into)
-}
-
-/// Answers a few readers over plain HTTP until `shutdown` is done, within the usual limits of time.
-pub(crate) async fn answer_few(listener: TcpListener, app: Router, shutdown: impl Future<Output = ()>) {
-    let limits = ServerLimits { connections: 256, client_connections: 64, ..ServerLimits::default() };
-    let ((stop, stopped), places) = (stop(), Arc::new(Semaphore::new(limits.connections)));
-    let (clients, behind_proxy) = (Clients::new(&limits), false);
-    let door = Door { app, tls: None, limits, stopped, places, clients, behind_proxy };
-    tokio::select! {
-        () = shutdown => {}
-        () = door.accept(&listener) => {}
-    }
-    stop.send(Duration::ZERO);
-    drop(listener);
-    let _ = timeout(limits.grace, door.emptied(limits.connections)).await;
-}
-
-/// What every new connection passes.
-struct Door {
-    app: Router,
-    tls: Option<Acceptor>,
-    limits: ServerLimits,
-    stopped: Stop,
-    places: Arc<Semaphore>,
-    clients: Clients,
-    behind_proxy: bool,
-}
-
-impl Door {
-    async fn accept(&self, listener: &TcpListener) {
-        loop {
-            match listener.accept().await {
-                Ok((stream, peer)) => match self.place(peer) {
-                    Ok(place) => self.enter(stream, place),
-                    Err((limit, why)) => tracing::info!(limit, "connection refused: {why}"),
-                },
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
-    }
-
-    /// Until all of so many places are free.
-    async fn emptied(&self, places: usize) {
-        while self.places.available_permits() < places {
-            sleep(ACCEPT_PAUSE).await;
-        }
-    }
-
-    /// A place for a connection from there, or the limit that it is beyond. Behind a proxy requests say whose they are.
-    fn place(&self, peer: SocketAddr) -> Result<Place, (usize, &'static str)> {
-        let limits = &self.limits;
-        let permit = Arc::clone(&self.places).try_acquire_owned();
-        let permit = permit.map_err(|_| (limits.connections, "no place left"))?;
-        let address = (!self.behind_proxy).then(|| peer.ip());
-        let guest = self.clients.enter(address).ok_or((limits.client_connections, "too many from one client"))?;
-        Ok(Place::new(permit, guest))
-    }
-
-    fn enter(&self, stream: TcpStream, place: Place) {
-        let (app, limits, stopped) = (self.app.clone(), self.limits, self.stopped.clone());
-        let tls = self.tls.as_ref().map(Acceptor::now);
-        tokio::spawn(async move {
-            // A failure here is the client's affair, and its reason may name what it tried: it is not logged.
-            let _ = stream.set_nodelay(true);
-            match tls {
-                None => answer(stream, app, limits, stopped, place).await,
-                Some(tls) => {
-                    if let Ok(Ok(stream)) = timeout(limits.handshake, tls.accept(stream)).await {
-                        answer(stream, app, limits, stopped, place).await;
-                    }
-                }
-            }
-        });
-    }
-}
-
-/// Answers the requests of one connection until it closes, turns into a WebSocket, or the server stops.
-async fn answer<S>(stream: S, app: Router, limits: ServerLimits, mut stopped: Stop, place: Place)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let service = TowerToHyperService::new(app.layer(Extension(place)));
-    let mut http = http1::Builder::new();
-    // who comes while the server is closing may ask one thing
-    http.max_buf_size(BUFFERED)
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.handshake)
-        .keep_alive(!stopped.is_given());
-    let stream = TokioIo::new(Patient::new(stream, limits.write));
-    let mut connection = std::pin::pin!(http.serve_connection(stream, service).with_upgrades());
-    if stopped.is_given() {
-        let _ = connection.await;
-        return;
-    }
-    tokio::select! {
-        _ = connection.as_mut() => {}
-        () = stopped.wait() => {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
-        }
-    }
-}
-
-fn routes(rooms: Rooms<Points>, search: Option<&Search>, infer: Option<&Infer>, sense: Option<&Sense>) -> Router {
-    let own = Router::new().route("/call/v1/{room}", get(call::<Points, true>)).with_state(rooms);
-    let own = search.map_or(own.clone(), |search| own.merge(search.routes()));
-    let own = infer.map_or(own.clone(), |infer| own.merge(infer.routes()));
-    sense.map_or(own.clone(), |sense| own.merge(sense.routes()))
-}
-
-/// Puts the client that the proxy names in the place of the proxy.
-async fn by_the_proxys_word(State(clients): State<Clients>, mut request: Request, next: Next) -> Response {
-    let Some(guest) = clients.enter(forwarded(request.headers())) else {
-        return (StatusCode::TOO_MANY_REQUESTS, "too many connections from one client\n").into_response();
-    };
-    if let Some(place) = request.extensions_mut().get_mut::<Place>() {
-        place.guest = Arc::new(guest);
-    }
-    next.run(request).await
-}
-
-/// Reads files again that may have changed while a server runs: those of tokens, and those of the
-/// certificate.
-pub struct Reloader {
-    tokens: TokenFiles,
-    tls: Tls,
-    addr: SocketAddr,
-    acceptor: Option<Acceptor>,
-}
-
-impl Reloader {
-    /// Reads them now. What cannot be used is told to the log, and the old stays in force.
-    /// Connections that are there go on; new ones are given the new certificate. It waits for the
-    /// disk.
-    pub fn reload(&self) {
-        self.tokens.reload();
-        let (Tls::Files { .. }, Some(acceptor)) = (&self.tls, &self.acceptor) else { return };
-        match server_tls(&self.tls, self.addr) {
-            Ok(Some(new)) => {
-                acceptor.become_as(&new.acceptor);
-                let fingerprint = new.fingerprint.map(|fingerprint| fingerprint.to_string()).unwrap_or_default();
-                tracing::info!(fingerprint, "the certificate was read again");
-            }
-            Ok(None) => {}
-            Err(error) => {
-                tracing::error!(%error, "the certificate cannot be used: the old one stays in force; mend its files");
-            }
-        }
+        self.house.run(shutdown).await;
     }
 }
 
@@ -475,7 +139,34 @@ pub enum ServerError {
     #[cfg(feature = "cascade")]
     #[error(transparent)]
     Bus(#[from] crate::BusError),
+    /// A job ended while it was opened.
+    #[error(transparent)]
+    Job(JobError),
     /// The page cannot be read.
     #[error(transparent)]
     Web(#[from] BundleError),
+}
+
+impl From<tobari_node::ServerError> for ServerError {
+    fn from(error: tobari_node::ServerError) -> Self {
+        match error {
+            tobari_node::ServerError::Bind { addr, source } => Self::Bind { addr, source },
+            tobari_node::ServerError::Tls(error) => Self::Tls(error),
+            tobari_node::ServerError::Data(error) => Self::Data(error),
+            tobari_node::ServerError::Job(error) => Self::of_job(error),
+            tobari_node::ServerError::Web(error) => Self::Web(error),
+        }
+    }
+}
+
+impl ServerError {
+    /// The error of the job that says it.
+    fn of_job(error: JobError) -> Self {
+        let known = error.downcast().map(Self::Search);
+        let known = known.or_else(|error| error.downcast().map(Self::Infer));
+        let known = known.or_else(|error| error.downcast().map(Self::Sense));
+        #[cfg(feature = "cascade")]
+        let known = known.or_else(|error| error.downcast().map(Self::Bus));
+        known.unwrap_or_else(Self::Job)
+    }
 }

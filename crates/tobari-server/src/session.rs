@@ -15,6 +15,7 @@ use tobari_apps::call::{
     messages::{Code, MessageError, RoomName},
     server::Fault,
 };
+use tobari_node::{clients::Guest, cpu::Cpu};
 use tokio::{
     sync::mpsc,
     time::{Instant, interval_at, timeout},
@@ -22,8 +23,6 @@ use tokio::{
 use tokio_tungstenite::tungstenite;
 
 use crate::{
-    clients::Guest,
-    cpu::Cpu,
     kind::{Happening, Intake, Kind, NotAJoin},
     rooms::{Entered, Rooms},
 };

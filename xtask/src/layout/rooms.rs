@@ -205,10 +205,17 @@ pub(crate) const ROOMS: &[Room] = &[
     },
     Room { package: "tobari-client", path: "crates/client", ..PLAIN },
     Room {
+        package: "tobari-node",
+        path: "crates/node",
+        may_use: &["tobari-client", "tobari-octets", "tobari-host"],
+        ..PLAIN
+    },
+    Room {
         package: "tobari-server",
         path: "crates/tobari-server",
         may_use: &[
             "tobari-client",
+            "tobari-node",
             "tobari-octets",
             "tobari-host",
             "tobari-apps",

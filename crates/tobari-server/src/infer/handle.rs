@@ -1,11 +1,6 @@
 //! What is done with each request.
 
 use super::{Infer, Name, Shared, models::Served};
-use crate::body::{or_drain, read};
-use crate::clients::Origin;
-use crate::clients::Place;
-use crate::places::{Full, Tag};
-use crate::reply::{Reply, octets};
 use axum::{
     Extension,
     body::Body,
@@ -24,6 +19,11 @@ use tobari_apps::infer::{
     server::{Keyring, Seconds, ServeError},
 };
 use tobari_core::ckks::SeededCiphertext;
+use tobari_node::body::{or_drain, read};
+use tobari_node::clients::Origin;
+use tobari_node::clients::Place;
+use tobari_node::places::{Full, Tag};
+use tobari_node::reply::{Reply, octets};
 use tobari_octets::{hex, sha256, unhex};
 use zeroize::Zeroizing;
 

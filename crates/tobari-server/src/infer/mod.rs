@@ -25,7 +25,7 @@
 //! **What is kept.** Keys in memory, within a limit of bytes of which one address or token has a
 //! share, and with a data folder on the disk, too ([`store`]), so that a new start knows them. Keys
 //! that were not used for an hour are given away when others need their room, the least recently
-//! used first ([`crate::places`]); their client is told (404, `key`) and sends them again. Where
+//! used first ([`tobari_node::places`]); their client is told (404, `key`) and sends them again. Where
 //! all are in use, further keys are refused (507).
 
 mod enclave;
@@ -33,36 +33,42 @@ mod handle;
 mod models;
 mod store;
 
-use crate::{
-    cpu::Cpu,
-    disk::keep_trying,
-    memory::{Bounds, Memory},
-    places::{Keeper, PlaceLimits, Places},
-    share::Share,
-    stop::Stop,
-    tokens::{TokenFiles, Tokens, TokensError},
-    turns::Turns,
-};
 use axum::{
     Router,
     routing::{get, post},
 };
+use futures_util::future::BoxFuture;
 use models::Served;
 use std::{
     collections::{BTreeMap, HashMap},
     future::Future,
     net::IpAddr,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 use store::Store;
 use tobari_apps::infer::{ready::SET, server::Keyring};
 use tobari_host::storage::Trouble;
+use tobari_node::{
+    Given, Job, JobError, Offer, Page, Running,
+    cpu::Cpu,
+    disk::keep_trying,
+    memory::{Bounds, Memory},
+    places::{Keeper, PlaceLimits, Places},
+    reading,
+    share::Share,
+    stop::Stop,
+    tokens::{TokenFiles, Tokens, TokensError},
+    turns::Turns,
+};
 
 pub use enclave::{EnclaveOptions, EnclaveTold};
 pub use models::ModelSource;
 
+const NAME: &str = "infer";
+/// The page of images.
+pub(crate) const PAGE: Page = Page { job: NAME, file: "infer.html", also: &[], calling: &[] };
 /// Uploads of keys that are worked at at once.
 const UPLOADS: usize = 4;
 /// A digest of a model, or of keys.
@@ -190,12 +196,7 @@ pub(crate) struct Infer {
 
 impl Infer {
     /// Reads all models, makes them ready, and takes up the keys that were kept.
-    pub(crate) fn open(
-        options: &InferOptions,
-        ip: IpAddr,
-        bounds: &Bounds,
-        files: &TokenFiles,
-    ) -> Result<Self, InferError> {
+    fn open(options: &InferOptions, ip: IpAddr, bounds: &Bounds, files: &TokenFiles) -> Result<Self, InferError> {
         if options.tokens.is_none() && !options.open && !ip.is_loopback() {
             return Err(InferError::Open(ip));
         }
@@ -210,7 +211,7 @@ impl Infer {
             keys: Mutex::new(Keys { rings: HashMap::new(), places: Places::new(places) }),
             tokens,
             store,
-            cpu: Cpu::new(),
+            cpu: Cpu::default(),
             keeper: keeper.unwrap_or_else(Keeper::drawn),
             memory: bounds.memory.clone(),
             turns: Turns::new(options.queue, share),
@@ -223,31 +224,14 @@ impl Infer {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Its routes.
-    pub(crate) fn routes(&self) -> Router {
-        Router::new()
-            .route("/infer/v1", get(handle::list))
-            .route("/infer/v1/models/{digest}", get(handle::model))
-            .route("/infer/v1/models/{digest}/keys", post(handle::register))
-            .route("/infer/v1/models/{digest}/keys/{hash}", get(handle::known))
-            .route("/infer/v1/models/{digest}/answers", post(handle::answer))
-            .merge(enclave::routes())
-            .with_state(self.clone())
-    }
-
     /// What is to be said of its enclaves.
-    pub(crate) fn enclaves(&self) -> Vec<EnclaveTold> {
+    fn enclaves(&self) -> Vec<EnclaveTold> {
         self.houses().map(|house| house.told().clone()).collect()
-    }
-
-    /// What is wrong with the disk.
-    pub(crate) fn trouble(&self) -> Option<Trouble> {
-        self.shared.store.as_ref().and_then(|store| store.disk().trouble())
     }
 
     /// Ends sessions of enclaves that nobody uses, and tries a disk that fails, until the server
     /// stops.
-    pub(crate) fn keep_up(&self, stopped: Stop) -> impl Future<Output = ()> + Send + use<> {
+    fn tend(&self, stopped: Stop) -> impl Future<Output = ()> + Send + use<> {
         let shared = Arc::clone(&self.shared);
         let again = move || shared.store.iter().for_each(|store| store.disk().try_again());
         let tried = keep_trying(stopped.clone(), again);
@@ -259,5 +243,63 @@ impl Infer {
 
     fn houses(&self) -> impl Iterator<Item = &Arc<enclave::House>> {
         self.shared.models.values().filter_map(|served| served.enclave.as_ref())
+    }
+}
+
+/// Inference as the options say it.
+pub(crate) struct InferOffer {
+    pub(crate) options: InferOptions,
+    /// Where it says what is to be told of its enclaves.
+    pub(crate) enclaves: Arc<OnceLock<Vec<EnclaveTold>>>,
+}
+
+impl Offer for InferOffer {
+    fn folders(&self) -> Vec<PathBuf> {
+        self.options.data.iter().cloned().collect()
+    }
+
+    fn open(self: Box<Self>, given: Given) -> BoxFuture<'static, Result<Arc<dyn Job>, JobError>> {
+        Box::pin(async move {
+            let Self { options, enclaves } = *self;
+            let infer = reading(move || Infer::open(&options, given.ip, &given.bounds, &given.tokens)).await?;
+            enclaves.get_or_init(|| infer.enclaves());
+            Ok(Arc::new(infer) as Arc<dyn Job>)
+        })
+    }
+}
+
+impl Job for Infer {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn routes(&self, _: &Running) -> Router {
+        Router::new()
+            .route("/infer/v1", get(handle::list))
+            .route("/infer/v1/models/{digest}", get(handle::model))
+            .route("/infer/v1/models/{digest}/keys", post(handle::register))
+            .route("/infer/v1/models/{digest}/keys/{hash}", get(handle::known))
+            .route("/infer/v1/models/{digest}/answers", post(handle::answer))
+            .merge(enclave::routes())
+            .with_state(self.clone())
+    }
+
+    /// What is wrong with the disk.
+    fn trouble(&self) -> Option<Trouble> {
+        self.shared.store.as_ref().and_then(|store| store.disk().trouble())
+    }
+
+    fn page(&self) -> Option<Page> {
+        Some(PAGE)
+    }
+
+    fn keep_up(self: Arc<Self>, running: Running) -> BoxFuture<'static, ()> {
+        Box::pin(self.tend(running.stopped))
+    }
+
+    fn told(&self) -> Vec<(&'static str, serde_json::Value)> {
+        let enclaves = self.enclaves();
+        let told = (!enclaves.is_empty()).then(|| ("simulated_enclaves", serde_json::json!(enclaves)));
+        told.into_iter().collect()
     }
 }

@@ -11,10 +11,6 @@
 //! Files are written whole and flushed before their sender hears that the keys are there. A file that is not what its name says is an error; those of models that are not served now are left alone.
 
 use super::{InferError, Name, Shared};
-use crate::{
-    disk::Disk,
-    places::{self, Keeper, Tag},
-};
 use std::{
     fs::{self, File},
     io,
@@ -22,6 +18,10 @@ use std::{
     time::SystemTime,
 };
 use tobari_host::files::{FileError, read_bounded, write_atomically};
+use tobari_node::{
+    disk::Disk,
+    places::{self, Keeper, Tag},
+};
 use tobari_octets::{hex, sha256, unhex};
 
 /// A model, and keys for it.

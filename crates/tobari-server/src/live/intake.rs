@@ -11,7 +11,8 @@ use tobari_core::wire::LivePacket;
 use tokio::time::Instant;
 
 use super::metrics::Metrics;
-use crate::{cpu::Cpu, kind::Intake};
+use crate::kind::Intake;
+use tobari_node::cpu::Cpu;
 
 /// Packets of one member at once, and in the long run in a second: fifty are sent, and after a standstill some more.
 const BURST: u32 = 150;

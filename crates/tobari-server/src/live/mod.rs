@@ -20,32 +20,37 @@ mod task;
 
 use std::sync::Arc;
 
-use axum::{Router, http::header, routing::get};
+use axum::{Router, routing::get};
+use tobari_node::{HostName, stop::Stop};
 
-use crate::{ServerLimits, door::call, edge::Edge, hosts::HostName, rooms::Rooms, stop::Stop};
+use crate::{ServerLimits, door::call, openers::Openers, rooms::Rooms};
 
 use metrics::Metrics;
 use mixing::Live;
 
-/// The routes of live rooms; what the edge counts is told with their counters.
-pub(crate) fn routes(
-    limits: ServerLimits,
-    stopped: Stop,
-    names: &[HostName],
-    edge: Arc<Edge>,
-    #[cfg(feature = "cascade")] bus: Option<bus::Bus>,
-) -> Router {
-    let metrics = Arc::new(Metrics::default());
-    let live = Live {
-        metrics: Arc::clone(&metrics),
-        names: names.iter().map(HostName::to_string).collect(),
-        #[cfg(feature = "cascade")]
-        bus,
-    };
-    let rooms = Rooms::new(live, limits, stopped);
-    let calls = Router::new().route("/call/v3/{room}", get(call::<Live, true>));
-    calls.route("/call/v2/{room}", get(call::<Live, false>)).with_state(rooms).route(
-        "/metrics",
-        get(move || async move { ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.text() + &edge.text()) }),
-    )
+/// All live rooms of a server, before anybody is in one.
+pub(crate) struct LiveRooms(Live);
+
+impl LiveRooms {
+    /// For members that reach the server by these names, or by the host of their request.
+    pub(crate) fn new(names: &[HostName], #[cfg(feature = "cascade")] bus: Option<bus::Bus>) -> Self {
+        Self(Live {
+            metrics: Arc::new(Metrics::default()),
+            names: names.iter().map(HostName::to_string).collect(),
+            #[cfg(feature = "cascade")]
+            bus,
+        })
+    }
+
+    /// The ways in.
+    pub(crate) fn routes(&self, limits: ServerLimits, openers: Openers, stopped: Stop) -> Router {
+        let rooms = Rooms::new(self.0.clone(), limits, openers, stopped);
+        let calls = Router::new().route("/call/v3/{room}", get(call::<Live, true>));
+        calls.route("/call/v2/{room}", get(call::<Live, false>)).with_state(rooms)
+    }
+
+    /// Their counters, in the format that Prometheus reads.
+    pub(crate) fn metrics(&self) -> String {
+        self.0.metrics.text()
+    }
 }

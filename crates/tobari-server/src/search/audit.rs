@@ -8,7 +8,6 @@
 //! written: the first one says `resumed`. No line is left half written.
 
 use super::SearchError;
-use crate::{disk::Disk, reply::Reply};
 use serde_json::{Value, json};
 use std::{
     fs::{File, OpenOptions},
@@ -18,6 +17,7 @@ use std::{
     time::SystemTime,
 };
 use tobari_apps::search::{messages::TABLE_BYTES, program::Shape, server::Granularity};
+use tobari_node::{disk::Disk, reply::Reply};
 
 pub(super) struct Audit {
     log: Arc<Mutex<Log>>,

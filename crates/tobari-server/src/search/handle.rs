@@ -2,16 +2,7 @@
 
 pub(super) mod hidden;
 
-use super::{Client, Search, Shared, State as Kept, audit::Line};
-use crate::reply::Reply;
-use crate::{
-    body::{or_drain, read},
-    clients::Origin,
-    clients::Place,
-    disk::Disk,
-    memory::Claim,
-    places::Full,
-};
+use super::{Client, Search, Shared, State as Kept, audit::Line, refusals::refused};
 use axum::{
     Extension,
     body::{Body, Bytes, HttpBody},
@@ -26,6 +17,15 @@ use tobari_apps::search::{
     desk::{Admitted, AdmittedEvaluation, Asked, AskedEvaluation, Refusal},
     messages::{self, CLIENT_BYTES},
     oprf, program,
+};
+use tobari_node::reply::Reply;
+use tobari_node::{
+    body::{or_drain, read},
+    clients::Origin,
+    clients::Place,
+    disk::Disk,
+    memory::Claim,
+    places::Full,
 };
 use tobari_octets::{hex, sha256, unhex};
 
@@ -73,7 +73,7 @@ pub(super) async fn table(
     let shared = search.shared;
     shared.client(&headers, &Origin::Unknown)?;
     let state = shared.state();
-    let told = unhex(&name).and_then(|name| state.told.get(&name)).ok_or_else(|| Reply::from(&Refusal::Table))?;
+    let told = unhex(&name).and_then(|name| state.told.get(&name)).ok_or_else(|| refused(&Refusal::Table))?;
     let tag = [(header::ETAG, told.tag.clone())];
     if text(&headers, "if-none-match") == Some(&told.tag) {
         return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
@@ -90,7 +90,7 @@ pub(super) async fn register(
     body: Body,
 ) -> Result<StatusCode, Reply> {
     let shared = search.shared;
-    let set = program::sets().find(|known| known.name == set).ok_or_else(|| Reply::from(&Refusal::Set));
+    let set = program::sets().find(|known| known.name == set).ok_or_else(|| refused(&Refusal::Set));
     let (set, body) = or_drain(set.map(|set| set.name), body).await?;
     let (client, bytes, _claim) = shared.enter(&headers, &place, body, Purpose::Key(set, KEY_BYTES)).await?;
     let _turn = shared.registrations.take(&client.origin).await?;
@@ -201,7 +201,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 fn answer(admitted: &Admitted) -> Result<Vec<u8>, Reply> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|_| Reply::fault("a fault of the server: no randomness"))?;
-    admitted.answer(&mut ChaCha20Rng::from_seed(seed)).map_err(|refusal| Reply::from(&refusal))
+    admitted.answer(&mut ChaCha20Rng::from_seed(seed)).map_err(|refusal| refused(&refusal))
 }
 
 impl Shared {
@@ -268,7 +268,7 @@ impl Shared {
                 return if due { self.tell(client) } else { Ok(()) };
             }
             self.has_place(&state, client, set, bytes.len())?;
-            state.desk.register(client.id, set, bytes).map_err(|refusal| Reply::from(&refusal))?;
+            state.desk.register(client.id, set, bytes).map_err(|refusal| refused(&refusal))?;
             self.take_place(&mut state, client, set, bytes.len())?;
             state.keys.entry(client.id).or_default().insert(set, hash);
             state.charges += 1;
@@ -325,7 +325,7 @@ impl Shared {
         bytes: &[u8],
         (tag, key): (Option<String>, Option<[u8; 32]>),
     ) -> Result<(Admitted, Asked, u64), Reply> {
-        let refused = |refusal: Refusal| Reply::from(&refusal);
+        let refused = |refusal: Refusal| refused(&refusal);
         if messages::query_client(bytes).map_err(|error| refused(error.into()))? != client.id {
             let text = "expected the client's own name in the query, found another";
             return Err(Reply::new(StatusCode::FORBIDDEN, "client", text));
@@ -355,7 +355,7 @@ impl Shared {
         client: &Client,
         bytes: &[u8],
     ) -> Result<(AdmittedEvaluation, AskedEvaluation, u64), Reply> {
-        let refused = |refusal: Refusal| Reply::from(&refusal);
+        let refused = |refusal: Refusal| refused(&refusal);
         if oprf::messages::evaluation_head(bytes).map_err(|error| refused(error.into()))?.1 != client.id {
             let text = "expected the client's own name in the evaluation, found another";
             return Err(Reply::new(StatusCode::FORBIDDEN, "client", text));

@@ -29,7 +29,7 @@
 //!
 //! **Places.** Keys and accounts of so many clients are held, of which one address has a share. A
 //! client that asks keeps its place; one that was not used for an hour is given away when another
-//! client needs it, the least recently used first ([`crate::places`]). Its client is told to
+//! client needs it, the least recently used first ([`tobari_node::places`]). Its client is told to
 //! register again (409, `key`), which clients do by themselves. With tokens, what a client has used
 //! up stays even then: a budget never comes back.
 //!
@@ -43,22 +43,13 @@ mod refusals;
 mod store;
 mod tables;
 
-use crate::{
-    clients::Origin,
-    cpu::Cpu,
-    disk::{Disk, keep_trying},
-    memory::{Bounds, Memory},
-    places::{Keeper, PlaceLimits, Places},
-    stop::Stop,
-    tokens::{TokenFiles, Tokens, TokensError},
-    turns::Turns,
-};
 use audit::Audit;
 use axum::{
     Router,
     body::Bytes,
     routing::{get, post},
 };
+use futures_util::future::BoxFuture;
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
@@ -73,12 +64,28 @@ use tobari_apps::search::{
     messages::{CLIENT_BYTES, TABLE_BYTES},
 };
 use tobari_host::storage::Trouble;
+use tobari_node::{
+    Given, Job, JobError, Offer, Page, Running,
+    clients::Origin,
+    cpu::Cpu,
+    disk::{Disk, keep_trying},
+    memory::{Bounds, Memory},
+    places::{Keeper, PlaceLimits, Places},
+    reading,
+    stop::Stop,
+    tokens::{TokenFiles, Tokens, TokensError},
+    turns::Turns,
+};
 use tobari_octets::sha256;
 
 pub use arrange::HiddenOptions;
 
+const NAME: &str = "search";
+/// The page of tables.
+pub(crate) const PAGE: Page = Page { job: NAME, file: "search.html", also: &[], calling: &[] };
 /// Registrations that are worked at at once.
 const REGISTRATIONS: usize = 4;
+
 /// How the search is served.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -262,12 +269,7 @@ pub(crate) struct Search {
 
 impl Search {
     /// Reads all files.
-    pub(crate) fn open(
-        options: &SearchOptions,
-        ip: IpAddr,
-        bounds: &Bounds,
-        files: &TokenFiles,
-    ) -> Result<Self, SearchError> {
+    fn open(options: &SearchOptions, ip: IpAddr, bounds: &Bounds, files: &TokenFiles) -> Result<Self, SearchError> {
         if options.tokens.is_none() && !options.open && !ip.is_loopback() {
             return Err(SearchError::Open(ip));
         }
@@ -286,7 +288,7 @@ impl Search {
             tokens,
             store,
             audit,
-            cpu: Cpu::new(),
+            cpu: Cpu::default(),
             keeper: keeper.unwrap_or_else(Keeper::drawn),
             memory: bounds.memory.clone(),
             turns: Turns::new(options.queue, share),
@@ -296,27 +298,8 @@ impl Search {
         Ok(Self { shared: Arc::new(shared), files: Arc::new(Mutex::new(files)) })
     }
 
-    /// Its routes.
-    pub(crate) fn routes(&self) -> Router {
-        Router::new()
-            .route("/search/v1", get(handle::list))
-            .route("/search/v1/tables/{name}", get(handle::table))
-            .route("/search/v1/keys/{set}", post(handle::register))
-            .route("/search/v1/evaluations", post(handle::evaluation))
-            .route("/search/v1/queries", post(handle::query))
-            .route("/search/v1/tables/{name}/hidden/{length}", get(handle::hidden::layout))
-            .route("/search/v1/hidden/keys", post(handle::hidden::register))
-            .route("/search/v1/hidden/queries", post(handle::hidden::query))
-            .with_state(self.clone())
-    }
-
-    /// What is wrong with the disk.
-    pub(crate) fn trouble(&self) -> Option<Trouble> {
-        self.shared.disks().find_map(Disk::trouble)
-    }
-
     /// Looks at the tables' files again and again, and serves what they have become.
-    pub(crate) async fn keep_up(self, mut stopped: Stop) {
+    async fn look(self, mut stopped: Stop) {
         let tried = Arc::clone(&self.shared);
         tokio::spawn(keep_trying(stopped.clone(), move || tried.disks().for_each(Disk::try_again)));
         loop {
@@ -335,6 +318,51 @@ impl Search {
                 tracing::error!("looking at the tables failed");
             }
         }
+    }
+}
+
+impl Offer for SearchOptions {
+    fn folders(&self) -> Vec<PathBuf> {
+        self.data.iter().cloned().collect()
+    }
+
+    fn open(self: Box<Self>, given: Given) -> BoxFuture<'static, Result<Arc<dyn Job>, JobError>> {
+        Box::pin(async move {
+            let search = reading(move || Search::open(&self, given.ip, &given.bounds, &given.tokens)).await?;
+            Ok(Arc::new(search) as Arc<dyn Job>)
+        })
+    }
+}
+
+impl Job for Search {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn routes(&self, _: &Running) -> Router {
+        Router::new()
+            .route("/search/v1", get(handle::list))
+            .route("/search/v1/tables/{name}", get(handle::table))
+            .route("/search/v1/keys/{set}", post(handle::register))
+            .route("/search/v1/evaluations", post(handle::evaluation))
+            .route("/search/v1/queries", post(handle::query))
+            .route("/search/v1/tables/{name}/hidden/{length}", get(handle::hidden::layout))
+            .route("/search/v1/hidden/keys", post(handle::hidden::register))
+            .route("/search/v1/hidden/queries", post(handle::hidden::query))
+            .with_state(self.clone())
+    }
+
+    /// What is wrong with the disk.
+    fn trouble(&self) -> Option<Trouble> {
+        self.shared.disks().find_map(Disk::trouble)
+    }
+
+    fn page(&self) -> Option<Page> {
+        Some(PAGE)
+    }
+
+    fn keep_up(self: Arc<Self>, running: Running) -> BoxFuture<'static, ()> {
+        Box::pin(Self::clone(&self).look(running.stopped))
     }
 }
 

@@ -16,8 +16,6 @@
 //! written before the account that says it is unused. What is there and cannot be read is an error, and not an empty account.
 
 use super::{SearchError, State, lock};
-use crate::disk::Disk;
-use crate::places::{self, Keeper, Tag};
 use std::{
     collections::HashMap,
     fs::{self, File},
@@ -27,6 +25,8 @@ use std::{
 };
 use tobari_apps::search::{desk::ledger::Account, messages::CLIENT_BYTES, program};
 use tobari_host::files::{FileError, read_bounded, write_atomically};
+use tobari_node::disk::Disk;
+use tobari_node::places::{self, Keeper, Tag};
 use tobari_octets::{hex, sha256, unhex};
 
 const MAX_KEY_BYTES: u64 = 1 << 22;
@@ -199,9 +199,9 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
-    use crate::{places::PlaceLimits, share::Share};
     use std::time::Duration;
     use tobari_apps::search::desk::Limits;
+    use tobari_node::{places::PlaceLimits, share::Share};
 
     fn state() -> State {
         let places = PlaceLimits { count: 9, bytes: 9, idle: Duration::from_secs(9), share: Share::new(50) };

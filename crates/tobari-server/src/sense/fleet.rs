@@ -18,7 +18,6 @@ use super::{
     found::Found,
     private_folder,
 };
-use crate::disk::try_folder;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::{
     collections::BTreeMap,
@@ -42,6 +41,7 @@ use tobari_host::files::{FileError, read_bounded, write_atomically, write_secret
 use tobari_host::job::{self, JobError, Limits};
 use tobari_host::sense::{CACHE_BYTES, CLOCK_STEP_MS, FrameStore, StoreError};
 use tobari_host::storage::Trouble;
+use tobari_node::disk::try_folder;
 use tobari_octets::{hex, sha256, unhex, unhex_lower};
 use tokio::sync::{mpsc, oneshot};
 use zeroize::Zeroizing;

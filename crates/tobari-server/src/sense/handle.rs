@@ -9,11 +9,6 @@ use super::{
     passing::{self, BYTES, Begun, DEVICES, IDLE, LIFE, MESSAGE, OBJECT, PLACES, REQUESTS},
     rights::{Used, Who, full, no_fleet, of_visit, spent},
 };
-use crate::body::{or_drain, read};
-use crate::clients::Origin;
-use crate::clients::Place;
-use crate::disk::{Disk, no_room};
-use crate::reply::Reply;
 use axum::{
     Extension,
     body::{Body, Bytes},
@@ -28,6 +23,11 @@ use tobari_apps::sense::cloud::CloudError;
 use tobari_apps::sense::ingest::{Checked, IngestCounts};
 use tobari_apps::sense::order::{Order, OrderError};
 use tobari_host::{sense::StoreError, storage::Trouble};
+use tobari_node::body::{or_drain, read};
+use tobari_node::clients::Origin;
+use tobari_node::clients::Place;
+use tobari_node::disk::{Disk, no_room};
+use tobari_node::reply::Reply;
 use tobari_octets::{hex, sha256, unhex_lower};
 use tokio::sync::oneshot;
 

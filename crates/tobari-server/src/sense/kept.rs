@@ -17,7 +17,6 @@
 //! and the next start tries it again.
 
 use super::{FleetName, private_folder};
-use crate::share::Share;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
@@ -27,6 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tobari_host::files::{FileError, read_bounded, write_secret};
+use tobari_node::share::Share;
 use tobari_octets::{hex, unhex_lower};
 
 /// Bytes of all messages at most, each in whole blocks of the disk.

@@ -28,7 +28,7 @@
 //!
 //! **Who may take how much.** A body is read, in memory of its client's share, before its request
 //! takes a turn; of turns, of fleets that end, and of fleets that stay one address or token has a
-//! share ([`crate::share`]).
+//! share ([`tobari_node::share`]).
 //!
 //! **A disk that fails** (full, read-only, errors) loses nothing that was acknowledged. What needs
 //! it is refused with 507 (`Tobari-Refusal: storage`, `Retry-After`), messages over MQTT stay with
@@ -47,21 +47,12 @@ mod mqtt;
 mod passing;
 mod rights;
 
-use crate::{
-    clients::Origin,
-    cpu::Cpu,
-    disk::{Disk, keep_trying},
-    memory::{Bounds, Memory},
-    share::Share,
-    stop::Stop,
-    tokens::{TokenFiles, TokensError},
-    turns::Turns,
-};
 use axum::{
     Router,
     routing::{delete, get, post},
 };
 use fleet::Fleet;
+use futures_util::future::BoxFuture;
 use kept::Kept;
 use passing::Passing;
 use rights::Registrars;
@@ -75,8 +66,23 @@ use std::{
 };
 use tobari_apps::sense::registry::FLEET;
 use tobari_host::{files::FileError, sense::StoreError, storage::Trouble};
+use tobari_node::{
+    Given, Job, JobError, Offer, Page, Running,
+    clients::Origin,
+    cpu::Cpu,
+    disk::{Disk, keep_trying},
+    memory::{Bounds, Memory},
+    reading,
+    share::Share,
+    stop::Stop,
+    tokens::{TokenFiles, TokensError},
+    turns::Turns,
+};
 use tobari_octets::{hex, unhex_lower};
 
+const NAME: &str = "sense";
+/// The page of fleets.
+pub(crate) const PAGE: Page = Page { job: NAME, file: "sense.html", also: &[], calling: &[] };
 /// How often old frames are looked for.
 const KEEPING: Duration = Duration::from_secs(600);
 /// How often fleets are looked for whose time is over.
@@ -226,12 +232,7 @@ pub(crate) struct Sense {
 
 impl Sense {
     /// Takes up all fleets of the folder.
-    pub(crate) fn open(
-        options: &SenseOptions,
-        ip: IpAddr,
-        bounds: &Bounds,
-        files: &TokenFiles,
-    ) -> Result<Self, SenseError> {
+    fn open(options: &SenseOptions, ip: IpAddr, bounds: &Bounds, files: &TokenFiles) -> Result<Self, SenseError> {
         let registrars = match &options.tokens {
             Some(tokens) => Registrars::Tokens(files.open(tokens)?),
             None if options.open || ip.is_loopback() => Registrars::Anybody,
@@ -255,7 +256,7 @@ impl Sense {
             fleets: RwLock::new(fleets),
             passing,
             registrars,
-            cpu: Cpu::new(),
+            cpu: Cpu::default(),
             share: bounds.share,
             memory: bounds.memory.clone(),
             turns: Turns::new(options.queue, bounds.share),
@@ -266,12 +267,6 @@ impl Sense {
             options: options.clone(),
         };
         Ok(Self { shared: Arc::new(shared) })
-    }
-
-    /// What is wrong with the disk: of frames, or of what key holders send.
-    pub(crate) fn trouble(&self) -> Option<Trouble> {
-        let stores = || self.fleets().iter().find_map(|fleet| fleet.trouble());
-        self.shared.disk.trouble().or_else(stores)
     }
 
     /// All fleets, those that end too.
@@ -285,26 +280,8 @@ impl Sense {
         self.fleets().iter().for_each(|fleet| fleet.recover());
     }
 
-    /// Its routes.
-    pub(crate) fn routes(&self) -> Router {
-        let fleet = "/sense/v1/fleets/{fleet}";
-        let at = |rest: &str| format!("{fleet}{rest}");
-        Router::new()
-            .route("/sense/v1", get(handle::offered))
-            .route("/sense/v1/metrics", get(handle::metrics))
-            .route(fleet, get(handle::known).post(handle::bundle).delete(handle::end))
-            .route(&at("/held"), get(handle::held))
-            .route(&at("/frames"), post(handle::frames))
-            .route(&at("/objects/{hash}"), get(handle::has_object).post(handle::object))
-            .route(&at("/questions/{id}"), post(handle::order).delete(handle::forget))
-            .route(&at("/questions/{id}/windows"), get(handle::windows))
-            .route(&at("/questions/{id}/windows/{start}"), post(handle::answer).delete(handle::done))
-            .route(&at("/devices/{number}/frames"), delete(handle::remove))
-            .with_state(self.clone())
-    }
-
     /// Takes frames from a broker, removes those that were kept long enough, and ends fleets whose time is over, until the server stops.
-    pub(crate) async fn keep_up(self, mut stopped: Stop) {
+    async fn tend(self, mut stopped: Stop) {
         if let Some(broker) = self.shared.options.mqtt.clone() {
             tokio::spawn(mqtt::listen(self.clone(), broker, stopped.clone()));
         } else {
@@ -362,6 +339,56 @@ impl Sense {
         registered.insert(*name, origin.clone());
         fleets.insert(*name, Arc::clone(&fleet));
         Ok(Some(fleet))
+    }
+}
+
+impl Offer for SenseOptions {
+    fn folders(&self) -> Vec<PathBuf> {
+        vec![self.folder.clone()]
+    }
+
+    fn open(self: Box<Self>, given: Given) -> BoxFuture<'static, Result<Arc<dyn Job>, JobError>> {
+        Box::pin(async move {
+            let sense = reading(move || Sense::open(&self, given.ip, &given.bounds, &given.tokens)).await?;
+            Ok(Arc::new(sense) as Arc<dyn Job>)
+        })
+    }
+}
+
+impl Job for Sense {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn routes(&self, _: &Running) -> Router {
+        let fleet = "/sense/v1/fleets/{fleet}";
+        let at = |rest: &str| format!("{fleet}{rest}");
+        Router::new()
+            .route("/sense/v1", get(handle::offered))
+            .route("/sense/v1/metrics", get(handle::metrics))
+            .route(fleet, get(handle::known).post(handle::bundle).delete(handle::end))
+            .route(&at("/held"), get(handle::held))
+            .route(&at("/frames"), post(handle::frames))
+            .route(&at("/objects/{hash}"), get(handle::has_object).post(handle::object))
+            .route(&at("/questions/{id}"), post(handle::order).delete(handle::forget))
+            .route(&at("/questions/{id}/windows"), get(handle::windows))
+            .route(&at("/questions/{id}/windows/{start}"), post(handle::answer).delete(handle::done))
+            .route(&at("/devices/{number}/frames"), delete(handle::remove))
+            .with_state(self.clone())
+    }
+
+    /// What is wrong with the disk: of frames, or of what key holders send.
+    fn trouble(&self) -> Option<Trouble> {
+        let stores = || self.fleets().iter().find_map(|fleet| fleet.trouble());
+        self.shared.disk.trouble().or_else(stores)
+    }
+
+    fn page(&self) -> Option<Page> {
+        Some(PAGE)
+    }
+
+    fn keep_up(self: Arc<Self>, running: Running) -> BoxFuture<'static, ()> {
+        Box::pin(Self::clone(&self).tend(running.stopped))
     }
 }
 

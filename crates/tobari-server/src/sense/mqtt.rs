@@ -16,7 +16,6 @@ use super::{
     kept::Message,
     now_ms,
 };
-use crate::{disk::LOOK, reply::Reply, stop::Stop};
 use axum::{body::Bytes, http::StatusCode};
 use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::{Packet, PubAckReason, Publish};
@@ -25,6 +24,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use tobari_node::{Job, disk::LOOK, reply::Reply, stop::Stop};
 use tobari_octets::{hex, unhex_lower};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc},
@@ -395,6 +395,15 @@ mod tests {
 
     use super::*;
 
+    /// Every text of up to so many of these characters.
+    fn texts(alphabet: &'static [u8], most: u32) -> impl Iterator<Item = Vec<u8>> {
+        let base = alphabet.len();
+        (0..=most).flat_map(move |length| {
+            (0..base.pow(length))
+                .map(move |number| (0..length).map(|place| alphabet[number / base.pow(place) % base]).collect())
+        })
+    }
+
     #[test]
     fn a_broker_is_a_host_and_a_port() {
         let of = |text: &str| text.parse::<MqttBroker>().map(|broker| (broker.host, broker.port));
@@ -405,7 +414,7 @@ mod tests {
         for wrong in ["", "localhost", "mqtt://", "mqtts://a", "mqtt://a:b", "mqtt://user@a", "mqtt://a:70000"] {
             assert!(of(wrong).is_err(), "{wrong}");
         }
-        for text in crate::testing::texts(b"a0:/[].@", 5) {
+        for text in texts(b"a0:/[].@", 5) {
             let text = format!("mqtt://{}", String::from_utf8(text).unwrap());
             if let Ok((host, port)) = of(&text) {
                 assert!(!host.is_empty() && !host.contains(['/', '@', '[', ']']), "{text}: {host}, {port}");

@@ -11,7 +11,6 @@
 //! server milliseconds, and its questions have few results ([`admits`]).
 
 use super::{FleetName, SenseError, fleet::Fleet, private_folder};
-use crate::{clients::Origin, share::Share};
 use std::{
     collections::BTreeMap,
     fs,
@@ -23,6 +22,7 @@ use subtle::ConstantTimeEq;
 use tobari_apps::sense::ProfileName;
 use tobari_apps::sense::bundle::Bundle;
 use tobari_apps::sense::order::Order;
+use tobari_node::{clients::Origin, share::Share};
 use tobari_octets::hex;
 
 /// Fleets at once.

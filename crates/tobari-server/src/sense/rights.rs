@@ -12,7 +12,12 @@ use super::{
     fleet::{Fleet, Known},
     passing::Visit,
 };
-use crate::{
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderMap, StatusCode, header},
+};
+use std::{sync::Arc, time::Instant};
+use tobari_node::{
     body::{or_drain, read},
     clients::Origin,
     memory::Claim,
@@ -20,11 +25,6 @@ use crate::{
     tokens::Tokens,
     turns::Turn,
 };
-use axum::{
-    body::{Body, Bytes},
-    http::{HeaderMap, StatusCode, header},
-};
-use std::{sync::Arc, time::Instant};
 use tobari_octets::{sha256, unhex_lower};
 
 /// The secret of a fleet that ends: 64 hexadecimal digits.

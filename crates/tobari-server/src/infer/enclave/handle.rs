@@ -2,13 +2,7 @@
 //! before a request takes a turn.
 
 use super::house::{House, Kind};
-use crate::body::{or_drain, read};
-use crate::clients::Origin;
-use crate::clients::Place;
 use crate::infer::{Infer, Shared};
-use crate::memory::Claim;
-use crate::reply::{Reply, octets};
-use crate::turns::Turn;
 use axum::{
     Extension,
     body::{Body, Bytes},
@@ -18,6 +12,12 @@ use axum::{
 };
 use std::sync::Arc;
 use tobari_enclave::{Nonce, SessionId};
+use tobari_node::body::{or_drain, read};
+use tobari_node::clients::Origin;
+use tobari_node::clients::Place;
+use tobari_node::memory::Claim;
+use tobari_node::reply::{Reply, octets};
+use tobari_node::turns::Turn;
 use tobari_octets::unhex;
 
 /// Bytes of a session's number, and of the encapsulated key of its channel.

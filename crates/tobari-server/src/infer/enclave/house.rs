@@ -2,7 +2,6 @@
 
 use super::process::Started;
 use super::{EnclaveOptions, EnclaveTold};
-use crate::{clients::Origin, reply::Reply, share::Share};
 use axum::{body::Bytes, http::StatusCode};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::{
@@ -19,6 +18,7 @@ use tobari_core::params::NamedSet;
 use tobari_enclave::{
     Configuration, Digest, Enclave, EnclaveError, Evidence, Measurement, Nonce, Protections, Request, SessionId, Status,
 };
+use tobari_node::{clients::Origin, reply::Reply, share::Share};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 

@@ -27,7 +27,6 @@ mod house;
 mod process;
 
 use super::Infer;
-use crate::stop::Stop;
 use axum::{
     Router,
     routing::{delete, get, post},
@@ -35,6 +34,7 @@ use axum::{
 use std::{ffi::OsString, sync::Arc, time::Duration};
 use tobari_apps::infer::guarded::Combination;
 use tobari_enclave::OutputPolicy;
+use tobari_node::stop::Stop;
 
 pub(super) use house::House;
 

@@ -7,14 +7,10 @@
 use super::super::{
     Client, Search, Shared,
     audit::Line,
+    refusals::refused,
     store::{HIDDEN, MAX_HIDDEN_KEY_BYTES},
 };
 use super::{Purpose, text};
-use crate::{
-    body::or_drain,
-    clients::{Origin, Place},
-    reply::Reply,
-};
 use axum::{
     Extension,
     body::Body,
@@ -37,6 +33,11 @@ use tobari_apps::search::{
     },
     messages::CLIENT_BYTES,
 };
+use tobari_node::{
+    body::or_drain,
+    clients::{Origin, Place},
+    reply::Reply,
+};
 use tobari_octets::{hex, sha256, unhex};
 
 /// The layout of a table for one kind of question.
@@ -48,7 +49,7 @@ pub(in super::super) async fn layout(
     let shared = search.shared;
     shared.client(&headers, &Origin::Unknown)?;
     let state = shared.state();
-    let name = unhex(&name).filter(|name| state.told.contains_key(name)).ok_or_else(|| Reply::from(&Refusal::Table))?;
+    let name = unhex(&name).filter(|name| state.told.contains_key(name)).ok_or_else(|| refused(&Refusal::Table))?;
     let there =
         kind.parse::<Kind>().ok().and_then(|kind| state.desk.arrangements(&name).find(|one| one.kind() == kind));
     let Some(there) = there else {
@@ -77,7 +78,7 @@ pub(in super::super) async fn register(
     body: Body,
 ) -> Result<StatusCode, Reply> {
     let shared = search.shared;
-    let hides = shared.state().desk.hides().then_some(()).ok_or_else(|| Reply::from(&Refusal::Set));
+    let hides = shared.state().desk.hides().then_some(()).ok_or_else(|| refused(&Refusal::Set));
     let ((), body) = or_drain(hides, body).await?;
     let purpose = Purpose::Key(HIDDEN, MAX_HIDDEN_KEY_BYTES as usize);
     let (client, bytes, _claim) = shared.enter(&headers, &place, body, purpose).await?;
@@ -137,11 +138,11 @@ pub(in super::super) async fn query(
 
 fn answer(admitted: &AdmittedHidden, parts: Vec<Option<Result<Partial, Refusal>>>) -> Result<Vec<u8>, Reply> {
     let fault = || Reply::fault("a fault of the server");
-    let parts = parts.into_iter().map(|part| part.ok_or_else(fault)?.map_err(|refusal| Reply::from(&refusal)));
+    let parts = parts.into_iter().map(|part| part.ok_or_else(fault)?.map_err(|refusal| refused(&refusal)));
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|_| Reply::fault("a fault of the server: no randomness"))?;
-    admitted.finish(parts, &mut ChaCha20Rng::from_seed(seed)).map_err(|refusal| Reply::from(&refusal))
+    admitted.finish(parts, &mut ChaCha20Rng::from_seed(seed)).map_err(|refusal| refused(&refusal))
 }
 
 impl Shared {
@@ -154,7 +155,7 @@ impl Shared {
             let known = is_kept && state.desk.hidden_key(&client.id) == Some(&hash);
             self.has_place(&state, client, HIDDEN, bytes.len())?;
             let done = state.desk.register_hidden(client.id, hash, Some(registration));
-            done.map_err(|refusal| Reply::from(&refusal))?;
+            done.map_err(|refusal| refused(&refusal))?;
             if known {
                 let due = state.places.touch(&client.id, SystemTime::now());
                 drop(state);
@@ -173,8 +174,8 @@ impl Shared {
 
     /// Reads a registration: no lock is held meanwhile.
     fn registration(&self, bytes: &[u8]) -> Result<Registration, Reply> {
-        let matcher = self.state().desk.hidden_matcher().map_err(|refusal| Reply::from(&refusal))?;
-        messages::decode_registration(bytes, matcher.parameters()).map_err(|error| Reply::from(&Refusal::from(error)))
+        let matcher = self.state().desk.hidden_matcher().map_err(|refusal| refused(&refusal))?;
+        messages::decode_registration(bytes, matcher.parameters()).map_err(|error| refused(&Refusal::from(error)))
     }
 
     /// Admits a query of this client under the key that it was made with, and charges it; and says how often anybody was charged then.
@@ -184,7 +185,7 @@ impl Shared {
         bytes: &[u8],
         key: Option<[u8; 32]>,
     ) -> Result<(AdmittedHidden, AskedHidden, u64), Reply> {
-        let refused = |refusal: Refusal| Reply::from(&refusal);
+        let refused = |refusal: Refusal| refused(&refusal);
         if messages::query_client(bytes).map_err(|error| refused(error.into()))? != client.id {
             let text = "expected the client's own name in the query, found another";
             return Err(Reply::new(StatusCode::FORBIDDEN, "client", text));

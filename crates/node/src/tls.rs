@@ -17,7 +17,7 @@ use rustls::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::Fingerprint;
+use tobari_client::Fingerprint;
 
 /// The protocol inside.
 const HTTP: &[u8] = b"http/1.1";

@@ -8,7 +8,7 @@ pub(crate) struct StopSender(watch::Sender<Option<Instant>>);
 
 /// Waits for the signal; every task has its own.
 #[derive(Clone)]
-pub(crate) struct Stop(watch::Receiver<Option<Instant>>);
+pub struct Stop(watch::Receiver<Option<Instant>>);
 
 pub(crate) fn stop() -> (StopSender, Stop) {
     let (sender, receiver) = watch::channel(None);
@@ -16,7 +16,7 @@ pub(crate) fn stop() -> (StopSender, Stop) {
 }
 
 impl StopSender {
-    /// Gives the signal; live rooms go on for `drain`.
+    /// Gives the signal; jobs go on for `drain`.
     pub(crate) fn send(&self, drain: Duration) {
         let now = Instant::now();
         self.0.send_replace(Some(now.checked_add(drain).unwrap_or(now)));
@@ -25,16 +25,17 @@ impl StopSender {
 
 impl Stop {
     /// Until the signal is given, or can't be any more.
-    pub(crate) async fn wait(&mut self) {
+    pub async fn wait(&mut self) {
         let _ = self.0.wait_for(Option::is_some).await;
     }
 
-    pub(crate) fn is_given(&self) -> bool {
+    /// Whether the signal was given.
+    pub fn is_given(&self) -> bool {
         self.0.borrow().is_some()
     }
 
     /// Where the signal is given: whole seconds until the server ends, at least one.
-    pub(crate) fn seconds_left(&self) -> Option<u64> {
+    pub fn seconds_left(&self) -> Option<u64> {
         let end = *self.0.borrow();
         end.map(|end| end.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000))
             .map(|seconds| u64::try_from(seconds).unwrap_or(u64::MAX).max(1))

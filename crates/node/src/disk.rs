@@ -21,7 +21,7 @@ use tobari_host::{files::FileError, storage::Trouble};
 use crate::{reply::Reply, stop::Stop};
 
 /// How often a disk that fails is tried.
-pub(crate) const LOOK: Duration = Duration::from_secs(1);
+pub const LOOK: Duration = Duration::from_secs(1);
 
 /// Bytes of a write that is a trial.
 const TRIAL_BYTES: usize = 1 << 16;
@@ -29,7 +29,7 @@ const TRIAL_BYTES: usize = 1 << 16;
 type Trial = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
 /// A place where a job keeps something.
-pub(crate) struct Disk {
+pub struct Disk {
     what: &'static str,
     trouble: Mutex<Option<(Trouble, u64)>>,
     trial: Trial,
@@ -37,12 +37,12 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// A place, as the log calls it, and how it is tried.
-    pub(crate) fn new(what: &'static str, trial: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> Self {
+    pub fn new(what: &'static str, trial: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self { what, trouble: Mutex::default(), trial: Box::new(trial) }
     }
 
     /// A folder, tried with a file that is removed again.
-    pub(crate) fn folder(what: &'static str, folder: &Path) -> Self {
+    pub fn folder(what: &'static str, folder: &Path) -> Self {
         let folder = folder.to_owned();
         Self::new(what, move || try_folder(&folder))
     }
@@ -52,12 +52,15 @@ impl Disk {
     }
 
     /// What is wrong with it.
-    pub(crate) fn trouble(&self) -> Option<Trouble> {
+    pub fn trouble(&self) -> Option<Trouble> {
         self.state().map(|(trouble, _)| trouble)
     }
 
     /// Refuses what needs it while it fails.
-    pub(crate) fn ready(&self) -> Result<(), Reply> {
+    ///
+    /// # Errors
+    /// `storage` (507).
+    pub fn ready(&self) -> Result<(), Reply> {
         let Some((trouble, refused)) = &mut *self.state() else { return Ok(()) };
         *refused += 1;
         Err(no_room(*trouble))
@@ -65,17 +68,17 @@ impl Disk {
 
     /// Takes note of a write that failed, and refuses the request that it was for. The log has a
     /// line of the first one.
-    pub(crate) fn failed(&self, error: &FileError) -> Reply {
+    pub fn failed(&self, error: &FileError) -> Reply {
         self.note(error.trouble(), error)
     }
 
     /// The same of a write that was no whole file's.
-    pub(crate) fn failed_writing(&self, error: &io::Error) -> Reply {
+    pub fn failed_writing(&self, error: &io::Error) -> Reply {
         self.note(Trouble::of(error), error)
     }
 
     /// The same where it is known what is wrong.
-    pub(crate) fn note(&self, trouble: Trouble, error: &dyn Display) -> Reply {
+    pub fn note(&self, trouble: Trouble, error: &dyn Display) -> Reply {
         let mut state = self.state();
         if state.is_none() {
             tracing::error!(%error, "{} cannot be written: the disk {trouble}; requests that need it are refused until it takes them", self.what);
@@ -87,7 +90,7 @@ impl Disk {
     }
 
     /// Tries a disk that fails.
-    pub(crate) fn try_again(&self) {
+    pub fn try_again(&self) {
         if self.trouble().is_none() {
             return;
         }
@@ -106,7 +109,10 @@ impl Disk {
 }
 
 /// Writes a file, flushes it and removes it.
-pub(crate) fn try_folder(folder: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// What the system says.
+pub fn try_folder(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut file = tempfile::Builder::new().prefix(".trial-").tempfile_in(folder)?;
     file.write_all(&[0; TRIAL_BYTES])?;
@@ -115,7 +121,7 @@ pub(crate) fn try_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// The refusal of what needs a disk that takes nothing.
-pub(crate) fn no_room(trouble: Trouble) -> Reply {
+pub fn no_room(trouble: Trouble) -> Reply {
     let text = format!(
         "expected a disk that takes what is to be kept, found that the server's storage {trouble}: the request is not acknowledged. Send it again in some seconds; if this lasts, tell the server's operator"
     );
@@ -123,7 +129,7 @@ pub(crate) fn no_room(trouble: Trouble) -> Reply {
 }
 
 /// Tries what fails, every second until the server stops.
-pub(crate) async fn keep_trying(mut stopped: Stop, again: impl Fn() + Clone + Send + 'static) {
+pub async fn keep_trying(mut stopped: Stop, again: impl Fn() + Clone + Send + 'static) {
     loop {
         tokio::select! {
             () = stopped.wait() => return,

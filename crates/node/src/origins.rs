@@ -14,10 +14,10 @@ use axum::http::{HeaderMap, header};
 /// An origin: scheme, host, and port if it is not the scheme's own.
 ///
 /// ```
-/// use tobari_server::WebOrigin;
+/// use tobari_node::WebOrigin;
 /// assert_eq!("https://Call.example/".parse::<WebOrigin>()?.to_string(), "https://call.example");
 /// assert!("call.example".parse::<WebOrigin>().is_err() && "https://call.example/call/".parse::<WebOrigin>().is_err());
-/// # Ok::<(), tobari_server::NotAnOrigin>(())
+/// # Ok::<(), tobari_node::NotAnOrigin>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebOrigin(String);
@@ -54,7 +54,7 @@ impl fmt::Display for WebOrigin {
 /// underscore (Content Security Policy Level 3, section 2.3.1).
 ///
 /// ```
-/// use tobari_server::WebServer;
+/// use tobari_node::WebServer;
 /// assert!("https://call.example:7610".parse::<WebServer>().is_ok() && "https://[::1]:7610".parse::<WebServer>().is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl WebServer {
 
 /// Those whose pages may call; all if none is named.
 #[derive(Clone)]
-pub(crate) struct Origins(Arc<[WebOrigin]>);
+pub struct Origins(Arc<[WebOrigin]>);
 
 impl Origins {
     pub(crate) fn new(named: &[WebOrigin]) -> Self {
@@ -95,7 +95,7 @@ impl Origins {
     }
 
     /// May who asks so open a WebSocket? Programs say no origin, and may.
-    pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
+    pub fn admits(&self, headers: &HeaderMap) -> bool {
         let mut said = headers.get_all(header::ORIGIN).iter().peekable();
         self.0.is_empty()
             || said.peek().is_none()

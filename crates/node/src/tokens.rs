@@ -58,21 +58,21 @@ struct Held {
 }
 
 /// A file of clients and their tokens' hashes, as it is now or was when it was last good.
-pub(crate) struct Tokens {
+pub struct Tokens {
     path: PathBuf,
     held: Mutex<Held>,
 }
 
 /// The files of tokens of one server, each once, however many jobs ask it.
 #[derive(Clone, Default)]
-pub(crate) struct TokenFiles(Arc<Mutex<Vec<Arc<Tokens>>>>);
+pub struct TokenFiles(Arc<Mutex<Vec<Arc<Tokens>>>>);
 
 impl TokenFiles {
     /// The file at this path, read now unless another job has it.
     ///
     /// # Errors
     /// As [`Tokens::read`].
-    pub(crate) fn open(&self, path: &Path) -> Result<Arc<Tokens>, TokensError> {
+    pub fn open(&self, path: &Path) -> Result<Arc<Tokens>, TokensError> {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = files.iter().find(|tokens| tokens.path == path) {
             return Ok(Arc::clone(known));
@@ -109,7 +109,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`TokensError`] for a file that cannot be read, or has a line that is none.
-    pub(crate) fn read(path: &Path) -> Result<Self, TokensError> {
+    pub fn read(path: &Path) -> Result<Self, TokensError> {
         // before the file is read: what changes meanwhile is seen at the next look
         let stamp = Stamp::of(path).ok();
         let held = Held { lines: Arc::new(Lines::read(path)?), stamp, looked: Instant::now(), told: None };
@@ -117,7 +117,7 @@ impl Tokens {
     }
 
     /// Whose token stands in the headers of a request (`Authorization: Bearer`).
-    pub(crate) fn bearer(&self, headers: &HeaderMap) -> Option<Arc<str>> {
+    pub fn bearer(&self, headers: &HeaderMap) -> Option<Arc<str>> {
         self.lines().bearer(headers)
     }
 

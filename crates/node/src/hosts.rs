@@ -20,10 +20,10 @@ const MAX_BYTES: usize = 253;
 /// A name or an address by which clients reach a server, without a port.
 ///
 /// ```
-/// use tobari_server::HostName;
+/// use tobari_node::HostName;
 /// assert_eq!("Call.Example".parse::<HostName>()?.to_string(), "call.example");
 /// assert!("https://call.example".parse::<HostName>().is_err() && "call.example:443".parse::<HostName>().is_err());
-/// # Ok::<(), tobari_server::NotAHostName>(())
+/// # Ok::<(), tobari_node::NotAHostName>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostName(String);

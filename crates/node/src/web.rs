@@ -1,19 +1,23 @@
 //! The pages: static files, and their fingerprint.
 //!
-//! `/` is the page of all jobs, `/call/` that of live rooms, `/infer/` that of images, `/search/` that of tables, `/sense/` that of fleets; `/jobs` says, as JSON, which jobs this server does.
+//! `/` is the page of all jobs, `/JOB/` that of one ([`Page`]); `/jobs` says, as JSON, which jobs
+//! this server does, of those that it serves or has a page of.
 //!
-//! The server that must not hear a call, or see an image, serves the code that holds its keys. What it serves by itself is built into the program, so that
-//! its fingerprint can be told beforehand ([`Bundle::digest`], `tobari info`) and compared with what a browser got. Nothing of it depends on
-//! who asks.
+//! The server that must not learn what it computes with serves the code that holds the keys. What
+//! it serves by itself is built into the program, so that its fingerprint can be told beforehand
+//! ([`Bundle::digest`], `tobari info`) and compared with what a browser got. Nothing of it depends
+//! on who asks.
 //!
 //! **The fingerprint** is SHA-256 of the lines that `sha256sum` prints of the files in `web/` by name, in the order of [`Bundle::names`].
 //!
 //! **Headers.** Nothing from elsewhere is loaded, run, or asked (`Content-Security-Policy`), no address is passed on, and the page stands
-//! alone (COOP and COEP), so that its worker and its sound share memory. The page of live rooms may call other servers as well where they are
-//! named ([`WebServer`]): then this server can give the page away for servers that are not trusted with it.
+//! alone (COOP and COEP), so that its worker and its sound share memory. The files that a page lists
+//! ([`Page::calling`]) may connect to other servers as well where they are named ([`WebServer`]):
+//! then this server can give the page away for servers that are not trusted with it.
 
 use std::{
     borrow::Cow,
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -25,8 +29,9 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
     routing::get,
 };
+use tobari_client::Fingerprint;
 
-use crate::{Fingerprint, WebServer};
+use crate::{WebServer, job::Page};
 
 /// A file of the page: its name, its type, and what is built in.
 type Part = (&'static str, &'static str, &'static [u8]);
@@ -106,13 +111,10 @@ fn policy(servers: &[WebServer]) -> HeaderValue {
     HeaderValue::try_from(policy).unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'"))
 }
 
-/// The files whose policy lets live rooms on other servers be called: the page, and the worker that connects.
-const CALLING: [&str; 2] = ["call.html", "worker.js"];
-
 /// The files of the page.
 ///
 /// ```
-/// use tobari_server::Bundle;
+/// use tobari_node::Bundle;
 /// assert_eq!(Bundle::embedded().digest().to_string().len(), 64);
 /// assert!(Bundle::names().any(|name| name == "call.html"));
 /// ```
@@ -181,29 +183,21 @@ struct Served {
     bytes: axum::body::Bytes,
 }
 
-struct Page {
-    files: std::collections::HashMap<&'static str, Served>,
-    jobs: Jobs,
+struct Pages {
+    files: HashMap<&'static str, Served>,
+    /// What is told at `/jobs`.
+    jobs: String,
     policy: HeaderValue,
-    /// That of [`CALLING`].
-    calling: HeaderValue,
-}
-
-/// Which jobs a server does.
-#[derive(Clone, Copy, serde::Serialize)]
-pub(crate) struct Jobs {
-    pub(crate) call: bool,
-    pub(crate) infer: bool,
-    pub(crate) search: bool,
-    pub(crate) sense: bool,
+    /// The files that may connect to other servers, and their policy.
+    calling: (Vec<&'static str>, HeaderValue),
 }
 
 /// What programs are told at `/`.
 const GREETING: &str = "Tobari: a blind server. It mixes what it cannot hear.\n";
 
-/// `/`, `/infer/`, `/search/`, `/sense/`, `/call/` and `/call/{room}` are the pages, `/web/…` what belongs to them. The page of live rooms may call `servers`,
-/// besides this one.
-pub(crate) fn routes(bundle: Bundle, jobs: Jobs, servers: &[WebServer]) -> Router {
+/// `/` and `/JOB/` are the pages, `/web/…` what belongs to them, and `/jobs` has which jobs are
+/// served; pages may call `servers` besides this one where they say so.
+pub(crate) fn routes(bundle: Bundle, served: &[&'static str], shown: &[Page], servers: &[WebServer]) -> Router {
     let serve = |(name, kind, bytes): (&'static str, &'static str, Cow<'static, [u8]>)| {
         let tag = format!("\"{}\"", Fingerprint::of(&bytes));
         let bytes = match bytes {
@@ -213,62 +207,51 @@ pub(crate) fn routes(bundle: Bundle, jobs: Jobs, servers: &[WebServer]) -> Route
         (name, Served { kind, tag, bytes })
     };
     let files = bundle.files.into_iter().map(serve).collect();
-    let page = Arc::new(Page { files, jobs, policy: policy(&[]), calling: policy(servers) });
-    Router::new()
-        .route("/", get(start))
-        .route("/jobs", get(told))
-        .route("/infer", get(|| async { Redirect::temporary("infer/") }))
-        .route("/infer/", get(infer))
-        .route("/search", get(|| async { Redirect::temporary("search/") }))
-        .route("/search/", get(search))
-        .route("/sense", get(|| async { Redirect::temporary("sense/") }))
-        .route("/sense/", get(sense))
-        .route("/call", get(|| async { Redirect::temporary("call/") }))
-        .route("/call/", get(call))
-        .route("/call/{room}", get(call))
-        .route("/web/{*file}", get(file))
-        .with_state(page)
+    let others = shown.iter().map(|page| (page.job, false));
+    let jobs: BTreeMap<&str, bool> = others.chain(served.iter().map(|job| (*job, true))).collect();
+    let calling = shown.iter().flat_map(|page| page.calling).copied().collect();
+    let pages = Arc::new(Pages {
+        files,
+        jobs: serde_json::to_string(&jobs).unwrap_or_default(),
+        policy: policy(&[]),
+        calling: (calling, policy(servers)),
+    });
+    let own = Router::new().route("/", get(start)).route("/jobs", get(told)).route("/web/{*file}", get(file));
+    shown.iter().fold(own, |all, page| all.merge(shown_at(page))).with_state(pages)
+}
+
+/// Where a page is shown.
+fn shown_at(page: &Page) -> Router<Arc<Pages>> {
+    let Page { job, file, also, .. } = *page;
+    let show = get(async move |State(pages): State<Arc<Pages>>, headers: HeaderMap| pages.answer(file, &headers));
+    let way = get(async move || Redirect::temporary(&format!("{job}/")));
+    let main = Router::new().route(&format!("/{job}"), way).route(&format!("/{job}/"), show.clone());
+    also.iter().fold(main, |all, path| all.route(path, show.clone()))
 }
 
 /// Programs get a line, people the page.
-async fn start(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
+async fn start(State(pages): State<Arc<Pages>>, headers: HeaderMap) -> Response {
     let vary = [(header::VARY, "accept")];
     if wants_page(&headers) {
-        (vary, page.answer("start.html", &headers)).into_response()
+        (vary, pages.answer("start.html", &headers)).into_response()
     } else {
         (vary, GREETING).into_response()
     }
 }
 
-async fn told(State(page): State<Arc<Page>>) -> Response {
-    let told = serde_json::to_string(&page.jobs).unwrap_or_default();
-    let policy = [(header::CONTENT_SECURITY_POLICY, page.policy.clone())];
-    (headers(), policy, [(header::CONTENT_TYPE, "application/json")], told).into_response()
+async fn told(State(pages): State<Arc<Pages>>) -> Response {
+    let policy = [(header::CONTENT_SECURITY_POLICY, pages.policy.clone())];
+    (headers(), policy, [(header::CONTENT_TYPE, "application/json")], pages.jobs.clone()).into_response()
 }
 
-async fn infer(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
-    page.answer("infer.html", &headers)
+async fn file(State(pages): State<Arc<Pages>>, Asked(name): Asked<String>, headers: HeaderMap) -> Response {
+    pages.answer(&name, &headers)
 }
 
-async fn search(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
-    page.answer("search.html", &headers)
-}
-
-async fn sense(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
-    page.answer("sense.html", &headers)
-}
-
-async fn call(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
-    page.answer("call.html", &headers)
-}
-
-async fn file(State(page): State<Arc<Page>>, Asked(name): Asked<String>, headers: HeaderMap) -> Response {
-    page.answer(&name, &headers)
-}
-
-impl Page {
+impl Pages {
     fn answer(&self, name: &str, headers: &HeaderMap) -> Response {
-        let policy = if CALLING.contains(&name) { &self.calling } else { &self.policy };
+        let (calling, wide) = &self.calling;
+        let policy = if calling.contains(&name) { wide } else { &self.policy };
         let policy = [(header::CONTENT_SECURITY_POLICY, policy.clone())];
         let Some(Served { kind, tag, bytes }) = self.files.get(name) else {
             return (StatusCode::NOT_FOUND, self::headers(), policy, "there is no such file of the page\n")

@@ -22,7 +22,7 @@ const PIECE: usize = 64 << 10;
 
 /// The memory of a server.
 #[derive(Clone)]
-pub(crate) struct Memory {
+pub struct Memory {
     shared: Arc<Shared>,
 }
 
@@ -40,7 +40,7 @@ struct State {
 }
 
 /// What one request holds of it; given back when it is dropped.
-pub(crate) struct Claim {
+pub struct Claim {
     memory: Memory,
     origin: Origin,
     bytes: u64,
@@ -48,13 +48,13 @@ pub(crate) struct Claim {
 
 impl Memory {
     /// So many bytes.
-    pub(crate) fn new(total: u64, share: Share) -> Self {
+    pub fn new(total: u64, share: Share) -> Self {
         let shared = Shared { total, share, state: Mutex::default(), freed: Notify::new() };
         Self { shared: Arc::new(shared) }
     }
 
     /// A claim of nothing yet.
-    pub(crate) fn claim(&self, origin: &Origin) -> Claim {
+    pub fn claim(&self, origin: &Origin) -> Claim {
         Claim { memory: self.clone(), origin: origin.clone(), bytes: 0 }
     }
 
@@ -65,9 +65,11 @@ impl Memory {
 
 /// What all jobs of a server share: the rule, and the memory for bodies and answers.
 #[derive(Clone)]
-pub(crate) struct Bounds {
-    pub(crate) share: Share,
-    pub(crate) memory: Memory,
+pub struct Bounds {
+    /// What one client may hold of anything scarce.
+    pub share: Share,
+    /// The memory for bodies and answers.
+    pub memory: Memory,
 }
 
 impl Bounds {
@@ -99,7 +101,7 @@ impl Claim {
     }
 
     /// Takes so many bytes more as soon as there is room.
-    pub(crate) async fn grow(&mut self, more: usize) {
+    pub async fn grow(&mut self, more: usize) {
         loop {
             let freed = Arc::clone(&self.memory.shared);
             let mut freed = std::pin::pin!(freed.freed.notified());
@@ -114,7 +116,7 @@ impl Claim {
 
     /// The body of an answer. It is there already, so that it is counted whether there is room or
     /// not: further requests of this client wait until it is read.
-    pub(crate) fn answer(mut self, bytes: Vec<u8>) -> Body {
+    pub fn answer(mut self, bytes: Vec<u8>) -> Body {
         let length = bytes.len() as u64;
         // the question is not needed any more
         self.give_back();

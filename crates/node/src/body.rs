@@ -29,10 +29,10 @@ const SILENCE: Duration = Duration::from_secs(20);
 const BYTES_PER_S: usize = 240;
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a request waits for a turn or for memory.
-pub(crate) const WAITING: Duration = Duration::from_secs(2);
+pub const WAITING: Duration = Duration::from_secs(2);
 
 /// Reads on what a refused request still sends where that is little, and keeps nothing of it.
-pub(crate) async fn drain(body: Body) {
+pub async fn drain(body: Body) {
     let mut left = DRAINED;
     if HttpBody::size_hint(&body).exact().is_none_or(|length| length > left) {
         return;
@@ -50,7 +50,10 @@ pub(crate) async fn drain(body: Body) {
 }
 
 /// What was found, and the body as it was; or the refusal, before the body is read.
-pub(crate) async fn or_drain<T>(found: Result<T, Reply>, body: Body) -> Result<(T, Body), Reply> {
+///
+/// # Errors
+/// That of `found`, when what is left of a short body was read.
+pub async fn or_drain<T>(found: Result<T, Reply>, body: Body) -> Result<(T, Body), Reply> {
     match found {
         Ok(found) => Ok((found, body)),
         Err(reply) => {
@@ -62,7 +65,11 @@ pub(crate) async fn or_drain<T>(found: Result<T, Reply>, body: Body) -> Result<(
 
 /// All of a body, whose bytes are counted in the claim. One that says that it is too long is
 /// refused unread.
-pub(crate) async fn read(body: Body, most: usize, patience: Duration, claim: &mut Claim) -> Result<Bytes, Reply> {
+///
+/// # Errors
+/// `size` (413) for more than `most` bytes, `time` (408) for a body that comes too slowly or not
+/// within `patience`, `busy` (503) where there is no memory for it.
+pub async fn read(body: Body, most: usize, patience: Duration, claim: &mut Claim) -> Result<Bytes, Reply> {
     if HttpBody::size_hint(&body).lower() > most as u64 {
         drain(body).await;
         return Err(too_long(most));

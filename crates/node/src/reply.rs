@@ -9,23 +9,26 @@ use axum::{
 use std::time::Duration;
 
 /// A refusal on its way out.
-pub(crate) struct Reply {
-    pub(crate) status: StatusCode,
-    /// The word.
-    pub(crate) word: &'static str,
-    pub(crate) text: String,
+pub struct Reply {
+    /// The status.
+    pub status: StatusCode,
+    /// The word, in the header `Tobari-Refusal`.
+    pub word: &'static str,
+    /// The line, without its end.
+    pub text: String,
     /// After how long it is worth to come again; without it, where there is no room, after a
     /// second.
-    pub(crate) wait: Option<Duration>,
+    pub wait: Option<Duration>,
 }
 
 impl Reply {
-    pub(crate) fn new(status: StatusCode, word: &'static str, text: impl Into<String>) -> Self {
+    /// A refusal, without a word on when to come again.
+    pub fn new(status: StatusCode, word: &'static str, text: impl Into<String>) -> Self {
         Self { status, word, text: text.into(), wait: None }
     }
 
     /// Nobody, or somebody else.
-    pub(crate) fn unknown() -> Self {
+    pub fn unknown() -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,
             "token",
@@ -34,7 +37,7 @@ impl Reply {
     }
 
     /// No place: `what` there are too many of, which the option `most` bounds.
-    pub(crate) fn full(full: &Full, word: &'static str, (what, most): (&str, &str)) -> Self {
+    pub fn full(full: &Full, word: &'static str, (what, most): (&str, &str)) -> Self {
         let Full { own, held, bytes, wait } = *full;
         let of = if bytes { " bytes of" } else { "" };
         let (whose, option) = if own { ("This address or token", "--client-share") } else { ("This server", most) };
@@ -48,19 +51,19 @@ impl Reply {
     }
 
     /// No room at this moment.
-    pub(crate) fn busy() -> Self {
+    pub fn busy() -> Self {
         let text = "this server has no room for another request at the moment: send it again in a second";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text)
     }
 
     /// A fault of this server.
-    pub(crate) fn fault(text: &'static str) -> Self {
+    pub fn fault(text: &'static str) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "fault", text)
     }
 }
 
 /// An answer of bytes.
-pub(crate) fn octets(bytes: impl Into<Body>) -> Response {
+pub fn octets(bytes: impl Into<Body>) -> Response {
     ([(header::CONTENT_TYPE, "application/octet-stream")], bytes.into()).into_response()
 }
 

@@ -9,19 +9,19 @@
 
 /// The rule, for one percentage.
 #[derive(Clone, Copy)]
-pub(crate) struct Share {
+pub struct Share {
     percent: u64,
 }
 
 impl Share {
     /// Of so many percent; 100 or more is no limit.
-    pub(crate) fn new(percent: u8) -> Self {
+    pub fn new(percent: u8) -> Self {
         Self { percent: u64::from(percent).clamp(1, 100) }
     }
 
     /// Whether a client that holds this much may take more of what is free. The first of anything
     /// is everybody's.
-    pub(crate) fn admits(self, held: u64, free: u64) -> bool {
+    pub fn admits(self, held: u64, free: u64) -> bool {
         let (held, free, percent) = (u128::from(held), u128::from(free), u128::from(self.percent));
         held == 0 || percent == 100 || held * (100 - percent) < free * percent
     }

@@ -13,7 +13,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 /// The turns of one kind of work.
 #[derive(Clone)]
-pub(crate) struct Turns {
+pub struct Turns {
     shared: Arc<Shared>,
 }
 
@@ -41,26 +41,29 @@ struct Known {
 }
 
 /// A turn; it ends when it is dropped.
-pub(crate) struct Turn {
+pub struct Turn {
     turns: Turns,
     origin: Origin,
 }
 
 impl Turns {
     /// So many at once.
-    pub(crate) fn new(total: usize, share: Share) -> Self {
+    pub fn new(total: usize, share: Share) -> Self {
         Self { shared: Arc::new(Shared { total: total as u64, share, state: Mutex::default() }) }
     }
 
     /// A turn within a while; otherwise the client is told to come again.
-    pub(crate) async fn take(&self, origin: &Origin) -> Result<Turn, Reply> {
+    ///
+    /// # Errors
+    /// `busy` (503).
+    pub async fn take(&self, origin: &Origin) -> Result<Turn, Reply> {
         let turn = timeout(WAITING, self.wait(origin)).await.ok().flatten();
         self.forget();
         turn.ok_or_else(Reply::busy)
     }
 
     /// A turn, however long it takes.
-    pub(crate) async fn wait(&self, origin: &Origin) -> Option<Turn> {
+    pub async fn wait(&self, origin: &Origin) -> Option<Turn> {
         let (sender, turn) = oneshot::channel();
         self.state().line.push((origin.clone(), sender));
         self.call();

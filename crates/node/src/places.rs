@@ -25,7 +25,7 @@ use tobari_host::files::{FileError, read_bounded, write_atomically};
 use tobari_octets::sha256;
 
 /// Whose a place is.
-pub(crate) type Tag = [u8; 16];
+pub type Tag = [u8; 16];
 /// Of a place from before this was written down.
 const NOBODY: Tag = [0; 16];
 /// First bytes of the file that says whose a place is.
@@ -34,15 +34,15 @@ const SALT_BYTES: usize = 32;
 
 /// How many places there are.
 #[derive(Clone, Copy)]
-pub(crate) struct PlaceLimits {
+pub struct PlaceLimits {
     /// Places at most.
-    pub(crate) count: u64,
+    pub count: u64,
     /// Bytes at most, of all together.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// How long a place is in use after it was used.
-    pub(crate) idle: Duration,
+    pub idle: Duration,
     /// What one client may have.
-    pub(crate) share: Share,
+    pub share: Share,
 }
 
 struct Place {
@@ -54,22 +54,22 @@ struct Place {
 }
 
 /// All places of a kind.
-pub(crate) struct Places<K> {
+pub struct Places<K> {
     limits: PlaceLimits,
     held: HashMap<K, Place>,
 }
 
 /// Why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full {
+pub struct Full {
     /// It is the client that has too many; otherwise all have.
-    pub(crate) own: bool,
+    pub own: bool,
     /// How many of them are in use: of the client, or of all.
-    pub(crate) held: u64,
+    pub held: u64,
     /// It is for want of bytes, and not of places.
-    pub(crate) bytes: bool,
+    pub bytes: bool,
     /// Time until the first of them is given away if it is not used meanwhile.
-    pub(crate) wait: Duration,
+    pub wait: Duration,
 }
 
 /// Of places in use.
@@ -89,28 +89,31 @@ impl Sum {
 
 impl<K: Clone + Eq + Hash + Ord> Places<K> {
     /// None taken.
-    pub(crate) fn new(limits: PlaceLimits) -> Self {
+    pub fn new(limits: PlaceLimits) -> Self {
         Self { limits, held: HashMap::new() }
     }
 
     /// Takes up a place that was kept, whatever the limits are.
-    pub(crate) fn restore(&mut self, key: K, tag: Tag, bytes: u64, used: SystemTime) {
+    pub fn restore(&mut self, key: K, tag: Tag, bytes: u64, used: SystemTime) {
         self.held.insert(key, Place { tag, bytes, used, told: used });
     }
 
     /// Bytes of all together.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.held.values().map(|place| place.bytes).sum()
     }
 
     /// Whether there is such a place.
     #[cfg(test)]
-    pub(crate) fn has(&self, key: &K) -> bool {
+    fn has(&self, key: &K) -> bool {
         self.held.contains_key(key)
     }
 
     /// Whether this client may take a place of so many bytes, or the same place anew.
-    pub(crate) fn check(&self, key: Option<&K>, tag: &Tag, bytes: u64, now: SystemTime) -> Result<(), Full> {
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn check(&self, key: Option<&K>, tag: &Tag, bytes: u64, now: SystemTime) -> Result<(), Full> {
         let (mut own, mut all) = (Sum::default(), Sum::default());
         for (_, place) in self.held.iter().filter(|(other, _)| Some(*other) != key) {
             if self.is_in_use(place, now) {
@@ -137,7 +140,10 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
     }
 
     /// Takes a place, or the same place anew; says which others are given away for it.
-    pub(crate) fn take(&mut self, key: &K, tag: Tag, bytes: u64, now: SystemTime) -> Result<Vec<K>, Full> {
+    ///
+    /// # Errors
+    /// [`Full`]; nothing is taken or given away then.
+    pub fn take(&mut self, key: &K, tag: Tag, bytes: u64, now: SystemTime) -> Result<Vec<K>, Full> {
         self.check(Some(key), &tag, bytes, now)?;
         self.held.insert(key.clone(), Place { tag, bytes, used: now, told: now });
         let (mut count, mut sum) = (self.held.len() as u64, self.bytes());
@@ -158,7 +164,7 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
     }
 
     /// Notes a use of a place; whether its files are to be told, which is not worth it every time.
-    pub(crate) fn touch(&mut self, key: &K, now: SystemTime) -> bool {
+    pub fn touch(&mut self, key: &K, now: SystemTime) -> bool {
         let Some(place) = self.held.get_mut(key) else { return false };
         place.used = place.used.max(now);
         let due = now.duration_since(place.told).is_ok_and(|since| since >= self.limits.idle / 16);
@@ -185,13 +191,16 @@ pub(crate) fn said(wait: Duration) -> String {
 }
 
 /// Writes down whose a place is, under the salt of a folder.
-pub(crate) struct Keeper {
+pub struct Keeper {
     salt: [u8; SALT_BYTES],
 }
 
 impl Keeper {
     /// Of a folder, which has a salt afterwards.
-    pub(crate) fn open(folder: &Path) -> Result<Self, FileError> {
+    ///
+    /// # Errors
+    /// [`FileError`] for a salt that cannot be read, is short, or cannot be written.
+    pub fn open(folder: &Path) -> Result<Self, FileError> {
         let path = folder.join("salt");
         if path.exists() {
             let bytes = read_bounded(&path, SALT_BYTES as u64)?;
@@ -208,7 +217,7 @@ impl Keeper {
     }
 
     /// For what is kept nowhere.
-    pub(crate) fn drawn() -> Self {
+    pub fn drawn() -> Self {
         let mut salt = [0; SALT_BYTES];
         // without it tags are guessed more easily, and the server has no other use for randomness
         // that fails
@@ -217,20 +226,23 @@ impl Keeper {
     }
 
     /// What stands for a client here.
-    pub(crate) fn tag(&self, origin: &Origin) -> Tag {
+    pub fn tag(&self, origin: &Origin) -> Tag {
         let mut tag = NOBODY;
         tag.copy_from_slice(&sha256(&[&self.salt[..], &origin.bytes()].concat())[..NOBODY.len()]);
         tag
     }
 
     /// Writes whose a place is.
-    pub(crate) fn write(path: &Path, tag: &Tag) -> Result<(), FileError> {
+    ///
+    /// # Errors
+    /// [`FileError`] where the file cannot be written.
+    pub fn write(path: &Path, tag: &Tag) -> Result<(), FileError> {
         write_atomically(path, &[&MAGIC[..], tag].concat())
     }
 
     /// Whose it is; nobody's where that was not written down, or is damaged: nothing but a share
     /// depends on it.
-    pub(crate) fn read(path: &Path) -> Tag {
+    pub fn read(path: &Path) -> Tag {
         let bytes = read_bounded(path, (MAGIC.len() + NOBODY.len()) as u64).unwrap_or_default();
         let tag = bytes.strip_prefix(&MAGIC).and_then(|tag| tag.try_into().ok());
         tag.unwrap_or(NOBODY)
@@ -238,14 +250,14 @@ impl Keeper {
 }
 
 /// When the newest of these files was written.
-pub(crate) fn used(paths: impl Iterator<Item = impl AsRef<Path>>) -> SystemTime {
+pub fn used(paths: impl Iterator<Item = impl AsRef<Path>>) -> SystemTime {
     let times = paths.filter_map(|path| fs::metadata(path).ok()?.modified().ok());
     // a time that is still to come would be used for ever
     times.max().unwrap_or(SystemTime::UNIX_EPOCH).min(SystemTime::now())
 }
 
 /// Says that a place was used at this time.
-pub(crate) fn tell(path: &Path, now: SystemTime) {
+pub fn tell(path: &Path, now: SystemTime) {
     let told = File::options().append(true).open(path).and_then(|file| file.set_modified(now));
     if let Err(error) = told {
         tracing::warn!(%error, "when a place was used last cannot be kept");

@@ -6,24 +6,27 @@ use tokio::{sync::Semaphore, task};
 
 /// The gate before the cores. Whoever waits is served in order, so that no connection starves another.
 #[derive(Clone)]
-pub(crate) struct Cpu {
+pub struct Cpu {
     cores: Arc<Semaphore>,
     count: usize,
 }
 
-impl Cpu {
-    pub(crate) fn new() -> Self {
+/// As wide as this machine has cores.
+impl Default for Cpu {
+    fn default() -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         Self { cores: Arc::new(Semaphore::new(cores)), count: cores }
     }
+}
 
+impl Cpu {
     /// How many there are.
-    pub(crate) fn cores(&self) -> usize {
+    pub fn cores(&self) -> usize {
         self.count
     }
 
     /// Runs `work` on a thread of its own; none if it panicked.
-    pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let permit = Arc::clone(&self.cores).acquire_owned().await.ok()?;
         // The permit goes with the work: it is held to the end even if the caller goes away.
         task::spawn_blocking(move || {

@@ -4,17 +4,18 @@
 //! subscriber is given; the operator may say how many bits. People behind one router are one
 //! client. Behind a proxy (`--behind-proxy`) the address is the last one in `X-Forwarded-For`,
 //! which the proxy must have written itself: everything before it is the client's own word.
-//! **Connections and rooms of this machine's own addresses are not counted**: they may be a proxy's
-//! of which the server was not told. Everything else is counted by [`Origin`], for which such an
-//! address is one like any other.
+//! **Connections of this machine's own addresses are not counted**: they may be a proxy's of which
+//! the server was not told. A job that counts by address leaves them out as well
+//! ([`Guest::address`]). Everything else is counted by [`Origin`], for which such an address is one
+//! like any other.
 //!
 //! Addresses are held in memory while something of theirs is there, and written nowhere
 //! ([`crate::places`] keeps a hash).
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use axum::http::{HeaderMap, HeaderName};
@@ -31,30 +32,24 @@ pub(crate) struct Clients {
 }
 
 struct Shared {
-    held: Mutex<All>,
+    held: Mutex<Held>,
     limits: ServerLimits,
     share: Share,
 }
 
-/// What all clients hold together, and each of them.
+/// Connections of all clients together, and of each of them.
 #[derive(Default)]
-struct All {
-    sum: Held,
-    each: HashMap<IpAddr, Held>,
-}
-
-#[derive(Clone, Copy, Default)]
 struct Held {
-    connections: usize,
-    rooms: usize,
+    sum: usize,
+    each: HashMap<IpAddr, usize>,
 }
 
 /// One place among the connections: held by the connection, and by the session that it may turn into.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub struct Place {
     _permit: Arc<OwnedSemaphorePermit>,
     /// Whose it is.
-    pub(crate) guest: Arc<Guest>,
+    pub guest: Arc<Guest>,
 }
 
 impl Place {
@@ -65,7 +60,7 @@ impl Place {
 
 /// Whom something is held for: a place, bytes, or a turn.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// Whoever has the token of this name, from wherever.
     Token(Arc<str>),
     /// A client without a token.
@@ -76,12 +71,12 @@ pub(crate) enum Origin {
 
 impl Origin {
     /// The holder of a token, or else this one.
-    pub(crate) fn or_token(&self, name: Option<&Arc<str>>) -> Self {
+    pub fn or_token(&self, name: Option<&Arc<str>>) -> Self {
         name.map_or_else(|| self.clone(), |name| Self::Token(Arc::clone(name)))
     }
 
     /// Its bytes, one string for each.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         match self {
             Self::Token(name) => [b"token ", name.as_bytes()].concat(),
             Self::Address(address) => format!("address {address}").into_bytes(),
@@ -91,15 +86,9 @@ impl Origin {
 }
 
 /// A client's connection; ends when it is dropped. Without an address it is not counted.
-pub(crate) struct Guest {
+pub struct Guest {
     /// Whose it is, for all that is counted by this.
-    pub(crate) origin: Origin,
-    address: Option<IpAddr>,
-    clients: Clients,
-}
-
-/// A room that a client opened; ends when it is dropped.
-pub(crate) struct Opened {
+    pub origin: Origin,
     address: Option<IpAddr>,
     clients: Clients,
 }
@@ -116,29 +105,38 @@ impl Clients {
         let address = address.map(|address| self.client(address));
         let origin = address.map_or(Origin::Unknown, Origin::Address);
         let address = address.filter(|address| !address.is_loopback());
-        let (limits, share) = (&self.shared.limits, self.shared.share);
-        self.change(address, |held, sum| {
-            let free = limits.connections.saturating_sub(sum.connections);
-            let fits =
-                held.connections < limits.client_connections && share.admits(held.connections as u64, free as u64);
-            held.connections += usize::from(fits);
-            sum.connections += usize::from(fits);
-            fits
-        })
-        .then(|| Guest { origin, address, clients: self.clone() })
+        let fits = address.is_none_or(|address| self.take(address));
+        fits.then(|| Guest { origin, address, clients: self.clone() })
     }
 
-    /// Takes something for a client, or gives it back: what is told of whether it could.
-    fn change(&self, address: Option<IpAddr>, take: impl FnOnce(&mut Held, &mut Held) -> bool) -> bool {
-        let Some(address) = address else { return true };
-        let mut all = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let All { sum, each } = &mut *all;
-        let held = each.entry(address).or_default();
-        let fits = take(held, sum);
-        if held.connections == 0 && held.rooms == 0 {
-            each.remove(&address);
+    /// Counts a connection of a client, if it may have one more.
+    fn take(&self, address: IpAddr) -> bool {
+        let (limits, share) = (&self.shared.limits, self.shared.share);
+        let mut held = self.held();
+        let own = held.each.get(&address).copied().unwrap_or(0);
+        let free = limits.connections.saturating_sub(held.sum);
+        let fits = own < limits.client_connections && share.admits(own as u64, free as u64);
+        if fits {
+            held.each.insert(address, own + 1);
+            held.sum += 1;
         }
         fits
+    }
+
+    /// The opposite.
+    fn give_back(&self, address: IpAddr) {
+        let mut held = self.held();
+        held.sum = held.sum.saturating_sub(1);
+        if let Entry::Occupied(mut own) = held.each.entry(address) {
+            *own.get_mut() -= 1;
+            if *own.get() == 0 {
+                own.remove();
+            }
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.shared.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whom an address stands for.
@@ -159,44 +157,19 @@ impl Clients {
 }
 
 impl Guest {
-    /// A room that this client opens; none if it has opened as many as it may.
-    pub(crate) fn open(&self) -> Option<Opened> {
-        let (limits, share) = (&self.clients.shared.limits, self.clients.shared.share);
-        self.clients
-            .change(self.address, |held, sum| {
-                // there are as many of each of the two kinds
-                let free = (2 * limits.rooms).saturating_sub(sum.rooms);
-                let fits = held.rooms < limits.client_rooms && share.admits(held.rooms as u64, free as u64);
-                held.rooms += usize::from(fits);
-                sum.rooms += usize::from(fits);
-                fits
-            })
-            .then(|| Opened { address: self.address, clients: self.clients.clone() })
-    }
-
-    /// How many rooms a client may have opened.
-    pub(crate) fn most_rooms(&self) -> usize {
-        self.clients.shared.limits.client_rooms
+    /// The client's address, by which a job may count what it holds, cut to the bits that are one
+    /// client. None for what is not counted by address: this machine's own, and what a proxy says
+    /// nothing of.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        self.clients.change(self.address, |held, sum| {
-            held.connections = held.connections.saturating_sub(1);
-            sum.connections = sum.connections.saturating_sub(1);
-            true
-        });
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        self.clients.change(self.address, |held, sum| {
-            held.rooms = held.rooms.saturating_sub(1);
-            sum.rooms = sum.rooms.saturating_sub(1);
-            true
-        });
+        if let Some(address) = self.address {
+            self.clients.give_back(address);
+        }
     }
 }
 
@@ -215,25 +188,21 @@ mod tests {
         Some(text.parse().unwrap())
     }
 
-    fn clients(client_connections: usize, client_rooms: usize) -> Clients {
-        Clients::new(&ServerLimits { client_connections, client_rooms, ..ServerLimits::default() })
+    fn clients(client_connections: usize) -> Clients {
+        Clients::new(&ServerLimits { client_connections, ..ServerLimits::default() })
     }
 
     #[test]
-    fn a_client_has_so_many_connections_and_rooms_and_another_is_not_asked() {
-        let clients = clients(2, 1);
+    fn a_client_has_so_many_connections_and_another_is_not_asked() {
+        let clients = clients(2);
         let one = [clients.enter(from("192.0.2.1")), clients.enter(from("::ffff:192.0.2.1"))];
         assert!(one.iter().all(Option::is_some) && clients.enter(from("192.0.2.1")).is_none());
         assert!(clients.enter(from("192.0.2.2")).is_some());
-        let guest = one[0].as_ref().unwrap();
-        let room = guest.open();
-        assert!(room.is_some() && guest.open().is_none() && guest.most_rooms() == 1);
+        assert_eq!(one.each_ref().map(|guest| guest.as_ref().unwrap().address()), [from("192.0.2.1"); 2]);
         drop(one);
-        assert!(clients.enter(from("192.0.2.1")).unwrap().open().is_none(), "the room goes on without who opened it");
-        drop(room);
-        assert!(clients.enter(from("192.0.2.1")).unwrap().open().is_some());
-        let all = clients.shared.held.lock().unwrap();
-        assert!(all.each.is_empty() && all.sum.connections == 0 && all.sum.rooms == 0, "no address is kept");
+        assert!(clients.enter(from("192.0.2.1")).is_some());
+        let held = clients.held();
+        assert!(held.each.is_empty() && held.sum == 0, "no address is kept");
     }
 
     #[test]
@@ -261,12 +230,13 @@ mod tests {
 
     #[test]
     fn a_network_of_version_6_is_one_client_and_loopback_is_none() {
-        let clients = clients(1, 1);
+        let clients = clients(1);
         let _one = clients.enter(from("2001:db8:1:2::1")).unwrap();
         assert!(clients.enter(from("2001:db8:1:2:ffff::9")).is_none());
         assert!(clients.enter(from("2001:db8:1:3::1")).is_some());
         let local: Vec<_> = ["127.0.0.1", "::1", "127.0.0.2"].map(|at| clients.enter(from(at))).into();
-        assert!(local.iter().all(Option::is_some) && clients.enter(None).is_some());
+        assert!(local.iter().flatten().all(|guest| guest.address().is_none()) && local.iter().all(Option::is_some));
+        assert!(clients.enter(None).is_some());
     }
 
     #[test]

@@ -1,0 +1,394 @@
+//! The listener: binds, accepts, answers HTTP, and closes in order.
+
+use std::{collections::BTreeSet, future::Future, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use axum::{
+    Extension, Router,
+    extract::{Request, State},
+    http::{StatusCode, header},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use serde_json::Value;
+use tobari_client::Fingerprint;
+use tobari_host::data::{DataError, DataFolder};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+
+use crate::{
+    ServerLimits, ServerOptions, Tls,
+    clients::{Clients, Place, forwarded},
+    edge::{self, Edge},
+    hosts::Hosts,
+    job::{Given, Job, JobError, Offer, Page, Running},
+    memory::Bounds,
+    origins::Origins,
+    patient::Patient,
+    ready,
+    stop::{Stop, stop},
+    tls::{Acceptor, ServerTls, TlsError, server_tls},
+    tokens::TokenFiles,
+    web::{self, Bundle, BundleError},
+};
+
+/// How long to wait after the system could not accept a connection (too many open files, for instance).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes of a connection that are read ahead at most, and so of a request's head.
+const BUFFERED: usize = 64 << 10;
+
+/// A server that listens but does not answer yet: see [`Server::run`].
+///
+/// ```
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// use tobari_node::{ServerOptions, bind};
+/// let server = bind(ServerOptions::new(([127, 0, 0, 1], 0).into())).await?;
+/// assert_eq!(server.url(), format!("http://127.0.0.1:{}", server.local_addr().port()));
+/// server.run(async { /* until this is done: a signal, for instance */ }).await;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Server {
+    listener: TcpListener,
+    addr: SocketAddr,
+    tls: Option<ServerTls>,
+    jobs: Vec<Arc<dyn Job>>,
+    page: Bundle,
+    tokens: TokenFiles,
+    options: ServerOptions,
+    /// Locked while the server lives.
+    _data: Vec<DataFolder>,
+}
+
+/// Takes the address, reads the certificate, locks the folders of data and opens the jobs, in the
+/// order in which they are offered; from now on connections queue up.
+///
+/// # Errors
+/// [`ServerError`] if the address is taken, or the certificate, a folder or a job unusable.
+pub async fn bind(mut options: ServerOptions) -> Result<Server, ServerError> {
+    let fault = |source| ServerError::Bind { addr: options.addr, source };
+    let listener = TcpListener::bind(options.addr).await.map_err(fault)?;
+    let addr = listener.local_addr().map_err(fault)?;
+    let tls = server_tls(&options.tls, addr)?;
+    let page = options.web.as_deref().map_or_else(|| Ok(Bundle::embedded()), Bundle::read)?;
+    let offers = std::mem::take(&mut options.jobs);
+    let data = data_folders(&offers)?;
+    let tokens = TokenFiles::default();
+    let given = Given {
+        ip: addr.ip(),
+        bounds: Bounds::new(&options.limits),
+        tokens: tokens.clone(),
+        hosts: options.host_names.as_slice().into(),
+    };
+    let mut jobs = Vec::with_capacity(offers.len());
+    for offer in offers {
+        jobs.push(offer.open(given.clone()).await?);
+    }
+    Ok(Server { listener, addr, tls, jobs, page, tokens, options, _data: data })
+}
+
+/// The folders in which something is kept, each once.
+fn data_folders(offers: &[Box<dyn Offer>]) -> Result<Vec<DataFolder>, DataError> {
+    let folders: BTreeSet<PathBuf> = offers.iter().flat_map(|offer| offer.folders()).collect();
+    folders.iter().map(|folder| DataFolder::open(folder)).collect()
+}
+
+impl Server {
+    /// Where the server listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// How a client on this machine reaches it.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let mut addr = self.addr;
+        if addr.ip().is_unspecified() {
+            addr.set_ip(if addr.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
+        }
+        format!("{scheme}://{addr}")
+    }
+
+    /// The fingerprint of the server's own certificate, if it has one that stays.
+    pub fn certificate_fingerprint(&self) -> Option<Fingerprint> {
+        self.tls.as_ref().and_then(|tls| tls.fingerprint)
+    }
+
+    /// The fingerprint of the page that it serves.
+    pub fn page_digest(&self) -> Fingerprint {
+        self.page.digest()
+    }
+
+    /// What its jobs say of themselves when it begins, in their order.
+    pub fn told(&self) -> Vec<(&'static str, Value)> {
+        self.jobs.iter().flat_map(|job| job.told()).collect()
+    }
+
+    /// What reads the files of tokens and certificates again.
+    pub fn reloader(&self) -> Reloader {
+        let acceptor = self.tls.as_ref().map(|tls| tls.acceptor.clone());
+        Reloader { tokens: self.tokens.clone(), tls: self.options.tls.clone(), addr: self.addr, acceptor }
+    }
+
+    /// The pages that it shows: those of its jobs, and others that it was told of.
+    fn pages(&self) -> Vec<Page> {
+        let mut pages: Vec<Page> = self.jobs.iter().filter_map(|job| job.page()).collect();
+        for page in &self.options.pages {
+            if pages.iter().all(|own| own.job != page.job) {
+                pages.push(*page);
+            }
+        }
+        pages
+    }
+
+    /// What is answered by a house of these jobs.
+    fn routes(&self, edge: &Arc<Edge>, running: &Running) -> Router {
+        let (jobs, told) = (self.jobs.clone(), Arc::clone(edge));
+        let metrics = async move || {
+            let mut text = String::new();
+            jobs.iter().for_each(|job| job.metrics(&mut text));
+            ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text + &told.text())
+        };
+        let own = Router::new().route("/metrics", get(metrics));
+        // what no job knows is nobody's: a job answers for its own paths alone
+        let all = self.jobs.iter().fold(own, |all, job| all.merge(job.routes(running).reset_fallback()));
+        let names: Vec<&'static str> = self.jobs.iter().map(|job| job.name()).collect();
+        all.merge(web::routes(self.page.clone(), &names, &self.pages(), &self.options.web_servers))
+            .merge(ready::routes(self.jobs.clone(), running.stopped.clone()))
+            .layer(Extension(Origins::new(&self.options.web_origins)))
+    }
+
+    /// Serves until `shutdown` is done; then every job is told, and connections end within the
+    /// limits' grace.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let limits = self.options.limits;
+        let places = u32::try_from(limits.connections).unwrap_or(u32::MAX);
+        let (stop, stopped) = stop();
+        let running = Running { stopped: stopped.clone(), limits };
+        for job in &self.jobs {
+            tokio::spawn(Arc::clone(job).keep_up(running.clone()));
+        }
+        let clients = Clients::new(&limits);
+        let behind_proxy = self.options.behind_proxy;
+        let edge = Arc::new(Edge::new(Hosts::new(self.addr.ip(), &self.options.host_names)));
+        let telling = tokio::spawn(Arc::clone(&edge).keep_up());
+        let app = self.routes(&edge, &running);
+        let tls = self.tls.map(|tls| {
+            #[cfg(feature = "acme")]
+            if let Some(renewal) = tls.renewal {
+                tokio::spawn(renewal.keep_up());
+            }
+            tls.acceptor
+        });
+        let told_apart = from_fn_with_state(clients.clone(), by_the_proxys_word);
+        let door = Door {
+            app: if behind_proxy { app.layer(told_apart) } else { app }
+                .layer(from_fn_with_state(Arc::clone(&edge), edge::pass)),
+            tls,
+            limits,
+            stopped,
+            places: Arc::new(Semaphore::new(places as usize)),
+            clients,
+            behind_proxy,
+        };
+        tokio::select! {
+            () = shutdown => {}
+            () = door.accept(&self.listener) => {}
+        }
+        stop.send(limits.drain);
+        // while jobs go on, newcomers are told that nobody is let in
+        tokio::select! {
+            () = sleep(limits.drain) => {}
+            () = door.emptied(places as usize) => {}
+            () = door.accept(&self.listener) => {}
+        }
+        drop(self.listener);
+        if timeout(limits.grace, door.places.acquire_many(places)).await.is_err() {
+            tracing::info!("closed with connections still open");
+        }
+        telling.abort();
+        edge.tell();
+    }
+}
+
+/// Answers a few readers over plain HTTP until `shutdown` is done, within the usual limits of time:
+/// for a program that is no house of jobs.
+pub async fn answer_few(listener: TcpListener, app: Router, shutdown: impl Future<Output = ()>) {
+    let limits = ServerLimits { connections: 256, client_connections: 64, ..ServerLimits::default() };
+    let ((stop, stopped), places) = (stop(), Arc::new(Semaphore::new(limits.connections)));
+    let (clients, behind_proxy) = (Clients::new(&limits), false);
+    let door = Door { app, tls: None, limits, stopped, places, clients, behind_proxy };
+    tokio::select! {
+        () = shutdown => {}
+        () = door.accept(&listener) => {}
+    }
+    stop.send(Duration::ZERO);
+    drop(listener);
+    let _ = timeout(limits.grace, door.emptied(limits.connections)).await;
+}
+
+/// What every new connection passes.
+struct Door {
+    app: Router,
+    tls: Option<Acceptor>,
+    limits: ServerLimits,
+    stopped: Stop,
+    places: Arc<Semaphore>,
+    clients: Clients,
+    behind_proxy: bool,
+}
+
+impl Door {
+    async fn accept(&self, listener: &TcpListener) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => match self.place(peer) {
+                    Ok(place) => self.enter(stream, place),
+                    Err((limit, why)) => tracing::info!(limit, "connection refused: {why}"),
+                },
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Until all of so many places are free.
+    async fn emptied(&self, places: usize) {
+        while self.places.available_permits() < places {
+            sleep(ACCEPT_PAUSE).await;
+        }
+    }
+
+    /// A place for a connection from there, or the limit that it is beyond. Behind a proxy requests say whose they are.
+    fn place(&self, peer: SocketAddr) -> Result<Place, (usize, &'static str)> {
+        let limits = &self.limits;
+        let permit = Arc::clone(&self.places).try_acquire_owned();
+        let permit = permit.map_err(|_| (limits.connections, "no place left"))?;
+        let address = (!self.behind_proxy).then(|| peer.ip());
+        let guest = self.clients.enter(address).ok_or((limits.client_connections, "too many from one client"))?;
+        Ok(Place::new(permit, guest))
+    }
+
+    fn enter(&self, stream: TcpStream, place: Place) {
+        let (app, limits, stopped) = (self.app.clone(), self.limits, self.stopped.clone());
+        let tls = self.tls.as_ref().map(Acceptor::now);
+        tokio::spawn(async move {
+            // A failure here is the client's affair, and its reason may name what it tried: it is not logged.
+            let _ = stream.set_nodelay(true);
+            match tls {
+                None => answer(stream, app, limits, stopped, place).await,
+                Some(tls) => {
+                    if let Ok(Ok(stream)) = timeout(limits.handshake, tls.accept(stream)).await {
+                        answer(stream, app, limits, stopped, place).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Answers the requests of one connection until it closes, turns into a WebSocket, or the server stops.
+async fn answer<S>(stream: S, app: Router, limits: ServerLimits, mut stopped: Stop, place: Place)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = TowerToHyperService::new(app.layer(Extension(place)));
+    let mut http = http1::Builder::new();
+    // who comes while the server is closing may ask one thing
+    http.max_buf_size(BUFFERED)
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.handshake)
+        .keep_alive(!stopped.is_given());
+    let stream = TokioIo::new(Patient::new(stream, limits.write));
+    let mut connection = std::pin::pin!(http.serve_connection(stream, service).with_upgrades());
+    if stopped.is_given() {
+        let _ = connection.await;
+        return;
+    }
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = stopped.wait() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+/// Puts the client that the proxy names in the place of the proxy.
+async fn by_the_proxys_word(State(clients): State<Clients>, mut request: Request, next: Next) -> Response {
+    let Some(guest) = clients.enter(forwarded(request.headers())) else {
+        return (StatusCode::TOO_MANY_REQUESTS, "too many connections from one client\n").into_response();
+    };
+    if let Some(place) = request.extensions_mut().get_mut::<Place>() {
+        place.guest = Arc::new(guest);
+    }
+    next.run(request).await
+}
+
+/// Reads files again that may have changed while a server runs: those of tokens, and those of the
+/// certificate.
+pub struct Reloader {
+    tokens: TokenFiles,
+    tls: Tls,
+    addr: SocketAddr,
+    acceptor: Option<Acceptor>,
+}
+
+impl Reloader {
+    /// Reads them now. What cannot be used is told to the log, and the old stays in force.
+    /// Connections that are there go on; new ones are given the new certificate. It waits for the
+    /// disk.
+    pub fn reload(&self) {
+        self.tokens.reload();
+        let (Tls::Files { .. }, Some(acceptor)) = (&self.tls, &self.acceptor) else { return };
+        match server_tls(&self.tls, self.addr) {
+            Ok(Some(new)) => {
+                acceptor.become_as(&new.acceptor);
+                let fingerprint = new.fingerprint.map(|fingerprint| fingerprint.to_string()).unwrap_or_default();
+                tracing::info!(fingerprint, "the certificate was read again");
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(%error, "the certificate cannot be used: the old one stays in force; mend its files");
+            }
+        }
+    }
+}
+
+/// Why a server cannot start. Whoever offers the jobs can name every case.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The address cannot be had.
+    #[error("cannot listen on {addr}: {source}")]
+    Bind {
+        /// The address asked for.
+        addr: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Connections cannot be encrypted.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A folder of data cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A job cannot be served.
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// The page cannot be read.
+    #[error(transparent)]
+    Web(#[from] BundleError),
+}

@@ -1,0 +1,74 @@
+//! Calls as a job of the house: rooms for points, and live rooms.
+
+use std::sync::Arc;
+
+use axum::{Router, routing::get};
+use futures_util::future::BoxFuture;
+use tobari_core::params::SecurityFloor;
+use tobari_node::{Given, Job, JobError, Offer, Page, Running};
+
+use crate::{ServerLimits, door, live::LiveRooms, openers::Openers, room_task::Points, rooms::Rooms};
+
+const NAME: &str = "call";
+
+/// The page of live rooms, the same for every room. It and its worker may call other servers.
+pub(crate) const PAGE: Page =
+    Page { job: NAME, file: "call.html", also: &["/call/{room}"], calling: &["call.html", "worker.js"] };
+
+/// How calls are served.
+pub(crate) struct CallOptions {
+    /// Which curves a room for points may use.
+    pub(crate) floor: SecurityFloor,
+    /// What rooms put up with.
+    pub(crate) limits: ServerLimits,
+    /// What joins this server with others in live rooms.
+    #[cfg(feature = "cascade")]
+    pub(crate) bus: Option<crate::CallBus>,
+}
+
+/// Calls, ready to serve.
+struct Call {
+    points: Points,
+    live: LiveRooms,
+    limits: ServerLimits,
+}
+
+impl Offer for CallOptions {
+    fn open(self: Box<Self>, given: Given) -> BoxFuture<'static, Result<Arc<dyn Job>, JobError>> {
+        Box::pin(async move {
+            #[cfg(feature = "cascade")]
+            let bus = match &self.bus {
+                None => None,
+                Some(bus) => Some(crate::live::bus::Bus::connect(bus).await.map_err(JobError::new)?),
+            };
+            let live = LiveRooms::new(
+                &given.hosts,
+                #[cfg(feature = "cascade")]
+                bus,
+            );
+            let Self { floor, limits, .. } = *self;
+            Ok(Arc::new(Call { points: Points { floor }, live, limits }) as Arc<dyn Job>)
+        })
+    }
+}
+
+impl Job for Call {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn routes(&self, running: &Running) -> Router {
+        let openers = Openers::new(&self.limits);
+        let rooms = Rooms::new(self.points, self.limits, openers.clone(), running.stopped.clone());
+        let points = Router::new().route("/call/v1/{room}", get(door::call::<Points, true>)).with_state(rooms);
+        points.merge(self.live.routes(self.limits, openers, running.stopped.clone()))
+    }
+
+    fn metrics(&self, text: &mut String) {
+        text.push_str(&self.live.metrics());
+    }
+
+    fn page(&self) -> Option<Page> {
+        Some(PAGE)
+    }
+}

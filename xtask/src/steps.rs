@@ -195,12 +195,11 @@ fn faults(run: &mut Run) -> Outcome {
 fn plain_features(run: &mut Run) -> Outcome {
     let clippy = |packages: &[&str]| {
         let mut command = cargo(&run.root);
-        command.arg("clippy").args(packages).args(["--lib", "--bins", "--", "-D", "warnings"]);
-        pass(&mut command)
+        pass(command.arg("clippy").args(packages).args(["--", "-D", "warnings"]))
     };
-    let all = clippy(&["--workspace", "--exclude", "tobari-bench"]);
-    let checked =
-        all.and_then(|()| clippy(&["--package", "tobari-bench", "--no-default-features", "--features", "mls"]));
+    let all = clippy(&["--workspace", "--exclude", "tobari-bench", "--lib", "--bins"]);
+    let bench = ["--package", "tobari-bench", "--no-default-features", "--features", "mls", "--bins"];
+    let checked = all.and_then(|()| clippy(&bench));
     let mut wire = cargo(&run.root);
     wire.args(["test", "--package", "tobari-curve", "--test", "wire", "--config", "profile.dev.opt-level=0"]);
     outcome(checked.and_then(|()| run.count(&mut wire)))

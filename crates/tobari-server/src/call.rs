@@ -7,7 +7,14 @@ use futures_util::future::BoxFuture;
 use tobari_core::params::SecurityFloor;
 use tobari_node::{Given, Job, JobError, Offer, Page, Running};
 
-use crate::{ServerLimits, door, live::LiveRooms, openers::Openers, room_task::Points, rooms::Rooms};
+use crate::{
+    door,
+    limits::{CallLimits, RoomLimits},
+    live::LiveRooms,
+    openers::Openers,
+    room_task::Points,
+    rooms::Rooms,
+};
 
 const NAME: &str = "call";
 
@@ -19,8 +26,8 @@ pub(crate) const PAGE: Page =
 pub(crate) struct CallOptions {
     /// Which curves a room for points may use.
     pub(crate) floor: SecurityFloor,
-    /// What rooms put up with.
-    pub(crate) limits: ServerLimits,
+    /// What calls put up with.
+    pub(crate) limits: CallLimits,
     /// What joins this server with others in live rooms.
     #[cfg(feature = "cascade")]
     pub(crate) bus: Option<crate::CallBus>,
@@ -30,7 +37,7 @@ pub(crate) struct CallOptions {
 struct Call {
     points: Points,
     live: LiveRooms,
-    limits: ServerLimits,
+    limits: CallLimits,
 }
 
 impl Offer for CallOptions {
@@ -58,10 +65,11 @@ impl Job for Call {
     }
 
     fn routes(&self, running: &Running) -> Router {
-        let openers = Openers::new(&self.limits);
-        let rooms = Rooms::new(self.points, self.limits, openers.clone(), running.stopped.clone());
+        let limits = RoomLimits { call: self.limits, house: running.limits };
+        let openers = Openers::new(&limits);
+        let rooms = Rooms::new(self.points, limits, openers.clone(), running.stopped.clone());
         let points = Router::new().route("/call/v1/{room}", get(door::call::<Points, true>)).with_state(rooms);
-        points.merge(self.live.routes(self.limits, openers, running.stopped.clone()))
+        points.merge(self.live.routes(limits, openers, running.stopped.clone()))
     }
 
     fn metrics(&self, text: &mut String) {

@@ -27,7 +27,7 @@ use tokio::{
     time::sleep_until,
 };
 
-use crate::ServerLimits;
+use crate::limits::RoomLimits;
 
 /// What differs between kinds of rooms.
 pub(crate) trait Kind: Clone + Send + Sync + 'static {
@@ -55,12 +55,7 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
     type Heard: Send + 'static;
 
     /// Opens a room as its first member asks for it.
-    fn open(
-        &self,
-        opening: &Opening<'_, Self>,
-        join: &Self::Join,
-        limits: &ServerLimits,
-    ) -> Result<Self::Task, Refusal>;
+    fn open(&self, opening: &Opening<'_, Self>, join: &Self::Join, limits: &RoomLimits) -> Result<Self::Task, Refusal>;
     /// Takes note of whether somebody was let in.
     fn entered(&self, _let_in: bool) {}
 

@@ -43,7 +43,19 @@ pub struct ServerLimits {
 }
 
 impl ServerLimits {
-    /// Those that are no room's.
+    /// Those of calls.
+    pub(crate) fn of_calls(&self) -> CallLimits {
+        CallLimits {
+            rooms: self.rooms,
+            client_rooms: self.client_rooms,
+            room: self.room,
+            live: self.live,
+            join: self.join,
+            silence: self.silence,
+        }
+    }
+
+    /// Those of the house.
     pub(crate) fn of_house(&self) -> tobari_node::ServerLimits {
         tobari_node::ServerLimits {
             connections: self.connections,
@@ -61,22 +73,54 @@ impl ServerLimits {
 
 impl Default for ServerLimits {
     fn default() -> Self {
+        let (house, calls) = (tobari_node::ServerLimits::default(), CallLimits::default());
         Self {
-            connections: 4096,
-            client_connections: 1024,
-            client_prefix: (32, 64),
-            client_share: 50,
-            body_bytes: 1 << 30,
+            connections: house.connections,
+            client_connections: house.client_connections,
+            client_prefix: house.client_prefix,
+            client_share: house.client_share,
+            body_bytes: house.body_bytes,
+            rooms: calls.rooms,
+            client_rooms: calls.client_rooms,
+            room: calls.room,
+            live: calls.live,
+            handshake: house.handshake,
+            join: calls.join,
+            write: house.write,
+            silence: calls.silence,
+            grace: house.grace,
+            drain: house.drain,
+        }
+    }
+}
+
+/// What calls put up with, beside what the house does. The fields are those of [`ServerLimits`].
+#[derive(Clone, Copy)]
+pub(crate) struct CallLimits {
+    pub(crate) rooms: usize,
+    pub(crate) client_rooms: usize,
+    pub(crate) room: Limits,
+    pub(crate) live: LiveLimits,
+    pub(crate) join: Duration,
+    pub(crate) silence: Duration,
+}
+
+impl Default for CallLimits {
+    fn default() -> Self {
+        Self {
             rooms: 64,
             client_rooms: 16,
             room: Limits::default(),
             live: LiveLimits::default(),
-            handshake: Duration::from_secs(10),
             join: Duration::from_secs(10),
-            write: Duration::from_secs(10),
             silence: Duration::from_secs(60),
-            grace: Duration::from_secs(2),
-            drain: Duration::ZERO,
         }
     }
+}
+
+/// What rooms go by: limits of calls, and those of the house that hold for members too.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RoomLimits {
+    pub(crate) call: CallLimits,
+    pub(crate) house: tobari_node::ServerLimits,
 }

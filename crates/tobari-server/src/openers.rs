@@ -11,7 +11,7 @@ use std::{
 };
 use tobari_node::{clients::Guest, share::Share};
 
-use crate::ServerLimits;
+use crate::limits::RoomLimits;
 
 /// Rooms are counted in one place for each of the two kinds.
 const KINDS: usize = 2;
@@ -45,9 +45,9 @@ pub(crate) struct Opened {
 
 impl Openers {
     /// Within these limits.
-    pub(crate) fn new(limits: &ServerLimits) -> Self {
-        let (held, share) = (Mutex::default(), Share::new(limits.client_share));
-        let (most, all) = (limits.client_rooms, KINDS * limits.rooms);
+    pub(crate) fn new(limits: &RoomLimits) -> Self {
+        let (held, share) = (Mutex::default(), Share::new(limits.house.client_share));
+        let (most, all) = (limits.call.client_rooms, KINDS * limits.call.rooms);
         Self { shared: Arc::new(Shared { held, most, all, share }) }
     }
 
@@ -94,6 +94,11 @@ impl Drop for Opened {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::CallLimits;
+
+    fn openers(call: CallLimits) -> Openers {
+        Openers::new(&RoomLimits { call, ..RoomLimits::default() })
+    }
 
     fn from(last: u8) -> Option<IpAddr> {
         Some(IpAddr::from([192, 0, 2, last]))
@@ -101,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_client_opens_so_many_rooms_and_another_is_not_asked() {
-        let openers = Openers::new(&ServerLimits { client_rooms: 1, ..ServerLimits::default() });
+        let openers = openers(CallLimits { client_rooms: 1, ..CallLimits::default() });
         let room = openers.open_from(from(1));
         assert!(room.is_some() && openers.open_from(from(1)).is_none() && openers.most() == 1);
         assert!(openers.open_from(from(2)).is_some());
@@ -115,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_few_clients_do_not_open_all_rooms() {
-        let openers = Openers::new(&ServerLimits { rooms: 8, ..ServerLimits::default() });
+        let openers = openers(CallLimits { rooms: 8, ..CallLimits::default() });
         let mut rooms = Vec::new();
         for client in 1..=4 {
             rooms.extend(std::iter::from_fn(|| openers.open_from(from(client))));

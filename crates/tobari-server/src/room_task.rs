@@ -16,8 +16,8 @@ use tobari_node::cpu::Cpu;
 use tokio::sync::oneshot;
 
 use crate::{
-    ServerLimits,
     kind::{Intake, Kind, Links, NotAJoin, Opening, Task, words},
+    limits::RoomLimits,
 };
 
 /// The longest message from a member: a packet on the largest curve in mode `elgamal`, two uncompressed points of 96 bytes
@@ -48,8 +48,8 @@ impl Kind for Points {
     #[cfg(feature = "cascade")]
     type Heard = std::convert::Infallible;
 
-    fn open(&self, opening: &Opening<'_, Self>, join: &Join, limits: &ServerLimits) -> Result<RoomTask, Refusal> {
-        RoomTask::open(opening.id, join, self.floor, limits.room)
+    fn open(&self, opening: &Opening<'_, Self>, join: &Join, limits: &RoomLimits) -> Result<RoomTask, Refusal> {
+        RoomTask::open(opening.id, join, self.floor, limits.call.room)
     }
 
     fn ask(&self, _room: &RoomName, _host: Option<&str>) -> Option<((), Option<ServerMessage>)> {

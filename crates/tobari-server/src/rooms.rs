@@ -14,8 +14,8 @@ use tobari_node::{clients::Guest, cpu::Cpu, stop::Stop};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    ServerLimits,
     kind::{self, Happening, Kind, Opening, Seat},
+    limits::RoomLimits,
     openers::Openers,
 };
 
@@ -31,7 +31,7 @@ pub(crate) struct Rooms<K: Kind> {
 struct Shared<K: Kind> {
     kind: K,
     by_name: Mutex<HashMap<RoomName, Handle<K>>>,
-    limits: ServerLimits,
+    limits: RoomLimits,
     openers: Openers,
     cpu: Cpu,
     stopped: Stop,
@@ -48,12 +48,12 @@ struct Handle<K: Kind> {
 pub(crate) type Entered<K> = (Seat<K>, mpsc::Sender<Happening<K>>);
 
 impl<K: Kind> Rooms<K> {
-    pub(crate) fn new(kind: K, limits: ServerLimits, openers: Openers, stopped: Stop) -> Self {
+    pub(crate) fn new(kind: K, limits: RoomLimits, openers: Openers, stopped: Stop) -> Self {
         let (by_name, cpu) = (Mutex::default(), Cpu::default());
         Self { shared: Arc::new(Shared { kind, by_name, limits, openers, cpu, stopped }) }
     }
 
-    pub(crate) fn limits(&self) -> &ServerLimits {
+    pub(crate) fn limits(&self) -> &RoomLimits {
         &self.shared.limits
     }
 
@@ -97,7 +97,7 @@ impl<K: Kind> Rooms<K> {
     }
 
     fn find_or_open(&self, name: &RoomName, join: &K::Join, guest: &Guest) -> Result<Handle<K>, EnterError> {
-        let limit = self.shared.limits.rooms;
+        let limit = self.shared.limits.call.rooms;
         let mut rooms = self.lock();
         let count = rooms.len();
         match rooms.entry(name.clone()) {

@@ -50,7 +50,7 @@ fn house(options: ServerOptions, enclaves: &Arc<OnceLock<Vec<EnclaveTold>>>) -> 
     let mut house = tobari_node::ServerOptions::new(options.addr);
     house.jobs.push(Box::new(CallOptions {
         floor: options.floor,
-        limits: options.limits,
+        limits: options.limits.of_calls(),
         #[cfg(feature = "cascade")]
         bus: options.call_bus,
     }));

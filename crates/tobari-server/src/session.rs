@@ -46,10 +46,10 @@ pub(crate) async fn session<K: Kind>(socket: WebSocket, call: Call<'_>, rooms: R
         Err(None) => return,
         Err(Some((code, reason))) => {
             tracing::info!(%code, "join refused");
-            let _ = part::<K>(&mut sink, &K::refused(code, reason), rooms.limits().write).await;
+            let _ = part::<K>(&mut sink, &K::refused(code, reason), rooms.limits().house.write).await;
         }
     }
-    linger(&mut stream, rooms.limits().grace).await;
+    linger(&mut stream, rooms.limits().house.grace).await;
 }
 
 /// Whom somebody called, and who it is.
@@ -74,9 +74,9 @@ async fn enter<K: Kind>(
     let (asked, question) = rooms.ask(&call.room, call.host.as_deref()).ok_or_else(internal)?;
     if let Some(question) = question.filter(|_| call.is_asked) {
         let text = Message::Text(Utf8Bytes::from(K::text(&question)));
-        send(sink, text, rooms.limits().write).await.map_err(|Gone| None)?;
+        send(sink, text, rooms.limits().house.write).await.map_err(|Gone| None)?;
     }
-    let limit = rooms.limits().join;
+    let limit = rooms.limits().call.join;
     let Ok(first) = timeout(limit, first_message::<K>(stream, &asked)).await else {
         return Err(Some((Code::Timeout, format!("no `join` came within {limit:?}"))));
     };
@@ -125,7 +125,7 @@ fn read<K: Kind>(came: Option<Result<Message, Error>>) -> Option<Result<Said<K>,
 /// The member's time in the room: reading and writing go on side by side until one of them ends.
 async fn attend<K: Kind>(entered: Entered<K>, sink: &mut Sink, stream: &mut Stream, rooms: &Rooms<K>) {
     let (mut seat, room) = entered;
-    let (write, silence) = (rooms.limits().write, rooms.limits().silence);
+    let (write, silence) = (rooms.limits().house.write, rooms.limits().call.silence);
     let member = K::member(&seat.welcome);
     let mut writing = std::pin::pin!(async {
         let welcome = K::welcome(seat.welcome);

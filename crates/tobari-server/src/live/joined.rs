@@ -27,8 +27,8 @@ use super::{
     shards::Shards,
 };
 use crate::{
-    ServerLimits,
     kind::{Opening, Task},
+    limits::RoomLimits,
 };
 
 /// A room, or this server's part in it, with the links of this server's members.
@@ -114,15 +114,15 @@ impl Mixing for JoinedTask {
 }
 
 impl JoinedTask {
-    pub(super) fn open(opening: &Opening<'_, Live>, bus: &Bus, limits: &ServerLimits, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn open(opening: &Opening<'_, Live>, bus: &Bus, limits: &RoomLimits, metrics: Arc<Metrics>) -> Self {
         let outbox = bus.carry(opening.name, Station(opening.id.0), opening.inbox.clone(), Arc::clone(&metrics));
         Self::new(opening.id, outbox, limits, metrics)
     }
 
     /// The part of this number, whose letters go there.
-    fn new(id: RoomId, outbox: mpsc::Sender<Letter>, limits: &ServerLimits, metrics: Arc<Metrics>) -> Self {
+    fn new(id: RoomId, outbox: mpsc::Sender<Letter>, limits: &RoomLimits, metrics: Arc<Metrics>) -> Self {
         let origin = Instant::now();
-        let room = SharedRoom::new(Station(id.0), limits.live, origin.elapsed());
+        let room = SharedRoom::new(Station(id.0), limits.call.live, origin.elapsed());
         let shards = Shards::new(threads::available());
         Self {
             room,
@@ -132,7 +132,7 @@ impl JoinedTask {
             outbox,
             joins: HashMap::new(),
             tickets: 0,
-            drain: limits.drain,
+            drain: limits.house.drain,
             shards,
             leads: None,
             is_over: false,
@@ -237,7 +237,7 @@ mod tests {
         fn new() -> Self {
             Self([1, 2].map(|station| {
                 let (outbox, letters) = mpsc::channel(1024);
-                let limits = ServerLimits::default();
+                let limits = RoomLimits::default();
                 (JoinedTask::new(RoomId([station; 8]), outbox, &limits, Arc::default()), letters)
             }))
         }

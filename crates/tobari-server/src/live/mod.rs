@@ -23,7 +23,7 @@ use std::sync::Arc;
 use axum::{Router, routing::get};
 use tobari_node::{HostName, stop::Stop};
 
-use crate::{ServerLimits, door::call, openers::Openers, rooms::Rooms};
+use crate::{door::call, limits::RoomLimits, openers::Openers, rooms::Rooms};
 
 use metrics::Metrics;
 use mixing::Live;
@@ -43,7 +43,7 @@ impl LiveRooms {
     }
 
     /// The ways in.
-    pub(crate) fn routes(&self, limits: ServerLimits, openers: Openers, stopped: Stop) -> Router {
+    pub(crate) fn routes(&self, limits: RoomLimits, openers: Openers, stopped: Stop) -> Router {
         let rooms = Rooms::new(self.0.clone(), limits, openers, stopped);
         let calls = Router::new().route("/call/v3/{room}", get(call::<Live, true>));
         calls.route("/call/v2/{room}", get(call::<Live, false>)).with_state(rooms)

@@ -23,8 +23,8 @@ use super::{
     task::LiveTask,
 };
 use crate::{
-    ServerLimits,
     kind::{Kind, NotAJoin, Opening, Task, words},
+    limits::RoomLimits,
 };
 
 /// The longest message from a member: a packet of two points a sample on the curve of live rooms, which has 33 bytes a point at most.
@@ -87,7 +87,7 @@ impl Kind for Live {
     #[cfg(feature = "cascade")]
     type Heard = tobari_apps::call::live::cascade::BusMessage;
 
-    fn open(&self, opening: &Opening<'_, Self>, join: &Proven, limits: &ServerLimits) -> Result<Owner, Refusal> {
+    fn open(&self, opening: &Opening<'_, Self>, join: &Proven, limits: &RoomLimits) -> Result<Owner, Refusal> {
         let metrics = Arc::clone(&self.metrics);
         #[cfg(feature = "cascade")]
         if let Some(bus) = &self.bus {
@@ -134,7 +134,7 @@ mod tests {
             let settings = Settings { mode, speakers: 4096, ..Settings::default() };
             let mut rng = ChaCha20Rng::from_seed([1; 32]);
             let join = proven(&RoomLink::new("http://h", "r".parse().unwrap(), settings, &mut rng), true);
-            let limits = ServerLimits::default().live;
+            let limits = RoomLimits::default().call.live;
             let room = LiveRoom::open(RoomId([1; 8]), &join, limits, Duration::ZERO).unwrap();
             assert!(room.layout().packet_len(PACKET_WORDS) <= MAX_MESSAGE_BYTES, "{mode}");
         }

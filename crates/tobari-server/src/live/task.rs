@@ -22,7 +22,7 @@ use super::{
     seats::{Seats, text},
     shards::Shards,
 };
-use crate::{ServerLimits, kind::Task};
+use crate::{kind::Task, limits::RoomLimits};
 
 /// A room with its members' links.
 pub(super) struct LiveTask {
@@ -118,20 +118,15 @@ impl Mixing for LiveTask {
 }
 
 impl LiveTask {
-    pub(super) fn open(
-        id: RoomId,
-        join: &Proven,
-        limits: &ServerLimits,
-        metrics: Arc<Metrics>,
-    ) -> Result<Self, Refusal> {
+    pub(super) fn open(id: RoomId, join: &Proven, limits: &RoomLimits, metrics: Arc<Metrics>) -> Result<Self, Refusal> {
         let origin = Instant::now();
-        let room = LiveRoom::open(id, join, limits.live, origin.elapsed())?;
+        let room = LiveRoom::open(id, join, limits.call.live, origin.elapsed())?;
         // The number on the wire stands for the room in the log: its name is the members' own.
         let id = id.to_string();
         let settings = room.settings();
         tracing::info!(room = id, mode = %settings.mode, speakers = settings.speakers, lobby = settings.lobby, "live room opened");
         let shards = Shards::new(threads::available());
-        Ok(Self { room, id, origin, seats: Seats::new(metrics), drain: limits.drain, shards })
+        Ok(Self { room, id, origin, seats: Seats::new(metrics), drain: limits.house.drain, shards })
     }
 
     fn now(&self) -> Duration {
@@ -172,7 +167,7 @@ mod tests {
     fn open() -> (LiveTask, Proven) {
         let join = join(Settings::default());
         let metrics = Arc::new(Metrics::default());
-        (LiveTask::open(RoomId([1; 8]), &join, &ServerLimits::default(), metrics).unwrap(), join)
+        (LiveTask::open(RoomId([1; 8]), &join, &RoomLimits::default(), metrics).unwrap(), join)
     }
 
     fn enter(task: &mut LiveTask, join: &Proven) -> Seat {

@@ -29,7 +29,7 @@ pub(crate) fn of_word(word: &str) -> Option<String> {
     let (word, feature, _) = WORDS.iter().find(|(known, _, here)| *known == word && !here)?;
     Some(format!(
         "this build of tobari has no {word}: it lacks the feature `{feature}`. Build it with \
-         `cargo build --release --features full`, or take a package, which has all features"
+         `cargo build --release --features full`, or take the container, which has it"
     ))
 }
 

@@ -1,4 +1,4 @@
-// A WebAssembly module of `crates/tobari-wasm`, behind functions with JavaScript's own types.
+// A WebAssembly module of `web/client`, behind functions with JavaScript's own types.
 //
 // The modules import nothing: they are given randomness, and cannot reach anything by themselves.
 

@@ -1,7 +1,7 @@
 //! The command line, as clap reads it. Its text is what `tobari-bench help` prints.
 
 #[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-#[path = "../../../crates/tobari-cli/src/args/documents.rs"]
+#[path = "../../../cli/src/args/documents.rs"]
 mod documents;
 
 use crate::bench::arguments::BenchJob;

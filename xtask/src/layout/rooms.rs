@@ -235,7 +235,7 @@ pub(crate) const ROOMS: &[Room] = &[
     },
     Room {
         package: "tobari-cli",
-        path: "crates/tobari-cli",
+        path: "cli",
         may_use: &[
             "tobari-command",
             "tobari-reference",
@@ -268,14 +268,14 @@ pub(crate) const ROOMS: &[Room] = &[
     },
     Room {
         package: "tobari-wasm",
-        path: "crates/tobari-wasm",
+        path: "web/client",
         may_use: &["tobari-octets", "tobari-apps", "tobari-core", "tobari-device"],
         unsafe_in: &["src/abi.rs", "src/abi/"], // exports names to JavaScript
         ..PLAIN
     },
     Room {
         package: "tobari-py",
-        path: "crates/tobari-py",
+        path: "python",
         may_use: &[
             "tobari-octets",
             "tobari-host",

@@ -338,7 +338,7 @@ fn over_a_bad_line_most_is_heard_and_what_is_lost_is_told() {
 async fn elsewhere() -> String {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web");
+    let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web");
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let web = web.clone();

@@ -130,7 +130,7 @@ async fn senses(browser: &mut Browser) -> Vec<String> {
 
 /// The question of the front page's example: its site, its alleles and the answer that stands there.
 pub(crate) fn example() -> [String; 3] {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).unwrap();
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
     let line = page.lines().find(|line| line.trim().starts_with("tobari search query ")).unwrap();
     let word = |after: &str| line.split_once(after).unwrap().1.split(' ').next().unwrap().to_owned();
     ["--at ", "--alleles ", "count "].map(word)

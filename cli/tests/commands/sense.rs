@@ -587,7 +587,7 @@ fn told_by(child: &mut std::process::Child) -> mpsc::Receiver<String> {
 /// With windows of two seconds for its minute, and ports of this test's.
 #[test]
 fn what_the_guide_says_is_typed_and_what_it_says_is_shown() {
-    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sensors.md")).unwrap();
+    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/sensors.md")).unwrap();
     let blocks: Vec<(String, Vec<String>)> = guide.split("```").skip(1).step_by(2).map(typed).collect();
     let [serve, keyholder, devices, shown] = &blocks[..] else { panic!("{} blocks", blocks.len()) };
     let place = Place::new();
@@ -634,7 +634,7 @@ fn what_the_guide_says_is_typed_and_what_it_says_is_shown() {
 /// What the front page tells people to type, with the server where it happens to be.
 #[test]
 fn the_front_pages_example_of_sensors_runs_as_it_stands() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let page = std::fs::read_to_string(root.join("README.md")).unwrap();
     let example = page.lines().skip_while(|line| !line.starts_with("**Sensors summed**"));
     let example = example.skip_while(|line| !line.starts_with("    ")).take_while(|line| line.starts_with("    "));

@@ -10,7 +10,7 @@ use tempfile::tempdir;
 use tobari_host::testing::not_run;
 
 fn deployed(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(file)
 }
 
 fn check(file: &Path, variables: &[(&str, &str)]) -> Output {

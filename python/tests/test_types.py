@@ -9,8 +9,8 @@ from pathlib import Path
 
 from conftest import ROOT
 
-PACKAGE = ROOT / "crates" / "tobari-py" / "python"
-PAGES = ["docs/python.md", "README.md", "crates/tobari-py/README.md"]
+PACKAGE = ROOT / "python" / "python"
+PAGES = ["docs/python.md", "README.md", "python/README.md"]
 
 
 def texts():

@@ -236,11 +236,9 @@ mod tests {
              search = [\"a.tsi\", \"b.tsi\"]\n",
         );
         let (serve, settings) = of_file(&path).unwrap();
-        assert_eq!(
-            (serve.addr.port(), serve.max_rooms, serve.tls_self_signed, serve.behind_proxy),
-            (9, Some(7), true, false)
-        );
-        assert_eq!(serve.search.tables.len(), 2);
+        assert_eq!((serve.addr.port(), serve.tls_self_signed, serve.behind_proxy), (9, true, false));
+        assert_eq!(serve.files(), ["a.tsi", "b.tsi"].map(Path::new), "the tables");
+        assert_eq!(set(&settings, "max-rooms"), ("7".to_owned(), "file"));
         assert_eq!(set(&settings, "addr"), ("127.0.0.1:9".to_owned(), "file"));
         assert_eq!(set(&settings, "log"), ("warn".to_owned(), "file"));
         assert_eq!(set(&settings, "drain"), ("0".to_owned(), "default"));

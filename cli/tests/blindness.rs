@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use support::tap::Tap;
 use support::{Server, exact_samples, noise, record, stderr, tobari};
 use tempfile::tempdir;
-use tobari_core::curve::{Curve, PointEncoding};
-use tobari_core::elgamal::{Ciphertexts, SharedCiphertexts};
-use tobari_core::params::{Parameters, SecurityFloor};
-use tobari_core::wire::{self, Payload};
+use tobari_curve::elgamal::{Ciphertexts, SharedCiphertexts};
+use tobari_curve::params::{Parameters, SecurityFloor};
+use tobari_curve::wire::{self, Payload};
+use tobari_curve::{Curve, PointEncoding};
 
 /// The binary messages in what a WebSocket client sent, unmasked (RFC 6455, section 5.2; no fragments expected).
 fn binary_messages(stream: &[u8]) -> Vec<Vec<u8>> {

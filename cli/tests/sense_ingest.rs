@@ -11,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use support::Server;
 use support::fleet::{Place, ask, bad, get, good};
-use tobari_host::sense::FrameStore;
 use tobari_host::testing::not_run;
+use tobari_sense_files::FrameStore;
 
 const SCHEMA: &str = "profile = \"u25\"\n[[channel]]\nname = \"level\"\n";
 
@@ -193,7 +193,7 @@ impl Broker {
 
     fn publish(&self, topic: &str, messages: Vec<Vec<u8>>) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(tobari_server::publish(&self.1.parse().unwrap(), topic, messages)).unwrap();
+        runtime.block_on(tobari_sense_edge::serve::publish(&self.1.parse().unwrap(), topic, messages)).unwrap();
     }
 
     /// Publishes under a topic of nobody until the server has subscribed: what comes before is lost.

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_core::fuzz::batch_addition(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_curve::fuzz::batch_addition(data));

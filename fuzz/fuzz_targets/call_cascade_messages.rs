@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_apps::call::live::cascade::fuzz_cascade_messages(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_call::live::cascade::fuzz_cascade_messages(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_host::dispatch::fuzz_requests(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_seal_files::dispatch::fuzz_requests(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_host::images::fuzz_images(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_infer_files::images::fuzz_images(data));

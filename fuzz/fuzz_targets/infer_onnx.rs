@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_host::onnx::fuzz_onnx(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_infer_files::onnx::fuzz_onnx(data));

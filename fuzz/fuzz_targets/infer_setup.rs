@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_apps::infer::fuzz_setup(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_infer::fuzz_setup(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_core::fuzz::lattice_wire(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_lattice::fuzz::lattice_wire(data));

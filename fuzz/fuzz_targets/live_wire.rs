@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_core::fuzz::live_wire(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_call::fuzz::live_wire(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_apps::seal::fuzz_seal_manifest(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_seal::fuzz_seal_manifest(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_apps::search::fuzz_messages(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_search::fuzz_messages(data));

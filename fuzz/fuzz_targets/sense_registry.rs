@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_apps::sense::fuzz_registry(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_sense::fuzz_registry(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_host::tsv::fuzz_keys(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_search_files::tsv::fuzz_keys(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_host::variants::fuzz_choices(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_search_files::variants::fuzz_choices(data));

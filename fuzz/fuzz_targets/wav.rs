@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_host::wav::fuzz_wav(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_call_files::wav::fuzz_wav(data));

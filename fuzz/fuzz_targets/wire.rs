@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_core::fuzz::wire(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tobari_curve::fuzz::wire(data));

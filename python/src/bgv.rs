@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use tobari_core::bgv::{self, Decryptor, Encoder, Encryptor, Evaluator, SeededCiphertext};
-use tobari_core::params::{self, LatticeParameters, NamedSet, Security};
-use tobari_core::rlwe;
-use tobari_core::wire::{self, LatticeKind};
+use tobari_lattice::bgv::{self, Decryptor, Encoder, Encryptor, Evaluator, SeededCiphertext};
+use tobari_lattice::params::{self, LatticeParameters, NamedSet, Security};
+use tobari_lattice::rlwe;
+use tobari_lattice::wire::{self, LatticeKind};
 use zeroize::Zeroizing;
 
 /// What all objects of a set share.

@@ -12,10 +12,10 @@ use pyo3::types::PyBytes;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use tobari_core::ckks::{self, Decryptor, Encoder, Evaluator, Scale, SeededCiphertext};
-use tobari_core::params::{LatticeParameters, NamedSet, Security};
-use tobari_core::rlwe;
-use tobari_core::wire::{self, LatticeKind};
+use tobari_lattice::ckks::{self, Decryptor, Encoder, Evaluator, Scale, SeededCiphertext};
+use tobari_lattice::params::{LatticeParameters, NamedSet, Security};
+use tobari_lattice::rlwe;
+use tobari_lattice::wire::{self, LatticeKind};
 use zeroize::Zeroizing;
 
 /// What all objects of a set share.

@@ -1,7 +1,8 @@
 //! The Python package `tobari`: the halves of the jobs, for people who do data.
 //!
-//! What stands here converts: NumPy arrays, `bytes` and text in, the same out. All computing is that of [`tobari_core`], [`tobari_apps`] and [`tobari_plan`]; files and pictures come
-//! from `tobari_host`. `python/tobari` makes of it what people import, and has no cryptography.
+//! What stands here converts: NumPy arrays, `bytes` and text in, the same out. All computing is that
+//! of the jobs' protocols, [`tobari_lattice`] and [`tobari_plan`]; files and pictures come from the jobs' files.
+//! `python/tobari` makes of it what people import, and has no cryptography.
 //!
 //! | module | is |
 //! |---|---|
@@ -32,7 +33,7 @@ mod work;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use tobari_core::params::NamedSet;
+use tobari_lattice::params::NamedSet;
 
 /// The sets of lattice parameters, each as a dictionary.
 #[pyfunction]
@@ -47,7 +48,7 @@ fn parameter_sets(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         one.set_item("levels", set.data.len())?;
         one.set_item("plaintext_modulus", set.plaintext_modulus)?;
         let security = set.parameters().map_err(errors::failed)?.security();
-        one.set_item("security_bits", security.map(tobari_core::params::Security::bits))?;
+        one.set_item("security_bits", security.map(tobari_lattice::params::Security::bits))?;
         all.append(one)?;
     }
     Ok(all)

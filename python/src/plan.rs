@@ -5,19 +5,19 @@ use crate::randomness::generator;
 use crate::work::{long, short};
 use pyo3::prelude::*;
 use serde_json::json;
-use tobari_apps::engine::BgvEngine;
-use tobari_apps::infer::paper;
-use tobari_apps::infer::placement::{self, Inside, Protect};
-use tobari_apps::matrix::{self, Size};
-use tobari_apps::search::pbwt;
-use tobari_apps::sense::aes;
-use tobari_core::params::{LatticeParameters, NamedSet};
-use tobari_core::rlwe::{PublicKey, SecretKey};
+use tobari_engine::BgvEngine;
+use tobari_engine::matrix::{self, Size};
+use tobari_infer::paper;
+use tobari_infer::placement::{self, Inside, Protect};
+use tobari_lattice::params::{LatticeParameters, NamedSet};
+use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_plan::check::Requirements;
 use tobari_plan::cost::Costs;
 use tobari_plan::plan::plan;
 use tobari_plan::program::Program;
 use tobari_plan::site::Site;
+use tobari_search::pbwt;
+use tobari_sense::aes;
 
 /// Which layer of the paper's network is done where, by the paper's costs: JSON, and text. `protect` names data, model and integrity; `reset` is none, masked or plain.
 #[pyfunction]

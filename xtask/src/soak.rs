@@ -284,8 +284,8 @@ fn ignored(root: &Path, test: &Ignored, minutes: u64, words: &str, name: &str, t
 /// However long it takes.
 fn sense_exact(root: &Path, minutes: u64) -> Result<(), String> {
     let test = Ignored {
-        package: "tobari-apps",
-        file: "sense",
+        package: "tobari-sense",
+        file: "all",
         claim: "a_count_over_ten_thousand_devices_and_sums_in_parts_of_257_equal_the_plain_ones_under_encryption",
         features: "",
         figures: "",
@@ -312,8 +312,8 @@ fn all_jobs(root: &Path, minutes: u64) -> Result<(), String> {
 /// A room in a time of its own.
 fn call_accelerated(root: &Path, minutes: u64) -> Result<(), String> {
     let test = Ignored {
-        package: "tobari-apps",
-        file: "call",
+        package: "tobari-call",
+        file: "all",
         claim: "a_room_of_64_in_accelerated_chaos_has_no_wrong_sum_is_never_stuck_and_does_not_grow",
         features: "mls",
         figures: "room",
@@ -424,7 +424,7 @@ fn noise(root: &Path, _minutes: u64) -> Result<(), String> {
     let mut rows = String::new();
     for property in NOISE {
         let mut command = Command::new("cargo");
-        command.args(["test", "--package", "tobari-core", "--lib", "--", property]);
+        command.args(["test", "--package", "tobari-lattice", "--lib", "--", property]);
         command.current_dir(root).env("TOBARI_CASES", NOISE_CASES.to_string()).stdin(Stdio::null());
         echo(&command);
         let started = std::time::Instant::now();

@@ -3,7 +3,7 @@
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
-use tobari_core::mask::{EpochKey, Form, MaskReceiver, MaskSender, Masked, SessionKey, Tag, Width};
+use tobari_call::mask::{EpochKey, Form, MaskReceiver, MaskSender, Masked, SessionKey, Tag, Width};
 use zeroize::Zeroizing;
 
 /// Words of a packet of a live room.

@@ -1,6 +1,6 @@
 //! What the documents tell people to type, held to the command line as it is.
 
-#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#![cfg(linux_64)]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use super::Arguments;

@@ -6,7 +6,6 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tobari_command::output::{self, Failure};
-use tobari_server::{ServerOptions, Tls};
 
 /// What to do with the file of settings.
 #[derive(Subcommand)]
@@ -46,7 +45,10 @@ pub(crate) fn check(
     for setting in settings {
         tell(setting, arguments.json)?;
     }
-    let mut missing: Vec<&Path> = named(&options).into_iter().filter(|path| !path.is_file()).collect();
+    let mut needed = serve.files();
+    needed.extend(serve.tls_cert.as_deref());
+    needed.extend(serve.tls_key.as_deref());
+    let mut missing: Vec<&Path> = needed.into_iter().filter(|path| !path.is_file()).collect();
     missing.extend(options.web.as_deref().filter(|folder| !folder.is_dir()));
     if missing.is_empty() {
         return Ok(ExitCode::SUCCESS);
@@ -64,22 +66,4 @@ fn tell(setting: &Setting, json: bool) -> Result<(), Failure> {
         output::result(format!("{name} = {}  ({source})", values.join(", ")));
     }
     Ok(())
-}
-
-/// The files that the server could not start without. What is in them it reads when it starts.
-fn named(options: &ServerOptions) -> Vec<&Path> {
-    let mut files: Vec<&Path> = Vec::new();
-    if let Tls::Files { cert, key } = &options.tls {
-        files.extend([cert.as_path(), key.as_path()]);
-    }
-    if let Some(search) = &options.search {
-        files.extend(search.tables.iter().map(PathBuf::as_path));
-        files.extend(search.tokens.as_deref());
-    }
-    if let Some(infer) = &options.infer {
-        files.extend(infer.models.iter().filter_map(|model| model.path.as_deref()));
-        files.extend(infer.tokens.as_deref());
-    }
-    files.extend(options.sense.iter().filter_map(|sense| sense.tokens.as_deref()));
-    files
 }

@@ -3,13 +3,14 @@
 use clap::Args;
 use serde_json::json;
 use std::process::ExitCode;
-use tobari_apps::sense::aes::chain;
 use tobari_command::day::date;
 use tobari_command::output::{self, Failure};
-use tobari_core::curve::{BuiltCurve, Curve};
-use tobari_core::params::{FLOOR_BITS, NamedSet, RECOMMENDED_BITS, Security};
-use tobari_core::simd::RingKernels;
+use tobari_curve::params::{FLOOR_BITS, RECOMMENDED_BITS};
+use tobari_curve::{BuiltCurve, Curve};
+use tobari_lattice::RingKernels;
+use tobari_lattice::params::{NamedSet, Security};
 use tobari_reference::Kept;
+use tobari_sense::aes::chain;
 
 /// `tobari info`
 #[derive(Args)]
@@ -25,7 +26,7 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {
     let (backend, lattices) = (BuiltCurve::Secp256k1.backend(), RingKernels::best().name);
     let threads = tobari_host::threads::available();
     let executable = tobari_host::process::executable_digest()?.to_string();
-    let page = tobari_server::Bundle::embedded().digest().to_string();
+    let page = tobari_node::Bundle::embedded().digest().to_string();
     if arguments.json {
         output::json(&json!({
             "tobari": version, "backend": backend, "lattices": lattices, "threads": threads, "executable": executable,

@@ -170,7 +170,7 @@ fn folder(root: &Path) {
 }
 
 #[test]
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[cfg(linux_64)]
 fn no_canary_of_a_folder_is_in_its_sealed_one_or_in_what_is_said_of_it() {
     let place = tempdir().unwrap();
     let at = |name: &str| place.path().join(name).to_str().unwrap().to_owned();

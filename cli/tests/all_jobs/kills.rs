@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use support::tables::{post, raw};
 use support::tobari;
-use tobari_apps::search::{identity::Identity, program};
-use tobari_apps::sense::registry::Registry;
-use tobari_server::Fingerprint;
+use tobari_client::Fingerprint;
+use tobari_search::identity::Identity;
+use tobari_search::program;
+use tobari_sense::registry::Registry;
 
 const ROUNDS: usize = 4;
 

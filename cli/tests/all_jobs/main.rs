@@ -23,8 +23,8 @@ use support::fleet::{Place as Fleet, ask, get, good};
 use support::tables::{Place as Tables, SITES, questions};
 use support::{Server, noise, record, rude, stderr, tobari};
 use tempfile::{TempDir, tempdir};
-use tobari_apps::infer::Model;
-use tobari_apps::infer::digits::{STYLES, draw};
+use tobari_infer::Model;
+use tobari_infer::digits::{STYLES, draw};
 
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -211,7 +211,7 @@ fn talk(url: &str, speech: &[i16]) -> (String, Vec<i16>) {
     // every sum is checked by who hears it
     assert!(told.iter().all(|told| told.contains("\"alarms\":0")), "{told:?}");
     assert!(!told[1].contains("\"ticks_heard\":0"), "{told:?}");
-    (link.to_owned(), tobari_host::wav::read_speech(&heard).unwrap())
+    (link.to_owned(), tobari_call_files::wav::read_speech(&heard).unwrap())
 }
 
 /// What the server tells at a path.

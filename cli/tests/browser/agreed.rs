@@ -92,7 +92,7 @@ fn pages_and_a_command_agree_on_keys_and_who_is_put_out_hears_nothing_more() {
             println!("{who}: {voice}");
             assert!(voice.found >= 5 && is_found(&burst, &ear.samples), "{who}, and the command: {voice}");
         }
-        let ear = tobari_host::wav::read_speech(ear.as_ref()).unwrap();
+        let ear = tobari_call_files::wav::read_speech(ear.as_ref()).unwrap();
         let ear: Vec<f64> = ear.iter().map(|sample| f64::from(*sample)).collect();
         let found = loud(&last_said).filter(|stretch| is_found(stretch, &ear)).count();
         assert!(found >= 2, "the command hears Ada, under the keys that Bo has not");

@@ -11,16 +11,11 @@ use std::{
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
-use tobari_apps::call::{
-    PACKET_SAMPLES, TICK_MS,
-    live::{
-        Challenge, LiveEvent, LiveLimits, LiveMember, LiveRoom, Outgoing, RoomLink,
-        attack::proven,
-        host_of,
-        messages::{ClientMessage, Nonce, ServerMessage, Welcome},
-    },
-};
-use tobari_core::wire::RoomId;
+use tobari_call::live::attack::proven;
+use tobari_call::live::messages::{ClientMessage, Nonce, ServerMessage, Welcome};
+use tobari_call::live::{Challenge, LiveEvent, LiveLimits, LiveMember, LiveRoom, Outgoing, RoomLink, host_of};
+use tobari_call::{PACKET_SAMPLES, TICK_MS};
+use tobari_curve::wire::RoomId;
 use tokio::{net::TcpListener, sync::mpsc::UnboundedSender, time::sleep};
 use tokio_tungstenite::{accept_async, tungstenite::Message};
 

@@ -146,7 +146,7 @@ fn a_server_without_devices_says_so_and_one_with_tokens_asks_for_one() {
         browser.open(&format!("{}/sense/", server.url)).await;
         browser.until("document.getElementById('alarms').textContent.includes('tobari serve --sense FOLDER')").await;
         assert_eq!(browser.value("document.getElementById('work').hidden").await, true);
-        let tokens = place.write("tokens", &format!("ada {}\n", tobari_server::token_hash("secret")));
+        let tokens = place.write("tokens", &format!("ada {}\n", tobari_node::token_hash("secret")));
         let data = ["data", "open"].map(|name| place.path(name));
         let server = Server::start(&["--sense", &data[0], "--tokens", &tokens]);
         browser.open(&format!("{}/sense/", server.url)).await;

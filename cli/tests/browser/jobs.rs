@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use tobari_apps::search::simulated::columns;
+use tobari_search::simulated::columns;
 
 use super::{
     access::faults,

@@ -39,7 +39,7 @@ fn run(test: impl Future<Output = ()>) {
 }
 
 fn clip(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("assets").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../jobs/call/edge/assets").join(name)
 }
 
 /// The links of a new room: the members', and the host's if there is one.
@@ -186,7 +186,7 @@ async fn busy(browser: &mut Browser, params: &Value) -> [f64; 3] {
 
 /// What was said is the recording that the microphone heard, whatever its gate and gain made of it.
 fn is_the_clip(said: &Track, name: &str) {
-    let samples = tobari_host::wav::read_speech(&clip(name)).unwrap();
+    let samples = tobari_call_files::wav::read_speech(&clip(name)).unwrap();
     let clip: Vec<f64> = samples.iter().map(|sample| f64::from(*sample)).collect();
     let loud = |start: &usize| sound::energy(&said.samples[*start..*start + 3200]) / 3200.0 > 1000.0 * 1000.0;
     let starts: Vec<usize> = (0..said.samples.len() - 3200).step_by(3200).filter(loud).take(8).collect();

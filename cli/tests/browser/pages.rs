@@ -1,7 +1,7 @@
 //! The page of all jobs, and the page for images: a digit that is drawn in a browser and classified by a server that cannot see it.
 
 use serde_json::{Value, json};
-use tobari_apps::infer::Model;
+use tobari_infer::Model;
 
 use super::{
     DESK, PHONE,

@@ -67,7 +67,7 @@ fn a_page_and_a_command_line_hear_each_other_in_a_room_of_points() {
         let (said, ear, _) = tap(&mut ada).await;
         assert!(tokio::task::spawn_blocking(move || bo.wait()).await.unwrap().unwrap().success());
         let track = |path: &std::path::Path| -> Vec<f64> {
-            tobari_host::wav::read_speech(path).unwrap().iter().map(|sample| f64::from(*sample)).collect()
+            tobari_call_files::wav::read_speech(path).unwrap().iter().map(|sample| f64::from(*sample)).collect()
         };
         for (who, voice, ear) in
             [("Ada hears Bo", &track(&spoken), &ear.samples), ("Bo hears Ada", &said.samples, &track(&there))]

@@ -32,7 +32,7 @@ fn done(child: Child) -> Output {
 }
 
 fn samples(path: &Path) -> Vec<i16> {
-    tobari_host::wav::read_speech(path).unwrap()
+    tobari_call_files::wav::read_speech(path).unwrap()
 }
 
 /// Parts of a speech whose beginnings are looked for.

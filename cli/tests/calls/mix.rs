@@ -127,7 +127,7 @@ fn sums_beyond_16_bits_are_limited_not_wrapped() {
     let (loud, output) = (loud.to_str().unwrap(), folder.path().join("mix.wav"));
     let done = tobari(&["call", "mix", loud, loud, "-o", output.to_str().unwrap(), "--json"]);
     assert!(done.status.success(), "{}", stderr(&done));
-    assert_eq!(tobari_host::wav::read_speech(&output).unwrap(), [32_767, -32_768, 10, 32_767]);
+    assert_eq!(tobari_call_files::wav::read_speech(&output).unwrap(), [32_767, -32_768, 10, 32_767]);
     let line: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!((&line["limited_samples"], &line["speakers"]), (&3.into(), &2.into()));
 }

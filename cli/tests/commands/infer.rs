@@ -5,11 +5,11 @@ use crate::support::{Server, stderr, tobari};
 use serde_json::Value;
 use std::path::Path;
 use tempfile::{TempDir, tempdir};
-use tobari_apps::infer::digits::{STYLES, draw};
-use tobari_apps::infer::{Calibration, LayerKind, Map, Model, Network, Normalisation, Stage, Volume};
-use tobari_host::images::Picture;
-use tobari_host::onnx::encode_onnx;
 use tobari_host::testing::data;
+use tobari_infer::digits::{STYLES, draw};
+use tobari_infer::{Calibration, LayerKind, Map, Model, Network, Normalisation, Stage, Volume};
+use tobari_infer_files::images::Picture;
+use tobari_infer_files::onnx::encode_onnx;
 
 /// A folder of one's own.
 struct Place(TempDir);
@@ -152,7 +152,7 @@ fn a_drawn_png_goes_the_readmes_four_commands_and_so_does_one_in_colour_and_one_
     good(&["infer", "draw", "3", "-o", &png]);
     let drawn = std::fs::read(&png).unwrap();
     let grey = draw(3, &STYLES[0]);
-    assert_eq!(tobari_host::images::decode_png("it", &drawn).unwrap(), Picture::of_grey(28, &grey));
+    assert_eq!(tobari_infer_files::images::decode_png("it", &drawn).unwrap(), Picture::of_grey(28, &grey));
     // yellow ink on dark blue; black on white, four times as large and in a corner
     let mix = |ink: u8| {
         let part = |from: u32, to: u32| (from + (to.abs_diff(from) * u32::from(ink)) / 255) as u8;
@@ -532,7 +532,7 @@ fn no_secret_and_no_pixel_is_in_the_servers_memory_log_or_files() {
 fn images_of_mnist_have_their_plain_labels() {
     let images = data("images_of_mnist_have_their_plain_labels", "mnist/t10k-images-idx3-ubyte.gz");
     let Some(images) = images else { return };
-    let all = tobari_host::images::read_idx_images(&images).unwrap();
+    let all = tobari_infer_files::images::read_idx_images(&images).unwrap();
     let fixed = Model::digits().unwrap().fixed().unwrap();
     let (place, server) = (Place::new(), Server::start(&["--infer", "digits"]));
     let key = place.keygen("key", &server.url);

@@ -7,8 +7,8 @@ use chacha20::rand_core::SeedableRng;
 use serde_json::Value;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use tobari_apps::infer::digits::{STYLES, draw};
-use tobari_apps::infer::guarded::{Combination, Told};
+use tobari_infer::digits::{STYLES, draw};
+use tobari_infer::guarded::{Combination, Told};
 
 fn serve(arguments: &[&str]) -> Server {
     Server::start(&[&["--infer", "digits", "--infer-enclave"], arguments].concat())
@@ -99,8 +99,8 @@ fn what_the_planner_takes_is_what_is_served_and_says_what_binds() {
     assert!(called(&["--side-channels"]).contains("expected --infer-enclave auto"));
     assert!(called(&["--infer-enclave", "auto", "--infer-set", "infer-s"]).contains("expected no --infer-set"));
     let other = place.path("other.tim");
-    let model = tobari_apps::infer::Model::digits().unwrap();
-    let one = tobari_apps::infer::Model::new(model.stages()[..1].to_vec(), 0).unwrap();
+    let model = tobari_infer::Model::digits().unwrap();
+    let one = tobari_infer::Model::new(model.stages()[..1].to_vec(), 0).unwrap();
     std::fs::write(&other, one.encode()).unwrap();
     let told = called(&["--infer", &other, "--infer-enclave", "auto", "--enclave-costs", "recorded"]);
     assert!(told.contains("costs are known of no other") && told.contains("name a combination"), "{told}");
@@ -154,7 +154,7 @@ fn nothing_is_sent_to_an_enclave_that_is_not_what_was_asked_for() {
     let told: Value =
         serde_json::from_str(&place.ask(&server.url, &["--index", "7", "--tells", "rounded:4", "--json"])).unwrap();
     let scores: Vec<f64> = told["scores"].as_array().unwrap().iter().map(|score| score.as_f64().unwrap()).collect();
-    let plain = tobari_apps::infer::Model::digits().unwrap().forward(&draw(7, &STYLES[0])).unwrap();
+    let plain = tobari_infer::Model::digits().unwrap().forward(&draw(7, &STYLES[0])).unwrap();
     for (score, plain) in scores.iter().zip(&plain) {
         assert!((score - plain).abs() < 0.13 && (4.0 * score).fract() == 0.0, "{score} {plain}");
     }
@@ -195,7 +195,7 @@ fn whoever_stands_in_between_can_break_a_session_and_nothing_else() {
         (
             Box::new(|path, way, body| {
                 if path.ends_with("/enclave") && way == Way::Down {
-                    let mut offer = tobari_apps::infer::guarded::Offer::decode(body).unwrap();
+                    let mut offer = tobari_infer::guarded::Offer::decode(body).unwrap();
                     offer.configuration.max_sessions += 1;
                     *body = offer.encode();
                 }

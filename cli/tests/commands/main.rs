@@ -9,7 +9,7 @@ mod enclave_world;
 mod infer;
 #[cfg(target_os = "linux")]
 mod infer_enclave;
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[cfg(linux_64)]
 mod operate;
 mod search;
 mod search_decoys;

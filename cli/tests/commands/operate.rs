@@ -167,7 +167,7 @@ fn status(address: &str, token: &str) -> u16 {
 fn fault_28_a_hangup_reloads_tokens_guesses_are_counted_and_a_drain_says_when_to_come() {
     let folder = tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let line = |name: &str| format!("{name} {}\n", tobari_server::token_hash(name));
+    let line = |name: &str| format!("{name} {}\n", tobari_node::token_hash(name));
     std::fs::write(at("tokens"), line("alice") + &line("bob")).unwrap();
     let args = ["--sense", &at("sense"), "--tokens", &at("tokens"), "--drain", "6"];
     let mut server = Server::logging_to(Path::new(&at("log")), &args);

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
-use tobari_apps::search::simulated::{self, Numbers};
 use tobari_host::testing::data;
-use tobari_host::variants::{Selection, VariantReader};
+use tobari_search::simulated::{self, Numbers};
+use tobari_search_files::variants::{Selection, VariantReader};
 
 fn write(folder: &TempDir, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
     let path = folder.path().join(name);

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::{TempDir, tempdir};
-use tobari_apps::search::simulated;
+use tobari_search::simulated;
 
 const HAPLOTYPES: usize = 80;
 const SITES: usize = 120;
@@ -257,8 +257,8 @@ fn malformed_registrations_and_queries_are_refused_and_leave_the_server_up() {
     }
     // the registration that the client has made, bit by bit another
     let key = std::fs::read(place.path("key")).unwrap();
-    let identity = tobari_apps::search::identity::Identity::decode(&key).unwrap();
-    let set = tobari_apps::search::hidden::arrangement::set().unwrap();
+    let identity = tobari_search::identity::Identity::decode(&key).unwrap();
+    let set = tobari_search::hidden::arrangement::set().unwrap();
     let (_, registration) = identity.hidden_key(&set, 1).unwrap();
     assert!((4 << 20..10 << 20).contains(&registration.len()), "{}", registration.len());
     let client = format!("Tobari-Client: {}\r\n", "07".repeat(16));

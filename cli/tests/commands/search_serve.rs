@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tobari_host::testing::data;
-use tobari_host::variants::{Selection, Variant, VariantReader};
+use tobari_search_files::variants::{Selection, Variant, VariantReader};
 
 #[test]
 fn three_processes_answer_as_the_table_in_the_clear_for_every_kind_of_table() {

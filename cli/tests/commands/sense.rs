@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tobari_host::sense::FrameStore;
 use tobari_host::testing::not_run;
+use tobari_sense_files::FrameStore;
 
 const WINDOW_MS: u64 = 4_000;
 /// Far longer than anything here takes.
@@ -454,7 +454,7 @@ fn frames_come_over_a_broker_even_those_that_were_published_while_the_server_was
     let (runtime, mqtt) = (tokio::runtime::Runtime::new().unwrap(), url.parse().unwrap());
     let topic = format!("tobari/{fleet}/d0");
     while stored(&server) == 0 {
-        runtime.block_on(tobari_server::publish(&mqtt, &topic, vec![frame.clone()])).unwrap();
+        runtime.block_on(tobari_sense_edge::serve::publish(&mqtt, &topic, vec![frame.clone()])).unwrap();
         std::thread::sleep(Duration::from_millis(50));
     }
     place.seal("d0", "readings.csv", &["--mqtt", &url, "--batch", "1"]);

@@ -15,16 +15,16 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use tobari_apps::sense::cloud::{Cloud, Frames, Material};
-use tobari_apps::sense::holder::Holder;
-use tobari_apps::sense::program::Input;
-use tobari_apps::sense::question::Registered;
-use tobari_apps::sense::registry::Registry;
-use tobari_core::bgv::{EvaluationKeys, SeededCiphertext};
-use tobari_core::rlwe::SecretKey;
 use tobari_device::{MacKey, Profile, U25};
-use tobari_host::sense::FrameStore;
 use tobari_host::testing::not_run;
+use tobari_lattice::bgv::{EvaluationKeys, SeededCiphertext};
+use tobari_lattice::rlwe::SecretKey;
+use tobari_sense::cloud::{Cloud, Frames, Material};
+use tobari_sense::holder::Holder;
+use tobari_sense::program::Input;
+use tobari_sense::question::Registered;
+use tobari_sense::registry::Registry;
+use tobari_sense_files::FrameStore;
 
 const SCHEMA: &str = "profile = \"u25\"\n\n[[channel]]\nname = \"x\"\n";
 /// Frames of a run that is not killed: more than a killed one comes to.

@@ -11,10 +11,10 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::{TempDir, tempdir};
-use tobari_apps::infer::Model;
-use tobari_apps::infer::digits::{STYLES, draw};
-use tobari_apps::infer::guarded::{Asker, Offer, Told};
 use tobari_enclave::{Challenge, Connector, Policy};
+use tobari_infer::Model;
+use tobari_infer::digits::{STYLES, draw};
+use tobari_infer::guarded::{Asker, Offer, Told};
 
 /// A folder with a file of drawn digits: the number of an image is its digit, and 10 times its style.
 pub struct Place {

@@ -4,7 +4,7 @@ use super::*;
 use std::os::unix::fs::FileExt;
 use std::process::Child;
 use std::time::Instant;
-use tobari_apps::seal::{FIXED_BYTES, Head, KeyFile, Opening, head_bytes};
+use tobari_seal::{FIXED_BYTES, Head, KeyFile, Opening, head_bytes};
 
 fn spawn(words: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));

@@ -1,7 +1,7 @@
 //! `tobari seal` and `tobari unseal`: what people and scripts get, and a run that is killed.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
-#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#![cfg(linux_64)]
 
 mod faults;
 mod forge;

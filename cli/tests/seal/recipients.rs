@@ -7,7 +7,7 @@ fn what_is_sealed_for_recipients_opens_with_an_identity_file() {
     let (world, source) = (World::new(), folder(10, 5000));
     let (set, out, identity, file) =
         (world.path("set"), world.path("out"), world.path("identity"), world.path("recipients"));
-    let people: Vec<_> = (0..3).map(|_| tobari_host::seal::new_identity()).collect();
+    let people: Vec<_> = (0..3).map(|_| tobari_seal_files::new_identity()).collect();
     fs::write(&file, format!("# two people\n{}\n\n{}\n", people[1].1, people[2].1)).unwrap();
     fs::write(&identity, format!("# mine\n{}", people[2].0.as_str())).unwrap();
     lines(&["seal", text(source.path()), "-o", &set, "--recipient", &people[0].1, "--recipients-file", &file]);
@@ -82,7 +82,7 @@ fn what_is_sealed_for_a_recipient_of_a_plugin_opens_by_the_plugin_with_its_ident
     let recipient = "age1test1qypqxpq9qcrsszg2pvxq6rs0zq9wmnlq";
     fs::write(world.at("mine"), "AGE-PLUGIN-TEST-1QYPQXPQ9QCRSSZG2PVXQ6RS0ZQKDC400\n").unwrap();
     fs::write(world.at("another"), "AGE-PLUGIN-TEST-1V4NXW6RFDF4KCMTWDAC8ZUNNWS8HM2NC\n").unwrap();
-    let native = tobari_host::seal::new_identity();
+    let native = tobari_seal_files::new_identity();
     fs::write(world.at("native"), native.0.as_str()).unwrap();
     let path = format!("{}:{}", text(&programs), std::env::var("PATH").unwrap());
     let run = |words: &[&str]| {

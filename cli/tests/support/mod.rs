@@ -73,7 +73,7 @@ pub fn noise(seed: u64, samples: usize) -> Vec<i16> {
 /// Writes a 16 kHz mono 16-bit recording.
 pub fn record(folder: &Path, name: &str, samples: &[i16]) -> PathBuf {
     let path = folder.join(name);
-    tobari_host::wav::write_pcm16(&path, samples).unwrap();
+    tobari_call_files::wav::write_pcm16(&path, samples).unwrap();
     path
 }
 

@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use tobari_apps::call::{live, messages};
-use tobari_core::curve::Curve;
+use tobari_call::{live, messages};
+use tobari_curve::Curve;
 
 /// How long such a client waits for anything.
 const SHORT: Duration = Duration::from_millis(500);

@@ -2,10 +2,9 @@
 
 use crate::output::Failure;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use tobari_client::{ClientTls, Fingerprint};
 use tobari_host::files;
-use tobari_server::Fingerprint;
-use tobari_server::connect::ClientTls;
 use zeroize::Zeroizing;
 
 /// Whom to trust, and as whom to ask.
@@ -56,4 +55,16 @@ impl ReachArguments {
         };
         Ok(Reach { tls, token })
     }
+}
+
+/// A user's name and a password, from a file with a colon between.
+///
+/// # Errors
+/// [`Failure::Work`] if the file cannot be read, or has no colon.
+pub fn login(path: &Path) -> Result<(String, Zeroizing<String>), Failure> {
+    let bytes = Zeroizing::new(files::read_bounded(path, 4096)?);
+    let text = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().split_once(':'));
+    let wrong = || Failure::Work(format!("{}: expected a name and a password with a colon between", path.display()));
+    let (user, password) = text.ok_or_else(wrong)?;
+    Ok((user.to_owned(), Zeroizing::new(password.to_owned())))
 }

@@ -1,7 +1,7 @@
 //! What a server replied, as far as it is no job's own: refusals, and words of its that are shown.
 
 use crate::output::Failure;
-use tobari_server::connect::HttpReply;
+use tobari_client::HttpReply;
 
 /// Characters of a refusal that are shown.
 const MOST_OF_A_REFUSAL: usize = 300;

@@ -1,6 +1,6 @@
 //! Lesson 1: numbers go in, a ciphertext comes out, and nobody without the key can read it.
 //!
-//! `cargo run --release -p tobari-core --example 1_encrypt`
+//! `cargo run --release -p tobari-lattice --example 1_encrypt`
 
 #![allow(clippy::print_stdout, reason = "a lesson speaks")]
 

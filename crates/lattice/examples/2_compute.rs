@@ -1,6 +1,6 @@
 //! Lesson 2: sums, products and rotations, on numbers that the machine does not see.
 //!
-//! `cargo run --release -p tobari-core --example 2_compute`
+//! `cargo run --release -p tobari-lattice --example 2_compute`
 
 #![allow(clippy::print_stdout, reason = "a lesson speaks")]
 

@@ -1,6 +1,6 @@
 //! Lesson 3: noise grows with every product, and a modulus switch keeps it small. A circuit of depth five.
 //!
-//! `cargo run --release -p tobari-core --example 3_depth`
+//! `cargo run --release -p tobari-lattice --example 3_depth`
 
 #![allow(clippy::print_stdout, reason = "a lesson speaks")]
 

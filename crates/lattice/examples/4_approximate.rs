@@ -1,6 +1,6 @@
 //! Lesson 4: real numbers, nearly. Each product costs a level, and every result has an error that stays.
 //!
-//! `cargo run --release -p tobari-core --example 4_approximate`
+//! `cargo run --release -p tobari-lattice --example 4_approximate`
 
 #![allow(clippy::print_stdout, reason = "a lesson speaks")]
 

@@ -1,6 +1,6 @@
 //! Lesson 5: two parties that exchange nothing but bytes.
 //!
-//! `cargo run --release -p tobari-core --example 5_server`
+//! `cargo run --release -p tobari-lattice --example 5_server`
 
 #![allow(clippy::print_stdout, reason = "a lesson speaks")]
 

@@ -1,6 +1,6 @@
 //! Lesson 6: what goes wrong, and how it says so.
 //!
-//! `cargo run --release -p tobari-core --example 6_errors`
+//! `cargo run --release -p tobari-lattice --example 6_errors`
 
 #![allow(clippy::print_stdout, reason = "a lesson speaks")]
 

@@ -97,6 +97,14 @@ fn is_this_machine(host: &str) -> bool {
         || address.parse::<Ipv6Addr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
+/// Whether a request names this machine as its host. Names of other machines may be made to lead
+/// here, and are none of this one.
+pub fn names_this_machine(headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });
+    ["localhost", "127.0.0.1", "[::1]"].contains(&name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -121,9 +121,30 @@ pub trait Job: Send + Sync + 'static {
         Box::pin(async {})
     }
 
-    /// What whoever starts the server is told of it: members of a JSON object.
-    fn told(&self) -> Vec<(&'static str, Value)> {
-        Vec::new()
+    /// What it says of itself when the server begins.
+    fn told(&self) -> Told {
+        Told::default()
+    }
+}
+
+/// What a job says of itself to whoever starts the server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// For programs: members of a JSON object.
+    pub members: Vec<(&'static str, Value)>,
+    /// For people: results, one a line.
+    pub lines: Vec<String>,
+    /// For people: what they have to know before they go on.
+    pub warnings: Vec<String>,
+}
+
+impl Extend<Self> for Told {
+    fn extend<I: IntoIterator<Item = Self>>(&mut self, others: I) {
+        for other in others {
+            self.members.extend(other.members);
+            self.lines.extend(other.lines);
+            self.warnings.extend(other.warnings);
+        }
     }
 }
 

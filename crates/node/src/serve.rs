@@ -15,7 +15,6 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use serde_json::Value;
 use tobari_client::Fingerprint;
 use tobari_host::data::{DataError, DataFolder};
 use tokio::{
@@ -30,7 +29,7 @@ use crate::{
     clients::{Clients, Place, forwarded},
     edge::{self, Edge},
     hosts::Hosts,
-    job::{Given, Job, JobError, Offer, Page, Running},
+    job::{Given, Job, JobError, Offer, Page, Running, Told},
     memory::Bounds,
     origins::Origins,
     patient::Patient,
@@ -131,8 +130,10 @@ impl Server {
     }
 
     /// What its jobs say of themselves when it begins, in their order.
-    pub fn told(&self) -> Vec<(&'static str, Value)> {
-        self.jobs.iter().flat_map(|job| job.told()).collect()
+    pub fn told(&self) -> Told {
+        let mut told = Told::default();
+        told.extend(self.jobs.iter().map(|job| job.told()));
+        told
     }
 
     /// What reads the files of tokens and certificates again.

@@ -1,7 +1,6 @@
 //! How a reference job is run, as clap reads it.
 
 use clap::Args;
-use tobari_apps::search::pbwt::Size;
 use tobari_command::size::parse_bytes;
 use tobari_host::store::Folder;
 
@@ -38,24 +37,6 @@ impl RunArguments {
             [] => vec![Folder { path: std::env::temp_dir(), quota_bytes: None }],
             folders => folders.to_vec(),
         }
-    }
-}
-
-/// A made-up panel.
-#[derive(Args, Clone)]
-pub struct PanelArguments {
-    /// Haplotypes of the panel, which is made up.
-    #[arg(long, default_value_t = 2184, value_name = "N")]
-    pub haplotypes: usize,
-    /// Places that are searched at once, the decoys among them.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub places: usize,
-}
-
-impl PanelArguments {
-    /// A search of it for a pattern of `length` sites.
-    pub fn size(&self, length: usize) -> Size {
-        Size { haplotypes: self.haplotypes, places: self.places, length }
     }
 }
 

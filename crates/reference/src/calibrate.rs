@@ -4,11 +4,11 @@ use super::{Examples, Reference};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use tobari_apps::engine::{BgvEngine, BgvValue};
 use tobari_command::output::{self, Failure};
-use tobari_core::simd::RingKernels;
+use tobari_engine::{BgvEngine, BgvValue};
 use tobari_host::cache;
 use tobari_host::store::{self, Folder};
+use tobari_lattice::RingKernels;
 use tobari_plan::cost::{Costs, TierSpeed};
 use tobari_plan::engine::Engine;
 use tobari_plan::program::{Encoding, Kind, Op};
@@ -116,7 +116,7 @@ fn fastest<T>(mut work: impl FnMut() -> Result<T, Failure>) -> Result<(f64, T), 
 }
 
 /// What steps cost, one by one, at three levels.
-pub(super) fn measure(engine: &BgvEngine, examples: &Examples) -> Result<Costs, Failure> {
+pub fn measure(engine: &BgvEngine, examples: &Examples) -> Result<Costs, Failure> {
     let mut costs = Costs::unmeasured();
     let Examples { vector, plain, steps, rotation, product } = examples;
     let top = engine.top_level();
@@ -139,7 +139,7 @@ pub(super) fn measure(engine: &BgvEngine, examples: &Examples) -> Result<Costs, 
             ("neg", step(Op::Neg, &[&low])?.0),
             ("dot", step(Op::Dot, &[&low, plain, &turned, plain])?.0 / 2.0),
             ("rescale", step(Op::Rescale, &[&low])?.0),
-            ("flood", step(Op::Flood(tobari_apps::matrix::FLOOD_BITS), &[&low])?.0),
+            ("flood", step(Op::Flood(tobari_engine::matrix::FLOOD_BITS), &[&low])?.0),
         ];
         for (name, seconds) in found {
             costs.steps.entry(name.to_owned()).or_default().insert(0, (level, seconds));
@@ -156,7 +156,7 @@ pub(super) fn measure(engine: &BgvEngine, examples: &Examples) -> Result<Costs, 
 }
 
 /// Seconds to export a value and to import it.
-pub(super) fn moves(engine: &BgvEngine, value: &BgvValue, encoding: Encoding) -> Result<[f64; 2], Failure> {
+pub fn moves(engine: &BgvEngine, value: &BgvValue, encoding: Encoding) -> Result<[f64; 2], Failure> {
     let shape = engine.shape_of(value)?;
     let mut bytes = vec![0; usize::try_from(shape.stored(encoding))?];
     let (export, ()) = fastest(|| Ok(engine.export(value, &shape, encoding, &mut bytes)?))?;

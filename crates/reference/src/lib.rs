@@ -4,24 +4,22 @@
 
 #![forbid(unsafe_code)]
 
-mod aes;
 mod arguments;
 mod calibrate;
+mod explain;
 mod matrix;
-mod pbwt;
 
-pub use aes::Aes;
-pub use arguments::{PanelArguments, RunArguments};
-pub use calibrate::{Kept, calibrate, kept};
+pub use arguments::RunArguments;
+pub use calibrate::{Kept, calibrate, kept, measure, moves};
+pub use explain::explain;
 pub use matrix::Matrix;
-pub use pbwt::Pbwt;
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tobari_apps::engine::{BgvEngine, BgvValue, EngineError};
 use tobari_command::output::{self, Failure};
+use tobari_engine::{BgvEngine, BgvValue, EngineError};
 use tobari_host::memory;
 use tobari_host::run::{self, Status};
 use tobari_host::store::{self, Blocks, DiskStore, Folder, Store};
@@ -87,19 +85,23 @@ pub trait Work: Sync {
 
 /// One value of each kind, of the highest level: what costs are measured with.
 pub struct Examples {
-    vector: BgvValue,
-    plain: BgvValue,
-    /// Of the rotation.
-    steps: i64,
-    rotation: BgvValue,
-    product: BgvValue,
+    /// A ciphertext.
+    pub vector: BgvValue,
+    /// Slots in the clear.
+    pub plain: BgvValue,
+    /// By how many places the rotation goes.
+    pub steps: i64,
+    /// The key of that rotation.
+    pub rotation: BgvValue,
+    /// The key of products.
+    pub product: BgvValue,
 }
 
 /// A job to plan and to run.
 pub struct Reference(Box<dyn Work>);
 
 /// Generators for what has a name and a number, all of one fixed seed.
-fn generator(name: u8, number: usize) -> ChaCha20Rng {
+pub fn generator(name: u8, number: usize) -> ChaCha20Rng {
     let mut seed = [name; 32];
     seed[..8].copy_from_slice(&(number as u64).to_le_bytes());
     ChaCha20Rng::from_seed(seed)
@@ -272,7 +274,7 @@ fn thread_seconds() -> Option<f64> {
 
 /// Whose plain data the jobs compute with.
 fn server() -> Owner {
-    tobari_apps::matrix::server()
+    tobari_engine::matrix::server()
 }
 
 /// How far a run is, on a terminal.

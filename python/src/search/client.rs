@@ -6,15 +6,15 @@ use crate::work::{long, short};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Arc;
-use tobari_apps::search::client::{Asker, Found};
-use tobari_apps::search::fullness::Fullness;
-use tobari_apps::search::identity;
-use tobari_apps::search::program::sets;
-use tobari_apps::search::question::{self, Wish, pattern};
-use tobari_apps::search::server::Granularity;
-use tobari_apps::search::table::{self, CatalogueContent, Question, Sites};
-use tobari_core::rlwe::SecretKey;
+use tobari_lattice::rlwe::SecretKey;
 use tobari_octets::hex;
+use tobari_search::client::{Asker, Found};
+use tobari_search::fullness::Fullness;
+use tobari_search::identity;
+use tobari_search::program::sets;
+use tobari_search::question::{self, Wish, pattern};
+use tobari_search::server::Granularity;
+use tobari_search::table::{self, CatalogueContent, Question, Sites};
 
 /// What is told of a table.
 pub(super) fn told(table: &table::Table) -> Vec<u8> {

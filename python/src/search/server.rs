@@ -7,7 +7,7 @@ use crate::work::{long, short};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::{Arc, Mutex, MutexGuard};
-use tobari_apps::search::desk::{Desk, Limits};
+use tobari_search::desk::{Desk, Limits};
 
 /// A server's half: tables, clients' public keys, and what they may still ask.
 #[pyclass(frozen, module = "tobari.search")]
@@ -44,7 +44,7 @@ impl Server {
     fn serve(&self, py: Python<'_>, table: &Table) -> PyResult<()> {
         let (desk, table) = (Arc::clone(&self.desk), Arc::clone(&table.inner));
         long(py, None, move |watch| {
-            let table = tobari_apps::search::table::Table::clone(&table);
+            let table = tobari_search::table::Table::clone(&table);
             watch.wanted()?;
             desk.lock().map_err(|_| fault())?.serve_table(table).map_err(refused)
         })

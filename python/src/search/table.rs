@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tobari_apps::search::table::{
+use tobari_search::table::{
     self, Content, KeyTable, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Site, decode_table, encode_table,
 };
-use tobari_host::variants::{PhaseSets, Selection, VariantReader};
+use tobari_search_files::variants::{PhaseSets, Selection, VariantReader};
 
 /// Entries that are taken from Python between two looks for Ctrl-C.
 const ENTRIES: usize = 1 << 12;

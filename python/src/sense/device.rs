@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use tobari_apps::sense::registry::Token;
-use tobari_apps::sense::schema::{ProfileName, Schema};
 use tobari_device::{self as sealing, P1, Profile, READINGS, U25};
-use tobari_host::sense::CounterFile;
+use tobari_sense::registry::Token;
+use tobari_sense::schema::{ProfileName, Schema};
+use tobari_sense_files::CounterFile;
 use zeroize::Zeroizing;
 
 /// Frames that are sealed between two looks for Ctrl-C.

@@ -7,19 +7,19 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use tobari_apps::sense::bundle::{Bundle, DeviceLine};
-use tobari_apps::sense::desk::Desk;
-use tobari_apps::sense::enrol::Card;
-use tobari_apps::sense::holder::Holder;
-use tobari_apps::sense::program::Input;
-use tobari_apps::sense::question::{Question, Registered};
-use tobari_apps::sense::registry::{FLEET, Registry, Secret};
-use tobari_apps::sense::schema::{ProfileName, Schema};
-use tobari_apps::sense::setting::{Setting, key_name};
-use tobari_core::rlwe::SecretKey;
-use tobari_core::wire;
 use tobari_device::{P1, U25};
+use tobari_lattice::rlwe::SecretKey;
+use tobari_lattice::wire;
 use tobari_octets::{hex, sha256};
+use tobari_sense::bundle::{Bundle, DeviceLine};
+use tobari_sense::desk::Desk;
+use tobari_sense::enrol::Card;
+use tobari_sense::holder::Holder;
+use tobari_sense::program::Input;
+use tobari_sense::question::{Question, Registered};
+use tobari_sense::registry::{FLEET, Registry, Secret};
+use tobari_sense::schema::{ProfileName, Schema};
+use tobari_sense::setting::{Setting, key_name};
 use zeroize::Zeroizing;
 
 /// A schema of its JSON.
@@ -158,7 +158,7 @@ impl KeyHolder {
     /// Name, number, state and tenant of every device.
     fn devices(&self) -> PyResult<Vec<(String, u32, &'static str, String)>> {
         let state = self.state()?;
-        let one = |entry: &tobari_apps::sense::registry::Entry| {
+        let one = |entry: &tobari_sense::registry::Entry| {
             (entry.name.clone(), entry.number.value(), entry.state.name(), entry.tenant.clone())
         };
         Ok(state.registry.entries().iter().map(one).collect())

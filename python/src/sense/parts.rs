@@ -8,13 +8,13 @@ use crate::work::{long, pieces, short};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::{BTreeMap, BTreeSet};
-use tobari_apps::sense::bundle::Bundle;
-use tobari_apps::sense::message::{self, WindowResults};
-use tobari_apps::sense::order::{Job, Order, OrderError, Seat};
-use tobari_apps::sense::schema::ProfileName;
-use tobari_apps::sense::setting::Setting;
-use tobari_core::bgv::{Ciphertext, Evaluator};
 use tobari_device::{P1, U25, peek};
+use tobari_lattice::bgv::{Ciphertext, Evaluator};
+use tobari_sense::bundle::Bundle;
+use tobari_sense::message::{self, WindowResults};
+use tobari_sense::order::{Job, Order, OrderError, Seat};
+use tobari_sense::schema::ProfileName;
+use tobari_sense::setting::Setting;
 
 /// Frames that are looked at between two looks for Ctrl-C.
 const FRAMES: usize = 1 << 14;

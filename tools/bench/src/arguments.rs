@@ -1,6 +1,6 @@
 //! The command line, as clap reads it. Its text is what `tobari-bench help` prints.
 
-#[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[cfg(all(test, linux_64))]
 #[path = "../../../cli/src/args/documents.rs"]
 mod documents;
 
@@ -35,10 +35,7 @@ pub(crate) enum Verb {
 
 #[cfg(test)]
 mod tests {
-    #[cfg(all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
-    ))]
+    #[cfg(linux_64)]
     use super::documents::{commands, documents, own, shell_lines};
     use super::*;
     use clap::CommandFactory;
@@ -49,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    #[cfg(linux_64)]
     fn every_command_in_the_documents_is_one() {
         let (mut seen, mut wrong) = (0, Vec::new());
         for (name, text) in documents() {

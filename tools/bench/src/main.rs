@@ -16,17 +16,24 @@ use clap::Parser;
 use program::Tobari;
 use std::process::ExitCode;
 use tobari_command::output::{self, LogLevel};
+use tobari_command::start::{OtherLife, begin};
 
 /// What the program calls itself.
 const NAME: &str = "tobari-bench";
+
+/// Enclaves and modules that are measured are this executable, too.
+const OTHER_LIVES: &[OtherLife] = &[
+    tobari_infer_edge::begin,
+    #[cfg(linux_64)]
+    tobari_seal_edge::begin,
+];
 
 /// As in `tobari`, whose figures these are.
 #[global_allocator]
 static MEMORY: tobari_host::memory::Large = tobari_host::memory::Large::new();
 
 fn main() -> ExitCode {
-    // enclaves and modules that are measured are this executable, too
-    if let Some(ended) = tobari_cli::begin(NAME) {
+    if let Some(ended) = begin(NAME, OTHER_LIVES) {
         return ended;
     }
     let arguments = Arguments::parse();

@@ -2,8 +2,8 @@
 //! for them there is a wrong call.
 
 use tobari_command::output::Failure;
-use tobari_core::curve::Curve;
-use tobari_core::params::{FLOOR_BITS, Parameters, SecurityFloor};
+use tobari_curve::Curve;
+use tobari_curve::params::{FLOOR_BITS, Parameters, SecurityFloor};
 
 /// How to build a program that has them.
 const WITH_PAPER: &str = "`cargo build --release -p tobari-bench --features paper`";

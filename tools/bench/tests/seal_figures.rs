@@ -1,7 +1,7 @@
 //! Figures of sealed files: the paper's tables over an emulated module, and a folder against a copy of it.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#![cfg(linux_64)]
 
 mod support;
 

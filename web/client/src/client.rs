@@ -5,15 +5,10 @@ use std::collections::VecDeque;
 use chacha20::{ChaCha20Rng, rand_core::Rng};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tobari_apps::call::{
-    PACKET_SAMPLES,
-    live::{
-        Alarm, Keys, LinkError, LiveMember, LiveMode, Outgoing, RoomLink, Sending, Settings,
-        audio::{Ear, Microphone},
-        group,
-        messages::{ClientMessage, ServerMessage},
-    },
-};
+use tobari_call::PACKET_SAMPLES;
+use tobari_call::live::audio::{Ear, Microphone};
+use tobari_call::live::messages::{ClientMessage, ServerMessage};
+use tobari_call::live::{Alarm, Keys, LinkError, LiveMember, LiveMode, Outgoing, RoomLink, Sending, Settings, group};
 use zeroize::Zeroizing;
 
 use crate::resample::{RateError, Resampler};

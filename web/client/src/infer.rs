@@ -2,7 +2,7 @@
 
 use chacha20::ChaCha20Rng;
 use serde::Serialize;
-use tobari_apps::infer::{
+use tobari_infer::{
     Model,
     card::CardError,
     client::{Client, ClientError, Output},

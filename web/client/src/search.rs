@@ -2,17 +2,15 @@
 
 use chacha20::{ChaCha20Rng, rand_core::Rng};
 use serde::{Deserialize, Serialize};
-use tobari_apps::search::{
-    client::{Asker, ClientError, Found},
-    fullness::{Fullness, FullnessError},
-    identity::Identity,
-    messages::CLIENT_BYTES,
-    question::{Prepared, QuestionError, Wish, pattern},
-    server::Granularity,
-    table::{Catalogue, CatalogueContent, Question, SiteError, TableBytesError},
-};
-use tobari_core::{params::LatticeError, rlwe::SecretKey};
+use tobari_lattice::{params::LatticeError, rlwe::SecretKey};
 use tobari_octets::{hex, sha256};
+use tobari_search::client::{Asker, ClientError, Found};
+use tobari_search::fullness::{Fullness, FullnessError};
+use tobari_search::identity::Identity;
+use tobari_search::messages::CLIENT_BYTES;
+use tobari_search::question::{Prepared, QuestionError, Wish, pattern};
+use tobari_search::server::Granularity;
+use tobari_search::table::{Catalogue, CatalogueContent, Question, SiteError, TableBytesError};
 
 /// Names of sites that are told as examples.
 const EXAMPLES: usize = 200;
@@ -169,7 +167,7 @@ impl Searcher {
             CatalogueContent::Variants { alleles, .. } => ("variants", u64::from(*alleles)),
             CatalogueContent::Keys { entries, .. } => ("keys", *entries),
         };
-        let sites = catalogue.sites().map_or(0, tobari_apps::search::table::Sites::len);
+        let sites = catalogue.sites().map_or(0, tobari_search::table::Sites::len);
         let every = sites.div_ceil(EXAMPLES).max(1);
         let named = (0..sites).step_by(every).filter_map(|index| catalogue.sites()?.get(index));
         let examples = named.map(|site| site.to_string()).collect();

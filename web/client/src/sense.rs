@@ -5,21 +5,19 @@
 use chacha20::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tobari_apps::sense::{
-    bundle::{Bundle, DeviceLine},
-    client::Withheld,
-    desk::Desk,
-    enrol::{Card, EnrolError},
-    holder::Holder,
-    question::{GroupBy, Question, QuestionError, Registered, Statistic, Window},
-    registry::{Registry, RegistryError, Secret},
-    release::{Figure, Release},
-    schema::{Channel, ProfileName, Schema, SchemaError},
-    setting::{SettingError, key_name},
-};
-use tobari_core::{bgv::EncodeError, wire};
 use tobari_device::{Device, InsecureVolatileCounter, Profile, READINGS, SealError, U25};
+use tobari_lattice::{bgv::EncodeError, wire};
 use tobari_octets::{hex, sha256};
+use tobari_sense::bundle::{Bundle, DeviceLine};
+use tobari_sense::client::Withheld;
+use tobari_sense::desk::Desk;
+use tobari_sense::enrol::{Card, EnrolError};
+use tobari_sense::holder::Holder;
+use tobari_sense::question::{GroupBy, Question, QuestionError, Registered, Statistic, Window};
+use tobari_sense::registry::{Registry, RegistryError, Secret};
+use tobari_sense::release::{Figure, Release};
+use tobari_sense::schema::{Channel, ProfileName, Schema, SchemaError};
+use tobari_sense::setting::{SettingError, key_name};
 use zeroize::Zeroizing;
 
 /// What is measured.

@@ -28,7 +28,7 @@ const KNOWN: &[Known] = &[];
 /// Siblings; each of them leads to every other one.
 #[derive(Debug)]
 pub(crate) struct Circle {
-    /// The whole names of the modules, sorted: `tobari_core::ring`.
+    /// The whole names of the modules, sorted: `tobari_lattice::ring`.
     pub(crate) modules: Vec<String>,
     /// True if files lie below one of them.
     pub(crate) has_folder: bool,

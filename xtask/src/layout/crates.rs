@@ -111,9 +111,12 @@ mod tests {
 
     #[test]
     fn a_crate_may_look_down() {
-        for (name, other) in
-            [("tobari-cli", "tobari-core"), ("tobari-apps", "tobari-plan"), ("tobari-apps", "tobari-device")]
-        {
+        for (name, other) in [
+            ("tobari-cli", "tobari-lattice"),
+            ("tobari-infer", "tobari-plan"),
+            ("tobari-sense", "tobari-device"),
+            ("tobari-sense-edge", "tobari-sense-files"),
+        ] {
             assert!(edges(&depends(name, other)).is_empty(), "{name} → {other}");
         }
     }
@@ -121,12 +124,14 @@ mod tests {
     #[test]
     fn a_crate_may_not_look_up_or_sideways() {
         for (name, other) in [
-            ("tobari-core", "tobari-apps"),
-            ("tobari-apps", "tobari-host"),
+            ("tobari-lattice", "tobari-search"),
+            ("tobari-search", "tobari-host"),
+            ("tobari-search", "tobari-search-files"),
+            ("tobari-search", "tobari-sense"),
             ("tobari-wasm", "tobari-host"),
-            ("tobari-host", "tobari-server"),
-            ("tobari-core", "tobari-device"),
-            ("tobari-core", "xtask"),
+            ("tobari-host", "tobari-node"),
+            ("tobari-lattice", "tobari-device"),
+            ("tobari-lattice", "xtask"),
         ] {
             assert_eq!(edges(&depends(name, other)).len(), 1, "{name} → {other}");
         }
@@ -134,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_leaves_do_not_know_one_another_even_in_tests() {
-        let leaves = ["tobari-core", "tobari-plan", "tobari-enclave", "tobari-device"];
+        let leaves = ["tobari-octets", "tobari-simd", "tobari-plan", "tobari-enclave", "tobari-device"];
         for (name, other) in leaves.iter().flat_map(|a| leaves.iter().map(move |b| (a, b))).filter(|(a, b)| a != b) {
             let body = format!("[dev-dependencies]\n{other} = {{ path = \"../{other}\" }}\n");
             assert_eq!(edges(&[manifest(name, &body)]).len(), 1, "{name} → {other}");
@@ -144,7 +149,7 @@ mod tests {
     #[test]
     fn a_renamed_dependency_is_seen_by_its_own_name() {
         let body = "[dependencies]\nhidden = { package = \"tobari-host\", path = \"../tobari-host\" }\n";
-        assert_eq!(edges(&[manifest("tobari-apps", body)]).len(), 1);
+        assert_eq!(edges(&[manifest("tobari-search", body)]).len(), 1);
     }
 
     /// The workspace that the toy table describes.
@@ -174,7 +179,7 @@ mod tests {
         files.push(file("crates/extra/Cargo.toml", "[package]\nname = \"house-extra\"\n"));
         assert_eq!(places(&mapped(TOY, &files)), ["crates/extra/Cargo.toml"]);
         assert_eq!(
-            edges(&[file("fuzz/Cargo.toml", "[dependencies]\ntobari-core = \"1\"\n")]).len(),
+            edges(&[file("fuzz/Cargo.toml", "[dependencies]\ntobari-lattice = \"1\"\n")]).len(),
             1,
             "only: no crate"
         );
@@ -214,19 +219,19 @@ mod tests {
 
     #[test]
     fn a_pure_room_depends_on_the_short_list_only() {
-        assert!(pure_dependencies(&depends("tobari-core", "zeroize")).is_empty());
-        assert!(pure_dependencies(&depends("tobari-apps", "tobari-core")).is_empty());
-        assert_eq!(pure_dependencies(&depends("tobari-core", "tokio")).len(), 1);
-        assert_eq!(pure_dependencies(&depends("tobari-apps", "getrandom")).len(), 1);
-        let dev = manifest("tobari-core", "[dev-dependencies]\nnum-bigint = \"0.4\"\n");
+        assert!(pure_dependencies(&depends("tobari-lattice", "zeroize")).is_empty());
+        assert!(pure_dependencies(&depends("tobari-call", "tobari-curve")).is_empty());
+        assert_eq!(pure_dependencies(&depends("tobari-lattice", "tokio")).len(), 1);
+        assert_eq!(pure_dependencies(&depends("tobari-search", "getrandom")).len(), 1);
+        let dev = manifest("tobari-lattice", "[dev-dependencies]\nnum-bigint = \"0.4\"\n");
         assert!(pure_dependencies(&[dev]).is_empty());
-        let build = manifest("tobari-core", "[build-dependencies]\ncc = \"1\"\n");
+        let build = manifest("tobari-lattice", "[build-dependencies]\ncc = \"1\"\n");
         assert_eq!(pure_dependencies(&[build]).len(), 1);
     }
 
     #[test]
     fn a_crate_without_the_workspace_lints_is_a_finding() {
-        assert!(lints(&[manifest("tobari-core", "[lints]\nworkspace = true\n")]).is_empty());
-        assert_eq!(lints(&[manifest("tobari-core", "[package]\n")]).len(), 1);
+        assert!(lints(&[manifest("tobari-lattice", "[lints]\nworkspace = true\n")]).is_empty());
+        assert_eq!(lints(&[manifest("tobari-lattice", "[package]\n")]).len(), 1);
     }
 }

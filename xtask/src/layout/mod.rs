@@ -72,6 +72,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("every crate root forbids `unsafe`", safety::roots_forbid),
     ("each `unsafe` block has its own SAFETY comment", safety::blocks_are_argued),
     ("no source file is longer than the limit", shape::length),
+    ("a module with files below it has its head in their folder, as mod.rs", shape::module_heads),
     ("no file names a path of somebody's machine", shape::machine_paths),
     ("every dependency has its line in an ADR and in the list", decisions::dependencies_are_recorded),
     ("every fuzz target has its line in the list", fuzzing::targets_are_listed),
@@ -106,7 +107,11 @@ mod tests {
 
     #[test]
     fn no_check_passes_on_an_empty_tree_unless_it_only_forbids() {
-        let only_forbid = ["no source file is longer than the limit", "no file names a path of somebody's machine"];
+        let only_forbid = [
+            "no source file is longer than the limit",
+            "a module with files below it has its head in their folder, as mod.rs",
+            "no file names a path of somebody's machine",
+        ];
         for (claim, check) in CHECKS {
             let silent = check(&[]).is_empty();
             assert_eq!(silent, only_forbid.contains(claim), "{claim}");

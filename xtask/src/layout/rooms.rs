@@ -94,16 +94,8 @@ pub(crate) const ROOMS: &[Room] = &[
         browser: Browser::Together,
     },
     Room {
-        package: "tobari-core",
-        path: "crates/tobari-core",
-        may_use: &["tobari-octets", "tobari-simd", "tobari-aes", "tobari-lattice", "tobari-curve"],
-        outside: Some(&["chacha20", "rand_core", "subtle", "thiserror", "zeroize"]),
-        browser: Browser::Together,
-        ..PLAIN
-    },
-    Room {
         package: "tobari-plan",
-        path: "crates/tobari-plan",
+        path: "crates/plan",
         outside: Some(&["serde", "thiserror"]),
         browser: Browser::Together,
         ..PLAIN
@@ -118,7 +110,7 @@ pub(crate) const ROOMS: &[Room] = &[
     },
     Room {
         package: "tobari-enclave",
-        path: "crates/tobari-enclave",
+        path: "crates/enclave",
         outside: Some(&[
             "chacha20poly1305",
             "ed25519-dalek",
@@ -136,14 +128,40 @@ pub(crate) const ROOMS: &[Room] = &[
     },
     Room {
         package: "tobari-device",
-        path: "crates/tobari-device",
+        path: "crates/device",
         outside: Some(&["aes-gcm", "chacha20", "hmac", "sha2", "subtle", "zeroize"]),
         browser: Browser::Together,
         ..PLAIN
     },
     Room {
-        package: "tobari-group",
-        path: "crates/tobari-group",
+        package: "tobari-host",
+        path: "crates/host",
+        may_use: &["tobari-lattice", "tobari-plan", "tobari-enclave"],
+        unsafe_in: WHOLE, // the machine
+        ..PLAIN
+    },
+    Room { package: "tobari-client", path: "crates/client", ..PLAIN },
+    Room {
+        package: "tobari-node",
+        path: "crates/node",
+        may_use: &["tobari-client", "tobari-octets", "tobari-host"],
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-command",
+        path: "crates/command",
+        may_use: &["tobari-client", "tobari-host", "tobari-node"],
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-reference",
+        path: "crates/reference",
+        may_use: &["tobari-command", "tobari-engine", "tobari-host", "tobari-lattice", "tobari-plan"],
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-call-group",
+        path: "jobs/call/group",
         outside: Some(&[
             "aes-gcm",
             "chacha20",
@@ -164,27 +182,15 @@ pub(crate) const ROOMS: &[Room] = &[
         ..PLAIN
     },
     Room {
-        package: "tobari-apps",
-        path: "crates/tobari-apps",
-        may_use: &[
-            "tobari-octets",
-            "tobari-core",
-            "tobari-plan",
-            "tobari-engine",
-            "tobari-enclave",
-            "tobari-device",
-            "tobari-group",
-        ],
+        package: "tobari-call",
+        path: "jobs/call/protocol",
+        may_use: &["tobari-call-group", "tobari-octets", "tobari-simd", "tobari-curve"],
         outside: Some(&[
             "aes-gcm",
-            "argon2",
             "bytes",
             "chacha20",
-            "curve25519-dalek",
             "ed25519-dalek",
             "hkdf",
-            "hmac",
-            "ml-kem",
             "rand_core",
             "serde",
             "serde_json",
@@ -196,57 +202,179 @@ pub(crate) const ROOMS: &[Room] = &[
         browser: Browser::Together,
         ..PLAIN
     },
+    Room { package: "tobari-call-files", path: "jobs/call/files", may_use: &["tobari-host"], ..PLAIN },
     Room {
-        package: "tobari-host",
-        path: "crates/tobari-host",
-        may_use: &["tobari-apps", "tobari-core", "tobari-plan", "tobari-enclave", "tobari-device"],
-        unsafe_in: WHOLE, // the machine
-        ..PLAIN
-    },
-    Room { package: "tobari-client", path: "crates/client", ..PLAIN },
-    Room {
-        package: "tobari-node",
-        path: "crates/node",
-        may_use: &["tobari-client", "tobari-octets", "tobari-host"],
-        ..PLAIN
-    },
-    Room {
-        package: "tobari-server",
-        path: "crates/tobari-server",
+        package: "tobari-call-edge",
+        path: "jobs/call/edge",
         may_use: &[
             "tobari-client",
+            "tobari-command",
+            "tobari-curve",
+            "tobari-host",
             "tobari-node",
             "tobari-octets",
-            "tobari-host",
-            "tobari-apps",
-            "tobari-core",
-            "tobari-plan",
-            "tobari-enclave",
-            "tobari-device",
+            "tobari-call",
+            "tobari-call-files",
         ],
         ..PLAIN
     },
-    Room { package: "tobari-command", path: "crates/command", may_use: &["tobari-host", "tobari-server"], ..PLAIN },
     Room {
-        package: "tobari-reference",
-        path: "crates/reference",
-        may_use: &["tobari-command", "tobari-host", "tobari-apps", "tobari-core", "tobari-plan", "tobari-device"],
+        package: "tobari-search",
+        path: "jobs/search/protocol",
+        may_use: &["tobari-octets", "tobari-lattice", "tobari-plan", "tobari-engine"],
+        outside: Some(&["chacha20", "curve25519-dalek", "rand_core", "sha2", "thiserror", "zeroize"]),
+        browser: Browser::Together,
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-search-files",
+        path: "jobs/search/files",
+        may_use: &["tobari-host", "tobari-lattice", "tobari-search"],
+        unsafe_in: &["tests/decode_cost.rs"],
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-search-edge",
+        path: "jobs/search/edge",
+        may_use: &[
+            "tobari-client",
+            "tobari-command",
+            "tobari-engine",
+            "tobari-host",
+            "tobari-lattice",
+            "tobari-node",
+            "tobari-octets",
+            "tobari-plan",
+            "tobari-reference",
+            "tobari-search",
+            "tobari-search-files",
+        ],
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-infer",
+        path: "jobs/infer/protocol",
+        may_use: &["tobari-octets", "tobari-lattice", "tobari-plan", "tobari-engine", "tobari-enclave"],
+        outside: Some(&["bytes", "chacha20", "rand_core", "serde", "sha2", "thiserror", "zeroize"]),
+        browser: Browser::Together,
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-infer-files",
+        path: "jobs/infer/files",
+        may_use: &["tobari-host", "tobari-lattice", "tobari-enclave", "tobari-infer"],
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-infer-edge",
+        path: "jobs/infer/edge",
+        may_use: &[
+            "tobari-client",
+            "tobari-command",
+            "tobari-enclave",
+            "tobari-host",
+            "tobari-lattice",
+            "tobari-node",
+            "tobari-octets",
+            "tobari-plan",
+            "tobari-infer",
+            "tobari-infer-files",
+        ],
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-sense",
+        path: "jobs/sense/protocol",
+        may_use: &["tobari-octets", "tobari-lattice", "tobari-plan", "tobari-engine", "tobari-device"],
+        outside: Some(&[
+            "chacha20",
+            "hmac",
+            "ml-kem",
+            "rand_core",
+            "serde",
+            "serde_json",
+            "sha2",
+            "thiserror",
+            "zeroize",
+        ]),
+        browser: Browser::Together,
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-sense-files",
+        path: "jobs/sense/files",
+        may_use: &["tobari-host", "tobari-device", "tobari-lattice", "tobari-sense"],
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-sense-edge",
+        path: "jobs/sense/edge",
+        may_use: &[
+            "tobari-client",
+            "tobari-command",
+            "tobari-device",
+            "tobari-engine",
+            "tobari-host",
+            "tobari-lattice",
+            "tobari-node",
+            "tobari-octets",
+            "tobari-plan",
+            "tobari-reference",
+            "tobari-sense",
+            "tobari-sense-files",
+        ],
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-seal",
+        path: "jobs/seal/protocol",
+        may_use: &["tobari-aes"],
+        outside: Some(&["aes-gcm", "argon2", "bytes", "hkdf", "hmac", "rand_core", "sha2", "thiserror", "zeroize"]),
+        browser: Browser::Together,
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-seal-files",
+        path: "jobs/seal/files",
+        may_use: &["tobari-aes", "tobari-host", "tobari-plan", "tobari-seal"],
+        unsafe_in: &["src/dispatch/openssl.rs", "src/dispatch/reach.rs"],
+        ..PLAIN
+    },
+    Room {
+        package: "tobari-seal-edge",
+        path: "jobs/seal/edge",
+        may_use: &["tobari-command", "tobari-host", "tobari-plan", "tobari-seal", "tobari-seal-files"],
         ..PLAIN
     },
     Room {
         package: "tobari-cli",
         path: "cli",
         may_use: &[
+            "tobari-client",
             "tobari-command",
-            "tobari-reference",
-            "tobari-server",
-            "tobari-octets",
-            "tobari-host",
-            "tobari-apps",
-            "tobari-core",
-            "tobari-plan",
-            "tobari-enclave",
+            "tobari-curve",
             "tobari-device",
+            "tobari-enclave",
+            "tobari-host",
+            "tobari-lattice",
+            "tobari-node",
+            "tobari-reference",
+            "tobari-simd",
+            "tobari-call",
+            "tobari-call-files",
+            "tobari-call-edge",
+            "tobari-search",
+            "tobari-search-files",
+            "tobari-search-edge",
+            "tobari-infer",
+            "tobari-infer-files",
+            "tobari-infer-edge",
+            "tobari-sense",
+            "tobari-sense-files",
+            "tobari-sense-edge",
+            "tobari-seal",
+            "tobari-seal-files",
+            "tobari-seal-edge",
         ],
         ..PLAIN
     },
@@ -254,36 +382,62 @@ pub(crate) const ROOMS: &[Room] = &[
         package: "tobari-bench",
         path: "tools/bench",
         may_use: &[
-            "tobari-cli",
+            "tobari-aes",
+            "tobari-client",
             "tobari-command",
-            "tobari-reference",
-            "tobari-server",
-            "tobari-host",
-            "tobari-apps",
-            "tobari-core",
-            "tobari-plan",
+            "tobari-curve",
             "tobari-device",
+            "tobari-host",
+            "tobari-lattice",
+            "tobari-plan",
+            "tobari-reference",
+            "tobari-simd",
+            "tobari-call",
+            "tobari-call-edge",
+            "tobari-search",
+            "tobari-search-edge",
+            "tobari-infer",
+            "tobari-infer-files",
+            "tobari-infer-edge",
+            "tobari-sense",
+            "tobari-sense-edge",
+            "tobari-seal",
+            "tobari-seal-files",
+            "tobari-seal-edge",
         ],
         ..PLAIN
     },
     Room {
         package: "tobari-wasm",
         path: "web/client",
-        may_use: &["tobari-octets", "tobari-apps", "tobari-core", "tobari-device"],
-        unsafe_in: &["src/abi.rs", "src/abi/"], // exports names to JavaScript
+        may_use: &[
+            "tobari-curve",
+            "tobari-device",
+            "tobari-lattice",
+            "tobari-octets",
+            "tobari-call",
+            "tobari-infer",
+            "tobari-search",
+            "tobari-sense",
+        ],
+        unsafe_in: &["src/abi/"], // exports names to JavaScript
         ..PLAIN
     },
     Room {
         package: "tobari-py",
         path: "python",
         may_use: &[
-            "tobari-octets",
-            "tobari-host",
-            "tobari-apps",
-            "tobari-core",
-            "tobari-plan",
-            "tobari-enclave",
             "tobari-device",
+            "tobari-engine",
+            "tobari-lattice",
+            "tobari-octets",
+            "tobari-plan",
+            "tobari-infer",
+            "tobari-infer-files",
+            "tobari-search",
+            "tobari-search-files",
+            "tobari-sense",
+            "tobari-sense-files",
         ],
         ..PLAIN
     },

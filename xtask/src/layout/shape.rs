@@ -1,6 +1,8 @@
-//! The outer shape of files: how long they are, and that none speaks of the machine it was written on.
+//! The outer shape of files: how long they are, that a module has its head in one place, and that no
+//! file speaks of the machine it was written on.
 
 use super::{Finding, SourceFile};
+use std::collections::BTreeSet;
 
 /// A source file longer than this fails; one longer than `LONG` is named as a warning.
 const LIMIT: usize = 1_500;
@@ -37,6 +39,24 @@ pub(crate) fn machine_paths(files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
+/// Finds every module with files below it whose head stands beside its folder: it is the folder's
+/// `mod.rs`, everywhere.
+pub(crate) fn module_heads(files: &[SourceFile]) -> Vec<Finding> {
+    let folders: BTreeSet<&str> = files
+        .iter()
+        .filter(|file| file.path.ends_with(".rs"))
+        .filter_map(|file| file.path.rsplit_once('/'))
+        .map(|(folder, _)| folder)
+        .collect();
+    let heads = files.iter().filter(|file| file.path.strip_suffix(".rs").is_some_and(|stem| folders.contains(stem)));
+    heads
+        .map(|file| {
+            let stem = file.path.trim_end_matches(".rs");
+            Finding::new(&file.path, 1, format!("{stem}/ has files of this module: this one is {stem}/mod.rs"))
+        })
+        .collect()
+}
+
 fn longer_than(limit: usize, files: &[SourceFile]) -> Vec<Finding> {
     let sources = files.iter().filter(|file| SOURCE.iter().any(|end| file.path.ends_with(end)));
     sources
@@ -64,6 +84,15 @@ mod tests {
         let at = |lines: usize| [file("crates/a/src/lib.rs", &"x\n".repeat(lines))];
         assert!(length(&at(LIMIT)).is_empty() && !length(&at(LIMIT + 1)).is_empty());
         assert!(long_files(&at(LONG)).is_empty() && !long_files(&at(LONG + 1)).is_empty());
+    }
+
+    #[test]
+    fn a_module_with_files_below_it_has_its_head_among_them() {
+        let tree = |paths: &[&str]| paths.iter().map(|path| file(path, "")).collect::<Vec<_>>();
+        let good = ["a/src/lib.rs", "a/src/door.rs", "a/src/wall/mod.rs", "a/src/wall/brick.rs", "a/tests/all/main.rs"];
+        assert!(module_heads(&tree(&good)).is_empty());
+        let found = module_heads(&tree(&["a/src/wall.rs", "a/src/wall/brick.rs", "a/src/wall.txt", "a/src/door.rs"]));
+        assert_eq!(found.iter().map(|finding| &*finding.path).collect::<Vec<_>>(), ["a/src/wall.rs"]);
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! The arguments of `tobari serve`.
 
-use crate::cmd::infer::ServeInferArguments;
-use crate::cmd::search::ServeSearchArguments;
-use crate::cmd::sense::ServeSenseArguments;
-use crate::options::FloorArguments;
 use clap::Args;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use tobari_server::{HostName, WebOrigin, WebServer};
+use std::path::{Path, PathBuf};
+use tobari_call_edge::command::ServeCallArguments;
+use tobari_command::job::{ServerJob, SharedOptions};
+use tobari_command::output::Failure;
+use tobari_infer_edge::command::ServeInferArguments;
+use tobari_node::{HostName, Offer, Page, WebOrigin, WebServer};
+use tobari_search_edge::command::ServeSearchArguments;
+use tobari_sense_edge::command::ServeSenseArguments;
 
 /// `tobari serve`
 #[derive(Args)]
@@ -31,9 +33,6 @@ pub(crate) struct ServeArguments {
     #[cfg(feature = "acme")]
     #[command(flatten)]
     pub(crate) acme: AcmeArguments,
-    #[cfg(feature = "cascade")]
-    #[command(flatten)]
-    pub(crate) bus: BusArguments,
     /// A proxy stands in front and writes `X-Forwarded-For`, by which clients are told apart (deploy/nginx, deploy/caddy). Without one anybody could write it.
     #[arg(long)]
     pub(crate) behind_proxy: bool,
@@ -55,27 +54,10 @@ pub(crate) struct ServeArguments {
     /// Bits of an IPv6 address that are one client. [default: 64]
     #[arg(long, value_parser = clap::value_parser!(u8).range(16..=128), value_name = "BITS")]
     pub(crate) client_prefix_v6: Option<u8>,
-    /// With --search or --infer: how long a client's keys have their place after they were used.
-    /// Then the place is given away if another client needs it, the least recently used first.
-    /// [default: 3600]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "SECONDS")]
-    pub(crate) client_idle: Option<u32>,
     /// Memory for bodies of requests that are read or worked at, and for answers that were not
     /// taken yet. [default: 1GiB]
     #[arg(long, value_parser = tobari_command::size::parse_bytes, value_name = "BYTES")]
     pub(crate) max_body_memory: Option<u64>,
-    /// Rooms at once.
-    #[arg(long, value_name = "N")]
-    pub(crate) max_rooms: Option<usize>,
-    /// Rooms at once that one address has opened. [default: 16]
-    #[arg(long, value_name = "N")]
-    pub(crate) max_client_rooms: Option<usize>,
-    /// Members of a live room, those in its lobby too. [default: 4096]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096), value_name = "N")]
-    pub(crate) max_members: Option<u16>,
-    /// The most speakers that a link may ask for. [default: 4096]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096), value_name = "N")]
-    pub(crate) max_speakers: Option<u16>,
     /// Serve the files of this folder as the page of live rooms, instead of those that are built in (`tobari info` has their hash).
     #[arg(long, value_name = "DIR")]
     pub(crate) web: Option<PathBuf>,
@@ -102,13 +84,15 @@ pub(crate) struct ServeArguments {
     #[arg(long = "try")]
     pub(crate) trial: bool,
     #[command(flatten)]
+    pub(crate) shared: SharedOptions,
+    #[command(flatten)]
+    pub(crate) call: ServeCallArguments,
+    #[command(flatten)]
     pub(crate) search: ServeSearchArguments,
     #[command(flatten)]
     pub(crate) infer: ServeInferArguments,
     #[command(flatten)]
     pub(crate) sense: ServeSenseArguments,
-    #[command(flatten)]
-    pub(crate) floor: FloorArguments,
     /// One JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -117,34 +101,72 @@ pub(crate) struct ServeArguments {
     pub(crate) until_stdin_closes: bool,
 }
 
-/// Servers that hold live rooms together.
-#[cfg(feature = "cascade")]
-#[derive(Args)]
-pub(crate) struct BusArguments {
-    /// Hold live rooms together with all servers at this NATS server, as nats://host:4222 or tls://host:4222; a word behind it (nats://host:4222/team)
-    /// sets apart those who share a broker.
-    #[arg(long, value_name = "URL")]
-    pub(crate) call_bus: Option<tobari_server::CallBus>,
-    /// A file with a user's name and a password for the broker, with a colon between.
-    #[arg(long, requires = "call_bus", value_name = "FILE")]
-    pub(crate) call_bus_login: Option<PathBuf>,
-    /// How the broker lists this server among its clients. [default: tobari]
-    #[arg(long, requires = "call_bus", value_name = "NAME")]
-    pub(crate) call_bus_name: Option<String>,
+/// Runs the body for each job, in the order in which the house tells of them. This is the one list of
+/// the jobs that a server can have.
+macro_rules! each_job {
+    ($arguments:expr, $job:ident => $body:expr) => {{
+        let arguments = $arguments;
+        [
+            {
+                let $job = &arguments.call;
+                $body
+            },
+            {
+                let $job = &arguments.search;
+                $body
+            },
+            {
+                let $job = &arguments.infer;
+                $body
+            },
+            {
+                let $job = &arguments.sense;
+                $body
+            },
+        ]
+    }};
 }
 
-#[cfg(feature = "cascade")]
-impl BusArguments {
-    /// What the server needs of it, if anything was asked for.
-    pub(crate) fn options(&self) -> Result<Option<tobari_server::CallBus>, tobari_command::output::Failure> {
-        let Some(mut bus) = self.call_bus.clone() else { return Ok(None) };
-        if let Some(path) = &self.call_bus_login {
-            bus.login = Some(crate::cmd::sense::login(path)?);
-        }
-        if let Some(name) = &self.call_bus_name {
-            bus.name.clone_from(name);
-        }
-        Ok(Some(bus))
+/// The page of a job with these options.
+fn page_of<J: ServerJob>(_: &J) -> Option<Page> {
+    J::PAGE
+}
+
+impl ServeArguments {
+    /// What the server offers.
+    pub(super) fn offers(&self) -> Result<Vec<Box<dyn Offer>>, Failure> {
+        let offers = each_job!(self, job => job.offer(&self.shared)?);
+        Ok(offers.into_iter().flatten().collect())
+    }
+
+    /// Whether the options of the jobs can be offered.
+    pub(super) fn check_jobs(&self) -> Result<(), Failure> {
+        each_job!(self, job => job.check(&self.shared)).into_iter().collect()
+    }
+
+    /// The pages of all jobs.
+    pub(super) fn pages(&self) -> Vec<Page> {
+        each_job!(self, job => page_of(job)).into_iter().flatten().collect()
+    }
+
+    /// Files without which a job could not start.
+    pub(crate) fn files(&self) -> Vec<&Path> {
+        let mut files: Vec<&Path> = each_job!(self, job => job.files()).into_iter().flatten().collect();
+        files.extend(self.shared.tokens.as_deref());
+        files
+    }
+
+    /// Whether a job is asked for beside calls, which a server always has.
+    pub(super) fn wants_more_than_calls(&self) -> bool {
+        each_job!(self, job => job.is_wanted()).into_iter().filter(|wanted| *wanted).count() > 1
+    }
+
+    /// Options for made-up data, for each job that is not asked for.
+    pub(super) fn make_up(&mut self, folder: &Path) -> Result<(), Failure> {
+        self.call.make_up(folder)?;
+        self.search.make_up(folder)?;
+        self.infer.make_up(folder)?;
+        self.sense.make_up(folder)
     }
 }
 
@@ -163,7 +185,7 @@ pub(crate) struct AcmeArguments {
     #[arg(long, value_name = "ADDRESS", requires = "tls_acme")]
     pub(crate) tls_acme_contact: Option<String>,
     /// The authority's directory.
-    #[arg(long, value_name = "URL", default_value = tobari_server::LETS_ENCRYPT)]
+    #[arg(long, value_name = "URL", default_value = tobari_node::LETS_ENCRYPT)]
     pub(crate) tls_acme_directory: String,
     /// Who signs the authority's own certificate, if the system does not know (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_acme")]
@@ -173,9 +195,9 @@ pub(crate) struct AcmeArguments {
 #[cfg(feature = "acme")]
 impl AcmeArguments {
     /// What the server needs of it, if anything was asked for.
-    pub(crate) fn options(&self) -> Option<tobari_server::AcmeOptions> {
+    pub(crate) fn options(&self) -> Option<tobari_node::AcmeOptions> {
         let folder = self.tls_acme_folder.clone().filter(|_| !self.tls_acme.is_empty())?;
-        let mut options = tobari_server::AcmeOptions::new(self.tls_acme.clone(), folder);
+        let mut options = tobari_node::AcmeOptions::new(self.tls_acme.clone(), folder);
         options.contact.clone_from(&self.tls_acme_contact);
         options.directory.clone_from(&self.tls_acme_directory);
         options.authority.clone_from(&self.tls_acme_ca);

@@ -84,7 +84,9 @@ fn a_job_that_nothing_else_knows_is_served_and_told_of() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
         let server = bind(options(|options| options.jobs.push(Box::new(ToyOffer::new(folder.path()))))).await.unwrap();
-        assert_eq!(server.told(), [("toy", json!(7))]);
+        let told = server.told();
+        assert_eq!(told.members, [("toy", json!(7))]);
+        assert_eq!((told.lines, told.warnings), (vec!["a toy".to_owned()], vec!["it may break".to_owned()]));
         drop(server);
         let (house, _) = House::of(ToyOffer::new(folder.path())).await;
         let reply = house.ask("/toy/v1", Some("hello"), &[]).await;

@@ -20,10 +20,10 @@ use axum::{
     routing::{get, post},
 };
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::json;
 use tobari_host::storage::Trouble;
 use tobari_node::{
-    Given, Job, JobError, Offer, Page, Running, body, clients::Place, disk::no_room, memory::Memory, reading,
+    Given, Job, JobError, Offer, Page, Running, Told, body, clients::Place, disk::no_room, memory::Memory, reading,
     reply::Reply,
 };
 
@@ -106,8 +106,9 @@ impl Job for Toy {
         })
     }
 
-    fn told(&self) -> Vec<(&'static str, Value)> {
-        vec![("toy", json!(7))]
+    fn told(&self) -> Told {
+        let [line, warning] = ["a toy", "it may break"].map(|text| vec![text.to_owned()]);
+        Told { members: vec![("toy", json!(7))], lines: line, warnings: warning }
     }
 }
 

@@ -4,14 +4,14 @@
 use super::super::{Outcome, Work, generator};
 use super::Matrix;
 use std::time::Instant;
-use tobari_apps::matrix::FLOOD_BITS;
 use tobari_command::output::Failure;
-use tobari_core::bgv::{
-    Ciphertext, Decryptor, EncodeError, Encoder, EvaluateError, EvaluationKeys, Evaluator, PreparedPlaintext,
-};
-use tobari_core::rlwe::PublicKey;
+use tobari_engine::matrix::FLOOD_BITS;
 use tobari_host::memory;
 use tobari_host::run::Status;
+use tobari_lattice::bgv::{
+    Ciphertext, Decryptor, EncodeError, Encoder, EvaluateError, EvaluationKeys, Evaluator, PreparedPlaintext,
+};
+use tobari_lattice::rlwe::PublicKey;
 
 /// What the job takes, as the evaluator takes it.
 struct Inputs {
@@ -58,7 +58,7 @@ impl Matrix {
     }
 }
 
-/// The steps of [`tobari_apps::matrix::program`], sums in place.
+/// The steps of [`tobari_engine::matrix::program`], sums in place.
 fn compute(evaluator: &Evaluator, inputs: &Inputs) -> Result<Option<Ciphertext>, EvaluateError> {
     let mut sum: Option<Ciphertext> = None;
     for x in &inputs.vectors {

@@ -1,16 +1,17 @@
 //! `tobari-bench`, as clap reads it.
 
 use super::call::CallBench;
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[cfg(linux_64)]
 use super::infer::InferBench;
 use super::measuring::{Measuring, parse_runs};
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[cfg(linux_64)]
 use super::seal::SealBench;
 use super::sense::SenseBench;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use tobari_command::size::parse_bytes;
-use tobari_reference::{PanelArguments, RunArguments};
+use tobari_reference::RunArguments;
+use tobari_search_edge::plan::PanelArguments;
 
 /// A job that has numbers.
 #[derive(Subcommand)]
@@ -18,12 +19,12 @@ pub(crate) enum BenchJob {
     /// Encryption, addition and decryption of samples, on one thread; with --paper, sums of many speakers on all.
     Call(CallBench),
     /// An image through a network: every combination of process, enclave and encryption, and both resets; the paper's tables beside.
-    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    #[cfg(linux_64)]
     Infer(InferBench),
     /// The lattice core: transforms, encryption, products, rotations of BGV and CKKS, on one thread.
     Lattice(LatticeBench),
     /// Bulk AES over a CPU and an emulated module: the paper's tables and figures, or real files against a copy of them.
-    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    #[cfg(linux_64)]
     Seal(SealBench),
     /// The search by the paper's algorithm: its table 6, ours beside its values.
     Search(SearchBench),

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
-use tobari_core::simd::Backend;
+use tobari_simd::Backend;
 
 /// How anything is measured.
 #[derive(Args)]

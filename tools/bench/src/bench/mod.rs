@@ -2,7 +2,7 @@
 
 pub(crate) mod arguments;
 mod call;
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[cfg(linux_64)]
 mod infer;
 mod lattice;
 mod limited;
@@ -13,7 +13,7 @@ mod peer;
 mod plot;
 mod queries;
 mod rounds;
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[cfg(linux_64)]
 mod seal;
 mod search;
 mod sense;
@@ -29,10 +29,10 @@ use tobari_command::output::{self, Failure};
 pub(crate) fn run(job: &BenchJob, tobari: &Tobari) -> Result<ExitCode, Failure> {
     match job {
         BenchJob::Call(arguments) => call::run(arguments, tobari),
-        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+        #[cfg(linux_64)]
         BenchJob::Infer(arguments) => infer::run(arguments),
         BenchJob::Lattice(arguments) => lattice::run(arguments),
-        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+        #[cfg(linux_64)]
         BenchJob::Seal(arguments) => seal::run(arguments, tobari),
         BenchJob::Search(arguments) => search::run(arguments, tobari),
         BenchJob::Sense(arguments) => sense::run(arguments, tobari),

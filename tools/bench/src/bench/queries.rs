@@ -10,19 +10,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
-use tobari_apps::search::identity::Identity;
-use tobari_apps::search::question::Wish;
-use tobari_apps::search::server::Granularity;
-use tobari_apps::search::simulated;
-use tobari_apps::search::table::{Question, encode_table};
-use tobari_cli::shared::{Remote, Wanted};
-use tobari_cli::simulated as panel;
+use tobari_client::ClientTls;
 use tobari_command::blind_server::BlindProcess;
 use tobari_command::output::{self, Failure};
 use tobari_command::randomness;
-use tobari_core::simd::RingKernels;
 use tobari_host::files;
-use tobari_server::connect::ClientTls;
+use tobari_lattice::RingKernels;
+use tobari_search::identity::Identity;
+use tobari_search::question::Wish;
+use tobari_search::server::Granularity;
+use tobari_search::simulated;
+use tobari_search::table::{Question, encode_table};
+use tobari_search_edge::command::{Remote, Wanted};
+use tobari_search_edge::simulated as panel;
 
 /// Of the 1000 Genomes Project's third phase, whose panel has as many.
 const HAPLOTYPES: usize = 5_008;

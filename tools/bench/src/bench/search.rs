@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use tobari_command::output::{self, Failure};
 use tobari_host::files;
 use tobari_plan::plan::bytes;
-use tobari_reference::{Pbwt, Reference};
+use tobari_reference::Reference;
+use tobari_search_edge::plan::Pbwt;
 
 /// Lengths of table 6. Table 1 of the paper has 3, 4 and 5; the results are of these.
 const LENGTHS: [usize; 3] = [4, 5, 6];

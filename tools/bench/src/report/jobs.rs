@@ -38,10 +38,7 @@ pub(super) struct Place {
 impl Part {
     /// Whether this machine can do it at all.
     pub(super) fn runs_here(&self) -> bool {
-        let linux = cfg!(all(
-            target_os = "linux",
-            any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
-        ));
+        let linux = cfg!(linux_64);
         linux || !matches!(self.job, Job::Infer | Job::Seal)
     }
 }

@@ -1,14 +1,11 @@
 //! A browser's key asks the server's half about drawn digits.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
-use tobari_apps::infer::{
-    Model,
-    digits::{STYLES, draw},
-    messages,
-    ready::{SET, ready},
-    server::{Keyring, Service},
-};
-use tobari_core::params::NamedSet;
+use tobari_infer::digits::{STYLES, draw};
+use tobari_infer::ready::{SET, ready};
+use tobari_infer::server::{Keyring, Service};
+use tobari_infer::{Model, messages};
+use tobari_lattice::params::NamedSet;
 use tobari_wasm::infer::{AskError, Asker};
 
 /// The server's half, and what it tells of its model: digest and card.
@@ -37,7 +34,7 @@ fn drawn_digits_are_told_by_who_has_the_key_and_by_nobody_else() {
         let pixels = draw(digit, &STYLES[0]);
         let body = asker.question(&pixels, &mut rng).unwrap();
         let question = messages::decode_question(&body, service.card()).unwrap();
-        let image = question.iter().map(tobari_core::ckks::SeededCiphertext::expand).collect();
+        let image = question.iter().map(tobari_lattice::ckks::SeededCiphertext::expand).collect();
         let answer = messages::encode_answer(&service.resume(&ring).run(image, &mut rng).unwrap());
         let labels = asker.answer(&answer).unwrap();
         assert_eq!((labels.len(), labels[0]), (3, fixed.classify(&pixels).unwrap()));

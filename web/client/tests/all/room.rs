@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use serde_json::Value;
-use tobari_apps::call::live::{
-    Challenge, LiveEvent, LiveLimits, LiveMode, LiveRoom, LiveUplink, RoomLink, Settings,
-    messages::{ClientMessage, Nonce, ServerMessage},
-};
-use tobari_core::wire::RoomId;
+use tobari_call::live::messages::{ClientMessage, Nonce, ServerMessage};
+use tobari_call::live::{Challenge, LiveEvent, LiveLimits, LiveMode, LiveRoom, LiveUplink, RoomLink, Settings};
+use tobari_curve::wire::RoomId;
 use tobari_wasm::{Client, LinkOrder, Links, Start, StartError, Thing, describe, guests_link, make_links};
 
 const RATE: u32 = 48_000;

@@ -4,12 +4,10 @@ use chacha20::{
     ChaCha20Rng,
     rand_core::{Rng, SeedableRng},
 };
-use tobari_apps::search::{
-    desk::{Desk, Limits},
-    fullness::Fullness,
-    question::pattern,
-    table::{Content, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Question, Site, Table},
-};
+use tobari_search::desk::{Desk, Limits};
+use tobari_search::fullness::Fullness;
+use tobari_search::question::pattern;
+use tobari_search::table::{Content, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Question, Site, Table};
 use tobari_wasm::search::{Heard, SearchError, Searcher, Stretch, Wanted};
 
 const SITES: usize = 40;

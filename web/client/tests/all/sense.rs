@@ -3,21 +3,19 @@
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tobari_apps::sense::{
-    bundle::Bundle,
-    cloud::{Cloud, CloudError, Frames, Material},
-    ingest::Gate,
-    order::{Order, OrderError},
-    program::Input,
-    release::Figure,
-    setting::{Setting, key_name},
-};
-use tobari_core::{
+use tobari_device::{MacKey, Profile, U25};
+use tobari_lattice::{
     bgv::{EvaluationKeys, SeededCiphertext},
     wire,
 };
-use tobari_device::{MacKey, Profile, U25};
 use tobari_octets::unhex_lower;
+use tobari_sense::bundle::Bundle;
+use tobari_sense::cloud::{Cloud, CloudError, Frames, Material};
+use tobari_sense::ingest::Gate;
+use tobari_sense::order::{Order, OrderError};
+use tobari_sense::program::Input;
+use tobari_sense::release::Figure;
+use tobari_sense::setting::{Setting, key_name};
 use tobari_wasm::sense::{Fleet, FleetError, Opened, Wanted};
 
 const WINDOW_MS: u64 = 10_000;

@@ -21,17 +21,17 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tobari_apps::call::TICK_MS;
-use tobari_apps::call::live::{
-    Keys, LiveEvent, LiveLimits, LiveMember, LiveRoom, News, Outgoing, Proven, RoomLink, Settings, attack::proven,
-    group,
+use tobari_call::TICK_MS;
+use tobari_call::live::attack::proven;
+use tobari_call::live::{
+    Keys, LiveEvent, LiveLimits, LiveMember, LiveRoom, News, Outgoing, Proven, RoomLink, Settings, group,
 };
-use tobari_apps::call::server::Fault;
+use tobari_call::server::Fault;
 use tobari_command::output::{self, Failure};
 use tobari_command::randomness;
-use tobari_core::simd::RingKernels;
-use tobari_core::wire::RoomId;
+use tobari_curve::wire::RoomId;
 use tobari_host::files;
+use tobari_lattice::RingKernels;
 
 const RUNS: usize = 5;
 /// Who is asked for commits, and who follows them.
@@ -161,7 +161,7 @@ impl Call {
         let link = RoomLink::new("http://bench", "bench".parse()?, settings, &mut rng);
         let join = proven(&link, true);
         let limits = LiveLimits { hello: Duration::from_secs(3600), ..LiveLimits::default() };
-        let refused = |refusal: tobari_apps::call::server::Refusal| Failure::Work(refusal.to_string());
+        let refused = |refusal: tobari_call::server::Refusal| Failure::Work(refusal.to_string());
         let room = LiveRoom::open(RoomId([1; 8]), &join, limits, Duration::ZERO).map_err(refused)?;
         let (now, costs) = (Duration::ZERO, Costs::default());
         let mut call = Self { link, join, room, now, rng, members: BTreeMap::new(), costs };
@@ -177,7 +177,7 @@ impl Call {
 
     /// Somebody comes, and offers.
     fn enter(&mut self) -> Result<(u16, LiveMember), Failure> {
-        let refused = |refusal: tobari_apps::call::server::Refusal| Failure::Work(refusal.to_string());
+        let refused = |refusal: tobari_call::server::Refusal| Failure::Work(refusal.to_string());
         let welcome = self.room.join(&self.join, self.now).map_err(refused)?;
         let member = LiveMember::new(&self.link, "somebody", true, &welcome, &mut self.rng);
         let mut member = member.ok_or_else(|| Failure::Work("a member that cannot be".to_owned()))?;

@@ -3,11 +3,11 @@
 use crate::bench::measuring::Measuring;
 use crate::weak_curves;
 use clap::{Args, ValueEnum};
-use tobari_apps::call::live::LiveMode;
-use tobari_cli::shared::KeysName;
+use tobari_call::live::LiveMode;
+use tobari_call_edge::command::KeysName;
 use tobari_command::output::Failure;
-use tobari_core::curve::{BuiltCurve, Curve};
-use tobari_core::elgamal::Mode;
+use tobari_curve::elgamal::Mode;
+use tobari_curve::{BuiltCurve, Curve};
 
 /// `tobari-bench call`
 #[derive(Args)]

@@ -8,12 +8,12 @@
 use super::super::table::Table;
 use super::figures::{Line, OPERATIONS, Scheme};
 use super::published::{CLIENT_GHZ, CURVES};
-use tobari_apps::call::PACKET_SAMPLES;
+use tobari_call::PACKET_SAMPLES;
 use tobari_command::output::Failure;
-use tobari_core::curve::{Curve, PointEncoding};
-use tobari_core::elgamal::{Ciphertexts, SharedCiphertexts};
-use tobari_core::params::{Parameters, SecurityFloor};
-use tobari_core::wire;
+use tobari_curve::elgamal::{Ciphertexts, SharedCiphertexts};
+use tobari_curve::params::{Parameters, SecurityFloor};
+use tobari_curve::wire;
+use tobari_curve::{Curve, PointEncoding};
 
 /// A sample's time, in nanoseconds.
 const OPERATION_NS: f64 = 62_500.0;

@@ -6,12 +6,12 @@ use super::figures::{Line, Params};
 use crate::bench::call::CallBench;
 use chacha20::rand_core::Rng;
 use std::hint::black_box;
-use tobari_apps::call::PACKET_SAMPLES;
-use tobari_apps::call::live::PACKET_WORDS;
+use tobari_call::PACKET_SAMPLES;
+use tobari_call::live::PACKET_WORDS;
+use tobari_call::mask::{EpochKey, Form, MaskReceiver, MaskSender, Masked, SessionKey, Width};
 use tobari_command::output::Failure;
 use tobari_command::randomness;
-use tobari_core::mask::{EpochKey, Form, MaskReceiver, MaskSender, Masked, SessionKey, Width};
-use tobari_core::simd::RingKernels;
+use tobari_lattice::RingKernels;
 use zeroize::Zeroizing;
 
 /// What takes less is repeated for about so long.

@@ -8,16 +8,16 @@ use chacha20::ChaCha20Rng;
 use chacha20::rand_core::Rng;
 use std::hint::black_box;
 use std::rc::Rc;
-use tobari_apps::call::PACKET_SAMPLES;
+use tobari_call::PACKET_SAMPLES;
 use tobari_command::output::Failure;
 use tobari_command::randomness;
-use tobari_core::curve::{Adder, Curve, Mismatch, PointEncoding};
-use tobari_core::elgamal::{
+use tobari_curve::elgamal::{
     Ciphertexts, Decryptor, EncryptError, Encryptor, Mode, SAMPLE_BOUND, SecretKey, SharedCiphertexts, SharedDecryptor,
     SharedEncryptor, SharedKey, VartimeEncryptor, VartimeSharedEncryptor,
 };
-use tobari_core::params::{Parameters, SecurityFloor};
-use tobari_core::wire::{self, Payload, RoomId};
+use tobari_curve::params::{Parameters, SecurityFloor};
+use tobari_curve::wire::{self, Payload, RoomId};
+use tobari_curve::{Adder, Curve, Mismatch, PointEncoding};
 
 /// Widths of the discrete logarithm, in bits with the sign: one speaker, and 1,024.
 const LOGARITHM_BITS: [u32; 2] = [16, 27];

@@ -18,9 +18,9 @@ use super::show;
 use crate::program::Tobari;
 use std::process::ExitCode;
 use tobari_command::output::{self, Failure, Progress};
-use tobari_core::curve::Curve;
-use tobari_core::simd::choose_backend;
+use tobari_curve::Curve;
 use tobari_host::files;
+use tobari_simd::choose_backend;
 
 /// Measures and prints.
 pub(super) fn run(arguments: &CallBench, tobari: &Tobari) -> Result<ExitCode, Failure> {

@@ -13,7 +13,7 @@ use super::super::{show, tell};
 use crate::bench::call::CallBench;
 use std::path::Path;
 use tobari_command::output::{self, Failure};
-use tobari_core::curve::Curve;
+use tobari_curve::Curve;
 use tobari_host::files;
 
 /// Microseconds that a sample may take.

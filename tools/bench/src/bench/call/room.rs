@@ -5,13 +5,13 @@ use super::super::peer;
 use super::super::rounds::time;
 use super::figures::{Line, Params};
 use std::hint::black_box;
-use tobari_apps::call::PACKET_SAMPLES;
+use tobari_call::PACKET_SAMPLES;
+use tobari_call_edge::sum::sum_parallel;
 use tobari_command::output::Failure;
 use tobari_command::randomness;
-use tobari_core::curve::{Adder, BuiltCurve, Curve};
-use tobari_core::elgamal::{Ciphertexts, Encryptor, SecretKey};
-use tobari_core::params::{Parameters, SecurityFloor};
-use tobari_server::sum::sum_parallel;
+use tobari_curve::elgamal::{Ciphertexts, Encryptor, SecretKey};
+use tobari_curve::params::{Parameters, SecurityFloor};
+use tobari_curve::{Adder, BuiltCurve, Curve};
 
 /// Distinct packets, which are repeated. A prime, so that no two threads add up the same ones: their equal sums would be
 /// doubled, which is slower than adding.

@@ -3,16 +3,16 @@
 use super::super::table::Table;
 use super::{MEMORY, failed, parameters};
 use std::path::Path;
-use tobari_apps::infer::client::{Client, Output};
-use tobari_apps::infer::compile::{Compiled, Options};
-use tobari_apps::infer::precision::{self, Ranges};
-use tobari_apps::infer::server::Service;
-use tobari_apps::infer::{FixedModel, Model, argmax};
 use tobari_command::output::{self, Failure};
 use tobari_command::randomness;
-use tobari_core::ckks::SeededCiphertext;
-use tobari_host::images::{IdxImages, read_idx_tests};
 use tobari_host::threads;
+use tobari_infer::client::{Client, Output};
+use tobari_infer::compile::{Compiled, Options};
+use tobari_infer::precision::{self, Ranges};
+use tobari_infer::server::Service;
+use tobari_infer::{FixedModel, Model, argmax};
+use tobari_infer_files::images::{IdxImages, read_idx_tests};
+use tobari_lattice::ckks::SeededCiphertext;
 
 /// What runs under encryption.
 const LAYOUTS: [(&str, &str); 2] = [("balanced", "infer-s"), ("wide", "infer-f")];

@@ -4,12 +4,12 @@ use super::super::line::summary;
 use super::super::table::{Table, number};
 use super::{Figure, failed, image, parameters};
 use std::time::Instant;
-use tobari_apps::infer::batched::{Batched, EncryptedBatched, EncryptedWeights};
-use tobari_apps::infer::{FixedModel, Model};
 use tobari_command::output::{self, Failure};
 use tobari_command::randomness;
-use tobari_core::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, Scale};
-use tobari_core::rlwe::SecretKey;
+use tobari_infer::batched::{Batched, EncryptedBatched, EncryptedWeights};
+use tobari_infer::{FixedModel, Model};
+use tobari_lattice::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, Scale};
+use tobari_lattice::rlwe::SecretKey;
 use zeroize::Zeroizing;
 
 /// The set where nothing is said: half as many images as infer-s has slots for, in a third of its memory.

@@ -4,14 +4,14 @@ use super::super::line::summary;
 use super::super::table::{Table, number};
 use super::{Figure, MEMORY, failed, image, parameters};
 use std::time::Instant;
-use tobari_apps::infer::client::{Client, Output};
-use tobari_apps::infer::compile::{Compiled, Options};
-use tobari_apps::infer::server::{Service, encrypt_weights};
-use tobari_apps::infer::{FixedModel, Model};
 use tobari_command::output::{self, Failure};
 use tobari_command::randomness;
-use tobari_core::ckks::SeededCiphertext;
-use tobari_core::wire;
+use tobari_infer::client::{Client, Output};
+use tobari_infer::compile::{Compiled, Options};
+use tobari_infer::server::{Service, encrypt_weights};
+use tobari_infer::{FixedModel, Model};
+use tobari_lattice::ckks::SeededCiphertext;
+use tobari_lattice::wire;
 
 /// Layouts and sets that are measured: the paper's ring first.
 const LAYOUTS: [(&str, &str); 6] = [

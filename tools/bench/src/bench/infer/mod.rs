@@ -18,16 +18,16 @@ use super::{show, tell};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::time::Instant;
-use tobari_apps::infer::guarded::{Combination, Route, Setup, Traffic};
-use tobari_apps::infer::{FixedModel, Model};
-use tobari_cli::shared::costs::{self, MASKED_SET};
-use tobari_cli::shared::timed::{MEMORY, Measured, failed, image, open_idle, parameters, round_trips, session};
 use tobari_command::output::{self, Failure};
 use tobari_command::randomness;
-use tobari_core::ckks::{Decryptor, Encoder, Scale};
-use tobari_core::params::LatticeParameters;
-use tobari_core::rlwe::SecretKey;
 use tobari_host::files;
+use tobari_infer::guarded::{Combination, Route, Setup, Traffic};
+use tobari_infer::{FixedModel, Model};
+use tobari_infer_edge::command::costs::{self, MASKED_SET};
+use tobari_infer_edge::command::timed::{MEMORY, Measured, failed, image, open_idle, parameters, round_trips, session};
+use tobari_lattice::ckks::{Decryptor, Encoder, Scale};
+use tobari_lattice::params::LatticeParameters;
+use tobari_lattice::rlwe::SecretKey;
 
 /// Table 6 in ms, by our name of a combination: conv1 and its activation, conv2 and its activation, FC, all.
 const PAPER: [(&str, [f64; 4]); 8] = [

@@ -3,11 +3,11 @@
 use super::super::table::{Table, number};
 use super::{parameters, plain, session};
 use std::collections::BTreeMap;
-use tobari_apps::infer::guarded::{Combination, Route, Setup};
-use tobari_apps::infer::placement::{Inference, Inside, Protect};
-use tobari_apps::infer::{FixedModel, Model, measured};
-use tobari_cli::shared::costs::{self, MASKED_SET, Measured, SET};
 use tobari_command::output::{self, Failure};
+use tobari_infer::guarded::{Combination, Route, Setup};
+use tobari_infer::placement::{Inference, Inside, Protect};
+use tobari_infer::{FixedModel, Model, measured};
+use tobari_infer_edge::command::costs::{self, MASKED_SET, Measured, SET};
 
 /// A way through the whole network; none is the plain process.
 type Way = Option<Combination>;

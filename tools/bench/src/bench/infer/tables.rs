@@ -4,9 +4,9 @@ use super::super::line::summary;
 use super::super::plot::{self, Bars, Curves};
 use super::super::table::{Table, number};
 use super::{Figure, Measured, OPERATIONS, TRANSFER, failed, paper_of};
-use tobari_apps::infer::paper;
-use tobari_apps::infer::placement::ENCLAVE;
 use tobari_command::output::Failure;
+use tobari_infer::paper;
+use tobari_infer::placement::ENCLAVE;
 
 fn yes(set: bool) -> String {
     if set { "yes" } else { "no" }.to_owned()

@@ -9,8 +9,9 @@ use super::{peer, show};
 use crate::bench::arguments::{LatticeBench, SetName};
 use std::process::ExitCode;
 use tobari_command::output::{self, Failure, Progress};
-use tobari_core::simd::{RingKernels, choose_backend};
 use tobari_host::files;
+use tobari_lattice::RingKernels;
+use tobari_simd::choose_backend;
 
 /// Measures and prints.
 pub(super) fn run(arguments: &LatticeBench) -> Result<ExitCode, Failure> {

@@ -7,10 +7,10 @@ use std::hint::black_box;
 use std::rc::Rc;
 use tobari_command::output::Failure;
 use tobari_command::randomness;
-use tobari_core::params::{LatticeParameters, NamedSet};
-use tobari_core::ring::Ntt;
-use tobari_core::rlwe::{PublicKey, SecretKey};
-use tobari_core::{bgv, ckks};
+use tobari_lattice::params::{LatticeParameters, NamedSet};
+use tobari_lattice::ring::Ntt;
+use tobari_lattice::rlwe::{PublicKey, SecretKey};
+use tobari_lattice::{bgv, ckks};
 
 type Task = rounds::Task<Params>;
 

@@ -8,11 +8,11 @@ use super::SealBench;
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::time::Instant;
-use tobari_apps::seal::Gcm;
+use tobari_aes::{AesKernels, CbcMessage, encrypt_cbc_in_lanes, padded_bytes};
 use tobari_command::output::{self, Failure};
-use tobari_core::simd::aes::{AesKernels, CbcMessage, encrypt_cbc_in_lanes, padded_bytes};
-use tobari_host::dispatch::RingGcm;
 use tobari_host::files;
+use tobari_seal::Gcm;
+use tobari_seal_files::dispatch::RingGcm;
 
 const MESSAGES: usize = 256;
 const SIZES: [usize; 8] = [16, 64, 256, 1024, 2048, 4096, 8192, 16_384];
@@ -198,7 +198,7 @@ fn add_openssl_back(_: &mut Vec<Work<'_>>, _: &[u8], _: &[[u8; 16]], _: &[Vec<u8
 #[cfg(feature = "openssl")]
 fn add_openssl_back<'a>(ways: &mut Vec<Work<'a>>, key: &[u8], ivs: &'a [[u8; 16]], texts: &'a [Vec<u8>]) {
     let longest = texts.iter().map(Vec::len).max().unwrap_or(0);
-    let Some(mut cbc) = tobari_host::dispatch::OpensslCbc::for_decryption(key) else { return };
+    let Some(mut cbc) = tobari_seal_files::dispatch::OpensslCbc::for_decryption(key) else { return };
     let mut room = vec![0; longest + 32];
     let work = move || {
         let mut both = texts.iter().zip(ivs);
@@ -212,7 +212,7 @@ fn add_openssl_gcm<'a>(_: &mut Vec<Work<'a>>, _: &'a mut [Vec<u8>]) {}
 
 #[cfg(feature = "openssl")]
 fn add_openssl_gcm<'a>(ways: &mut Vec<Work<'a>>, texts: &'a mut [Vec<u8>]) {
-    let Some(mut gcm) = tobari_host::dispatch::OpensslGcmContext::new() else { return };
+    let Some(mut gcm) = tobari_seal_files::dispatch::OpensslGcmContext::new() else { return };
     let work = move || {
         for (at, text) in texts.iter_mut().enumerate() {
             let tag = gcm.seal(&[7; 32], &[at as u8; 12], &[1; 32], text).ok_or_else(openssl_failed)?;
@@ -233,7 +233,7 @@ fn add_openssl(_: &mut Vec<Work<'_>>, _: &[u8], _: &[[u8; 16]], _: &[Vec<u8>]) {
 
 #[cfg(feature = "openssl")]
 fn add_openssl<'a>(ways: &mut Vec<Work<'a>>, key: &[u8], ivs: &'a [[u8; 16]], texts: &'a [Vec<u8>]) {
-    use tobari_host::dispatch::OpensslCbc;
+    use tobari_seal_files::dispatch::OpensslCbc;
     let longest = texts.iter().map(Vec::len).max().unwrap_or(0);
     for (chains, starts) in [("one, with starts", true), ("one, without starts", false)] {
         let (Some(mut cbc), mut room) = (OpensslCbc::new(key), vec![0; longest + 32]) else { return };

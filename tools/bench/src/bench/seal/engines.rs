@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
-use tobari_apps::seal::{BareCbc, Chunk, process, process_in_lanes};
 use tobari_command::output::Failure;
 use tobari_command::randomness;
-use tobari_host::dispatch::{Emulated, EmulatedEngine, EmulatedOptions, Module, Options, Pool, RingGcm, calibrate};
 use tobari_host::threads;
 use tobari_plan::dispatch::{Limits, Model, Policy};
+use tobari_seal::{BareCbc, Chunk, process, process_in_lanes};
+use tobari_seal_files::dispatch::{
+    Emulated, EmulatedEngine, EmulatedOptions, Module, Options, Pool, RingGcm, calibrate,
+};
 
 /// The core of CPU worker, driver and whoever submits.
 const CPU_CORE: usize = 0;

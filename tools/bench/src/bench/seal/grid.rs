@@ -305,7 +305,7 @@ fn line(bed: &Bed, policy: Policy, bytes: usize, sizes: &[usize], runs: &[Measur
         what: label(if setup.encrypts { "encrypt" } else { "decrypt" }),
         engine: label("tobari"),
         params,
-        backend: tobari_core::simd::aes::AesKernels::best().name.to_owned(),
+        backend: tobari_aes::AesKernels::best().name.to_owned(),
         threads: 1,
         unit: label("ms"),
         median,

@@ -13,10 +13,10 @@ use crate::program::Tobari;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tobari_cli::shared::policy;
 use tobari_command::output::{self, Failure};
 use tobari_host::memory;
 use tobari_plan::dispatch::Policy;
+use tobari_seal_edge::policy;
 
 /// `tobari-bench seal`
 #[derive(Args)]

@@ -123,7 +123,7 @@ fn line(what: &str, params: Params, (median, min, max): (f64, f64, f64), runs: u
         what: "tree".to_owned(),
         engine: if ours { "tobari" } else { "cp -r, sync" }.to_owned(),
         params,
-        backend: if ours { tobari_core::simd::aes::AesKernels::best().name } else { "" }.to_owned(),
+        backend: if ours { tobari_aes::AesKernels::best().name } else { "" }.to_owned(),
         threads: if ours { tobari_host::threads::available() as u32 } else { 1 },
         unit: "s".to_owned(),
         median,

@@ -13,7 +13,8 @@ use tobari_device::READINGS;
 use tobari_host::memory::resident;
 use tobari_host::process::cpu_seconds;
 use tobari_host::store::Folder;
-use tobari_reference::{Aes, Reference, calibrate, show as progress};
+use tobari_reference::{Reference, calibrate, show as progress};
+use tobari_sense_edge::plan::Aes;
 
 /// Blocks of a message.
 const BLOCKS: usize = READINGS / 16;

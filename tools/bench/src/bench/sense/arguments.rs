@@ -28,7 +28,7 @@ pub(crate) struct SenseBench {
     pub(crate) ingest_runs: usize,
     /// Also by this broker (MQTT 5), as mqtt://host:1883.
     #[arg(long, value_name = "URL")]
-    pub(crate) mqtt: Option<tobari_server::MqttBroker>,
+    pub(crate) mqtt: Option<tobari_sense_edge::serve::MqttBroker>,
     /// The paper's figure 4, (a) to (h), ours for one thread of this machine.
     #[arg(long)]
     pub(crate) paper: bool,

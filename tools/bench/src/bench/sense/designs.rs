@@ -7,26 +7,27 @@ use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
-use tobari_apps::sense::client;
-use tobari_apps::sense::cloud::{Cloud, Frames, Material};
-use tobari_apps::sense::direct;
-use tobari_apps::sense::holder::Holder;
-use tobari_apps::sense::order::{Order, Seat, Taken};
-use tobari_apps::sense::program::Input;
-use tobari_apps::sense::registry::{Registry, Secret};
-use tobari_apps::sense::schema::ProfileName;
-use tobari_apps::sense::setting::{Setting, key_name};
 use tobari_command::output::{self, Failure};
 use tobari_command::randomness;
-use tobari_core::bgv::{Decryptor, Encoder, Encryptor, EvaluationKeys, SeededCiphertext};
-use tobari_core::rlwe::{PublicKey, SecretKey};
-use tobari_core::simd::{Backend, RingKernels, choose_backend};
 use tobari_device::{
     Device, DeviceNumber, Envelope, GCM_FRAME, GcmDevice, InsecureVolatileCounter, MacKey, P1, Profile, READINGS, Root,
     U25,
 };
 use tobari_host::memory::{Busy, resident};
 use tobari_host::process::cpu_seconds;
+use tobari_lattice::RingKernels;
+use tobari_lattice::bgv::{Decryptor, Encoder, Encryptor, EvaluationKeys, SeededCiphertext};
+use tobari_lattice::rlwe::{PublicKey, SecretKey};
+use tobari_sense::client;
+use tobari_sense::cloud::{Cloud, Frames, Material};
+use tobari_sense::direct;
+use tobari_sense::holder::Holder;
+use tobari_sense::order::{Order, Seat, Taken};
+use tobari_sense::program::Input;
+use tobari_sense::registry::{Registry, Secret};
+use tobari_sense::schema::ProfileName;
+use tobari_sense::setting::{Setting, key_name};
+use tobari_simd::{Backend, choose_backend};
 
 /// A way to hide readings from a server that computes.
 #[derive(Clone, Copy, PartialEq, Eq)]

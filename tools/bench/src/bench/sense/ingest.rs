@@ -9,17 +9,17 @@ use crate::bench::table::{Table, number};
 use crate::program::Tobari;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tobari_apps::sense::holder::Holder;
-use tobari_apps::sense::registry::Secret;
-use tobari_apps::sense::schema::{ProfileName, Schema};
-use tobari_cli::shared::{CloudConnection, KeyFolder, publish};
+use tobari_client::{ClientTls, HttpClient, HttpConnection, HttpRequest};
 use tobari_command::blind_server::BlindProcess;
 use tobari_command::output::Failure;
 use tobari_command::randomness;
 use tobari_command::reach::Reach;
 use tobari_device::{Device, InsecureVolatileCounter, P1, Profile, READINGS, U25};
-use tobari_server::MqttBroker;
-use tobari_server::connect::{ClientTls, HttpClient, HttpConnection, HttpRequest};
+use tobari_sense::holder::Holder;
+use tobari_sense::registry::Secret;
+use tobari_sense::schema::{ProfileName, Schema};
+use tobari_sense_edge::command::{CloudConnection, KeyFolder, publish};
+use tobari_sense_edge::serve::MqttBroker;
 
 /// Devices that send.
 const DEVICES: usize = 500;
@@ -186,14 +186,14 @@ async fn over_mqtt(tobari: &Tobari, ready: Ready, batch: usize, broker: &MqttBro
         if began.elapsed() > PATIENCE {
             return Err(Failure::Work("expected a server that takes frames from the broker, found none".to_owned()));
         }
-        tobari_server::publish(broker, &topic, vec![first.clone()]).await?;
+        tobari_sense_edge::serve::publish(broker, &topic, vec![first.clone()]).await?;
         tokio::time::sleep(LOOK * 10).await;
     }
     let (started, mut tasks) = (Instant::now(), Vec::new());
     for frames in ready.sealed {
         let (broker, topic) = (broker.clone(), topic.clone());
         let messages: Vec<Vec<u8>> = frames.chunks(batch * each).map(<[u8]>::to_vec).collect();
-        tasks.push(tokio::spawn(async move { tobari_server::publish(&broker, &topic, messages).await }));
+        tasks.push(tokio::spawn(async move { tobari_sense_edge::serve::publish(&broker, &topic, messages).await }));
     }
     for task in tasks {
         task.await??;

@@ -12,14 +12,14 @@ use crate::bench::plot::{Bars, bars};
 use crate::bench::table::{Table, number};
 use crate::bench::{show, tell};
 use std::process::Command;
-use tobari_apps::sense::direct;
 use tobari_command::output::Failure;
 use tobari_command::randomness;
-use tobari_core::bgv::{Decryptor, Encoder, Encryptor};
-use tobari_core::rlwe::{PublicKey, SecretKey};
-use tobari_core::wire;
 use tobari_device::{GCM_FRAME, P1, Profile, READINGS, U25};
 use tobari_host::files::write_atomically;
+use tobari_lattice::bgv::{Decryptor, Encoder, Encryptor};
+use tobari_lattice::rlwe::{PublicKey, SecretKey};
+use tobari_lattice::wire;
+use tobari_sense::direct;
 
 /// The paper: times faster on its phone than bit by bit, and than its second design.
 const PAPER: [f64; 2] = [2_670.0, 590.0];

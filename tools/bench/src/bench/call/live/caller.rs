@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tobari_apps::call::live::audio::Ear;
-use tobari_apps::call::live::messages::ClientMessage;
-use tobari_apps::call::live::{Alarm, LiveMember, News, RoomLink};
-use tobari_apps::call::{PACKET_SAMPLES, TICK_MS};
+use tobari_call::live::audio::Ear;
+use tobari_call::live::messages::ClientMessage;
+use tobari_call::live::{Alarm, LiveMember, News, RoomLink};
+use tobari_call::{PACKET_SAMPLES, TICK_MS};
+use tobari_call_edge::connect::{LiveInbound, LiveIncoming, LiveOutbound, connect_live};
+use tobari_client::ClientTls;
 use tobari_command::output::Failure;
 use tobari_command::randomness;
-use tobari_core::wire::MemberSet;
-use tobari_server::connect::{ClientTls, LiveInbound, LiveIncoming, LiveOutbound, connect_live};
+use tobari_curve::wire::MemberSet;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -340,8 +341,9 @@ mod tests {
     use super::*;
     use chacha20::rand_core::SeedableRng;
     use std::time::Duration;
-    use tobari_apps::call::live::{LiveEvent, LiveLimits, LiveMode, LiveRoom, Outgoing, Settings, attack::proven};
-    use tobari_core::wire::RoomId;
+    use tobari_call::live::attack::proven;
+    use tobari_call::live::{LiveEvent, LiveLimits, LiveMode, LiveRoom, Outgoing, Settings};
+    use tobari_curve::wire::RoomId;
 
     /// In every mode, the tick that is read without a key is the sum's.
     #[test]

@@ -21,12 +21,13 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tobari_apps::call::live::{Alarm, Heard, Keys, LiveMember, LiveMode, News, RoomLink};
-use tobari_apps::call::{PACKET_SAMPLES, TICK_MS};
+use tobari_call::live::{Alarm, Heard, Keys, LiveMember, LiveMode, News, RoomLink};
+use tobari_call::{PACKET_SAMPLES, TICK_MS};
+use tobari_call_edge::connect::{LiveIncoming, connect_live};
+use tobari_client::ClientTls;
 use tobari_command::blind_server::BlindProcess;
 use tobari_command::output::{self, Failure};
 use tobari_command::randomness;
-use tobari_server::connect::{ClientTls, LiveIncoming, connect_live};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 use std::time::{Duration, Instant};
 use tobari_command::blind_server::BlindProcess;
 use tobari_command::output::Failure;
-use tobari_core::simd::RingKernels;
 use tobari_host::threads;
+use tobari_lattice::RingKernels;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -177,7 +177,7 @@ pub(super) fn capacity(rooms: &[Vec<Line>]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tobari_apps::call::live::{Keys, LiveMode};
+    use tobari_call::live::{Keys, LiveMode};
 
     fn reading(seconds: u64, packets: u32, late: u32) -> Reading {
         let counters = format!(

@@ -1,0 +1,66 @@
+//! `tobari demo`: every finished job on built-in real inputs, by a server process without a key, checked against the plain
+//! answer. Each job has rows of its own.
+
+use clap::Args;
+use std::process::ExitCode;
+use tobari_command::demo::Line;
+use tobari_command::output::{self, Failure};
+
+/// `tobari demo`
+#[derive(Args)]
+pub(crate) struct DemoArguments {
+    /// One JSON object a line on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Try to cheat, and print what was caught and what is not caught yet.
+    #[arg(long)]
+    pub(crate) attack: bool,
+}
+
+/// Runs every job, or the attacks on them.
+pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
+    if arguments.attack {
+        return tobari_call_edge::demo::attack(arguments.json);
+    }
+    let mut lines = tobari_call_edge::demo::demo()?;
+    lines.extend(tobari_search_edge::demo::demo()?);
+    lines.push(tobari_infer_edge::demo::demo()?);
+    lines.push(tobari_sense_edge::demo::demo()?);
+    #[cfg(linux_64)]
+    lines.push(tobari_seal_edge::demo(&tobari_call_edge::demo::CLIPS)?);
+    for line in &lines {
+        if arguments.json {
+            output::json(line)?;
+        }
+    }
+    if !arguments.json {
+        print_table(&lines);
+    }
+    let right = lines.iter().all(|line| line.right);
+    Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print_table(lines: &[Line]) {
+    output::result("job     mode               right  exact   seconds  paper, seconds  server saw, bytes  what");
+    for line in lines {
+        let paper = if line.paper_seconds.is_nan() { "-".to_owned() } else { format!("{:.2}", line.paper_seconds) };
+        output::result(format!(
+            "{:<6}  {:<17}  {:<5}  {:<5}  {:>8.3}  {paper:>14}  {:>17}  {}",
+            line.job, line.mode, line.right, line.exact, line.seconds, line.server_saw_bytes, line.what
+        ));
+    }
+    output::result(
+        "the paper's seconds: of a call, its table 4 for the same samples, its one mode, arithmetic alone, four threads at 1.4 GHz;",
+    );
+    output::result(
+        "of a search, its table 6 for one question of six alleles, by another algorithm (`tobari-bench search --paper` runs that one);",
+    );
+    output::result("of infer, its table 6 for one image of its network, encrypted, outside the enclave, one thread;");
+    output::result(
+        "of sense, none: it has plots and ratios (`tobari-bench sense --paper` has them beside ours); of seal, none: its tables are pictures;",
+    );
+    output::result(
+        "ours are the whole job: tables, network on this machine, a server in a process of its own; of a search, one question; of infer, one image; of sense, all frames sealed and taken, and the question;",
+    );
+    output::result("of seal, there and back, and the \"server\" is the storage");
+}

@@ -1,0 +1,379 @@
+//! The client's half of a connection: moves bytes between a member and the blind server, and knows no key.
+//!
+//! `http` and `ws` name the same unencrypted transport, `https` and `wss` the same TLS one. Whom a TLS connection trusts is
+//! a [`ClientTls`]. Packets are made and sums opened by [`tobari_call::client`].
+//!
+//! ```
+//! use tobari_call::messages::{ClientMessage, Join, Pace};
+//! use tobari_curve::Curve;
+//! use tobari_server::{ServerOptions, bind};
+//! use tobari_node::Tls;
+//! use crate::connect::{connect, Incoming};
+//! use tobari_client::ClientTls;
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let mut options = ServerOptions::new(([127, 0, 0, 1], 0).into());
+//! options.tls = Tls::SelfSigned;
+//! let server = bind(options).await?;
+//! let (url, fingerprint) = (server.url(), server.certificate_fingerprint().ok_or("no certificate")?);
+//! tokio::spawn(server.run(std::future::pending()));
+//!
+//! let join = Join::new(Pace::Lockstep { members: 1 }, Curve::Secp256k1);
+//! let mut connection = connect(&url, &"monday".parse()?, &join, &ClientTls::Pinned(fingerprint)).await?;
+//! connection.send(&ClientMessage::End {}).await?; // nothing to say
+//! assert_eq!(connection.receive().await?, Incoming::Ended { ticks: 0 });
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod live;
+
+use std::{io, path::PathBuf, time::Duration};
+
+use axum::body::Bytes;
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use tobari_call::messages::{ClientMessage, Code, Join, MessageError, RoomName, ServerMessage, Welcome};
+use tobari_client::{CONNECT_TIMEOUT, ClientError, SILENCE, Target, Transport, web_socket_config};
+use tobari_curve::wire::MAX_MEMBERS;
+use tokio::time::timeout;
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{self, Message},
+};
+
+use crate::{
+    door::{CLOSING, REFUSAL},
+    room_task::MAX_MESSAGE_BYTES,
+};
+
+pub use live::{LiveInbound, LiveIncoming, LiveOutbound, connect_live};
+pub use tobari_client::{ClientTls, HttpClient, HttpConnection, HttpReply, HttpRequest};
+
+/// The longest message from the server: a sum has the points of a packet, and two sets of members.
+const MAX_SUM_BYTES: usize = MAX_MESSAGE_BYTES + MAX_MEMBERS / 4;
+
+/// Time with nothing but pings: more than a server gives the members of a room to gather, or a speaker to go on.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A member's connection.
+pub struct Connection {
+    welcome: Welcome,
+    outbound: Outbound,
+    inbound: Inbound,
+}
+
+/// The sending half of a [`Connection`].
+pub struct Outbound {
+    sink: SplitSink<WebSocketStream<Box<dyn Transport>>, Message>,
+}
+
+/// The receiving half of a [`Connection`]. It must be read from for pings to be answered.
+pub struct Inbound {
+    stream: SplitStream<WebSocketStream<Box<dyn Transport>>>,
+}
+
+/// What the server sends after its welcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    /// An encrypted sum, for [`tobari_call::client::Listener`].
+    Sum(Bytes),
+    /// The end of a tick without a sum: this member does not listen, or there was nothing to hear.
+    Closed {
+        /// The tick.
+        tick: u32,
+    },
+    /// The end of the room; nothing comes after it.
+    Ended {
+        /// How many ticks it had.
+        ticks: u32,
+    },
+}
+
+/// What the server sends.
+enum Arrival {
+    Sum(Bytes),
+    Message(ServerMessage),
+}
+
+/// Connects to the server at `url` and joins a room.
+///
+/// # Errors
+/// [`ConnectError`] if the server cannot be reached or trusted, or does not let the member in.
+pub async fn connect(url: &str, room: &RoomName, join: &Join, tls: &ClientTls) -> Result<Connection, ConnectError> {
+    let waited = CONNECT_TIMEOUT;
+    let target = Target::trusting(url, tls)?;
+    timeout(waited, join_room(&target, room, join, tls))
+        .await
+        .map_err(|_| ConnectError::Timeout { what: "welcome", waited })?
+}
+
+async fn join_room(target: &Target, room: &RoomName, join: &Join, tls: &ClientTls) -> Result<Connection, ConnectError> {
+    let transport = target.open(tls).await?;
+    let request = format!("ws://{}{}/call/v1/{room}", target.authority(), target.path());
+    let (socket, _) = client_async_with_config(request, transport, Some(web_socket_config(MAX_SUM_BYTES))).await?;
+    let (sink, stream) = socket.split();
+    let (mut outbound, mut inbound) = (Outbound { sink }, Inbound { stream });
+    outbound.send(&ClientMessage::Join(join.clone())).await?;
+    match inbound.message().await? {
+        Arrival::Message(ServerMessage::Welcome(welcome)) => Ok(Connection { welcome, outbound, inbound }),
+        Arrival::Message(ServerMessage::Refused { code, reason }) => Err(ConnectError::Refused { code, reason }),
+        _ => Err(ConnectError::Unexpected),
+    }
+}
+
+impl Connection {
+    /// What the server said to the join.
+    pub fn welcome(&self) -> &Welcome {
+        &self.welcome
+    }
+
+    /// Sends a packet. See [`Outbound::send_packet`].
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the connection is gone; [`Connection::receive`] may say why.
+    pub async fn send_packet(&mut self, packet: Vec<u8>) -> Result<(), ConnectError> {
+        self.outbound.send_packet(packet).await
+    }
+
+    /// Sends a control message.
+    ///
+    /// # Errors
+    /// As [`Connection::send_packet`].
+    pub async fn send(&mut self, message: &ClientMessage) -> Result<(), ConnectError> {
+        self.outbound.send(message).await
+    }
+
+    /// Waits for what comes next.
+    ///
+    /// # Errors
+    /// See [`Inbound::receive`].
+    pub async fn receive(&mut self) -> Result<Incoming, ConnectError> {
+        self.inbound.receive().await
+    }
+
+    /// The two halves, for a member that sends and receives at the same time.
+    pub fn split(self) -> (Outbound, Inbound) {
+        (self.outbound, self.inbound)
+    }
+}
+
+impl Outbound {
+    /// Sends a packet made by [`tobari_call::client::Speaker`], and waits until the system has taken it.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the connection is gone; [`Inbound::receive`] may say why.
+    pub async fn send_packet(&mut self, packet: Vec<u8>) -> Result<(), ConnectError> {
+        self.sink.send(Message::binary(packet)).await.map_err(ConnectError::from)
+    }
+
+    /// Sends a control message.
+    ///
+    /// # Errors
+    /// As [`Outbound::send_packet`].
+    pub async fn send(&mut self, message: &ClientMessage) -> Result<(), ConnectError> {
+        self.sink.send(Message::text(message.to_text())).await.map_err(ConnectError::from)
+    }
+
+    /// Says goodbye without waiting for the room to end.
+    ///
+    /// # Errors
+    /// As [`Outbound::send_packet`].
+    pub async fn close(&mut self) -> Result<(), ConnectError> {
+        self.sink.close().await.map_err(ConnectError::from)
+    }
+}
+
+impl Inbound {
+    /// Waits for what comes next.
+    ///
+    /// # Errors
+    /// [`ConnectError::Removed`] if the server put this member out, other variants if the connection is gone, the
+    /// server is silent, or what came is not of this protocol.
+    pub async fn receive(&mut self) -> Result<Incoming, ConnectError> {
+        match self.message().await? {
+            Arrival::Sum(sum) => Ok(Incoming::Sum(sum)),
+            Arrival::Message(ServerMessage::Closed { tick }) => Ok(Incoming::Closed { tick }),
+            Arrival::Message(ServerMessage::Ended { ticks }) => Ok(Incoming::Ended { ticks }),
+            Arrival::Message(ServerMessage::Removed { code, reason }) => Err(ConnectError::Removed { code, reason }),
+            Arrival::Message(ServerMessage::Welcome(_) | ServerMessage::Refused { .. }) => {
+                Err(ConnectError::Unexpected)
+            }
+        }
+    }
+
+    /// The next thing that is not a ping.
+    async fn message(&mut self) -> Result<Arrival, ConnectError> {
+        let tired = |_| ConnectError::Timeout { what: "message", waited: PATIENCE };
+        timeout(PATIENCE, self.message_among_pings()).await.map_err(tired)?
+    }
+
+    async fn message_among_pings(&mut self) -> Result<Arrival, ConnectError> {
+        loop {
+            let silent = |_| ConnectError::Timeout { what: "sign of life", waited: SILENCE };
+            match timeout(SILENCE, self.stream.next()).await.map_err(silent)? {
+                Some(Ok(Message::Binary(sum))) => return Ok(Arrival::Sum(sum)),
+                Some(Ok(Message::Text(text))) => return Ok(Arrival::Message(ServerMessage::parse(&text)?)),
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(Message::Close(_))) | None => return Err(ConnectError::Closed),
+                Some(Err(error)) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Why a member is not connected, or no longer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// A URL that does not name a server.
+    #[error("server URL {url:?}: {what}")]
+    Url {
+        /// The URL.
+        url: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// No connection.
+    #[error("cannot connect to {server}: {source}")]
+    Connect {
+        /// Host and port.
+        server: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A certificate file that cannot be used.
+    #[error("{}: {what}", path.display())]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// No TLS with this server, or none that can be trusted.
+    #[error("TLS with {server}: {what}")]
+    Tls {
+        /// Host and port.
+        server: String,
+        /// What failed.
+        what: String,
+    },
+    /// The server is too slow.
+    #[error("no {what} from the server within {waited:?}")]
+    Timeout {
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        waited: Duration,
+    },
+    /// The server does not let the member in.
+    #[error("refused by the server ({code}): {reason}")]
+    Refused {
+        /// Why, for programs.
+        code: Code,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The server knows nothing of this version of the protocol.
+    #[error(
+        "{server} does not know protocol {version} of live rooms: update the server, or use the client that fits it"
+    )]
+    Older {
+        /// Host and port.
+        server: String,
+        /// The version of this client.
+        version: u32,
+    },
+    /// The server is about to end, and lets nobody in.
+    #[error("{CLOSING}: try again in {seconds} s")]
+    Closing {
+        /// When it has ended, from now on: whoever comes then finds the next one, if there is one.
+        seconds: u64,
+    },
+    /// The server, or what stands in front of it, answers with something else than a WebSocket.
+    #[error("expected a WebSocket of the server, found the answer {status}{text}")]
+    Answered {
+        /// The HTTP status.
+        status: u16,
+        /// The first line of what it says, behind a colon; nothing if it says nothing.
+        text: String,
+    },
+    /// The server put the member out.
+    #[error("removed by the server ({code}): {reason}")]
+    Removed {
+        /// Why, for programs.
+        code: Code,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The connection ended without a word.
+    #[error("the connection ended before the room did")]
+    Closed,
+    /// The WebSocket failed.
+    #[error("connection to the server: {0}")]
+    WebSocket(Box<tungstenite::Error>),
+    /// A request that was not answered.
+    #[error("request to the server: {0}")]
+    Http(#[from] hyper::Error),
+    /// A reply that is too long, or ended too soon.
+    #[error("reply of the server: expected at most {most} bytes and an end, found more or none")]
+    Reply {
+        /// How many there may be.
+        most: usize,
+    },
+    /// Something that is not of this protocol.
+    #[error("message from the server: {0}")]
+    Message(#[from] MessageError),
+    /// Something of this protocol that does not belong here.
+    #[error("message from the server: not expected at this point")]
+    Unexpected,
+}
+
+/// The most of a refusal's text that is told.
+const MAX_TOLD: usize = 300;
+
+impl ConnectError {
+    /// What an answer means that is no WebSocket.
+    fn answered(answer: &tungstenite::http::Response<Option<Vec<u8>>>) -> Self {
+        let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
+        if answer.status().as_u16() == 503 && header(REFUSAL) == Some(Code::Shutdown.to_string().as_str()) {
+            let seconds = header("retry-after").and_then(|seconds| seconds.parse().ok());
+            return Self::Closing { seconds: seconds.unwrap_or(1) };
+        }
+        let said = answer.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+        let line: String = said.lines().next().unwrap_or_default().chars().take(MAX_TOLD).collect();
+        // a proxy's page is of no use, and what is no text may not reach a terminal
+        let is_text = !line.is_empty() && !line.starts_with('<') && !line.contains(char::is_control);
+        Self::Answered {
+            status: answer.status().as_u16(),
+            text: if is_text { format!(": {line}") } else { String::new() },
+        }
+    }
+}
+
+/// What a member's connection has in common with every other keeps its case and its text.
+impl From<ClientError> for ConnectError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Url { url, what } => Self::Url { url, what },
+            ClientError::Connect { server, source } => Self::Connect { server, source },
+            ClientError::CaFile { path, what } => Self::CaFile { path, what },
+            ClientError::Tls { server, what } => Self::Tls { server, what },
+            ClientError::Timeout { what, waited } => Self::Timeout { what, waited },
+            ClientError::Http(error) => Self::Http(error),
+            ClientError::Reply { most } => Self::Reply { most },
+        }
+    }
+}
+
+impl From<tungstenite::Error> for ConnectError {
+    fn from(error: tungstenite::Error) -> Self {
+        match error {
+            tungstenite::Error::Http(answer) => Self::answered(&answer),
+            error => Self::WebSocket(Box::new(error)),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! WAV recordings in and out, at 16 kHz mono.
+//!
+//! **The rule of conversion**, one for every input. A sample is read as a number in units of one 16-bit step, exactly:
+//! an integer of `b` bits times 2^(16−b) (8-bit WAV is unsigned; 128 is its zero), a float times 32768. Two channels
+//! become one by their mean, (left + right) / 2. If the rate `r` is not 16 kHz, output sample `n` is the recording,
+//! limited to the band both rates can carry, at time exactly `n` / 16000 s, and `frames` frames become
+//! round(`frames` · 16000 / `r`) samples, a half rounded up; before and after the recording there is silence.
+//! Then, once, at the very end: round to the nearest integer, ties to even, and saturate to [−32768, 32767].
+//! So 16 kHz mono 16-bit input comes through bit for bit.
+//!
+//! All of it is computed in `f64`: its 53 bits hold every 8 to 32-bit sample and every mean of two such samples
+//! exactly, so that the last rounding is the only one unless the rate changes, and then the others are about 2^−37 of a
+//! 16-bit step each. A resampled file can therefore differ between two kinds of CPU (whose vector units sum in
+//! different orders) only where a value falls that close to a tie.
+//!
+//! **The resampler** is rubato's windowed sinc: squared Blackman-Harris window, 256 points at the lower of the two
+//! rates. In terms of the lower rate's Nyquist frequency, the band up to 0.88 passes unchanged, the half-amplitude point
+//! is at 0.947, and from 1.0 on nothing audible is left (the tests measure it).
+//!
+//! **What is refused.** A file whose header does not describe it exactly: the sizes of the RIFF structure and of each
+//! chunk are compared with the real length of the file before anything is read or allocated. Streaming programs that
+//! write to a pipe leave a placeholder for the length; such a file is refused with the command that mends it, because a
+//! reader that trusts the end of the file instead cannot tell a whole recording from a truncated one. Also refused:
+//! formats other than integer PCM and 32-bit float, more than two channels, rates outside [`MIN_RATE_HZ`] to
+//! [`MAX_RATE_HZ`], NaN and infinity, and more than [`MAX_SECONDS`] of sound.
+
+mod convert;
+mod header;
+mod write;
+
+pub use write::{write_pcm16, write_pcm32};
+
+use header::{Encoding, Layout};
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::path::Path;
+use tobari_host::files::{FileError, name_of};
+
+/// The rate of every recording inside Tobari, in samples a second.
+pub const SAMPLE_RATE_HZ: u32 = 16_000;
+
+/// The lowest rate that is read.
+///
+/// No speech is recorded this low: telephones have 8 kHz. The bound is there so that a small
+/// hostile file cannot become a huge recording: one byte of input becomes at most 4 samples, which
+/// are eight times its bytes.
+pub const MIN_RATE_HZ: u32 = 4_000;
+
+/// The highest rate that is read.
+pub const MAX_RATE_HZ: u32 = 192_000;
+
+/// The longest recording that is read: four hours, 461 MB as samples.
+pub const MAX_SECONDS: u64 = 4 * 60 * 60;
+
+/// Why a recording could not be read or written. Every message begins with the file's name.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WavError {
+    /// The system refused to read it.
+    #[error("{name}: cannot read: {source}")]
+    Read {
+        /// The file, as the caller named it.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is not a WAV file at all.
+    #[error("{name}: expected a WAV file (beginning with RIFF and WAVE), found {found}")]
+    NotWav {
+        /// The file, as the caller named it.
+        name: String,
+        /// How it begins instead.
+        found: String,
+    },
+    /// It holds no sound.
+    #[error("{name}: expected at least one sample, found {found}")]
+    Empty {
+        /// The file, as the caller named it.
+        name: String,
+        /// What it holds instead.
+        found: String,
+    },
+    /// The file ends before the place its header names.
+    #[error("{name}: the file is truncated: expected {expected_bytes} bytes by its header, found {found_bytes}")]
+    Truncated {
+        /// The file, as the caller named it.
+        name: String,
+        /// The length the header implies.
+        expected_bytes: u64,
+        /// The real length.
+        found_bytes: u64,
+    },
+    /// The header was written before the length was known and never completed.
+    #[error(
+        "{name}: the header holds a placeholder where the length belongs, as programs leave it that write to a pipe or \
+         are interrupted; complete it with: sox --ignore-length {name} mended.wav"
+    )]
+    Unfinished {
+        /// The file, as the caller named it.
+        name: String,
+    },
+    /// The header contradicts itself or the file.
+    #[error("{name}: the header does not describe the file: {field}: expected {expected}, found {found}")]
+    Inconsistent {
+        /// The file, as the caller named it.
+        name: String,
+        /// The part of the header.
+        field: &'static str,
+        /// What would be consistent.
+        expected: String,
+        /// What stands there.
+        found: String,
+    },
+    /// A valid WAV file of a kind that is not read.
+    #[error("{name}: unsupported {field}: expected {expected}, found {found}")]
+    Unsupported {
+        /// The file, as the caller named it.
+        name: String,
+        /// The property.
+        field: &'static str,
+        /// What is read.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// A float sample is NaN or infinite.
+    #[error("{name}: expected finite samples, found NaN or infinity in frame {frame}")]
+    NotFinite {
+        /// The file, as the caller named it.
+        name: String,
+        /// The first such frame, from 0.
+        frame: u64,
+    },
+    /// The recording is longer than [`MAX_SECONDS`].
+    #[error("{name}: expected at most {MAX_SECONDS} seconds of sound, found {seconds}")]
+    TooLong {
+        /// The file, as the caller named it.
+        name: String,
+        /// Its length, rounded up.
+        seconds: u64,
+    },
+    /// More samples than a WAV file's 32-bit length can count.
+    #[error("{name}: expected at most {limit} samples in one WAV file, found {found}")]
+    TooManySamples {
+        /// The file to be written.
+        name: String,
+        /// The most it can hold.
+        limit: u64,
+        /// How many there are.
+        found: u64,
+    },
+    /// The resampler refused: a defect of this crate, not of the file.
+    #[error("{name}: cannot resample from {rate_hz} Hz: {reason}")]
+    Resample {
+        /// The file, as the caller named it.
+        name: String,
+        /// Its rate.
+        rate_hz: u32,
+        /// What the resampler said.
+        reason: String,
+    },
+    /// The file could not be written.
+    #[error(transparent)]
+    Write(#[from] FileError),
+}
+
+/// Reads a recording and converts it to 16 kHz mono 16-bit by the rule above.
+///
+/// Reads integer PCM of 8, 16, 24 or 32 bits and 32-bit float, plain or `WAVE_FORMAT_EXTENSIBLE`, mono or stereo. The
+/// result holds at least one sample. Memory: the result, a filter table if the rate changes (about 1 MB at the usual
+/// rates, 16 MB at the worst) and small buffers; the input is streamed.
+///
+/// # Errors
+///
+/// See [`WavError`]; the path stands in each message.
+///
+/// # Example
+///
+/// ```
+/// use tobari_call_files::wav::{read_speech, write_pcm16};
+///
+/// let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("voice.wav");
+/// write_pcm16(&path, &[0, 1000, -1000])?;
+/// assert_eq!(read_speech(&path)?, [0, 1000, -1000]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn read_speech(path: &Path) -> Result<Vec<i16>, WavError> {
+    let name = name_of(path);
+    let refused = |source| WavError::Read { name: name.clone(), source };
+    // Looked up before opening: opening a pipe would wait for its writer, for ever perhaps.
+    if !std::fs::metadata(path).map_err(refused)?.is_file() {
+        let found = "a directory, pipe or device".into();
+        return Err(WavError::Unsupported { name, field: "source", expected: "a regular file", found });
+    }
+    let file = File::open(path).map_err(refused)?;
+    decode(BufReader::new(file), &name)
+}
+
+/// Converts a whole WAV file that is already in memory; `name` stands for it in messages.
+///
+/// # Errors
+///
+/// See [`WavError`].
+pub fn decode_speech(bytes: &[u8], name: &str) -> Result<Vec<i16>, WavError> {
+    decode(Cursor::new(bytes), name)
+}
+
+/// The body of a fuzz target: any bytes are decoded or refused, without a panic and within bounds.
+#[doc(hidden)]
+pub fn fuzz_wav(data: &[u8]) {
+    if let Ok(samples) = decode_speech(data, "fuzz") {
+        let growth = (SAMPLE_RATE_HZ / MIN_RATE_HZ) as usize;
+        assert!(!samples.is_empty(), "a decoded recording is never empty");
+        assert!(samples.len() <= growth * data.len(), "a byte becomes at most {growth} samples");
+    }
+}
+
+fn decode(mut file: impl Read + Seek, name: &str) -> Result<Vec<i16>, WavError> {
+    let layout = Layout::read(&mut file, name)?;
+    let refused = |source| WavError::Read { name: name.to_owned(), source };
+    file.seek(SeekFrom::Start(layout.data_start)).map_err(refused)?;
+    // The decoder gets a header in its simplest form, made from what was checked, in front of the file's samples: so it
+    // meets neither the chunks around them nor the many ways to say the same thing.
+    let header = Cursor::new(layout.canonical_header());
+    let source = BufReader::with_capacity(1 << 16, header.chain(file.take(layout.data_bytes)));
+    let samples = hound::WavReader::new(source).map_err(|error| hound_refused(name, error))?;
+    let (rate_hz, frames, channels) = (layout.rate_hz, layout.frames(), layout.channels);
+    match layout.encoding {
+        Encoding::Integer { bits } => {
+            let unit = f64::from(16 - i32::from(bits)).exp2();
+            let mono = convert::mono(samples.into_samples::<i32>(), channels, |x| f64::from(x) * unit);
+            convert::to_speech(checked(mono, name), frames, rate_hz, name)
+        }
+        Encoding::Float => {
+            let mono = convert::mono(samples.into_samples::<f32>(), channels, |x| f64::from(x) * 32768.0);
+            convert::to_speech(checked(mono, name), frames, rate_hz, name)
+        }
+    }
+}
+
+/// Names the file in every error, and refuses the first frame that is not finite.
+fn checked(
+    frames: impl Iterator<Item = Result<f64, hound::Error>>,
+    name: &str,
+) -> impl Iterator<Item = Result<f64, WavError>> {
+    frames.zip(0_u64..).map(move |(value, frame)| match value {
+        Ok(value) if value.is_finite() => Ok(value),
+        Ok(_) => Err(WavError::NotFinite { name: name.to_owned(), frame }),
+        Err(error) => Err(hound_refused(name, error)),
+    })
+}
+
+/// After the checks of [`Layout`] only the system can refuse: for instance a file that shrinks while it is read.
+fn hound_refused(name: &str, error: hound::Error) -> WavError {
+    WavError::Read { name: name.to_owned(), source: hound_to_io(error) }
+}
+
+fn hound_to_io(error: hound::Error) -> io::Error {
+    match error {
+        hound::Error::IoError(source) => source,
+        other => io::Error::other(other),
+    }
+}

@@ -1,0 +1,65 @@
+//! Between the cryptography and a person: what is done to a microphone's frames before they are encrypted, and to sums before they are heard.
+//!
+//! All of it are state machines over frames of 320 samples (20 ms), in integers: no clock, and the same numbers on every machine.
+//!
+//! - [`Microphone`]: a gate, so that a thousand open microphones are not a thousand times the noise, and a gain, because only a sender can
+//!   level its own voice: nobody can weigh single voices in a sum.
+//! - [`Ear`]: a buffer against jitter ([`JitterBuffer`]), something for what was lost ([`Conceal`]), and a limiter ([`Limiter`]), because the
+//!   sum is exact to 26 bits and more, and loudspeakers take 16.
+//! - [`Backlog`] and [`Outlet`]: between the call and a program that writes or reads by a clock of
+//!   its own.
+
+mod backlog;
+mod conceal;
+mod jitter;
+mod limiter;
+mod microphone;
+pub(in crate::live) mod splice;
+
+pub use backlog::{Backlog, Outlet};
+pub use conceal::Conceal;
+pub use jitter::{JitterBuffer, Played};
+pub use limiter::Limiter;
+pub use microphone::Microphone;
+
+use crate::PACKET_SAMPLES;
+
+/// From sums, as they come, to what is played, as it is asked for.
+///
+/// ```
+/// use tobari_call::live::audio::Ear;
+/// let mut ear = Ear::default();
+/// (0..10).for_each(|tick| ear.push(tick, vec![1000; 320]));
+/// let played: Vec<i16> = (0..10).flat_map(|_| ear.pull()).collect();
+/// assert!(played[400..].iter().all(|sample| *sample == 1000));
+/// ```
+#[derive(Default)]
+pub struct Ear {
+    jitter: JitterBuffer,
+    conceal: Conceal,
+    limiter: Limiter,
+}
+
+impl Ear {
+    /// Takes the samples of a tick, of which there must be [`PACKET_SAMPLES`].
+    pub fn push(&mut self, tick: u32, samples: Vec<i32>) {
+        if samples.len() == PACKET_SAMPLES {
+            self.jitter.push(tick, samples);
+        }
+    }
+
+    /// The next 20 ms.
+    pub fn pull(&mut self) -> [i16; PACKET_SAMPLES] {
+        let frame = match self.jitter.pull() {
+            Played::Samples(samples) => self.conceal.heard(samples),
+            Played::Lost => self.conceal.lost(),
+            Played::Nothing => self.conceal.heard(vec![0; PACKET_SAMPLES]),
+        };
+        self.limiter.limit(&frame)
+    }
+
+    /// By how many frames what is played is behind what has come.
+    pub fn depth(&self) -> usize {
+        self.jitter.depth()
+    }
+}

@@ -1,0 +1,114 @@
+//! Who leads a room: whoever is heard leading it, else of those who seek the one with the smallest station.
+
+use std::time::Duration;
+
+use super::{
+    SEEK, Station,
+    messages::{BusMessage, Said},
+};
+
+/// How often it is said that somebody seeks.
+const SAY: Duration = Duration::from_millis(50);
+/// How long one waits for the ticks of another who seeks and has a smaller station.
+const DEFER: Duration = Duration::from_millis(600);
+
+/// What a search has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Nobody,
+    Leader(Station),
+}
+
+/// The search.
+pub(super) struct Seek {
+    me: Station,
+    /// From when on nobody is expected any more.
+    until: Duration,
+    since: Option<Duration>,
+    leader: Option<Station>,
+    /// Has somebody been waited for who has a smaller station?
+    deferred: Option<Station>,
+    say: Duration,
+}
+
+impl Seek {
+    pub(super) fn new(me: Station, now: Duration) -> Self {
+        Self { me, until: now + SEEK, since: None, leader: None, deferred: None, say: now }
+    }
+
+    pub(super) fn hear(&mut self, message: &BusMessage, now: Duration) {
+        match message.said {
+            Said::Tick(_) => self.leader = Some(self.leader.map_or(message.from, |leader| leader.min(message.from))),
+            Said::Over if self.leader == Some(message.from) => self.leader = None,
+            Said::Over if self.deferred == Some(message.from) => self.deferred = None,
+            // one after another, not each again and again
+            Said::Seek if message.from < self.me && self.deferred.is_none_or(|deferred| message.from < deferred) => {
+                self.deferred = Some(message.from);
+                self.until = self.until.max(now + DEFER);
+            }
+            _ => {}
+        }
+    }
+
+    /// None while it is open.
+    pub(super) fn found(&mut self, now: Duration) -> Option<Found> {
+        // counted from when somebody came for whom it matters
+        let since = *self.since.get_or_insert(now);
+        self.until = self.until.max(since + SEEK);
+        match self.leader {
+            // who leads says so again and again; a word that was under way for long is followed by none
+            Some(leader) => Some(Found::Leader(leader)),
+            None => (now >= self.until).then_some(Found::Nobody),
+        }
+    }
+
+    pub(super) fn is_to_say(&mut self, now: Duration) -> bool {
+        let due = now >= self.say;
+        if due {
+            self.say = now + SAY;
+        }
+        due
+    }
+
+    pub(super) fn deadline(&self) -> Duration {
+        self.say.min(self.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::cascade::messages::Tick;
+
+    const fn at(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn from(station: u8, said: Said) -> BusMessage {
+        BusMessage { from: Station([station; 8]), said }
+    }
+
+    #[test]
+    fn who_hears_nobody_leads_and_who_hears_ticks_follows() {
+        let mut seek = Seek::new(Station([5; 8]), at(0));
+        assert_eq!((seek.found(at(0)), seek.found(at(299)), seek.found(at(300))), (None, None, Some(Found::Nobody)));
+        let tick = Said::Tick(Tick { tick: 1, edges: Vec::new(), sum: None });
+        seek.hear(&from(9, tick.clone()), at(10));
+        seek.hear(&from(7, tick), at(10));
+        assert_eq!(seek.found(at(10)), Some(Found::Leader(Station([7; 8]))));
+        seek.hear(&from(7, Said::Over), at(11));
+        assert_eq!(seek.found(at(11)), None);
+    }
+
+    #[test]
+    fn of_those_who_seek_the_smallest_leads_and_is_waited_for_once() {
+        let (mut small, mut large) = (Seek::new(Station([1; 8]), at(0)), Seek::new(Station([2; 8]), at(0)));
+        assert_eq!((small.found(at(0)), large.found(at(0))), (None, None));
+        for now in (0..600).step_by(50) {
+            small.hear(&from(2, Said::Seek), at(now));
+            large.hear(&from(1, Said::Seek), at(now));
+        }
+        assert_eq!(small.found(at(300)), Some(Found::Nobody));
+        assert_eq!((large.found(at(599)), large.found(at(600))), (None, Some(Found::Nobody)));
+    }
+}

@@ -1,0 +1,112 @@
+//! Who is in a room in chaos: what is under way to and from a member, and whether what it hears is what was said.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+};
+
+use tobari_call::live::messages::ServerMessage;
+
+use super::figures::Counts;
+use crate::live::*;
+
+/// What was said, by tick and number.
+pub(super) type Said = BTreeMap<u32, BTreeMap<u16, i16>>;
+
+/// What is under way to a member.
+#[derive(Clone)]
+pub(super) enum Down {
+    Sum { bytes: Rc<Vec<u8>>, forged: bool },
+    Binary(Rc<Vec<u8>>),
+    Message(Rc<ServerMessage>),
+}
+
+/// Who is there.
+pub(super) struct Guest {
+    pub(super) member: LiveMember,
+    pub(super) number: u16,
+    /// Did it come to listen?
+    pub(super) listens: bool,
+    /// Does it speak, or has it asked to?
+    pub(super) speaks: bool,
+    /// Until when.
+    pub(super) until: u64,
+    /// Does it hear every tick?
+    pub(super) attentive: bool,
+    /// Ticks that everything but packets is under way, each way; nothing of it is lost or overtakes.
+    pub(super) delay: u64,
+    pub(super) down: VecDeque<(u64, Down)>,
+    pub(super) up: VecDeque<(u64, Outgoing)>,
+    /// When it last heard a tick, or came.
+    pub(super) heard: u64,
+    /// Has it heard anything? Then it has keys, and can open what follows.
+    pub(super) has_heard: bool,
+}
+
+impl Guest {
+    pub(super) fn send(&mut self, now: u64, what: Down) {
+        self.down.push_back((now + self.delay, what));
+    }
+
+    /// The first alarm that an honest server would not cause.
+    ///
+    /// What was lost on its way up is not in the sum, and who misses sums cannot compare: of that the alarms are right.
+    pub(super) fn alarm(&mut self) -> Option<Alarm> {
+        let news: Vec<News> = std::iter::from_fn(|| self.member.poll_news()).collect();
+        news.into_iter().find_map(|news| match news {
+            News::Alarm(Alarm::Omitted { .. } | Alarm::Unconfirmed { .. }) => None,
+            News::Alarm(alarm) => Some(alarm),
+            _ => None,
+        })
+    }
+
+    /// What is wrong with what became of a sum, if anything is.
+    pub(super) fn judge(
+        &mut self,
+        forged: bool,
+        heard: Option<&Heard>,
+        said: &Said,
+        now: u64,
+        counts: &mut Counts,
+    ) -> Option<String> {
+        let alarm = self.alarm();
+        match (forged, heard, alarm) {
+            (true, Some(heard), _) => {
+                counts.undetected += 1;
+                return Some(format!("a changed sum of tick {} was heard", heard.tick));
+            }
+            (true, None, Some(Alarm::Sum(_))) => {
+                // what a dishonest server keeps from it is no room that is stuck
+                self.heard = now;
+                counts.forged += 1;
+            }
+            (false, Some(heard), None) => {
+                counts.opened += 1;
+                (self.heard, self.has_heard) = (now, true);
+                if !is_true(said, self.number, heard) {
+                    counts.wrong += 1;
+                    return Some(format!("tick {} is not what was said", heard.tick));
+                }
+            }
+            // it has no keys yet
+            (_, None, None) if !self.has_heard => {}
+            (_, _, alarm) => return Some(format!("a sum, changed: {forged}, and the alarm is {alarm:?}")),
+        }
+        None
+    }
+}
+
+/// What somebody says in a tick: no two samples are alike.
+pub(super) fn voice(level: i16) -> [i16; 320] {
+    std::array::from_fn(|place| level + place as i16)
+}
+
+/// Is it the sum of what the others in its list said in its tick?
+fn is_true(said: &Said, own: u16, heard: &Heard) -> bool {
+    let of = |member: u16| said.get(&heard.tick)?.get(&member).map(|level| i32::from(*level));
+    let others: Option<Vec<i32>> = heard.speakers.iter().filter(|member| *member != own).map(of).collect();
+    others.is_some_and(|others| {
+        let (sum, count) = (others.iter().sum::<i32>(), others.len() as i32);
+        heard.samples.iter().zip(0..).all(|(sample, place)| *sample == sum + count * place)
+    })
+}

@@ -1,0 +1,300 @@
+//! `tobari infer ask` and `tobari infer enclave`: an enclave that is verified before an image leaves.
+//!
+//! What is verified, in this order: the offer is of the model, the combination and an output policy that were asked for; the evidence answers a nonce that was drawn now, is of a kind that is taken, names the
+//! offer's configuration, and its measurement is that of an executable that is trusted, under this configuration. Only then is there a channel, and images go into no other.
+
+use super::arguments::{AskArguments, EnclaveArguments, ImageArguments, TrustedArguments};
+use super::remote::{self, Remote};
+use super::{hex, image};
+use serde_json::{Value, json};
+use std::time::Instant;
+use tobari_command::output::{self, Failure};
+use tobari_command::randomness;
+use tobari_command::reach::ReachArguments;
+use tobari_enclave::evidence::MAX_EVIDENCE_BYTES;
+use tobari_enclave::{
+    Attested, Challenge, Configuration, Connector, Digest, Evidence, Measurement, OutputPolicy, Policy, SessionId,
+    VerifyError,
+};
+use tobari_infer::guarded::{Asker, Expected, MAX_OFFER_BYTES, Offer, Told};
+use tobari_infer::plain::FRACTION_BITS;
+use zeroize::Zeroizing;
+
+/// Bytes of a reply that says no more than that something is done.
+const MAX_REPLY_BYTES: usize = 1 << 12;
+/// Bytes of a frame at most: a script's longest message, and its tag.
+const MAX_FRAME_BYTES: usize = tobari_enclave::configuration::MAX_MESSAGE_BYTES as usize + 64;
+
+/// What whoever takes simulated evidence is told.
+const SIMULATED: &str = "the evidence is SIMULATED: no hardware stands behind it, anybody can make it, and whoever runs the server can read the images";
+
+/// An enclave that was found and is what was asked for; there is no evidence yet.
+struct Found {
+    /// Its path on the server.
+    path: String,
+    offer: Offer,
+    executables: Vec<Digest>,
+}
+
+/// What it is called, and its pixels.
+type Image = (String, Zeroizing<Vec<u8>>);
+
+/// What was verified.
+struct Verified {
+    attested: Attested,
+    /// The executable that the measurement is of.
+    executable: Digest,
+}
+
+/// Images, verified before they leave, and their labels.
+pub(super) fn run(arguments: &AskArguments) -> Result<(), Failure> {
+    let url = server(&arguments.reach)?;
+    remote::block_on(async {
+        let mut remote = Remote::reach(url, &arguments.reach.reach()?)?;
+        let found = find(&mut remote, &arguments.trusted).await?;
+        // an offer that was found has the size of an image
+        let images = images(arguments, found.offer.pixels().unwrap_or_default())?;
+        let most = found.offer.configuration.rounds as usize;
+        if images.len() > most {
+            let found = images.len();
+            return Err(Failure::Work(format!(
+                "expected at most {most} images, which is what a session takes, found {found}"
+            )));
+        }
+        let verified = verify(&mut remote, &found, arguments.accept_simulated).await?;
+        output::say(line(&found, &verified));
+        if verified.attested.is_simulated() {
+            output::say(format!("warning: {SIMULATED}"));
+        }
+        classify(&mut remote, &found, &verified, &images, arguments.trusted.json).await?;
+        output::say(format!("{} bytes sent, {} received", remote.sent_bytes(), remote.received_bytes()));
+        Ok(())
+    })
+}
+
+/// What an enclave is said to be, and what its evidence has to show.
+pub(super) fn tell(arguments: &EnclaveArguments) -> Result<(), Failure> {
+    let url = server(&arguments.reach)?;
+    let found = remote::block_on(async {
+        let mut remote = Remote::reach(url, &arguments.reach.reach()?)?;
+        find(&mut remote, &arguments.trusted).await
+    })?;
+    let Offer { route, configuration, .. } = &found.offer;
+    let digest = configuration.digest();
+    let measurements: Vec<_> = found.executables.iter().map(|one| (one, Measurement::new(one, &digest))).collect();
+    if arguments.trusted.json {
+        let expected = measurements.iter().map(|(executable, measurement)| {
+            json!({ "executable": executable.to_string(), "measurement": measurement.to_string() })
+        });
+        let mut line = described(&found);
+        line["sessions"] = configuration.max_sessions.into();
+        line["images"] = configuration.rounds.into();
+        line["expected"] = expected.collect();
+        return output::json(&line);
+    }
+    let set = found.offer.set().unwrap_or("parameters without a name");
+    output::result(format!(
+        "{}, {set}, tells {}; {} sessions of {} images; configuration {digest}",
+        route.combination.name(),
+        configuration.output,
+        configuration.max_sessions,
+        configuration.rounds
+    ));
+    for (executable, measurement) in measurements {
+        output::result(format!("of the executable {executable} the measurement {measurement} is expected"));
+    }
+    Ok(())
+}
+
+fn server(reach: &ReachArguments) -> Result<&str, Failure> {
+    let none = || Failure::Call("expected --server, whose enclave is asked, found none".to_owned());
+    reach.server.as_deref().ok_or_else(none)
+}
+
+/// All images with their names.
+fn images(arguments: &AskArguments, pixels: usize) -> Result<Vec<Image>, Failure> {
+    let one = |path: &std::path::Path, index: Option<usize>| {
+        let arguments = ImageArguments { image: path.to_owned(), index };
+        let name = match index {
+            Some(index) => format!("{} {index}", path.display()),
+            None => path.display().to_string(),
+        };
+        Ok((name, image::read(&arguments, pixels)?))
+    };
+    match (arguments.images.as_slice(), arguments.index.as_slice()) {
+        (paths, []) => paths.iter().map(|path| one(path, None)).collect(),
+        ([path], indices) => indices.iter().map(|index| one(path, Some(*index))).collect(),
+        _ => Err(Failure::Call("expected one file of images with --index, found several".to_owned())),
+    }
+}
+
+/// Finds an enclave and compares what it is said to be with what is wanted.
+async fn find(remote: &mut Remote, trusted: &TrustedArguments) -> Result<Found, Failure> {
+    let executables = match trusted.executables.as_slice() {
+        [] => vec![tobari_host::process::executable_digest()?],
+        given => given.to_vec(),
+    };
+    let model = remote.find(trusted.model.as_deref()).await?;
+    let path = format!("/infer/v1/models/{}/enclave", hex(&model));
+    let offer = Offer::decode(&remote.body(&path, None, MAX_OFFER_BYTES).await?)?;
+    let (combination, tells) = (trusted.combination, trusted.tells);
+    offer.check(&Expected { model: Digest::new(model), combination, tells })?;
+    Ok(Found { path, offer, executables })
+}
+
+/// Evidence for a nonce that is drawn now, judged.
+async fn verify(remote: &mut Remote, found: &Found, accept_simulated: bool) -> Result<Verified, Failure> {
+    let (mut rng, began) = (randomness::generator()?, Instant::now());
+    let configuration = found.offer.configuration.clone();
+    let mut policy = Policy::new(found.executables.clone(), configuration);
+    if accept_simulated {
+        policy = policy.accepting_simulated();
+    }
+    let challenge = Challenge::new(&mut rng, 0);
+    let nonce = challenge.nonce().0.to_vec();
+    let evidence = remote.body(&format!("{}/report", found.path), Some(nonce), MAX_EVIDENCE_BYTES).await?;
+    let attested = match challenge.verify(&policy, &evidence, began.elapsed().as_secs()) {
+        Ok(attested) => attested,
+        Err(error) => {
+            // a session was made for this evidence: it would keep its place until the server gives it up
+            if let Ok(refused) = Evidence::decode(&evidence) {
+                let _ = remote.delete(&found.session(refused.statement.session)).await;
+            }
+            return Err(match error {
+                error @ VerifyError::Measurement { .. } => Failure::Work(format!(
+                    "{error}; where the server runs another `tobari` file that you trust, name its SHA-256 with --executable"
+                )),
+                error => error.into(),
+            });
+        }
+    };
+    let digest = found.offer.configuration.digest();
+    let is_it = |executable: &&Digest| Measurement::new(executable, &digest) == *attested.measurement();
+    let executable = found.executables.iter().find(is_it).copied();
+    let executable = executable.ok_or(VerifyError::Measurement { found: *attested.measurement() })?;
+    Ok(Verified { attested, executable })
+}
+
+/// Sends images into a channel to an enclave that was verified, and says what comes out.
+async fn classify(
+    remote: &mut Remote,
+    found: &Found,
+    verified: &Verified,
+    images: &[Image],
+    json: bool,
+) -> Result<(), Failure> {
+    let (channel, key) = Connector::connect(&verified.attested, &mut randomness::generator()?)?;
+    let id = channel.session();
+    let opening = [id.0.as_slice(), &key].concat();
+    remote.body(&format!("{}/sessions", found.path), Some(opening), MAX_REPLY_BYTES).await?;
+    let session = found.session(id);
+    let mut asker = Asker::new(channel, &found.offer.configuration);
+    let several = images.len() > 1;
+    let mut done = Ok(());
+    for (name, pixels) in images {
+        done = match ask(remote, &session, &mut asker, pixels).await {
+            Ok(told) => show(name, &told, found, verified, (json, several)),
+            Err(failure) => Err(failure),
+        };
+        if done.is_err() {
+            break;
+        }
+    }
+    // it ends by itself too, only later; that it cannot be ended is nothing to tell beside the labels
+    let _ = remote.delete(&session).await;
+    done
+}
+
+async fn ask(remote: &mut Remote, session: &str, asker: &mut Asker, pixels: &[u8]) -> Result<Told, Failure> {
+    let answer = remote.body(&format!("{session}/images"), Some(asker.image(pixels)?), MAX_FRAME_BYTES).await?;
+    if let Some(told) = asker.heard(answer)? {
+        return Ok(told);
+    }
+    let answer = remote.body(&format!("{session}/answers"), Some(asker.ask()?), MAX_FRAME_BYTES).await?;
+    Ok(asker.told(answer)?)
+}
+
+fn show(
+    name: &str,
+    told: &Told,
+    found: &Found,
+    verified: &Verified,
+    (json, several): (bool, bool),
+) -> Result<(), Failure> {
+    let scores = match told {
+        Told::Labels(_) => Vec::new(),
+        Told::Scores(scores) => scores.iter().map(|score| *score as f64 / unit(&found.offer.configuration)).collect(),
+    };
+    if json {
+        let mut line = json!({ "image": name, "label": told.label() });
+        match told {
+            Told::Labels(labels) if labels.len() > 1 => line["labels"] = json!(labels),
+            Told::Labels(_) => {}
+            Told::Scores(_) => line["scores"] = json!(scores),
+        }
+        line["verified"] = verified.json(found);
+        return output::json(&line);
+    }
+    let labels = match told {
+        Told::Labels(labels) => labels.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+        Told::Scores(_) => told.label().to_string(),
+    };
+    output::result(if several { format!("{name}: {labels}") } else { labels });
+    scores.iter().enumerate().for_each(|(class, score)| output::result(format!("  {class}: {score:.6}")));
+    Ok(())
+}
+
+/// What a score of one is told as.
+fn unit(configuration: &Configuration) -> f64 {
+    let bits = match configuration.output {
+        OutputPolicy::Rounded(bits) => u32::from(bits),
+        _ => FRACTION_BITS,
+    };
+    2f64.powi(bits as i32)
+}
+
+/// What an offer says, without a word of evidence.
+fn described(found: &Found) -> Value {
+    let Offer { route, configuration, .. } = &found.offer;
+    let layout = route.combination.is_encrypted().then_some(&route.layout);
+    json!({
+        "combination": route.combination.name(), "set": found.offer.set(), "layout": layout,
+        "tells": configuration.output.to_string(), "model": configuration.model.to_string(),
+        "configuration": configuration.digest().to_string(),
+    })
+}
+
+fn line(found: &Found, verified: &Verified) -> String {
+    let configuration = &found.offer.configuration;
+    format!(
+        "verified: {} evidence of the executable {} in the combination {}, which tells {}; measurement {}",
+        verified.kind(),
+        verified.executable,
+        found.offer.route.combination.name(),
+        configuration.output,
+        verified.attested.measurement()
+    )
+}
+
+impl Found {
+    /// The path of a session.
+    fn session(&self, id: SessionId) -> String {
+        format!("{}/sessions/{}", self.path, hex(&id.0))
+    }
+}
+
+impl Verified {
+    fn kind(&self) -> &'static str {
+        if self.attested.is_simulated() { "simulated" } else { "hardware" }
+    }
+
+    fn json(&self, found: &Found) -> Value {
+        let mut line = described(found);
+        line["evidence"] = self.kind().into();
+        line["executable"] = self.executable.to_string().into();
+        line["measurement"] = self.attested.measurement().to_string().into();
+        let lacking = self.attested.statement().protections.lacking();
+        line["lacking"] = lacking.map(|(what, state)| format!("{what}: {state}")).collect();
+        line
+    }
+}

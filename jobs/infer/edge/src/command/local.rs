@@ -1,0 +1,71 @@
+//! A model that lies here, run without a server.
+
+use super::arguments::LocalArguments;
+use crate::serve::ModelSource;
+use chacha20::ChaCha20Rng;
+use tobari_command::output::Failure;
+use tobari_command::randomness;
+use tobari_infer::Model;
+use tobari_infer::compile::Compiled;
+use tobari_infer::holder::{Holder, Sealed, short};
+use tobari_infer::messages;
+use tobari_infer::precision::StageReport;
+use tobari_infer::ready::ready;
+use tobari_infer::server::Service;
+use tobari_lattice::ckks::SeededCiphertext;
+use tobari_lattice::params::{LatticeParameters, NamedSet};
+
+/// Bytes for encoded weights: a model is run once.
+const WEIGHTS: u64 = 1 << 30;
+
+/// A model, and the built-in one where none is named.
+pub(super) fn read(name: Option<&str>) -> Result<Model, Failure> {
+    let source: ModelSource = name.unwrap_or("digits").parse().map_err(Failure::Call)?;
+    Ok(source.read()?)
+}
+
+/// The set of parameters of this name.
+pub(super) fn set(name: &str) -> Result<LatticeParameters, Failure> {
+    let wrong = || Failure::Call(format!("expected a set of parameters that `tobari info` lists, found {name}"));
+    Ok(NamedSet::from_name(name).ok_or_else(wrong)?.parameters()?)
+}
+
+/// The same, ready.
+pub(super) fn compiled(model: &Model, arguments: &LocalArguments) -> Result<(Compiled, Vec<StageReport>), Failure> {
+    Ok(ready(model, arguments.layout.as_deref(), &set(&arguments.set)?)?)
+}
+
+/// A key for it.
+pub(super) fn holder(arguments: &LocalArguments, name: Option<&str>, rng: &mut ChaCha20Rng) -> Result<Holder, Failure> {
+    let model = read(name)?;
+    Ok(Holder::generate(compiled(&model, arguments)?.0.card(), model.digest(), rng)?)
+}
+
+/// The answer to a question.
+pub(super) fn answer(
+    arguments: &LocalArguments,
+    name: Option<&str>,
+    sealed: &Sealed<'_>,
+    holder: Option<&Holder>,
+) -> Result<Vec<u8>, Failure> {
+    let holder = holder.ok_or_else(|| {
+        Failure::Call("expected --server, or --key to make the keys that a run here needs, found neither".to_owned())
+    })?;
+    let model = read(name)?;
+    let (expected, found) = (short(&sealed.model), short(&model.digest()));
+    if sealed.model != model.digest() {
+        return Err(Failure::Work(format!(
+            "expected the model {expected}, for which the image was encrypted, found {found}"
+        )));
+    }
+    let service = Service::new(compiled(&model, arguments)?.0, WEIGHTS)?;
+    if service.card().encode() != holder.card().encode() {
+        let text = "expected the layout and set that the key was made for (--layout, --set), found others";
+        return Err(Failure::Work(text.to_owned()));
+    }
+    let question = messages::decode_question(sealed.body, service.card())?;
+    let keys = messages::decode_keys(&holder.keys()?, service.card())?;
+    let image = question.iter().map(SeededCiphertext::expand).collect();
+    let answer = service.session(keys)?.run(image, &mut randomness::generator()?)?;
+    Ok(messages::encode_answer(&answer))
+}

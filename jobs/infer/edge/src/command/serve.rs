@@ -1,0 +1,146 @@
+//! What inference adds to `tobari serve`.
+
+use super::arguments::{EnclaveWord, ServeCosts, enclave_word};
+use super::placement::Placed;
+use super::planned::InferRequirements;
+use crate::serve::{EnclaveOptions, InferOffer, InferOptions, ModelSource, PAGE};
+use clap::Args;
+use std::path::Path;
+use tobari_command::job::{ServerJob, SharedOptions};
+use tobari_command::output::Failure;
+use tobari_command::size::parse_bytes;
+use tobari_enclave::OutputPolicy;
+use tobari_infer::guarded::Combination;
+use tobari_infer::layout;
+use tobari_node::{Offer, Page, Told};
+
+/// Models to serve.
+#[derive(Args)]
+#[command(next_help_heading = "Inference")]
+pub struct ServeInferArguments {
+    /// Serve a model: `digits` for the built-in one, a .tim file (`tobari infer compile`), or NAME= before either; given again, each.
+    #[arg(long = "infer", value_name = "MODEL")]
+    pub(crate) models: Vec<ModelSource>,
+    /// Where numbers stand in the slots: `wide` is the fastest, `balanced` takes fewer bytes. Without it, the fastest that takes a model.
+    #[arg(long, requires = "models", value_parser = layout::NAMES, value_name = "NAME")]
+    pub(crate) infer_layout: Option<String>,
+    /// The set of parameters. [default: infer-f, and infer-r for an enclave in mixed-masked-reset]
+    #[arg(long, requires = "models", value_name = "NAME")]
+    pub(crate) infer_set: Option<String>,
+    /// Bytes of memory for all clients' keys; further ones are refused. [default: 2GiB]
+    #[arg(long, requires = "models", value_parser = parse_bytes, value_name = "BYTES")]
+    pub(crate) infer_keys: Option<u64>,
+    /// Images in the server at once; others are told to come again.
+    #[arg(long, requires = "models", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_images: Option<u32>,
+    /// Start an enclave for each model, for clients that verify it (`tobari infer ask`): enclave-plain, enclave-user-data, enclave-both, process-user-data, process-both, mixed-plain-reset or mixed-masked-reset; or auto, the fastest
+    /// that --protect, --side-channels, --active-host and --plain-in-enclave allow (`tobari plan infer`). It is SIMULATED: a process of this machine, which whoever runs the server can read.
+    #[arg(long, requires = "models", value_parser = enclave_word, value_name = "COMBINATION")]
+    pub(crate) infer_enclave: Option<EnclaveWord>,
+    #[command(flatten)]
+    pub(crate) requirements: InferRequirements,
+    /// With --infer-enclave auto, whose measurements: measured (on this machine, which takes some seconds) or recorded (on the project's). [default: measured]
+    #[arg(long, requires = "infer_enclave", value_name = "WHOSE")]
+    pub(crate) enclave_costs: Option<ServeCosts>,
+    /// Sessions of an enclave at once; further ones are refused. [default: 8]
+    #[arg(long, requires = "infer_enclave", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) enclave_sessions: Option<u16>,
+    /// Images of a session at most. [default: 100]
+    #[arg(long, requires = "infer_enclave", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) enclave_images: Option<u32>,
+    /// A program that starts the enclave in a confinement of its own, with its arguments, parted by spaces: it has to start this executable with the one argument enclave-inside-over-pipes and hand on standard input and output. See
+    /// deploy/gramine. Evidence stays of the type simulated.
+    #[arg(long, requires = "infer_enclave", value_name = "COMMAND")]
+    pub(crate) enclave_launcher: Option<String>,
+    /// What an enclave tells of an image: label, top:K, rounded:BITS or scores (enclave-plain alone). [default: label]
+    #[arg(long, requires = "infer_enclave", value_name = "HOW")]
+    pub(crate) tells: Option<OutputPolicy>,
+}
+
+impl ServeInferArguments {
+    /// Whether the planner says which combination is run.
+    pub(crate) fn is_placed(&self) -> Result<bool, Failure> {
+        let wrong = |text: &str| Err(Failure::Call(text.to_owned()));
+        if self.infer_enclave == Some(EnclaveWord::Auto) {
+            return match self.infer_set.is_some() || self.infer_layout.is_some() {
+                true => wrong(
+                    "expected no --infer-set and no --infer-layout beside --infer-enclave auto, which takes its own; found one",
+                ),
+                false => Ok(true),
+            };
+        }
+        match self.requirements != InferRequirements::default() || self.enclave_costs.is_some() {
+            true => wrong(
+                "expected --infer-enclave auto beside --protect, --side-channels, --active-host, --plain-in-enclave or --enclave-costs, found another or none",
+            ),
+            false => Ok(false),
+        }
+    }
+
+    /// What is served; nothing without a model. What `auto` stands for is not looked for.
+    fn options(&self, shared: &SharedOptions) -> Option<InferOptions> {
+        if self.models.is_empty() {
+            return None;
+        }
+        let mut options = InferOptions::new(self.models.clone());
+        options.layout.clone_from(&self.infer_layout);
+        options.set = self.infer_set.clone().unwrap_or(options.set);
+        (options.tokens, options.open, options.data) = (shared.tokens.clone(), shared.open, shared.data.clone());
+        options.idle = shared.idle().unwrap_or(options.idle);
+        options.key_bytes = self.infer_keys.unwrap_or(options.key_bytes);
+        options.queue = self.max_images.map_or(options.queue, |images| images as usize);
+        options.enclave = match self.infer_enclave {
+            Some(EnclaveWord::Combination(combination)) => Some(self.enclave(combination)),
+            Some(EnclaveWord::Auto) | None => None,
+        };
+        Some(options)
+    }
+
+    /// An enclave in this combination, as the options say it.
+    fn enclave(&self, combination: Combination) -> EnclaveOptions {
+        let mut enclave = EnclaveOptions::new(combination);
+        enclave.set.clone_from(&self.infer_set);
+        enclave.sessions = self.enclave_sessions.unwrap_or(enclave.sessions);
+        enclave.images = self.enclave_images.unwrap_or(enclave.images);
+        enclave.tells = self.tells.unwrap_or(enclave.tells);
+        let words = self.enclave_launcher.iter().flat_map(|line| line.split_whitespace());
+        enclave.launcher = words.map(Into::into).collect();
+        enclave
+    }
+}
+
+impl ServerJob for ServeInferArguments {
+    const PAGE: Option<Page> = Some(PAGE);
+
+    fn is_wanted(&self) -> bool {
+        !self.models.is_empty()
+    }
+
+    fn make_up(&mut self, _: &Path) -> Result<(), Failure> {
+        if self.models.is_empty() {
+            self.models.push(ModelSource { name: "digits".to_owned(), path: None });
+        }
+        Ok(())
+    }
+
+    fn offer(&self, shared: &SharedOptions) -> Result<Option<Box<dyn Offer>>, Failure> {
+        let placed = Placed::of(self)?;
+        let Some(mut options) = self.options(shared) else { return Ok(None) };
+        let mut told = Told::default();
+        if let Some(placed) = placed {
+            options.enclave = Some(self.enclave(placed.combination));
+            told.members.push(("placement", placed.json()));
+            told.lines = placed.lines();
+        }
+        Ok(Some(Box::new(InferOffer { options, told })))
+    }
+
+    /// Costs are not measured for it.
+    fn check(&self, _: &SharedOptions) -> Result<(), Failure> {
+        self.is_placed().map(|_| ())
+    }
+
+    fn files(&self) -> Vec<&Path> {
+        self.models.iter().filter_map(|model| model.path.as_deref()).collect()
+    }
+}

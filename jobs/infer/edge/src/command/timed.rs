@@ -1,0 +1,188 @@
+//! What an image costs on its way through an enclave in a process of its own, step by step: for the planner, which has to
+//! know, and for the benchmark, which shows it.
+
+use chacha20::ChaCha20Rng;
+use std::fmt::Display;
+use std::time::Instant;
+use tobari_command::output::Failure;
+use tobari_command::randomness;
+use tobari_enclave::{
+    Challenge, Configuration, Connector, Enclave, Operation, OutputPolicy, Policy, Request, SessionId,
+};
+use tobari_host::enclave::{Options, ProcessEnclave, VERB};
+use tobari_infer::digits::{STYLES, draw};
+use tobari_infer::guarded::{Asker, Combination, Counted, Host, Route, Setup, Told, Traffic};
+use tobari_infer::{FixedModel, Model};
+use tobari_lattice::params::{LatticeParameters, NamedSet};
+
+/// Bytes of encoded weights that are kept.
+pub const MEMORY: u64 = 4 << 30;
+
+/// What one combination cost.
+pub struct Measured {
+    /// The combination, or that there is no enclave.
+    pub name: &'static str,
+    /// The set of parameters: for whoever measures to fill in.
+    pub set: String,
+    /// Where numbers stand in the slots; empty without encryption.
+    pub layout: String,
+    /// By name, in the order of an image's way; ms, one a run.
+    pub steps: Vec<(String, Vec<f64>)>,
+    /// Of a whole image, in ms, one a run.
+    pub total: Vec<f64>,
+    /// Start of the enclave, in ms.
+    pub start: f64,
+    /// A session's keys inside, in ms.
+    pub open: f64,
+    /// Their way into the process, with the weights, in ms.
+    pub keys: f64,
+    /// What a session moves before its first image.
+    pub session: Traffic,
+    /// What an image moves.
+    pub image: Traffic,
+    /// Bytes that the process holds for a session.
+    pub memory: u64,
+}
+
+/// Any error of the rooms below, as a failure of the work.
+pub fn failed(error: impl Display) -> Failure {
+    Failure::Work(error.to_string())
+}
+
+/// A set by its name.
+pub fn parameters(name: &str) -> Result<LatticeParameters, Failure> {
+    let set = NamedSet::from_name(name).ok_or_else(|| Failure::Call(format!("expected the set {name}, found none")))?;
+    set.parameters().map_err(failed)
+}
+
+/// Images of all digits, one hand after another.
+pub fn image(run: usize) -> Vec<u8> {
+    draw((run % 10) as u8, &STYLES[run / 10 % STYLES.len()])
+}
+
+/// A verified session of this enclave.
+fn open(
+    enclave: &mut Counted<ProcessEnclave>,
+    configuration: &Configuration,
+    rng: &mut ChaCha20Rng,
+) -> Result<(SessionId, Asker), Failure> {
+    let policy = Policy::new(vec![*enclave.enclave.executable()], configuration.clone()).accepting_simulated();
+    let challenge = Challenge::new(rng, 0);
+    let evidence = enclave.report(challenge.nonce()).map_err(failed)?;
+    let attested = challenge.verify(&policy, &evidence, 0).map_err(failed)?;
+    let (channel, key) = Connector::connect(&attested, rng).map_err(failed)?;
+    let id = channel.session();
+    enclave.open(id, &key).map_err(failed)?;
+    Ok((id, Asker::new(channel, configuration)))
+}
+
+/// One combination: a session, and an image for each run, after one that warms up.
+pub fn session(setup: &Setup, fixed: &FixedModel, runs: usize) -> Result<Measured, Failure> {
+    let mut rng = randomness::generator()?;
+    let combination = setup.route.combination;
+    let images = u32::try_from(runs + 1).map_err(failed)?;
+    let configuration = setup.configuration(OutputPolicy::Label, 1, images).map_err(failed)?;
+    let started = ProcessEnclave::start(&configuration, &setup.encode(), &Options::new(VERB)).map_err(failed)?;
+    let start = 1e3 * started.startup().as_secs_f64();
+    let mut enclave = Counted::new(started);
+    let known = if combination.encrypts_weights() { setup.shape().map_err(failed)? } else { setup.clone() };
+    let host = Host::new(&known, MEMORY).map_err(failed)?;
+    let (id, mut asker) = open(&mut enclave, &configuration, &mut rng)?;
+    let opened = 1e3 * enclave.enclave.last_request().as_secs_f64();
+    let began = Instant::now();
+    let mut session = host.begin(&mut enclave, id).map_err(failed)?;
+    let mut found = Measured {
+        name: combination.name(),
+        set: String::new(),
+        layout: if combination.is_encrypted() { setup.route.layout.clone() } else { String::new() },
+        steps: Vec::new(),
+        total: Vec::new(),
+        start,
+        open: opened,
+        keys: 1e3 * began.elapsed().as_secs_f64(),
+        session: enclave.traffic,
+        image: Traffic::default(),
+        memory: session.memory(),
+    };
+    for run in 0..=runs {
+        let (pixels, before, clock) = (image(run), enclave.traffic, Instant::now());
+        let frame = asker.image(&pixels).map_err(failed)?;
+        let done = session.image(&mut enclave, &frame, &mut rng, &mut || clock.elapsed().as_secs_f64());
+        let (answer, steps) = done.map_err(failed)?;
+        let told = match asker.heard(answer).map_err(failed)? {
+            Some(told) => told,
+            None => {
+                let answer = session.ask(&mut enclave, &asker.ask().map_err(failed)?).map_err(failed)?;
+                asker.told(answer).map_err(failed)?
+            }
+        };
+        let total = 1e3 * clock.elapsed().as_secs_f64();
+        let expected = Told::Labels(vec![fixed.classify(&pixels).map_err(failed)?]);
+        if told != expected {
+            return Err(Failure::Work(format!("{}: expected {expected:?}, found {told:?}", combination.name())));
+        }
+        if run > 0 {
+            found.add(steps, total);
+            let now = enclave.traffic;
+            found.image = Traffic {
+                in_bytes: now.in_bytes - before.in_bytes,
+                out_bytes: now.out_bytes - before.out_bytes,
+                requests: now.requests - before.requests,
+            };
+        }
+    }
+    Ok(found)
+}
+
+impl Measured {
+    /// A run; steps of one name are added up.
+    fn add(&mut self, steps: Vec<(String, f64)>, total: f64) {
+        self.total.push(total);
+        let run = self.total.len();
+        for (name, seconds) in steps {
+            let place = self.steps.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+                self.steps.push((name, Vec::new()));
+                self.steps.len() - 1
+            });
+            let times = &mut self.steps[place].1;
+            times.resize(run, 0.0);
+            times[run - 1] += 1e3 * seconds;
+        }
+    }
+
+    /// The fastest of a step's runs, in ms.
+    pub fn least(&self, name: &str) -> Option<f64> {
+        self.steps.iter().find(|(known, _)| known == name).map(|(_, times)| least(times))
+    }
+
+    /// The fastest image, in ms.
+    pub fn fastest(&self) -> f64 {
+        least(&self.total)
+    }
+}
+
+/// The least of some values.
+pub fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+/// An enclave that does nothing.
+pub fn open_idle(model: &Model, parameters: &LatticeParameters) -> Result<ProcessEnclave, Failure> {
+    let route = Route::new(Combination::EnclavePlain, parameters);
+    let setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
+    let configuration = setup.configuration(OutputPolicy::Label, 1, 1).map_err(failed)?;
+    ProcessEnclave::start(&configuration, &setup.encode(), &Options::new(VERB)).map_err(failed)
+}
+
+/// The µs of messages of so many KiB to a session that there is not: each crosses whole and is refused at once.
+pub fn round_trips(enclave: &mut ProcessEnclave, kib: usize, runs: usize) -> Vec<f64> {
+    let request = Request { operation: Operation::Host, session: SessionId([0; 16]), kind: 0 };
+    let (body, mut reply) = (vec![1; kib << 10], Vec::new());
+    let mut once = || {
+        // the refusal is what is timed
+        let _ = enclave.request(request, &body, &mut reply);
+        1e6 * enclave.last_request().as_secs_f64()
+    };
+    once();
+    (0..runs.max(31)).map(|_| once()).collect()
+}

@@ -1,0 +1,477 @@
+//! One model's enclave and its sessions. Everything here waits and computes: it is called on the blocking pool.
+
+use super::process::Started;
+use super::{EnclaveOptions, EnclaveTold};
+use axum::{body::Bytes, http::StatusCode};
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::OsString,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
+    time::{Duration, Instant},
+};
+use tobari_enclave::{
+    Configuration, Digest, Enclave, EnclaveError, Evidence, Measurement, Nonce, Protections, Request, SessionId, Status,
+};
+use tobari_infer::Model;
+use tobari_infer::guarded::{Host, HostError, HostSession, Kept, Offer, Route, Setup};
+use tobari_lattice::params::NamedSet;
+use tobari_node::{clients::Origin, reply::Reply, share::Share};
+use tokio::sync::Semaphore;
+use zeroize::Zeroizing;
+
+/// Time after a start that failed, before another is tried.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// How an enclave is started.
+pub(super) type Start = fn(&Configuration, &[u8], &[OsString]) -> Result<Started, EnclaveError>;
+
+/// See the head of this file.
+pub(crate) struct House {
+    start: Start,
+    host: Host,
+    configuration: Configuration,
+    setup: Vec<u8>,
+    options: EnclaveOptions,
+    /// What one client may have of the sessions.
+    share: Share,
+    offer: (Bytes, Offer),
+    /// Who may compute: one after another where all is done inside.
+    pub(super) turns: Option<Arc<Semaphore>>,
+    /// What a restart does not change; the process's number is that of the first.
+    told: EnclaveTold,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    running: Option<Arc<Running>>,
+    sessions: HashMap<SessionId, Arc<Entry>>,
+    /// Sessions of the last enclave that ended, and how it did.
+    lost: (HashSet<SessionId>, String),
+    /// When a start failed, and why.
+    failed: Option<(Instant, String)>,
+}
+
+struct Running {
+    enclave: Mutex<Box<dyn Enclave + Send>>,
+    measurement: Measurement,
+    protections: Protections,
+}
+
+/// The enclave, for each request alone: others go in between.
+struct Shared<'a>(&'a Running);
+
+/// A session.
+struct Entry {
+    origin: Origin,
+    stage: Mutex<Stage>,
+    used: Mutex<Instant>,
+    running: Arc<Running>,
+}
+
+enum Stage {
+    /// Its evidence was given out.
+    Reported,
+    /// The channel is open; so many images are left.
+    Open { kept: Kept, left: u32 },
+    /// Nothing comes any more.
+    Ended,
+}
+
+/// What a client's message is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Image,
+    Ask,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Enclave for Shared<'_> {
+    fn request(&mut self, request: Request, body: &[u8], reply: &mut Vec<u8>) -> Result<(), EnclaveError> {
+        lock(&self.0.enclave).request(request, body, reply)
+    }
+
+    fn measurement(&self) -> &Measurement {
+        &self.0.measurement
+    }
+
+    fn protections(&self) -> &Protections {
+        &self.0.protections
+    }
+
+    fn stop(&mut self) {
+        lock(&self.0.enclave).stop();
+    }
+}
+
+impl Running {
+    fn new(enclave: Box<dyn Enclave + Send>) -> Arc<Self> {
+        let (measurement, protections) = (*enclave.measurement(), enclave.protections().clone());
+        Arc::new(Self { enclave: Mutex::new(enclave), measurement, protections })
+    }
+}
+
+impl Entry {
+    /// Its stage, unless somebody is at work in it.
+    fn stage(&self) -> Option<MutexGuard<'_, Stage>> {
+        match self.stage.try_lock() {
+            Ok(stage) => Some(stage),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+impl House {
+    /// Makes the model ready for its process, and starts the enclave.
+    ///
+    /// `weight_bytes` is what encoded weights may take; the layout is the combination's own where there is none.
+    pub(crate) fn open(
+        (name, model): (&str, &Model),
+        options: (&EnclaveOptions, Share),
+        layout: Option<&str>,
+        weight_bytes: u64,
+    ) -> Result<Self, String> {
+        Self::with(super::process::start, (name, model), options, layout, weight_bytes)
+    }
+
+    fn with(
+        start: Start,
+        (name, model): (&str, &Model),
+        (options, share): (&EnclaveOptions, Share),
+        layout: Option<&str>,
+        weight_bytes: u64,
+    ) -> Result<Self, String> {
+        let (combination, began) = (options.combination, Instant::now());
+        let set = options.set.as_deref().unwrap_or_else(|| combination.usual_set());
+        let named = NamedSet::from_name(set).ok_or_else(|| format!("expected a set of parameters, found {set}"))?;
+        let parameters = named.parameters().map_err(text)?;
+        let route = Route::new(combination, &parameters);
+        let mut setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
+        match layout.filter(|_| combination.is_encrypted()) {
+            Some(layout) => layout.clone_into(&mut setup.route.layout),
+            None => setup = setup.suited(),
+        }
+        let route = setup.route.clone();
+        let configuration = setup.configuration(options.tells, options.sessions, options.images).map_err(text)?;
+        let known = if combination.encrypts_weights() { setup.shape().map_err(text)? } else { setup.clone() };
+        let host = Host::new(&known, weight_bytes).map_err(text)?;
+        let setup = setup.encode();
+        let Started { enclave, executable, process } =
+            start(&configuration, &setup, &options.launcher).map_err(text)?;
+        let lacking = enclave.protections().lacking().map(|(what, state)| format!("{what}: {state}"));
+        let told = EnclaveTold {
+            model: name.to_owned(),
+            evidence: "simulated",
+            combination: combination.name(),
+            set: set.to_owned(),
+            layout: if combination.is_encrypted() { route.layout.clone() } else { String::new() },
+            tells: options.tells.to_string(),
+            sessions: options.sessions,
+            images: options.images,
+            session_bytes: host.session_memory().map_err(text)?,
+            executable: executable.to_string(),
+            measurement: enclave.measurement().to_string(),
+            process,
+            lacking: lacking.collect(),
+        };
+        let offer = Offer { route, parameters, configuration: configuration.clone() };
+        tracing::info!(
+            model = &Digest::new(model.digest()).to_string()[..8],
+            combination = combination.name(),
+            evidence = "simulated",
+            milliseconds = began.elapsed().as_millis() as u64,
+            "an enclave is ready"
+        );
+        let state = State { running: Some(Running::new(enclave)), ..State::default() };
+        Ok(Self {
+            start,
+            host,
+            configuration,
+            setup,
+            options: options.clone(),
+            share,
+            offer: (offer.encode().into(), offer),
+            turns: (!combination.uses_process()).then(|| Arc::new(Semaphore::new(1))),
+            told,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// What clients may know before there is evidence.
+    pub(super) fn offer(&self) -> Bytes {
+        self.offer.0.clone()
+    }
+
+    /// What the server says of it.
+    pub(crate) fn told(&self) -> &EnclaveTold {
+        &self.told
+    }
+
+    /// Bytes of a client's frame; none where there is no such message.
+    pub(super) fn frame_bytes(&self, kind: Kind) -> Option<usize> {
+        let (image, ask) = self.offer.1.frames();
+        if kind == Kind::Image { Some(image) } else { ask }
+    }
+
+    /// Makes a session for whoever sent this nonce; answers its evidence.
+    pub(super) fn report(&self, nonce: &Nonce, origin: &Origin) -> Result<Vec<u8>, Reply> {
+        self.sweep();
+        // an enclave that has ended since the last request is found now, and the second attempt is at a new one
+        for attempt in 0..2 {
+            let running = {
+                let mut state = lock(&self.state);
+                self.has_room(&state, origin)?;
+                self.running(&mut state)?
+            };
+            match Shared(&running).report(nonce) {
+                Ok(evidence) => {
+                    let id = Evidence::decode(&evidence).map(|evidence| evidence.statement.session);
+                    let id = id.map_err(|_| Reply::fault("a fault of the server: no evidence could be had"))?;
+                    let (stage, used) = (Mutex::new(Stage::Reported), Mutex::new(Instant::now()));
+                    let entry = Entry { origin: origin.clone(), stage, used, running };
+                    let mut state = lock(&self.state);
+                    state.sessions.insert(id, Arc::new(entry));
+                    tracing::info!(sessions = state.sessions.len(), "evidence was asked for");
+                    return Ok(evidence);
+                }
+                Err(EnclaveError::Refused(Status::TooManySessions)) => return Err(too_many()),
+                Err(EnclaveError::Refused(status)) => return Err(refused(status)),
+                Err(error) => {
+                    self.ended(&running, &error);
+                    if attempt > 0 {
+                        return Err(gone(&error));
+                    }
+                }
+            }
+        }
+        Err(Reply::fault("a fault of the server: no evidence could be had"))
+    }
+
+    /// Whether this client may have another session.
+    fn has_room(&self, state: &State, origin: &Origin) -> Result<(), Reply> {
+        let free = usize::from(self.options.sessions).saturating_sub(state.sessions.len());
+        if free == 0 {
+            return Err(too_many());
+        }
+        let held = state.sessions.values().filter(|entry| entry.origin == *origin).count();
+        self.share.admits(held as u64, free as u64).then_some(()).ok_or_else(too_many_of_one)
+    }
+
+    /// The enclave that runs, or a new one.
+    fn running(&self, state: &mut State) -> Result<Arc<Running>, Reply> {
+        if let Some(running) = &state.running {
+            return Ok(Arc::clone(running));
+        }
+        let refusal = |why: &str| Reply::new(StatusCode::SERVICE_UNAVAILABLE, "enclave", why);
+        if let Some((_, why)) = state.failed.as_ref().filter(|(at, _)| at.elapsed() < PAUSE) {
+            return Err(refusal(why));
+        }
+        match (self.start)(&self.configuration, &self.setup, &self.options.launcher) {
+            Ok(started) => {
+                tracing::info!("an enclave was started anew");
+                state.failed = None;
+                Ok(Arc::clone(state.running.insert(Running::new(started.enclave))))
+            }
+            Err(error) => {
+                tracing::error!(%error, "an enclave does not start");
+                let why = error.to_string();
+                state.failed = Some((Instant::now(), why.clone()));
+                Err(refusal(&why))
+            }
+        }
+    }
+
+    /// An enclave has ended: its sessions are lost.
+    fn ended(&self, running: &Arc<Running>, error: &EnclaveError) {
+        let mut state = lock(&self.state);
+        if !state.running.as_ref().is_some_and(|now| Arc::ptr_eq(now, running)) {
+            return; // somebody else has found it
+        }
+        state.running = None;
+        let (lost, rest) = state.sessions.drain().partition(|(_, entry)| Arc::ptr_eq(&entry.running, running));
+        let lost: HashMap<SessionId, Arc<Entry>> = lost;
+        state.sessions = rest;
+        tracing::error!(%error, sessions = lost.len(), "an enclave has ended");
+        state.lost = (lost.into_keys().collect(), error.to_string());
+    }
+
+    /// Opens the channel of a session with what its client sent: keys are made inside, and come out as far as the process needs them.
+    pub(super) fn open_session(&self, id: SessionId, encapsulated: &[u8; 32]) -> Result<(), Reply> {
+        self.within(id, |entry, stage| {
+            let mut enclave = Shared(&entry.running);
+            enclave.open(id, encapsulated)?;
+            if !matches!(stage, Stage::Reported) {
+                return Err(EnclaveError::Refused(Status::OutOfOrder).into()); // the enclave has said so before
+            }
+            let kept = self.host.begin(&mut enclave, id)?.keep();
+            *stage = Stage::Open { kept, left: self.options.images };
+            Ok(())
+        })
+    }
+
+    /// Hands in a client's frame and does what follows from it; answers the frame that goes back.
+    pub(super) fn message(&self, id: SessionId, kind: Kind, frame: &[u8]) -> Result<Vec<u8>, Reply> {
+        let mut seed = Zeroizing::new([0; 32]);
+        getrandom::fill(seed.as_mut()).map_err(|_| Reply::fault("a fault of the server: no randomness"))?;
+        let mut rng = ChaCha20Rng::from_seed(*seed);
+        self.within(id, |entry, stage| {
+            let Stage::Open { kept, mut left } = std::mem::replace(stage, Stage::Ended) else {
+                return Err(EnclaveError::Refused(Status::OutOfOrder).into());
+            };
+            let (mut session, mut enclave) = (self.host.resume(kept), Shared(&entry.running));
+            let answer = self.step(&mut session, &mut enclave, kind, frame, &mut rng)?;
+            left -= u32::from(self.is_last(kind));
+            if left > 0 {
+                *stage = Stage::Open { kept: session.keep(), left };
+            }
+            Ok(answer)
+        })
+    }
+
+    fn step(
+        &self,
+        session: &mut HostSession<'_>,
+        enclave: &mut dyn Enclave,
+        kind: Kind,
+        frame: &[u8],
+        rng: &mut ChaCha20Rng,
+    ) -> Result<Vec<u8>, HostError> {
+        match kind {
+            Kind::Image => Ok(session.image(enclave, frame, rng, &mut || 0.0)?.0),
+            Kind::Ask => session.ask(enclave, frame),
+        }
+    }
+
+    /// Whether a message of this kind is the last of a round.
+    fn is_last(&self, kind: Kind) -> bool {
+        (kind == Kind::Ask) == self.frame_bytes(Kind::Ask).is_some()
+    }
+
+    /// Does something in a session that nobody else uses meanwhile. Whatever fails ends it.
+    fn within<T>(
+        &self,
+        id: SessionId,
+        work: impl FnOnce(&Entry, &mut Stage) -> Result<T, HostError>,
+    ) -> Result<T, Reply> {
+        let entry = self.find(id)?;
+        let mut stage = entry.stage().ok_or_else(|| {
+            let text = "expected one message of a session at a time, found another that is not answered yet";
+            Reply::new(StatusCode::CONFLICT, "order", text)
+        })?;
+        *lock(&entry.used) = Instant::now();
+        let done = work(&entry, &mut stage);
+        *lock(&entry.used) = Instant::now();
+        if done.is_err() {
+            *stage = Stage::Ended;
+        }
+        let ended = matches!(*stage, Stage::Ended);
+        drop(stage);
+        let done = done.map_err(|error| self.reply(&entry, &error));
+        if ended {
+            lock(&self.state).sessions.remove(&id);
+            // it is gone inside already, but for what the process itself could not go on with
+            let _ = Shared(&entry.running).close(id);
+        }
+        done
+    }
+
+    fn find(&self, id: SessionId) -> Result<Arc<Entry>, Reply> {
+        let state = lock(&self.state);
+        if let Some(entry) = state.sessions.get(&id) {
+            return Ok(Arc::clone(entry));
+        }
+        let (lost, why) = &state.lost;
+        if lost.contains(&id) {
+            return Err(Reply::new(StatusCode::GONE, "enclave", again(why)));
+        }
+        let text = "expected an open session, found none of this number: it may have ended";
+        Err(Reply::new(StatusCode::NOT_FOUND, "session", text))
+    }
+
+    /// What a client is told of a session that has ended.
+    fn reply(&self, entry: &Entry, error: &HostError) -> Reply {
+        match error {
+            HostError::Enclave(EnclaveError::Refused(status)) => refused(*status),
+            HostError::Enclave(error @ EnclaveError::TooLong { .. }) => {
+                Reply::new(StatusCode::PAYLOAD_TOO_LARGE, "size", error.to_string())
+            }
+            HostError::Enclave(error) => {
+                self.ended(&entry.running, error);
+                gone(error)
+            }
+            error => {
+                tracing::error!(%error, "a session cannot go on");
+                Reply::fault("a fault of the server: no answer could be computed, the session has ended")
+            }
+        }
+    }
+
+    /// Ends a session, as its client wants.
+    pub(super) fn close(&self, id: SessionId) -> Result<(), Reply> {
+        self.within(id, |_, stage| {
+            *stage = Stage::Ended;
+            Ok(())
+        })
+    }
+
+    /// Ends sessions that nobody uses.
+    pub(super) fn sweep(&self) {
+        let old: Vec<(SessionId, Arc<Entry>)> = {
+            let mut state = lock(&self.state);
+            let is_old = |(_, entry): &(&SessionId, &Arc<Entry>)| {
+                let limit = match entry.stage().as_deref() {
+                    Some(Stage::Reported) => self.options.opening,
+                    Some(_) => self.options.idle,
+                    None => return false, // at work
+                };
+                lock(&entry.used).elapsed() >= limit
+            };
+            let old: Vec<SessionId> = state.sessions.iter().filter(is_old).map(|(id, _)| *id).collect();
+            old.into_iter().filter_map(|id| state.sessions.remove_entry(&id)).collect()
+        };
+        for (id, entry) in &old {
+            let _ = Shared(&entry.running).close(*id); // a message that came in between has ended it
+        }
+        if !old.is_empty() {
+            tracing::info!(sessions = old.len(), "sessions were ended that nobody used");
+        }
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn again(why: &str) -> String {
+    format!("{why}: open another session")
+}
+
+fn too_many() -> Reply {
+    let text = "expected fewer open sessions, found as many as the enclave allows: come again when one has ended";
+    Reply::new(StatusCode::SERVICE_UNAVAILABLE, "sessions", text)
+}
+
+fn too_many_of_one() -> Reply {
+    let text = "this address or token has as many open sessions as one client may: end one, wait until one ends, or ask the server's operator to raise --client-share or --enclave-sessions";
+    Reply::new(StatusCode::SERVICE_UNAVAILABLE, "sessions", text)
+}
+
+fn gone(error: &EnclaveError) -> Reply {
+    Reply::new(StatusCode::SERVICE_UNAVAILABLE, "enclave", again(&error.to_string()))
+}
+
+fn refused(status: Status) -> Reply {
+    match status {
+        Status::TooManySessions => too_many(),
+        Status::Malformed => Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "message", status.to_string()),
+        _ => Reply::new(StatusCode::CONFLICT, "session", status.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! What is done with each request.
+
+use super::{Infer, Name, Shared, models::Served};
+use axum::{
+    Extension,
+    body::Body,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use serde_json::json;
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
+use tobari_infer::messages;
+use tobari_infer::server::{Keyring, Seconds, ServeError};
+use tobari_lattice::ckks::SeededCiphertext;
+use tobari_node::body::{or_drain, read};
+use tobari_node::clients::Origin;
+use tobari_node::clients::Place;
+use tobari_node::places::{Full, Tag};
+use tobari_node::reply::{Reply, octets};
+use tobari_octets::{hex, sha256, unhex};
+use zeroize::Zeroizing;
+
+/// The models.
+pub(super) async fn list(State(infer): State<Infer>, headers: HeaderMap) -> Result<Response, Reply> {
+    let shared = infer.shared;
+    shared.enter(&headers, &Origin::Unknown)?;
+    let models: Vec<_> = shared.models.values().map(|served| &served.line).collect();
+    let told = json!({ "version": 1, "models": models });
+    Ok(([(header::CONTENT_TYPE, "application/json")], told.to_string()).into_response())
+}
+
+/// What clients may know of a model.
+pub(super) async fn model(
+    State(infer): State<Infer>,
+    Path(digest): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Reply> {
+    let shared = infer.shared;
+    shared.enter(&headers, &Origin::Unknown)?;
+    let (_, served) = shared.model(&digest)?;
+    Ok(octets(served.card.clone()))
+}
+
+/// Whether there are such keys.
+pub(super) async fn known(
+    State(infer): State<Infer>,
+    Path((digest, hash)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Reply> {
+    let shared = infer.shared;
+    shared.enter(&headers, &Origin::Unknown)?;
+    let (model, _) = shared.model(&digest)?;
+    let hash = unhex(&hash).ok_or_else(no_keys)?;
+    shared.keys().rings.contains_key(&(model, hash)).then_some(StatusCode::NO_CONTENT).ok_or_else(no_keys)
+}
+
+/// Takes keys.
+pub(super) async fn register(
+    State(infer): State<Infer>,
+    Path(digest): Path<String>,
+    Extension(place): Extension<Place>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Reply> {
+    let shared = infer.shared;
+    let found = shared.enter(&headers, &place.guest.origin).and_then(|origin| {
+        let (model, served) = shared.model(&digest)?;
+        shared.store.iter().try_for_each(|store| store.disk().ready())?;
+        shared.has_room(None, &shared.keeper.tag(&origin), &served)?;
+        Ok((origin, model, served))
+    });
+    let ((origin, model, served), body) = or_drain(found, body).await?;
+    let mut claim = shared.memory.claim(&origin);
+    let bytes = read(body, served.keys.0, shared.options.patience, &mut claim).await?;
+    let _turn = shared.uploads.take(&origin).await?;
+    let work = Arc::clone(&shared);
+    let taken = shared.cpu.run(move || {
+        let hash = sha256(&bytes);
+        work.take(&(model, hash), &served, work.keeper.tag(&origin), &bytes).map(|()| hash)
+    });
+    let hash = taken.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?;
+    Ok((StatusCode::CREATED, [("tobari-key", hex(&hash))]).into_response())
+}
+
+/// Answers a question.
+pub(super) async fn answer(
+    State(infer): State<Infer>,
+    Path(digest): Path<String>,
+    Extension(place): Extension<Place>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Reply> {
+    let shared = infer.shared;
+    let found = shared.enter(&headers, &place.guest.origin).and_then(|origin| {
+        let (model, served) = shared.model(&digest)?;
+        let hash = headers.get("tobari-key").and_then(|value| value.to_str().ok()).and_then(unhex);
+        let place = hash.map(|hash| (model, hash)).ok_or_else(no_keys)?;
+        Ok((origin, served, shared.used(&place)?, place))
+    });
+    let ((origin, served, ring, keys), body) = or_drain(found, body).await?;
+    let mut claim = shared.memory.claim(&origin);
+    let bytes = read(body, served.question, shared.options.patience, &mut claim).await?;
+    let _turn = shared.turns.take(&origin).await?;
+    shared.note_use(keys);
+    let answered = shared.cpu.run(move || run(&served, &ring, &bytes));
+    let (answer, seconds) = answered.await.unwrap_or_else(|| Err(Reply::fault("a fault of the server")))?;
+    Ok(([("server-timing", timing(&seconds))], octets(claim.answer(answer))).into_response())
+}
+
+/// Milliseconds by stage, as browsers read them: what is computed does not depend on what was sent, so they tell nothing of it.
+fn timing(seconds: &Seconds) -> String {
+    let stage = |(at, (_, seconds)): (usize, &(String, f64))| format!("s{at};dur={:.2}", 1e3 * seconds);
+    seconds.iter().enumerate().map(stage).collect::<Vec<_>>().join(", ")
+}
+
+/// The answer, and the seconds of each stage.
+fn run(served: &Served, ring: &Keyring, bytes: &[u8]) -> Result<(Vec<u8>, Seconds), Reply> {
+    let service = &served.service;
+    let question = messages::decode_question(bytes, service.card());
+    let question = question.map_err(|error| malformed(error.to_string()))?;
+    let image = question.iter().map(SeededCiphertext::expand).collect();
+    let mut seed = Zeroizing::new([0; 32]);
+    getrandom::fill(seed.as_mut()).map_err(|_| Reply::fault("a fault of the server: no randomness"))?;
+    let (mut rng, began) = (ChaCha20Rng::from_seed(*seed), Instant::now());
+    let ran = service.resume(ring).run_timed(image, &mut rng, &mut || began.elapsed().as_secs_f64());
+    let (answer, seconds) = ran.map_err(|error| refused(&error))?;
+    Ok((messages::encode_answer(&answer), seconds))
+}
+
+fn no_keys() -> Reply {
+    let text = "expected the name of keys that this server has for this model, found another or none: send them first";
+    Reply::new(StatusCode::NOT_FOUND, "key", text)
+}
+
+/// All room for keys is in use, or this client's.
+fn no_room(full: &Full) -> Reply {
+    let reply = Reply::full(full, "quota", ("keys", "--infer-keys"));
+    Reply { status: StatusCode::INSUFFICIENT_STORAGE, ..reply }
+}
+
+fn malformed(text: String) -> Reply {
+    Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "message", text)
+}
+
+fn refused(error: &ServeError) -> Reply {
+    match error {
+        ServeError::Count { .. } | ServeError::Ciphertext { .. } | ServeError::Key { .. } => {
+            malformed(error.to_string())
+        }
+        _ => Reply::fault("a fault of the server: no answer could be computed"),
+    }
+}
+
+impl Shared {
+    /// Who asks, if that client may.
+    pub(super) fn enter(&self, headers: &HeaderMap, origin: &Origin) -> Result<Origin, Reply> {
+        let Some(tokens) = &self.tokens else { return Ok(origin.clone()) };
+        tokens.bearer(headers).map(Origin::Token).ok_or_else(Reply::unknown)
+    }
+
+    pub(super) fn model(&self, digest: &str) -> Result<(Name, Arc<Served>), Reply> {
+        let found = unhex(digest).and_then(|name| Some((name, Arc::clone(self.models.get(&name)?))));
+        let text = "expected the digest of a model that this server has, found another";
+        found.ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "model", text))
+    }
+
+    /// Whether there is room for keys of this client.
+    fn has_room(&self, place: Option<&(Name, Name)>, tag: &Tag, served: &Served) -> Result<(), Reply> {
+        let checked = self.keys().places.check(place, tag, served.keys.1, SystemTime::now());
+        checked.map_err(|full| no_room(&full))
+    }
+
+    /// Keys are taken: there is room for them before anything is decoded, and they are on the disk
+    /// before they are told of.
+    fn take(&self, place: &(Name, Name), served: &Served, tag: Tag, bytes: &[u8]) -> Result<(), Reply> {
+        let done = self.take_in(place, served, tag, bytes);
+        let keys = self.keys();
+        let (bytes, sets) = (keys.places.bytes(), keys.rings.len());
+        tracing::info!(bytes, sets, taken = done.is_ok(), "keys were sent");
+        done
+    }
+
+    fn take_in(&self, place: &(Name, Name), served: &Served, tag: Tag, bytes: &[u8]) -> Result<(), Reply> {
+        if self.keys().rings.contains_key(place) {
+            self.note_use(*place);
+            return Ok(());
+        }
+        self.has_room(Some(place), &tag, served)?;
+        let ring = self.make_ready(served, bytes)?;
+        if let Some(store) = &self.store {
+            store.write(place, &tag, bytes).map_err(|error| store.disk().failed(&error))?;
+        }
+        let mut keys = self.keys();
+        let taken = keys.places.take(place, tag, served.keys.1, SystemTime::now());
+        if taken.is_ok() {
+            keys.rings.insert(*place, ring);
+        } else if let Some(store) = &self.store {
+            // others came meanwhile
+            store.remove(place);
+        }
+        let given = taken.map_err(|full| no_room(&full))?;
+        for other in &given {
+            keys.rings.remove(other);
+            // under the lock: nobody sends the same keys again meanwhile
+            if let Some(store) = &self.store {
+                store.remove(other);
+            }
+        }
+        if !given.is_empty() {
+            tracing::info!(sets = given.len(), "keys that were not used for long were given away");
+        }
+        Ok(())
+    }
+
+    /// The keys of this name.
+    fn used(&self, place: &(Name, Name)) -> Result<Keyring, Reply> {
+        self.keys().rings.get(place).cloned().ok_or_else(no_keys)
+    }
+
+    /// Notes that keys are in use.
+    fn note_use(&self, place: (Name, Name)) {
+        let now = SystemTime::now();
+        let due = self.keys().places.touch(&place, now);
+        if let Some(store) = self.store.as_ref().filter(|_| due) {
+            store.tell(&place, now);
+        }
+    }
+
+    pub(super) fn make_ready(&self, served: &Served, bytes: &[u8]) -> Result<Keyring, Reply> {
+        let keys = messages::decode_keys(bytes, served.service.card());
+        let keys = keys.map_err(|error| malformed(error.to_string()))?;
+        served.service.keyring(keys).map_err(|error| refused(&error))
+    }
+}

@@ -1,0 +1,152 @@
+//! Files of models, and what they become while they are served.
+
+use super::{InferError, InferOptions, Name, Share, enclave::House};
+use axum::body::Bytes;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::Arc,
+    time::Instant,
+};
+use tobari_host::files::read_bounded;
+use tobari_infer::bytes::MAX_MODEL_BYTES;
+use tobari_infer::calibration::logit_error;
+use tobari_infer::ready::ready;
+use tobari_infer::server::Service;
+use tobari_infer::{Model, Volume, messages};
+use tobari_lattice::params::NamedSet;
+use tobari_octets::hex;
+
+/// The name of the built-in model.
+const DIGITS: &str = "digits";
+/// Bytes of a name at most.
+const MAX_NAME_BYTES: usize = 64;
+
+/// A model to serve: `digits` for the built-in one, a `.tim` file, or a name and `=` before either.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelSource {
+    /// What clients call it.
+    pub name: String,
+    /// Its file; none for the built-in one.
+    pub path: Option<PathBuf>,
+}
+
+impl FromStr for ModelSource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, source) = match text.split_once('=') {
+            Some((name, source)) => (Some(name), source),
+            None => (None, text),
+        };
+        let path = (source != DIGITS).then(|| PathBuf::from(source));
+        let stem = |path: &PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = match (name, &path) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(path)) => stem(path).unwrap_or_default(),
+            (None, None) => DIGITS.to_owned(),
+        };
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) || source.is_empty() {
+            return Err("expected digits, a file, or a name of at most 64 bytes, = and one of them".to_owned());
+        }
+        Ok(Self { name, path })
+    }
+}
+
+impl ModelSource {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// [`InferError`] for a file that is no model.
+    pub fn read(&self) -> Result<Model, InferError> {
+        let fault = |path: &Path, error: &dyn std::error::Error| InferError::file(path, error);
+        match &self.path {
+            None => Model::digits().map_err(|error| fault(Path::new(DIGITS), &error)),
+            Some(path) => {
+                let bytes = read_bounded(path, MAX_MODEL_BYTES as u64).map_err(|error| fault(path, &error))?;
+                Model::decode(&bytes).map_err(|error| fault(path, &error))
+            }
+        }
+    }
+}
+
+/// A model that is served.
+pub(super) struct Served {
+    pub(super) service: Service,
+    /// Bytes of a message of keys, and of these in memory.
+    pub(super) keys: (usize, u64),
+    /// Bytes of a question.
+    pub(super) question: usize,
+    /// What clients may know of it.
+    pub(super) card: Bytes,
+    /// The same for people and for the list.
+    pub(super) line: Value,
+    /// For clients without keys.
+    pub(super) enclave: Option<Arc<House>>,
+}
+
+/// All of them, by their digests.
+pub(super) fn open(options: &InferOptions, share: Share) -> Result<BTreeMap<Name, Arc<Served>>, InferError> {
+    let set = NamedSet::from_name(&options.set).ok_or_else(|| InferError::Set(options.set.clone()))?;
+    let mut models = BTreeMap::new();
+    for source in &options.models {
+        let model = source.read()?;
+        let fault = |what: String| InferError::Model { name: source.name.clone(), what };
+        let served = serve(source, &model, &set, (options, share)).map_err(fault)?;
+        if models.insert(model.digest(), Arc::new(served)).is_some() {
+            return Err(fault("expected a model that is not served already, found one that is".to_owned()));
+        }
+    }
+    Ok(models)
+}
+
+fn serve(
+    source: &ModelSource,
+    model: &Model,
+    set: &NamedSet,
+    (options, share): (&InferOptions, Share),
+) -> Result<Served, String> {
+    let start = Instant::now();
+    let text = |error: &dyn std::error::Error| error.to_string();
+    let parameters = set.parameters().map_err(|error| text(&error))?;
+    let (compiled, report) = ready(model, options.layout.as_deref(), &parameters).map_err(|error| text(&error))?;
+    let service = Service::new(compiled, options.weight_bytes).map_err(|error| text(&error))?;
+    let memory = service.keyring_memory().map_err(|error| text(&error))?;
+    let known = service.card();
+    let (card, question) = (known.encode(), messages::question_bytes(known));
+    let keys = messages::keys_bytes(known);
+    known.check().map_err(|error| text(&error))?;
+    let error = logit_error(model, &report);
+    let layout = service.compiled().layout().name().to_owned();
+    let mut line = json!({
+        "name": source.name, "digest": hex(&model.digest()), "image": shape(model.input()), "classes": model.classes(),
+        "stages": model.stages().iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>(),
+        "layout": layout, "set": set.name, "logit_error": error,
+        "key_bytes": keys, "key_memory": memory, "question_bytes": question, "answer_bytes": messages::answer_bytes(known),
+    });
+    tracing::info!(
+        model = &hex(&model.digest())[..8],
+        layout,
+        set = set.name,
+        milliseconds = start.elapsed().as_millis() as u64,
+        "a model is ready"
+    );
+    let enclave = options.enclave.as_ref().map(|enclave| {
+        House::open((&source.name, model), (enclave, share), options.layout.as_deref(), options.weight_bytes)
+            .map(Arc::new)
+    });
+    let enclave = enclave.transpose()?;
+    if let Some(told) = enclave.as_ref().map(|house| house.told()) {
+        line["enclave"] = json!({
+            "evidence": told.evidence, "combination": told.combination, "set": told.set, "layout": told.layout,
+            "tells": told.tells, "sessions": told.sessions, "images": told.images,
+        });
+    }
+    Ok(Served { service, keys: (keys, memory), question, card: card.into(), line, enclave })
+}
+
+fn shape(volume: Volume) -> [usize; 3] {
+    [volume.channels, volume.height, volume.width]
+}

@@ -1,0 +1,349 @@
+//! One PNG as a digit of MNIST.
+//!
+//! In this order: transparent parts get the background that the ink stands out from; colours become grey (the luma of BT.601); a light background, told by the median of the border, is inverted; the
+//! background's level is taken off and the rest stretched to 0 to 255. A picture of 28 x 28 whose ink then lies within 22 x 22 round the middle is taken as it is. Any other is
+//! cut to its ink, scaled by areas so that its longer side is 20, and laid so that its centre of mass is in the middle (LeCun et al., *Gradient-based learning applied to document recognition*,
+//! section III A, say that MNIST was made so). All of it is in integers, but for the areas.
+
+use super::ImageError;
+use std::fmt;
+use std::io::Cursor;
+use std::path::Path;
+use tobari_host::files::{name_of, read_bounded};
+
+/// Rows and columns of a digit.
+pub const SIDE: usize = 28;
+/// Bytes of a PNG at most.
+pub const MAX_PNG_BYTES: u64 = 1 << 25;
+/// Pixels of a PNG at most.
+pub const MAX_PIXELS: u64 = 1 << 24;
+/// Pixels that a file may have however short it is: 8 MiB, enough for a drawing on a whole screen.
+const FREE_PIXELS: u64 = 9 << 20;
+/// Columns of a PNG at most: decoding holds some rows.
+const MAX_COLUMNS: u32 = 1 << 14;
+/// Rows and columns of the ink.
+const INK: f64 = 20.0;
+/// Of an image that is taken as it is, a soft edge on both sides more.
+const MOST_INK: usize = 22;
+/// Between background and ink, at least.
+const LEAST_CONTRAST: u8 = 32;
+/// What counts as ink when it is looked for, after stretching.
+const THRESHOLD: u8 = 64;
+
+/// What was done to a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// It had colours.
+    Colour,
+    /// It had transparent parts.
+    Transparent,
+    /// It had dark ink on a light background.
+    Inverted,
+    /// Its background was not black or its ink not white.
+    Stretched,
+    /// It was cut, scaled and centred, from so many columns and rows.
+    Centred {
+        /// Columns.
+        width: usize,
+        /// Rows.
+        height: usize,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Colour => write!(f, "colours were made grey"),
+            Self::Transparent => write!(f, "transparent parts became background"),
+            Self::Inverted => write!(f, "dark ink on a light background was inverted"),
+            Self::Stretched => write!(f, "the contrast was stretched"),
+            Self::Centred { width, height } => {
+                write!(f, "the ink of {width} x {height} pixels was scaled to 20 x 20 and centred in 28 x 28")
+            }
+        }
+    }
+}
+
+/// A digit in MNIST's form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digit {
+    /// 28 rows of 28; 0 is the background.
+    pub pixels: Vec<u8>,
+    /// What was done, in order.
+    pub notes: Vec<Note>,
+}
+
+/// A picture as its file has it, with 8 bits a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// Columns.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Red, green, blue and opacity of each pixel, row by row.
+    pub pixels: Vec<[u8; 4]>,
+}
+
+/// Reads a PNG as a digit.
+///
+/// # Errors
+/// [`ImageError`].
+pub fn read_digit(path: &Path) -> Result<Digit, ImageError> {
+    decode_digit(&name_of(path), &read_bounded(path, MAX_PNG_BYTES)?)
+}
+
+/// A PNG's bytes as a digit.
+///
+/// # Errors
+/// [`ImageError`], with the name that is given.
+pub fn decode_digit(name: &str, bytes: &[u8]) -> Result<Digit, ImageError> {
+    decode_png(name, bytes)?.digit().ok_or_else(|| ImageError::Blank { name: name.to_owned() })
+}
+
+/// Pixels of a file of so many bytes at most: at four bytes each, ten times the file's, and 8 MiB.
+fn most_pixels(file_bytes: usize) -> u64 {
+    FREE_PIXELS + file_bytes as u64 * 5 / 2
+}
+
+/// A PNG's bytes as a picture: the first frame, checksums checked. It may have two and a half
+/// pixels for each byte of its file and `2^21` more, in at most `2^14` columns.
+///
+/// # Errors
+/// [`ImageError`], with the name that is given.
+pub fn decode_png(name: &str, bytes: &[u8]) -> Result<Picture, ImageError> {
+    let malformed = |what: String| ImageError::Malformed { name: name.to_owned(), what };
+    let expected = |error: png::DecodingError| malformed(format!("expected a whole PNG file, found {error}"));
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: 8 * MAX_PIXELS as usize });
+    decoder.set_transformations(png::Transformations::normalize_to_color8());
+    // nothing is done with these, and a few of their bytes become many
+    decoder.set_ignore_iccp_chunk(true);
+    decoder.set_ignore_text_chunk(true);
+    let (width, height) = decoder.read_header_info().map_err(expected)?.size();
+    let count = u64::from(width) * u64::from(height);
+    if count > MAX_PIXELS {
+        return Err(ImageError::TooLarge { name: name.to_owned(), width, height });
+    }
+    let (most, file) = (most_pixels(bytes.len()), bytes.len());
+    if count > most || width > MAX_COLUMNS {
+        let most =
+            format!("expected at most {most} pixels in a file of {file} bytes, in at most {MAX_COLUMNS} columns");
+        return Err(malformed(format!("{most}, found {width} x {height}: cut the picture or scale it down")));
+    }
+    let mut reader = decoder.read_info().map_err(expected)?;
+    let others = || malformed("expected as many pixels as the file says, found others".to_owned());
+    let (width, height) = (width as usize, height as usize);
+    let mut pixels = vec![[0u8; 4]; width * height];
+    let flat = pixels.as_flattened_mut();
+    let size = reader.output_buffer_size().ok_or_else(others)?;
+    let frame = reader.next_frame(flat.get_mut(..size).ok_or_else(others)?).map_err(expected)?;
+    reader.finish().map_err(expected)?;
+    let channels = frame.color_type.samples();
+    if frame.buffer_size() != channels * width * height {
+        return Err(others());
+    }
+    // channels are spread where they are, the last pixel first, so that there is no second picture
+    for at in (0..width * height).rev() {
+        let pixel = match flat[at * channels..][..channels] {
+            [grey] => [grey, grey, grey, 255],
+            [grey, alpha] => [grey, grey, grey, alpha],
+            [red, green, blue] => [red, green, blue, 255],
+            [red, green, blue, alpha] => [red, green, blue, alpha],
+            _ => return Err(others()),
+        };
+        flat[4 * at..][..4].copy_from_slice(&pixel);
+    }
+    Ok(Picture { width, height, pixels })
+}
+
+impl Picture {
+    /// So many columns of grey pixels, opaque, row by row.
+    pub fn of_grey(width: usize, pixels: &[u8]) -> Self {
+        let pixels: Vec<[u8; 4]> = pixels.iter().map(|grey| [*grey, *grey, *grey, 255]).collect();
+        Self { width, height: pixels.len() / width.max(1), pixels }
+    }
+
+    /// Whether every pixel is opaque.
+    pub fn is_opaque(&self) -> bool {
+        self.pixels.iter().all(|pixel| pixel[3] == 255)
+    }
+
+    /// Whether no pixel has a colour.
+    pub fn is_grey(&self) -> bool {
+        self.pixels.iter().all(|[red, green, blue, _]| red == green && green == blue)
+    }
+
+    /// Its bytes as a PNG, with as many channels as its pixels need: one, three or four.
+    ///
+    /// # Errors
+    /// [`ImageError::Malformed`], with the name that is given, for no pixels, or for another number of them than columns times rows.
+    pub fn encode_png(&self, name: &str) -> Result<Vec<u8>, ImageError> {
+        let color = match (self.is_opaque(), self.is_grey()) {
+            (true, true) => png::ColorType::Grayscale,
+            (true, false) => png::ColorType::Rgb,
+            (false, _) => png::ColorType::Rgba,
+        };
+        let failed = |error: png::EncodingError| ImageError::Malformed {
+            name: name.to_owned(),
+            what: format!("expected pixels of a PNG, found {error}"),
+        };
+        let channels = color.samples();
+        let bytes: Vec<u8> = self.pixels.iter().flat_map(|pixel| &pixel[..channels]).copied().collect();
+        let mut out = Vec::new();
+        let mut encoder = png::Encoder::new(&mut out, self.width as u32, self.height as u32);
+        encoder.set_color(color);
+        encoder.set_depth(png::BitDepth::Eight);
+        let mut writer = encoder.write_header().map_err(failed)?;
+        writer.write_image_data(&bytes).map_err(failed)?;
+        writer.finish().map_err(failed)?;
+        Ok(out)
+    }
+
+    /// The digit that is on it; none if there is no ink.
+    pub fn digit(&self) -> Option<Digit> {
+        let mut notes = Vec::new();
+        let mut grey = self.grey(&mut notes);
+        let (width, height) = (self.width, self.height);
+        let border = border(width, height);
+        let mut levels: Vec<u8> = border.map(|at| grey[at]).collect();
+        levels.sort_unstable();
+        let mut background = levels.get(levels.len() / 2).copied()?;
+        if background > 127 {
+            grey.iter_mut().for_each(|pixel| *pixel = 255 - *pixel);
+            background = 255 - background;
+            notes.push(Note::Inverted);
+        }
+        let most = grey.iter().copied().max()?;
+        if most < background.saturating_add(LEAST_CONTRAST) {
+            return None;
+        }
+        if background > 0 || most < 192 {
+            // a background is never quite even: a sixteenth more is taken off
+            let floor = background + if background > 0 { (most - background) / 16 } else { 0 };
+            let range = u32::from(most - floor);
+            let stretch = |pixel: u8| (u32::from(pixel.saturating_sub(floor)) * 255 / range) as u8;
+            grey.iter_mut().for_each(|pixel| *pixel = stretch(*pixel));
+            notes.push(Note::Stretched);
+        }
+        if (width, height) == (SIDE, SIDE) && is_centred(&grey) {
+            return Some(Digit { pixels: grey, notes });
+        }
+        let ink = Ink::of(&grey, width, height)?;
+        notes.push(Note::Centred { width: ink.columns[1] - ink.columns[0], height: ink.rows[1] - ink.rows[0] });
+        Some(Digit { pixels: centred(&grey, width, &ink), notes })
+    }
+
+    fn grey(&self, notes: &mut Vec<Note>) -> Vec<u8> {
+        let luma = |[red, green, blue, _]: [u8; 4]| {
+            ((77 * u32::from(red) + 150 * u32::from(green) + 29 * u32::from(blue) + 128) >> 8) as u8
+        };
+        if self.pixels.iter().any(|[red, green, blue, alpha]| (red != green || green != blue) && *alpha > 0) {
+            notes.push(Note::Colour);
+        }
+        let clear = self.pixels.iter().filter(|pixel| pixel[3] < 255).count();
+        if clear == 0 {
+            return self.pixels.iter().map(|pixel| luma(*pixel)).collect();
+        }
+        notes.push(Note::Transparent);
+        // what is opaque is dark or light in the mean; behind it comes the opposite
+        let weighed = |sum: (u64, u64), pixel: &[u8; 4]| {
+            (sum.0 + u64::from(luma(*pixel)) * u64::from(pixel[3]), sum.1 + u64::from(pixel[3]))
+        };
+        let (sum, weight) = self.pixels.iter().fold((0, 0), weighed);
+        let behind: u32 = if sum < 128 * weight { 255 } else { 0 };
+        let over = |pixel: &[u8; 4]| {
+            let alpha = u32::from(pixel[3]);
+            ((u32::from(luma(*pixel)) * alpha + behind * (255 - alpha) + 127) / 255) as u8
+        };
+        self.pixels.iter().map(over).collect()
+    }
+}
+
+/// Where the outermost pixels stand.
+fn border(width: usize, height: usize) -> impl Iterator<Item = usize> {
+    let rows = (0..width).flat_map(move |column| [column, (height - 1) * width + column]);
+    rows.chain((0..height).flat_map(move |row| [row * width, row * width + width - 1]))
+}
+
+/// The rows and columns, from and to, that have ink.
+struct Ink {
+    rows: [usize; 2],
+    columns: [usize; 2],
+}
+
+impl Ink {
+    fn of(grey: &[u8], width: usize, height: usize) -> Option<Self> {
+        let (mut rows, mut columns) = ([height, 0], [width, 0]);
+        for (at, _) in grey.iter().enumerate().filter(|(_, pixel)| **pixel >= THRESHOLD) {
+            let (row, column) = (at / width, at % width);
+            rows = [rows[0].min(row), rows[1].max(row + 1)];
+            columns = [columns[0].min(column), columns[1].max(column + 1)];
+        }
+        (rows[0] < rows[1]).then_some(Self { rows, columns })
+    }
+}
+
+/// Row and column of the centre of mass.
+fn centre(grey: &[u8], width: usize) -> [f64; 2] {
+    let (mut sum, mut mass) = ([0.0; 2], 0.0);
+    for (at, pixel) in grey.iter().enumerate() {
+        let pixel = f64::from(*pixel);
+        sum = [sum[0] + pixel * (at / width) as f64, sum[1] + pixel * (at % width) as f64];
+        mass += pixel;
+    }
+    sum.map(|sum| if mass > 0.0 { sum / mass } else { 0.0 })
+}
+
+/// Whether 28 x 28 pixels are in MNIST's form already.
+fn is_centred(grey: &[u8]) -> bool {
+    let Some(ink) = Ink::of(grey, SIDE, SIDE) else { return false };
+    let sizes = [ink.rows[1] - ink.rows[0], ink.columns[1] - ink.columns[0]];
+    let fits = sizes.iter().all(|size| *size <= MOST_INK) && sizes.iter().any(|size| *size as f64 >= INK - 4.0);
+    let middle = SIDE as f64 / 2.0; // MNIST's mean is 14.0, counted from 0
+    fits && centre(grey, SIDE).iter().all(|at| (at - middle).abs() <= 1.5)
+}
+
+/// The ink, scaled by areas so that its longer side is 20, its centre of mass in the middle.
+fn centred(grey: &[u8], width: usize, ink: &Ink) -> Vec<u8> {
+    let size = [ink.rows[1] - ink.rows[0], ink.columns[1] - ink.columns[0]].map(|size| size as f64);
+    let step = size[0].max(size[1]) / INK;
+    let count = size.map(|size| (size / step).round().max(1.0) as usize);
+    let rows = weights(ink.rows[0], size[0], count[0]);
+    let columns = weights(ink.columns[0], size[1], count[1]);
+    let mut small = vec![0.0; count[0] * count[1]];
+    for (row, weights) in rows.iter().enumerate() {
+        for (y, by_row) in weights {
+            let line = &grey[y * width..][..width];
+            for (column, weights) in columns.iter().enumerate() {
+                let sum: f64 = weights.iter().map(|(x, by_column)| by_column * f64::from(line[*x])).sum();
+                small[row * count[1] + column] += by_row * sum;
+            }
+        }
+    }
+    // thin strokes pale when they are made smaller
+    let most = small.iter().copied().fold(1.0, f64::max);
+    let small: Vec<u8> = small.iter().map(|pixel| (pixel * 255.0 / most).round() as u8).collect();
+    let middle = SIDE as f64 / 2.0;
+    let mass = centre(&small, count[1]);
+    let shift = [0, 1].map(|axis| {
+        let most = SIDE - count[axis];
+        ((middle - mass[axis]).round().max(0.0) as usize).min(most)
+    });
+    let mut pixels = vec![0; SIDE * SIDE];
+    for (row, line) in small.chunks_exact(count[1]).enumerate() {
+        pixels[(row + shift[0]) * SIDE + shift[1]..][..count[1]].copy_from_slice(line);
+    }
+    pixels
+}
+
+/// For each of `count` equal parts of `size` numbers from `start` on, the numbers it covers and by how much of it.
+fn weights(start: usize, size: f64, count: usize) -> Vec<Vec<(usize, f64)>> {
+    let step = size / count as f64;
+    let part = |at: usize| {
+        let (from, to) = (at as f64 * step, (at as f64 + 1.0) * step);
+        let (first, last) = (from.floor() as usize, (to.ceil() as usize).min(size as usize));
+        let cover = |place: usize| ((place as f64 + 1.0).min(to) - (place as f64).max(from)).max(0.0) / step;
+        (first..last.max(first + 1)).map(|place| (start + place, cover(place))).collect()
+    };
+    (0..count).map(part).collect()
+}

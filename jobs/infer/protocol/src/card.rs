@@ -1,0 +1,283 @@
+//! The bytes of what a client may know of a model ([`Card`]).
+//!
+//! | field | bytes |
+//! |---|---|
+//! | version `01`, kind `33` | 2 |
+//! | length of the parameters; the parameters | 2; so many |
+//! | numbers of an image | 4 |
+//! | of a question: ciphertexts, data primes, scale | 1, 1, 8 and 8 a data prime of the set |
+//! | for each ciphertext and slot: the number of the image that stands there, or `ffffffff` | 4 each |
+//! | keys; of each: 0 for a rotation or 1 for products, steps (signed), level | 2; 1, 4, 2 each |
+//! | classes; of each: ciphertext and slot of its logit | 2; 1, 4 each |
+//! | of an answer: data primes, scale | 1, as above |
+//! | exponent of the logits, signed | 4 |
+//!
+//! Integers are big-endian; keys stand in order, each once. **A card comes from a server that may lie.** All that it makes a client allocate is in its bytes, but for the keys, whose size is
+//! bounded ([`MAX_KEYS_BYTES`]), and the parameters, which have at most `2^15` coefficients and 16 primes, and 128 bits of security or they do not decode. Whatever a card says, a
+//! question is an encryption under a fresh secret of these parameters: a lie costs the client a wrong answer.
+
+use super::compile::Card;
+use super::holder::{MAX_SEALED_BYTES, SEALED_HEAD};
+use super::messages::{self, MAX_CIPHERTEXTS, MessageError};
+use super::program::Input;
+use tobari_lattice::ckks::Scale;
+use tobari_lattice::params::{LatticeParameters, Plaintext};
+use tobari_lattice::wire::VERSION;
+use tobari_lattice::wire::{self, LatticeWireError};
+
+/// Bytes of a card at most.
+pub const MAX_CARD_BYTES: usize = 1 << 23;
+/// Bytes of the keys that a card asks for at most.
+pub const MAX_KEYS_BYTES: usize = 1 << 28;
+/// Keys, and classes, at most.
+const MOST: usize = 1 << 12;
+const CARD: u8 = 0x33;
+const MAX_LOG_DEGREE: u8 = 15;
+const MAX_PRIMES: usize = 16;
+/// No number of the image.
+const NONE: u32 = u32::MAX;
+/// Exponents of two of the logits, as a model has them.
+const LOGIT_BITS: i32 = 64;
+
+/// Bytes that are no card.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CardError {
+    /// Another version or kind, or parameters that are none.
+    #[error("what is known of a model: {0}")]
+    Message(#[from] MessageError),
+    /// Fewer bytes, or more.
+    #[error("what is known of a model: expected {expected} bytes for {what}, found {found}")]
+    Length {
+        /// What they are for.
+        what: &'static str,
+        /// How many there must be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// Keys that would be too large.
+    #[error(
+        "this model takes keys of {found} bytes, and at most {MAX_KEYS_BYTES} are sent: choose another set of parameters or another layout"
+    )]
+    Keys {
+        /// Bytes of the keys.
+        found: usize,
+    },
+    /// Something that no card says.
+    #[error("what is known of a model: expected {0}, found something else")]
+    Malformed(&'static str),
+}
+
+impl Card {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let parameters = wire::encode_parameters(&self.parameters);
+        let mut out = vec![VERSION, CARD];
+        out.extend_from_slice(&(parameters.len() as u16).to_be_bytes());
+        out.extend_from_slice(&parameters);
+        out.extend_from_slice(&(self.pixels as u32).to_be_bytes());
+        out.extend_from_slice(&[self.places.len() as u8, self.sent.0 as u8]);
+        self.put_scale(&mut out, &self.sent.1);
+        self.places.iter().flatten().for_each(|place| out.extend_from_slice(&place.unwrap_or(NONE).to_be_bytes()));
+        out.extend_from_slice(&(self.keys.len() as u16).to_be_bytes());
+        for key in &self.keys {
+            let (kind, steps, level) = match *key {
+                Input::Rotation { steps, level } => (0, steps as i32, level),
+                Input::Relinearization { level } => (1, 0, level),
+                _ => continue, // no key: a card has none
+            };
+            out.push(kind);
+            out.extend_from_slice(&steps.to_be_bytes());
+            out.extend_from_slice(&level.to_be_bytes());
+        }
+        out.extend_from_slice(&(self.logits.len() as u16).to_be_bytes());
+        for (output, slot) in &self.logits {
+            out.push(*output as u8);
+            out.extend_from_slice(&(*slot as u32).to_be_bytes());
+        }
+        out.push(self.answer.0 as u8);
+        self.put_scale(&mut out, &self.answer.1);
+        out.extend_from_slice(&self.logit_bits.to_be_bytes());
+        out
+    }
+
+    /// Whether [`Self::decode`] takes what [`Self::encode`] writes, so that a key, or a served
+    /// model, that has this card is taken by every command that reads it.
+    ///
+    /// # Errors
+    /// [`CardError`] that names the limit.
+    pub fn check(&self) -> Result<(), CardError> {
+        if self.places.len() > MAX_CIPHERTEXTS {
+            return Err(CardError::Malformed("1 to 64 ciphertexts of a question"));
+        }
+        self.limit()?;
+        let bytes = self.encode();
+        let same = Self::decode(&bytes)?.encode() == bytes;
+        same.then_some(()).ok_or(CardError::Malformed("numbers that fit their fields"))
+    }
+
+    /// Sizes of the messages that follow from it.
+    fn limit(&self) -> Result<(), CardError> {
+        let found = messages::keys_bytes(self);
+        if found > MAX_KEYS_BYTES {
+            return Err(CardError::Keys { found });
+        }
+        if self.answers() > MAX_CIPHERTEXTS {
+            return Err(CardError::Malformed("1 to 64 ciphertexts of an answer"));
+        }
+        let sealed = messages::question_bytes(self).max(messages::answer_bytes(self));
+        if sealed > MAX_SEALED_BYTES - SEALED_HEAD {
+            return Err(CardError::Malformed("questions and answers of at most 2^28 bytes in a file"));
+        }
+        Ok(())
+    }
+
+    fn put_scale(&self, out: &mut Vec<u8>, scale: &Scale) {
+        let exponents = scale.exponents(self.parameters.data_primes());
+        exponents.for_each(|exponent| out.extend_from_slice(&exponent.to_be_bytes()));
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// [`CardError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, CardError> {
+        if bytes.len() > MAX_CARD_BYTES {
+            return Err(CardError::Malformed("at most 2^23 bytes"));
+        }
+        let mut fields = Fields { rest: messages::open(bytes, CARD)? };
+        let parameters = parameters(&mut fields)?;
+        let pixels = u32::from_be_bytes(fields.array("the numbers of an image")?);
+        if !(1..=super::model::MAX_NUMBERS as u32).contains(&pixels) {
+            return Err(CardError::Malformed("1 to 2^20 numbers of an image"));
+        }
+        let [count, primes] = fields.array("the shape of a question")?;
+        if !(1..=MAX_CIPHERTEXTS).contains(&usize::from(count)) {
+            return Err(CardError::Malformed("1 to 64 ciphertexts of a question"));
+        }
+        let sent = (level(primes, &parameters)?, scale(&mut fields, &parameters)?);
+        let slots = parameters.degree() / 2;
+        let bytes = fields.take("the places of an image's numbers", usize::from(count) * slots * 4)?;
+        let place = |bytes: &[u8; 4]| match u32::from_be_bytes(*bytes) {
+            NONE => Ok(None),
+            place if place < pixels => Ok(Some(place)),
+            _ => Err(CardError::Malformed("numbers of the image in the slots")),
+        };
+        let places: Vec<Option<u32>> = bytes.as_chunks::<4>().0.iter().map(place).collect::<Result<_, _>>()?;
+        let places = places.chunks_exact(slots).map(<[_]>::to_vec).collect();
+        let keys = keys(&mut fields, &parameters)?;
+        let logits = logits(&mut fields, slots)?;
+        let [primes] = fields.array("the shape of an answer")?;
+        let answer = (level(primes, &parameters)?, scale(&mut fields, &parameters)?);
+        let logit_bits = i32::from_be_bytes(fields.array("the exponent of the logits")?);
+        if !(-LOGIT_BITS..=LOGIT_BITS).contains(&logit_bits) {
+            return Err(CardError::Malformed("an exponent of the logits from -64 to 64"));
+        }
+        if !fields.rest.is_empty() {
+            return Err(CardError::Length { what: "the end", expected: 0, found: fields.rest.len() });
+        }
+        let card = Self { parameters, pixels: pixels as usize, places, sent, keys, logits, answer, logit_bits };
+        card.limit()?;
+        Ok(card)
+    }
+}
+
+/// Whether the bytes of parameters are of at most `2^15` coefficients and 16 primes, which bounds
+/// the tables that are made for them.
+fn are_bounded(parameters: &[u8]) -> bool {
+    // version, kind, degree, data and special primes
+    matches!(parameters, [_, _, degree, data, special, ..]
+        if *degree <= MAX_LOG_DEGREE && usize::from(*data) + usize::from(*special) <= MAX_PRIMES)
+}
+
+/// Refuses the bytes of parameters that are larger than a card's.
+///
+/// # Errors
+/// [`LatticeWireError::Malformed`].
+pub(super) fn check_bounds(parameters: &[u8]) -> Result<(), LatticeWireError> {
+    let message = "parameters: expected at most 2^15 coefficients and 16 primes, found others; choose another set";
+    are_bounded(parameters).then_some(()).ok_or(LatticeWireError::Malformed(message))
+}
+
+fn parameters(fields: &mut Fields<'_>) -> Result<LatticeParameters, CardError> {
+    let length = u16::from_be_bytes(fields.array("the length of the parameters")?);
+    let bytes = fields.take("the parameters", length.into())?;
+    if !are_bounded(bytes) {
+        return Err(CardError::Malformed("parameters of at most 2^15 coefficients and 16 primes"));
+    }
+    let parameters = wire::decode_parameters(bytes).map_err(MessageError::from)?;
+    let suits = parameters.plaintext() == Plaintext::Approximate && !parameters.ring().special_primes().is_empty();
+    suits.then_some(parameters).ok_or(CardError::Malformed("parameters for approximate numbers with a special prime"))
+}
+
+fn level(primes: u8, parameters: &LatticeParameters) -> Result<usize, CardError> {
+    let primes = usize::from(primes);
+    let fits = (1..=parameters.data_primes()).contains(&primes);
+    fits.then_some(primes).ok_or(CardError::Malformed("data primes that the parameters have"))
+}
+
+fn scale(fields: &mut Fields<'_>, parameters: &LatticeParameters) -> Result<Scale, CardError> {
+    let bytes = fields.take("a scale", 8 * (1 + parameters.data_primes()))?;
+    let mut exponents = bytes.as_chunks::<8>().0.iter().map(|bytes| i64::from_be_bytes(*bytes));
+    let log2 = exponents.next().unwrap_or(0);
+    let scale = Scale::from_exponents(log2, exponents.collect());
+    let range = |scale: &Scale| scale.to_f64(parameters).is_some_and(|value| value.is_finite() && value >= 1.0);
+    scale.filter(range).ok_or(CardError::Malformed("a scale of at least 1 in the range of doubles"))
+}
+
+fn keys(fields: &mut Fields<'_>, parameters: &LatticeParameters) -> Result<Vec<Input>, CardError> {
+    let count = usize::from(u16::from_be_bytes(fields.array("the number of keys")?));
+    if count > MOST {
+        return Err(CardError::Malformed("at most 4,096 keys"));
+    }
+    let bytes = fields.take("the keys", 7 * count)?;
+    let slots = (parameters.degree() / 2) as i64;
+    let key = |bytes: &[u8; 7]| {
+        let [kind, a, b, c, d, e, f] = *bytes;
+        let (steps, level) = (i64::from(i32::from_be_bytes([a, b, c, d])), u16::from_be_bytes([e, f]));
+        let fits = usize::from(level) < parameters.data_primes();
+        match kind {
+            0 if fits && steps != 0 && steps.abs() < slots => Ok(Input::Rotation { steps, level }),
+            1 if fits && steps == 0 => Ok(Input::Relinearization { level }),
+            _ => Err(CardError::Malformed("keys of rotations and products at levels that there are")),
+        }
+    };
+    let keys: Vec<Input> = bytes.as_chunks::<7>().0.iter().map(key).collect::<Result<_, _>>()?;
+    let ordered = keys.windows(2).all(|pair| pair[0] < pair[1]);
+    ordered.then_some(keys).ok_or(CardError::Malformed("keys in their order, each once"))
+}
+
+fn logits(fields: &mut Fields<'_>, slots: usize) -> Result<Vec<(usize, usize)>, CardError> {
+    let count = usize::from(u16::from_be_bytes(fields.array("the number of classes")?));
+    if !(1..=MOST).contains(&count) {
+        return Err(CardError::Malformed("1 to 4,096 classes"));
+    }
+    let bytes = fields.take("the slots of logits", 5 * count)?;
+    let logit = |bytes: &[u8; 5]| {
+        let [output, a, b, c, d] = *bytes;
+        let (output, slot) = (usize::from(output), u32::from_be_bytes([a, b, c, d]) as usize);
+        let fits = output < MAX_CIPHERTEXTS && slot < slots;
+        fits.then_some((output, slot)).ok_or(CardError::Malformed("slots that there are"))
+    };
+    bytes.as_chunks::<5>().0.iter().map(logit).collect()
+}
+
+struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, what: &'static str, expected: usize) -> Result<&'a [u8], CardError> {
+        let found = self.rest.len();
+        let (taken, rest) = self.rest.split_at_checked(expected).ok_or(CardError::Length { what, expected, found })?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], CardError> {
+        let mut out = [0; N];
+        out.copy_from_slice(self.take(what, N)?);
+        Ok(out)
+    }
+}

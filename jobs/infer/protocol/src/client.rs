@@ -1,0 +1,270 @@
+//! The client's half: keys, an image in slots, and what comes of the answer.
+//!
+//! # What may be shown
+//! Whoever sees ciphertexts and exact decryptions of CKKS solves for the key (Li, Micciancio, EUROCRYPT 2021). The default is therefore the **label**; rounded logits limit
+//! the damage, exact ones are for the key holder's own eyes, and **no security is claimed against somebody who sees results and ciphertexts** (no IND-CPA-D).
+//!
+//! A decryption under another key, or of something that is no answer, gives numbers far beyond every logit: it is withheld.
+
+use super::compile::Card;
+use super::program::Input;
+use rand_core::CryptoRng;
+use std::hint::black_box;
+use tobari_lattice::ckks::{
+    Ciphertext, Decryptor, EncodeError, Encoder, Estimator, EvaluationKeys, OperationError, ReleaseError,
+    SeededCiphertext, integer_of,
+};
+use tobari_lattice::rlwe::SecretKey;
+use zeroize::Zeroizing;
+
+/// What is told of a decrypted answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// The class with the largest logit.
+    #[default]
+    Label,
+    /// So many classes, the likeliest first.
+    Top(usize),
+    /// Logits, as multiples of two to minus this.
+    Rounded(u32),
+    /// Logits as they are: for the key holder alone.
+    Logits,
+}
+
+/// What was told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// Classes, the likeliest first: one, or as many as were asked for, or all.
+    pub labels: Vec<usize>,
+    /// Logits by class, if they were asked for.
+    pub logits: Vec<f64>,
+}
+
+/// Why there is no question, or no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// An image of another size.
+    #[error("expected an image of {expected} numbers, found {found}")]
+    Pixels {
+        /// How many there should be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// A pixel beyond 1.
+    #[error("expected pixels from 0 to 1, found another number")]
+    Range,
+    /// A secret of other parameters.
+    #[error("expected a secret of the model's parameters, found one of others")]
+    Parameters,
+    /// Ciphertexts that are no answer of this model.
+    #[error("expected {count} ciphertexts over {primes} data primes as an answer, found others")]
+    Answer {
+        /// How many.
+        count: usize,
+        /// Data primes.
+        primes: usize,
+    },
+    /// Numbers that are no logits: another key, or no answer.
+    #[error("expected logits below {most}, found noise")]
+    Noise {
+        /// What logits are below, before they are multiplied by the model's power of two.
+        most: f64,
+    },
+    /// More labels than classes, or none.
+    #[error("expected from 1 to {most} labels, found {found}")]
+    Labels {
+        /// Classes.
+        most: usize,
+        /// Labels asked for.
+        found: usize,
+    },
+    /// More bits than logits have.
+    #[error(
+        "expected at most {most} bits behind the point, found {found}: finer scores tell the errors of decryption, as exact ones do"
+    )]
+    Bits {
+        /// The most that are coarser than the errors of a fresh encryption.
+        most: u32,
+        /// Bits asked for.
+        found: u32,
+    },
+    /// Rounded logits where the errors are larger than half a step even without bits.
+    #[error(
+        "expected label or top:N, as errors of decryption may be more than 0.5 here and show in rounded scores, found rounded:{found}"
+    )]
+    NoBits {
+        /// Bits asked for.
+        found: u32,
+    },
+    /// What the encoder says.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// What the core says.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// What the decryptor says.
+    #[error(transparent)]
+    Release(#[from] ReleaseError),
+}
+
+/// Holds the key of a model's questions and answers.
+pub struct Client {
+    card: Card,
+    secret: SecretKey,
+    encoder: Encoder,
+}
+
+impl Client {
+    /// With a new key.
+    ///
+    /// # Errors
+    /// [`ClientError::Encode`] for parameters of another scheme.
+    pub fn new(card: Card, rng: &mut impl CryptoRng) -> Result<Self, ClientError> {
+        let secret = SecretKey::generate(&card.parameters, rng);
+        Self::with_secret(card, secret)
+    }
+
+    /// With a key that there is.
+    ///
+    /// # Errors
+    /// [`ClientError`] for a key of other parameters, or another scheme's.
+    pub fn with_secret(card: Card, secret: SecretKey) -> Result<Self, ClientError> {
+        if *secret.parameters() != card.parameters {
+            return Err(ClientError::Parameters);
+        }
+        let encoder = Encoder::new(&card.parameters)?;
+        Ok(Self { card, secret, encoder })
+    }
+
+    /// What it knows of the model.
+    pub fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// The secret: for whoever encrypts weights under it.
+    pub fn secret(&self) -> &SecretKey {
+        &self.secret
+    }
+
+    /// All keys that the server needs, each an object of its own.
+    ///
+    /// # Errors
+    /// [`ClientError::Operation`].
+    pub fn keys(&self, rng: &mut impl CryptoRng) -> Result<Vec<(Input, EvaluationKeys)>, ClientError> {
+        let mut all = Vec::with_capacity(self.card.keys.len());
+        for input in &self.card.keys {
+            let mut key = EvaluationKeys::new(&self.card.parameters);
+            match *input {
+                Input::Rotation { steps, level } => {
+                    key.add_rotation(&self.secret, steps, usize::from(level) + 1, rng)?;
+                }
+                Input::Relinearization { level } => {
+                    key.add_relinearization(&self.secret, usize::from(level) + 1, rng)?;
+                }
+                _ => continue,
+            }
+            all.push((*input, key));
+        }
+        Ok(all)
+    }
+
+    /// An image: its pixels, from 0 to 1, row by row.
+    ///
+    /// # Errors
+    /// [`ClientError`] for an image of another size, or a pixel beyond 1.
+    pub fn encrypt(&self, image: &[f64], rng: &mut impl CryptoRng) -> Result<Vec<SeededCiphertext>, ClientError> {
+        if image.len() != self.card.pixels {
+            return Err(ClientError::Pixels { expected: self.card.pixels, found: image.len() });
+        }
+        if !image.iter().fold(true, |all, pixel| all & (0.0..=1.0).contains(pixel)) {
+            return Err(ClientError::Range);
+        }
+        let (primes, scale) = &self.card.sent;
+        let one = |places: &Vec<Option<u32>>| {
+            let slot = |pixel: &Option<u32>| pixel.map_or(0.0, |pixel| image[pixel as usize]);
+            let slots: Zeroizing<Vec<f64>> = Zeroizing::new(places.iter().map(slot).collect());
+            Ok(self.encoder.encrypt_seeded(&slots, scale, *primes, &self.secret, rng)?)
+        };
+        self.card.places.iter().map(one).collect()
+    }
+
+    /// What an answer says, as much of it as is asked for.
+    ///
+    /// # Errors
+    /// [`ClientError`] for another model's answer, or one under another key.
+    pub fn decrypt(&self, answer: &[Ciphertext], output: Output) -> Result<Told, ClientError> {
+        let logits = self.logits(answer)?;
+        let classes = logits.len();
+        match output {
+            Output::Label => Ok(Told { labels: order(&logits, 1), logits: Vec::new() }),
+            Output::Top(count) if (1..=classes).contains(&count) => {
+                Ok(Told { labels: order(&logits, count), logits: Vec::new() })
+            }
+            Output::Top(found) => Err(ClientError::Labels { most: classes, found }),
+            Output::Rounded(found) if self.most_bits().is_none_or(|most| found > most) => {
+                Err(self.most_bits().map_or(ClientError::NoBits { found }, |most| ClientError::Bits { most, found }))
+            }
+            Output::Rounded(bits) => {
+                let unit = (1u64 << bits) as f64;
+                // exact: the unit is a power of two
+                let rounded = logits.iter().map(|logit| integer_of(logit * unit) * (1.0 / unit)).collect();
+                Ok(Told { labels: order(&logits, classes), logits: rounded })
+            }
+            Output::Logits => Ok(Told { labels: order(&logits, classes), logits: logits.to_vec() }),
+        }
+    }
+
+    fn logits(&self, answer: &[Ciphertext]) -> Result<Zeroizing<Vec<f64>>, ClientError> {
+        let ((primes, scale), count) = (&self.card.answer, self.card.answers());
+        let fits = |part: &Ciphertext| {
+            *part.parameters() == self.card.parameters && part.level() == *primes && part.scale() == scale
+        };
+        if answer.len() != count || !answer.iter().all(fits) {
+            return Err(ClientError::Answer { count, primes: *primes });
+        }
+        let decryptor = Decryptor::new(&self.secret, &self.encoder)?;
+        let slots = answer.iter().map(|part| decryptor.decrypt(part)).collect::<Result<Vec<_>, _>>()?;
+        let mut logits = Zeroizing::new(Vec::with_capacity(self.card.logits.len()));
+        logits.extend(self.card.logits.iter().map(|(output, slot)| slots[*output][*slot]));
+        let most = self.most();
+        if !logits.iter().fold(true, |all, logit| all & (logit.abs() < most)) {
+            return Err(ClientError::Noise { most });
+        }
+        let unit = 2f64.powi(self.card.logit_bits);
+        logits.iter_mut().for_each(|logit| *logit *= unit);
+        Ok(logits)
+    }
+
+    /// The most bits of a rounded logit: its steps are at least twice the error of a fresh
+    /// encryption, as a logit's; none where whole numbers are not. Errors of the computation are
+    /// larger, and a client does not know them.
+    fn most_bits(&self) -> Option<u32> {
+        let ((primes, scale), estimator) = (&self.card.sent, Estimator::new(&self.card.parameters));
+        let fresh = estimator.encrypt_seeded(&estimator.encode(1.0, scale, *primes)).error();
+        let error = fresh * 2f64.powi(self.card.logit_bits);
+        (0..=52).rev().find(|bits| 2f64.powi(-*bits) >= 2.0 * error).map(|bits| bits as u32)
+    }
+
+    /// Half of what fits the modulus in every slot: noise is far beyond it in some of them.
+    fn most(&self) -> f64 {
+        let (primes, scale) = &self.card.answer;
+        let tables = &self.card.parameters.ring().data_primes()[..*primes];
+        let modulus: f64 = tables.iter().map(|prime| prime.modulus().value() as f64).product();
+        modulus / (4.0 * scale.to_f64(&self.card.parameters).unwrap_or(f64::INFINITY))
+    }
+}
+
+/// The places of the largest numbers, the largest first and of equals the first: every pair is compared, and no branch depends on them.
+fn order(numbers: &[f64], count: usize) -> Vec<usize> {
+    // the compiler may not know that this is 0 or 1, or it would make a branch of it
+    let bit = |condition: bool| black_box(usize::from(condition));
+    let rank = |i: usize| {
+        let before = |j: usize| bit(numbers[j] > numbers[i]) | (bit(numbers[j] == numbers[i]) & usize::from(j < i));
+        (0..numbers.len()).map(before).sum::<usize>()
+    };
+    let ranks: Vec<usize> = (0..numbers.len()).map(rank).collect();
+    let at = |place: usize| ranks.iter().enumerate().map(|(i, rank)| i * bit(*rank == place)).sum();
+    (0..count).map(at).collect()
+}

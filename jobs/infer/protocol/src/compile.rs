@@ -1,0 +1,534 @@
+//! A model made ready for encrypted runs: a layout, a level and a scale for every step.
+//!
+//! **Levels.** A stage takes ciphertexts over `p` data primes; its products are divided by the last one, its squares by the next. The last stage is not divided: it
+//! stands over the first prime alone, which is wide (50 bits), so that `K` stages take `2 K - 1` primes.
+//!
+//! **Scales** are exact, and are chosen by the bits of the primes that divide at each place, which
+//! need not be alike. Inputs have the scale `S = 2^b`, `b` being the bits of the prime that divides
+//! the products of their stage. Weights of a stage over `p` primes that is to give the scale `R`
+//! are encoded at `R q_(p-1) / S`; after the square the scale is `T = R² / q_(p-2)`. Sums and
+//! offsets then match without any correction. `R` is the power of two for which `T` is near the
+//! size of the prime that divides next, so that the scale neither grows nor shrinks from stage to
+//! stage.
+//!
+//! Before the last square `R` is such that the last stage starts near `2^26`, or `2^24` with
+//! encrypted weights. Its weights take `2^18`, or `2^20`. Six bits of the first prime are left:
+//! room for logits, and for the numbers that hide other slots.
+//!
+//! **One at a time.** Where an enclave decrypts between the stages ([`Flow::Reset`]), every stage starts afresh over the first prime alone, without a division: products
+//! at the same scales as the last one.
+
+use super::layout::{Layout, LayoutError, Linear, Weights};
+use super::model::Model;
+use super::program::{Counts, Input, Manner, Stage};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use tobari_lattice::ckks::Scale;
+use tobari_lattice::params::{LatticeParameters, Plaintext};
+
+use tobari_engine::{CkksEngine, CkksValue, EngineError};
+use tobari_plan::program::{Program, ProgramError, Recorder, Shape, Value};
+use tobari_plan::segment::{Form, Segment, Trust, Variant};
+use tobari_plan::site::{KeyDomain, Owner, Secrecy};
+
+/// Bits of the scale that a last stage starts at, about.
+const LAST_BITS: u32 = 26;
+/// The same where weights are encrypted: they then have noise, and take four bits from it.
+const LAST_BITS_ENCRYPTED: u32 = 24;
+/// Bits of the first prime that are left above the logits' scale.
+const ROOM_BITS: u32 = 6;
+
+/// How stages follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flow {
+    /// One after another under encryption, with the squares.
+    Through,
+    /// Each by itself: sums are decrypted, squared and encrypted anew in between.
+    Reset {
+        /// Whether sums are folded under encryption, or in the clear by whoever decrypts them.
+        fold: bool,
+    },
+    /// Each with its square, over so many primes that the results are over `1 + spare`; in between, but before the last, which takes one prime, a mask hides them from whoever decrypts them and encrypts the same integers anew.
+    Masked {
+        /// Primes beside the first one that make masks wider.
+        spare: u8,
+    },
+}
+
+/// What is left to choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How stages follow each other.
+    pub flow: Flow,
+    /// Whether the weights are encrypted, too.
+    pub encrypted: bool,
+}
+
+impl Options {
+    /// Encrypted images, weights in the clear, from the first stage to the last.
+    pub const PLAIN_WEIGHTS: Self = Self { flow: Flow::Through, encrypted: false };
+    /// The same with encrypted weights.
+    pub const ENCRYPTED_WEIGHTS: Self = Self { flow: Flow::Through, encrypted: true };
+}
+
+/// Scales of a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scales {
+    /// Of what comes in.
+    pub input: Scale,
+    /// Of weights.
+    pub weights: Scale,
+    /// Of products.
+    pub products: Scale,
+    /// Of sums, divided or not: offsets have it, too.
+    pub sums: Scale,
+    /// Of what comes out.
+    pub results: Scale,
+}
+
+/// Why a model was not compiled.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// It has no such layout.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// Parameters with too few primes, of another scheme, or without a special prime.
+    #[error(
+        "expected parameters for approximate numbers with a special prime and at least {primes} data primes, found others"
+    )]
+    Parameters {
+        /// Data primes that the model takes.
+        primes: usize,
+    },
+    /// A stage whose scales leave the range of the parameters.
+    #[error("stage {stage}: expected room for its scales, found none")]
+    Scales {
+        /// Its name.
+        stage: String,
+    },
+    /// What the recorder says.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// What the engine says.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// A model with everything but keys and values.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    parameters: LatticeParameters,
+    layout: Layout,
+    options: Options,
+    stages: Vec<(Manner, Scales)>,
+    input: usize,
+    /// Numbers that each stage gives.
+    outputs: Vec<usize>,
+    logit_bits: i32,
+}
+
+/// What a client knows of a compiled model: nothing of its weights.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Card {
+    /// The parameters.
+    pub parameters: LatticeParameters,
+    /// Numbers of an image.
+    pub pixels: usize,
+    /// Where they stand, by ciphertext.
+    pub places: Vec<Vec<Option<u32>>>,
+    /// Data primes of what is sent, and its scale.
+    pub sent: (usize, Scale),
+    /// Keys that the server needs, in the order in which they are sent.
+    pub keys: Vec<Input>,
+    /// By class: which ciphertext of the answer, and which slot.
+    pub logits: Vec<(usize, usize)>,
+    /// Data primes of the answer, and its scale.
+    pub answer: (usize, Scale),
+    /// Logits are what is found times two to this.
+    pub logit_bits: i32,
+}
+
+impl Card {
+    /// Ciphertexts of an answer.
+    pub fn answers(&self) -> usize {
+        self.logits.iter().map(|(output, _)| output + 1).max().unwrap_or(0)
+    }
+}
+
+impl Compiled {
+    /// A model in the layout of this name.
+    ///
+    /// # Errors
+    /// [`CompileError`] for a layout that does not fit, or parameters that do not suffice.
+    pub fn new(
+        model: &Model,
+        layout: &str,
+        parameters: &LatticeParameters,
+        options: Options,
+    ) -> Result<Self, CompileError> {
+        let count = model.stages().len();
+        let needed = match options.flow {
+            Flow::Through => 2 * count - 1,
+            Flow::Reset { .. } => 1,
+            Flow::Masked { spare } => {
+                if count > 1 {
+                    3 + usize::from(spare)
+                } else {
+                    1
+                }
+            }
+        };
+        let suits = parameters.plaintext() == Plaintext::Approximate
+            && !parameters.ring().special_primes().is_empty()
+            && parameters.data_primes() >= needed;
+        if !suits {
+            return Err(CompileError::Parameters { primes: needed });
+        }
+        let layout = Layout::new(layout, model, parameters.degree() / 2)?;
+        let mut stages: Vec<(Manner, Scales)> = Vec::with_capacity(count);
+        for (number, stage) in model.stages().iter().enumerate() {
+            let last = number + 1 == count;
+            let primes = if options.flow == Flow::Through { needed.saturating_sub(2 * number) } else { needed };
+            let manner = manner(options, primes, last);
+            let input = match (options.flow, stages.last()) {
+                (Flow::Through | Flow::Masked { .. }, Some((_, scales))) => scales.results.clone(),
+                _ if manner.divide => Scale::power_of_two(prime_bits(parameters, manner.primes - 1)),
+                _ => Scale::power_of_two(last_bits(options)),
+            };
+            let next = match options.flow {
+                _ if number + 2 == count => last_bits(options),
+                // the prime that divides the products of the next stage
+                Flow::Through => prime_bits(parameters, manner.primes.saturating_sub(3)),
+                // squares leave over few primes, and need room there
+                Flow::Reset { .. } | Flow::Masked { .. } => {
+                    let room: u32 = (0..manner.results()).map(|prime| prime_bits(parameters, prime)).sum();
+                    prime_bits(parameters, needed - 1).min(room.saturating_sub(2 * ROOM_BITS))
+                }
+            };
+            let scales = scales(parameters, &manner, input, next);
+            let refusal = || CompileError::Scales { stage: stage.name.clone() };
+            stages.push((manner, scales.ok_or_else(refusal)?));
+        }
+        let outputs = model.stages().iter().map(|stage| stage.output.len()).collect();
+        let (input, logit_bits) = (model.input().len(), model.logit_bits());
+        Ok(Self { parameters: parameters.clone(), layout, options, stages, input, outputs, logit_bits })
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        &self.parameters
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What was chosen.
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// How many stages.
+    pub fn len(&self) -> usize {
+        self.stages.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.stages.is_empty()
+    }
+
+    /// Numbers of an image.
+    pub fn pixels(&self) -> usize {
+        self.input
+    }
+
+    /// Numbers that a stage gives.
+    pub fn outputs(&self, stage: usize) -> usize {
+        self.outputs[stage]
+    }
+
+    /// Logits are the last stage's numbers times two to this.
+    pub fn logit_bits(&self) -> i32 {
+        self.logit_bits
+    }
+
+    /// The scales of a stage.
+    pub fn scales(&self, stage: usize) -> &Scales {
+        &self.stages[stage].1
+    }
+
+    /// A stage.
+    pub fn stage(&self, number: usize) -> Stage<'_> {
+        Stage { number, linear: &self.layout.stages()[number], manner: self.stages[number].0 }
+    }
+
+    /// All stages.
+    pub fn stages(&self) -> impl Iterator<Item = Stage<'_>> {
+        (0..self.len()).map(|number| self.stage(number))
+    }
+
+    /// Whether what a stage gives has to be encrypted anew before the next one takes it: under masks only where the next one takes more primes.
+    pub fn needs_reset(&self, stage: usize) -> bool {
+        let Some((next, _)) = self.stages.get(stage + 1) else { return false };
+        match self.options.flow {
+            Flow::Through => false,
+            Flow::Reset { .. } => true,
+            Flow::Masked { .. } => self.stages[stage].0.results() < next.primes,
+        }
+    }
+
+    /// What the stages do.
+    pub fn counts(&self) -> Vec<Counts> {
+        self.stages().map(|stage| stage.trace().1).collect()
+    }
+
+    /// The keys that a run takes, each at the level that it is used at: a key for few primes is small, and is read fast.
+    pub fn keys(&self) -> Vec<Input> {
+        let all: BTreeSet<Input> = self.stages().flat_map(|stage| stage.trace().0).collect();
+        let is_key = |input: &Input| matches!(input, Input::Rotation { .. } | Input::Relinearization { .. });
+        all.into_iter().filter(is_key).collect()
+    }
+
+    /// The weights and offsets that a run takes.
+    pub fn constants(&self) -> Vec<Input> {
+        let all: BTreeSet<Input> = self.stages().flat_map(|stage| stage.trace().0).collect();
+        let is_constant =
+            |input: &Input| matches!(input, Input::Weight { .. } | Input::Zero { .. } | Input::Offset { .. });
+        all.into_iter().filter(is_constant).collect()
+    }
+
+    /// What clients may know. Of a model with the same shape and other weights it is the same.
+    pub fn card(&self) -> Card {
+        let ((first, scales), (last, results)) = match &self.stages[..] {
+            [first, .., last] => ((first.0, &first.1), (last.0, &last.1)),
+            [only] => ((only.0, &only.1), (only.0, &only.1)),
+            [] => unreachable!("a model has a stage"),
+        };
+        Card {
+            parameters: self.parameters.clone(),
+            pixels: self.input,
+            places: self.layout.stages()[0].takes.clone(),
+            sent: (first.primes, scales.input.clone()),
+            keys: self.keys(),
+            logits: self.layout.logits().to_vec(),
+            answer: (last.results(), results.results.clone()),
+            logit_bits: self.logit_bits,
+        }
+    }
+
+    /// The numbers of a weight or an offset, slot by slot; none for other inputs.
+    pub fn slots(&self, input: Input) -> Option<Cow<'_, [f64]>> {
+        match input {
+            Input::Weight { stage, output, giant, term } => {
+                match &self.linear(stage).outputs[output].giants[giant].terms[term].weights {
+                    Weights::Slots(slots) => Some(Cow::Borrowed(slots)),
+                    Weights::Constant(value) => Some(Cow::Owned(vec![*value; self.layout.slots()])),
+                }
+            }
+            Input::Zero { .. } => Some(Cow::Owned(vec![0.0; self.layout.slots()])),
+            Input::Offset { stage, output } => Some(Cow::Borrowed(&self.linear(stage).outputs[output].offset)),
+            _ => None,
+        }
+    }
+
+    fn linear(&self, stage: usize) -> &Linear {
+        &self.layout.stages()[stage]
+    }
+
+    /// Scale and data primes of a value, a weight or an offset; none for keys.
+    pub fn place(&self, input: Input) -> Option<(&Scale, usize)> {
+        let of = |stage: usize| &self.stages[stage];
+        match input {
+            Input::Value { stage, .. } => Some((&of(stage).1.input, of(stage).0.primes)),
+            Input::Weight { stage, .. } | Input::Zero { stage } => Some((&of(stage).1.weights, of(stage).0.primes)),
+            Input::Offset { stage, .. } => Some((&of(stage).1.sums, of(stage).0.sums())),
+            _ => None,
+        }
+    }
+
+    /// A weight or an offset, encoded.
+    ///
+    /// # Errors
+    /// [`EngineError`] for another input, or numbers that do not fit.
+    pub fn encode(&self, engine: &CkksEngine, input: Input) -> Result<CkksValue, EngineError> {
+        let other = EngineError::Value { expected: "a weight or an offset".to_owned() };
+        let Some((scale, primes)) = self.place(input) else { return Err(other) };
+        let level = primes.saturating_sub(1) as u16;
+        if let Input::Weight { stage, output, giant, term } = input
+            && let Weights::Constant(value) = &self.linear(stage).outputs[output].giants[giant].terms[term].weights
+        {
+            return engine.constant(*value, scale, level);
+        }
+        let slots = self.slots(input).ok_or(other)?;
+        if self.is_diagonal(input) {
+            engine.diagonal(&slots, scale, level)
+        } else {
+            engine.numbers(&slots, scale, level)
+        }
+    }
+
+    /// Whether it is a weight of products that are done in one step.
+    fn is_diagonal(&self, input: Input) -> bool {
+        match input {
+            Input::Weight { stage, .. } | Input::Zero { stage } => self.stage(stage).grid().is_some(),
+            _ => false,
+        }
+    }
+
+    /// The shape of an input.
+    ///
+    /// # Errors
+    /// [`EngineError`] for an engine of other parameters.
+    pub fn shape(&self, engine: &CkksEngine, input: Input) -> Result<Shape, EngineError> {
+        let level = self.place(input).map_or(0, |(_, primes)| primes.saturating_sub(1) as u16);
+        match input {
+            Input::Value { .. } => engine.ciphertext_shape(level),
+            Input::Weight { .. } | Input::Zero { .. } | Input::Offset { .. } if self.options.encrypted => {
+                engine.ciphertext_shape(level)
+            }
+            Input::Weight { .. } | Input::Zero { .. } if self.is_diagonal(input) => engine.diagonal_shape(level),
+            Input::Weight { .. } | Input::Zero { .. } | Input::Offset { .. } => engine.plaintext_shape(level),
+            Input::Rotation { level, .. } => engine.rotation_key_shape(level),
+            Input::Relinearization { level } => engine.relinearization_key_shape(level),
+        }
+    }
+
+    /// A stage as a program, and what its inputs are, by their numbers.
+    ///
+    /// # Errors
+    /// [`CompileError`] of the recorder or the engine.
+    pub fn record(&self, engine: &CkksEngine, stage: usize) -> Result<(Program, Vec<Input>), CompileError> {
+        let stage = self.stage(stage);
+        let (inputs, _) = stage.trace();
+        let mut recorder = Recorder::new(engine);
+        let mut values: Vec<(Input, Value)> = Vec::with_capacity(inputs.len());
+        for input in &inputs {
+            let secrecy = match input {
+                Input::Weight { .. } | Input::Zero { .. } | Input::Offset { .. } if !self.options.encrypted => {
+                    Secrecy::Secret { owner: server() }
+                }
+                _ => Secrecy::Encrypted { key: client() },
+            };
+            let shape = self.shape(engine, *input)?;
+            values.push((*input, recorder.input(name(*input), shape, secrecy)?));
+        }
+        values.sort_unstable_by_key(|(input, _)| *input);
+        let find = |input: Input| values.binary_search_by_key(&input, |(input, _)| *input).map(|at| values[at].1);
+        let missing = |input: Input| {
+            CompileError::Engine(EngineError::Value { expected: format!("{} among the inputs", name(input)) })
+        };
+        let mut fetch = |input| find(input).map_err(|_| missing(input));
+        let taken = (0..stage.linear.takes.len()).map(|index| fetch(Input::Value { stage: stage.number, index }));
+        let taken = taken.collect::<Result<Vec<_>, _>>()?;
+        let outputs = stage.run(&mut recorder, &taken, &mut fetch)?;
+        Ok((recorder.finish(&outputs)?, inputs))
+    }
+
+    /// The stages as segments, each with this way to do it; other ways of the same stage may be joined to it.
+    ///
+    /// # Errors
+    /// As [`Self::record`].
+    pub fn segments(&self, engine: &CkksEngine) -> Result<Vec<Segment>, CompileError> {
+        let segment = |number: usize| {
+            let (stage, (program, _)) = (self.stage(number), self.record(engine, number)?);
+            let form = |primes: usize, end: &str| Form::Encrypted {
+                level: primes.saturating_sub(1) as u16,
+                layout: format!("{} {number} {end}", self.layout.name()),
+            };
+            let bytes = |primes: usize, count: usize| -> Result<u64, CompileError> {
+                Ok(engine.ciphertext_shape(primes.saturating_sub(1) as u16)?.packed * count as u64)
+            };
+            // what a stage gives is what the next one takes, in a run from the first to the last
+            let next = match self.options.flow {
+                Flow::Through => format!("{} {} in", self.layout.name(), number + 1),
+                Flow::Reset { .. } | Flow::Masked { .. } => format!("{} {number} out", self.layout.name()),
+            };
+            let results = stage.manner.results();
+            let variant = Variant {
+                name: format!(
+                    "{}{}",
+                    self.layout.name(),
+                    if self.options.encrypted { ", weights encrypted" } else { "" }
+                ),
+                takes: form(stage.manner.primes, "in"),
+                gives: Form::Encrypted { level: results.saturating_sub(1) as u16, layout: next },
+                bytes: [
+                    bytes(stage.manner.primes, stage.linear.takes.len())?,
+                    bytes(results, stage.linear.outputs.len())?,
+                ],
+                program,
+                holds: Vec::new(),
+                trust: Trust { checked: false, passive_only: self.options.encrypted },
+            };
+            Ok(Segment { name: stage.linear.name.clone(), variants: vec![variant] })
+        };
+        (0..self.len()).map(segment).collect()
+    }
+}
+
+/// Whoever has the key of images and results.
+pub fn client() -> KeyDomain {
+    KeyDomain("client".to_owned())
+}
+
+/// Whoever has the weights.
+pub fn server() -> Owner {
+    Owner("server".to_owned())
+}
+
+/// What people call an input.
+pub fn name(input: Input) -> String {
+    match input {
+        Input::Value { stage, index } => format!("input {index} of stage {stage}"),
+        Input::Weight { stage, output, giant, term } => {
+            format!("weight {term} of giant step {giant}, output {output} of stage {stage}")
+        }
+        Input::Zero { stage } => format!("weight 0 of stage {stage}"),
+        Input::Offset { stage, output } => format!("offset {output} of stage {stage}"),
+        Input::Rotation { steps, level } => format!("rotation key {steps} at level {level}"),
+        Input::Relinearization { level } => format!("relinearization key at level {level}"),
+    }
+}
+
+/// Bits of a data prime.
+fn prime_bits(parameters: &LatticeParameters, prime: usize) -> u32 {
+    parameters.ring().data_primes().get(prime).map_or(0, |prime| prime.modulus().bits())
+}
+
+fn manner(options: Options, primes: usize, last: bool) -> Manner {
+    let encrypted = options.encrypted;
+    match options.flow {
+        Flow::Through => Manner { primes, divide: !last, fold: true, square: !last, encrypted },
+        Flow::Masked { .. } if last => Manner { primes: 1, divide: false, fold: true, square: false, encrypted },
+        Flow::Masked { .. } => Manner { primes, divide: true, fold: true, square: true, encrypted },
+        Flow::Reset { fold } => Manner { primes: 1, divide: false, fold, square: false, encrypted },
+    }
+}
+
+fn last_bits(options: Options) -> u32 {
+    if options.encrypted { LAST_BITS_ENCRYPTED } else { LAST_BITS }
+}
+
+/// The scales of a stage, whose square is to have a scale of about so many bits.
+fn scales(parameters: &LatticeParameters, manner: &Manner, input: Scale, next: u32) -> Option<Scales> {
+    if !manner.divide {
+        // over the first prime alone
+        let start = input.to_f64(parameters)?.log2().round() as u32;
+        let weights = Scale::power_of_two(prime_bits(parameters, 0).checked_sub(ROOM_BITS + start)?);
+        let products = input.product(&weights)?;
+        return Some(Scales { input, weights, sums: products.clone(), results: products.clone(), products });
+    }
+    // the square of the sums, divided by this prime, has the next stage's scale
+    let divisor = manner.sums() - 1;
+    let sums = Scale::power_of_two((prime_bits(parameters, divisor) + next) / 2);
+    let products = sums.product(&Scale::prime(manner.primes - 1))?;
+    let weights = products.quotient(&input)?;
+    let results = match manner.square {
+        true => sums.product(&sums)?.quotient(&Scale::prime(divisor))?,
+        false => sums.clone(),
+    };
+    Some(Scales { input, weights, products, sums, results })
+}

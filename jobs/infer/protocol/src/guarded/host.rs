@@ -1,0 +1,345 @@
+//! The process's half: drives a session, and does its stages.
+
+use super::route::{ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, RouteError, Setup, parts};
+use super::wire;
+use crate::program::Input;
+use crate::server::{self, Constants, Keyring, ServeError, Service};
+use rand_core::CryptoRng;
+use std::sync::Arc;
+use tobari_enclave::{Enclave, EnclaveError, Measurement, Protections, Request, SessionId};
+use tobari_engine::EngineError;
+use tobari_lattice::ckks::{Ciphertext, Evaluator, OperationError, Plaintext};
+use tobari_lattice::ring::Seed;
+use tobari_lattice::wire::{self as objects, LatticeWireError};
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// The route does not fit.
+    #[error(transparent)]
+    Route(#[from] RouteError),
+    /// The enclave said no, or is gone.
+    #[error(transparent)]
+    Enclave(#[from] EnclaveError),
+    /// The stages.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// What the engine says.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// What the core says.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// What came from the enclave is no object of the lattice schemes.
+    #[error(transparent)]
+    Object(#[from] LatticeWireError),
+    /// What came from the enclave is none of the script's.
+    #[error("expected {expected} of the enclave, found other bytes")]
+    Message {
+        /// What there should be.
+        expected: &'static str,
+    },
+}
+
+/// Bytes that crossed between process and enclave, and how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Into the enclave.
+    pub in_bytes: u64,
+    /// Out of it.
+    pub out_bytes: u64,
+    /// Requests.
+    pub requests: u64,
+}
+
+/// An enclave whose traffic is counted: the bodies of all requests and replies, of all sessions.
+pub struct Counted<E> {
+    /// The enclave.
+    pub enclave: E,
+    /// What has crossed so far.
+    pub traffic: Traffic,
+}
+
+impl<E: Enclave> Counted<E> {
+    /// Nothing has crossed yet.
+    pub fn new(enclave: E) -> Self {
+        Self { enclave, traffic: Traffic::default() }
+    }
+}
+
+impl<E: Enclave> Enclave for Counted<E> {
+    fn request(&mut self, request: Request, body: &[u8], reply: &mut Vec<u8>) -> Result<(), EnclaveError> {
+        self.traffic.requests += 1;
+        self.traffic.in_bytes += body.len() as u64;
+        let done = self.enclave.request(request, body, reply);
+        if done.is_ok() {
+            self.traffic.out_bytes += reply.len() as u64;
+        }
+        done
+    }
+
+    fn measurement(&self) -> &Measurement {
+        self.enclave.measurement()
+    }
+
+    fn protections(&self) -> &Protections {
+        self.enclave.protections()
+    }
+
+    fn stop(&mut self) {
+        self.enclave.stop();
+    }
+}
+
+/// Seconds of what an image took, by name, by the caller's clock: `input`, each stage by its name, `mask` and `reset` after it, `result`.
+pub type Timings = Vec<(String, f64)>;
+
+/// The process of a route. Where weights are encrypted it needs no more of the setup than [`Setup::shape`] has.
+pub struct Host {
+    combination: Combination,
+    work: Option<Work>,
+}
+
+struct Work {
+    service: Service,
+    evaluator: Evaluator,
+    parts: Vec<Part>,
+}
+
+impl Host {
+    /// With the weights encoded if they take at most `memory` bytes.
+    ///
+    /// # Errors
+    /// [`HostError::Route`] or [`HostError::Serve`].
+    pub fn new(setup: &Setup, memory: u64) -> Result<Self, HostError> {
+        let combination = setup.route.combination;
+        let work = match setup.compile()?.filter(|_| combination.uses_process()) {
+            None => None,
+            Some(compiled) => {
+                let evaluator = Evaluator::new(compiled.parameters())?;
+                let service = Service::new(compiled, memory)?;
+                let parts = parts(service.compiled(), service.engine())?;
+                Some(Work { service, evaluator, parts })
+            }
+        };
+        Ok(Self { combination, work })
+    }
+
+    /// The service of the process's stages, if there are any.
+    pub fn service(&self) -> Option<&Service> {
+        self.work.as_ref().map(|work| &work.service)
+    }
+
+    /// Bytes that the keys of a session, and weights under them, take in the process's memory, before there is one.
+    ///
+    /// # Errors
+    /// [`HostError::Serve`] or [`HostError::Engine`].
+    pub fn session_memory(&self) -> Result<u64, HostError> {
+        let Some(Work { service, .. }) = &self.work else { return Ok(0) };
+        let (compiled, mut bytes) = (service.compiled(), service.keyring_memory()?);
+        if compiled.options().encrypted {
+            for input in compiled.constants() {
+                bytes += compiled.shape(service.engine(), input)?.resident;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// A session that was kept by [`HostSession::keep`].
+    pub fn resume(&self, kept: Kept) -> HostSession<'_> {
+        let session = self.work.as_ref().zip(kept.ring).map(|(work, ring)| work.service.resume(&ring));
+        HostSession { host: self, id: kept.id, session, fresh: kept.fresh }
+    }
+
+    /// A session that a client has opened: takes its keys from the enclave.
+    ///
+    /// # Errors
+    /// [`HostError`]; the session in the enclave has then ended, or is of no use.
+    pub fn begin<'a>(&'a self, enclave: &mut dyn Enclave, id: SessionId) -> Result<HostSession<'a>, HostError> {
+        let mut session = HostSession { host: self, id, session: None, fresh: true };
+        let Some(work) = &self.work else { return Ok(session) };
+        let (mut keys, mut weights, mut reply) = (Vec::new(), Constants::new(), Vec::new());
+        for (number, part) in work.parts.iter().enumerate() {
+            enclave.host(id, PARTS + number as u8, &[], &mut reply)?;
+            let objects = wire::split(&reply, part.inputs.len()).ok_or(HostError::Message { expected: "keys" })?;
+            let parameters = work.service.compiled().parameters();
+            for (input, bytes) in part.inputs.iter().zip(objects) {
+                if matches!(input, Input::Rotation { .. } | Input::Relinearization { .. }) {
+                    keys.push((*input, objects::decode_ckks_evaluation_keys(bytes, parameters)?));
+                } else {
+                    let weight = objects::decode_ckks_seeded_ciphertext(bytes, parameters)?.expand();
+                    weights.insert(*input, Arc::new(work.service.engine().ciphertext(weight)?));
+                }
+            }
+        }
+        session.session = Some(match work.service.compiled().options().encrypted {
+            true => work.service.session_with(keys, weights)?,
+            false => work.service.session(keys)?,
+        });
+        Ok(session)
+    }
+}
+
+/// A session without its host: what a server keeps of it between two messages.
+pub struct Kept {
+    id: SessionId,
+    ring: Option<Keyring>,
+    fresh: bool,
+}
+
+/// A session on the process's side: ciphertexts, keys without the secret, and weights.
+pub struct HostSession<'a> {
+    host: &'a Host,
+    id: SessionId,
+    session: Option<server::Session<'a>>,
+    /// Whether the keys of this round have come.
+    fresh: bool,
+}
+
+impl HostSession<'_> {
+    /// Its number in the enclave.
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// What is to be kept of it until its next message: [`Host::resume`] takes it up again.
+    pub fn keep(self) -> Kept {
+        Kept { id: self.id, ring: self.session.map(server::Session::into_keys), fresh: self.fresh }
+    }
+
+    /// Bytes of its keys and weights in the process's memory.
+    pub fn memory(&self) -> u64 {
+        self.session.as_ref().map_or(0, server::Session::memory)
+    }
+
+    /// A client's image: hands the frame in, and does all that the process has to do. The answer is the frame that goes back: it has what is told where all is done inside, and is
+    /// empty elsewhere, where [`Self::ask`] gets that.
+    ///
+    /// # Errors
+    /// [`HostError`]; the session has ended, or is of no use.
+    pub fn image(
+        &mut self,
+        enclave: &mut dyn Enclave,
+        frame: &[u8],
+        rng: &mut impl CryptoRng,
+        clock: &mut dyn FnMut() -> f64,
+    ) -> Result<(Vec<u8>, Timings), HostError> {
+        let (mut answer, mut reply, mut timings) = (Vec::new(), Vec::new(), Timings::new());
+        let mut at = clock();
+        let mut note = |name: &str| {
+            let now = clock();
+            timings.push((name.to_owned(), now - at));
+            at = now;
+        };
+        let (Some(work), Some(session)) = (&self.host.work, &self.session) else {
+            enclave.client(self.id, IMAGE, frame, &mut answer)?;
+            note("inside");
+            return Ok((answer, timings));
+        };
+        if !std::mem::take(&mut self.fresh) {
+            for number in 0..work.parts.len() {
+                enclave.host(self.id, PARTS + number as u8, &[], &mut reply)?;
+            }
+        }
+        enclave.client(self.id, IMAGE, frame, &mut answer)?;
+        enclave.host(self.id, INPUT, &[], &mut reply)?;
+        let mut values = work.inputs(0, &reply)?;
+        note("input");
+        let compiled = work.service.compiled();
+        for number in 0..compiled.len() {
+            values = session.stage(number, values)?;
+            note(&compiled.stage(number).linear.name);
+            if !compiled.needs_reset(number) {
+                if number + 1 < compiled.len() {
+                    work.drop_to(compiled.stage(number + 1).manner.primes, &mut values)?;
+                }
+                continue;
+            }
+            let masks = self.mask(work, number, &mut values, rng)?;
+            if !masks.is_empty() {
+                note("mask");
+            }
+            enclave.host(self.id, RESETS + number as u8, &encode(&values), &mut reply)?;
+            values = work.inputs(number + 1, &reply)?;
+            note("reset");
+            if !masks.is_empty() {
+                work.unmask(number + 1, &masks, &mut values)?;
+                note("mask");
+            }
+        }
+        enclave.host(self.id, RESULT, &encode(&values), &mut reply)?;
+        note("result");
+        Ok((answer, timings))
+    }
+
+    /// A client's question for what may be told; the answer is the frame that goes back.
+    ///
+    /// # Errors
+    /// [`HostError::Enclave`].
+    pub fn ask(&self, enclave: &mut dyn Enclave, frame: &[u8]) -> Result<Vec<u8>, HostError> {
+        let mut answer = Vec::new();
+        enclave.client(self.id, ASK, frame, &mut answer)?;
+        Ok(answer)
+    }
+
+    /// Adds masks of fresh seeds to a stage's results, where the route has them.
+    fn mask(
+        &self,
+        work: &Work,
+        stage: usize,
+        values: &mut [Ciphertext],
+        rng: &mut impl CryptoRng,
+    ) -> Result<Vec<(Seed, u32)>, HostError> {
+        if self.host.combination != Combination::MixedMaskedReset {
+            return Ok(Vec::new());
+        }
+        let compiled = work.service.compiled();
+        let (parameters, level) = (compiled.parameters(), compiled.stage(stage).manner.results());
+        let bits = Plaintext::mask_bits(parameters, level);
+        let mut masks = Vec::with_capacity(values.len());
+        for value in values {
+            let seed = Seed::random(rng);
+            let mask = Plaintext::mask(parameters, &seed, bits, value.scale(), level);
+            *value = work.evaluator.add_plain(value, &mask.ok_or(HostError::Message { expected: "a level" })?)?;
+            masks.push((seed, bits));
+        }
+        Ok(masks)
+    }
+}
+
+impl Work {
+    /// The ciphertexts of a stage's input.
+    fn inputs(&self, stage: usize, bytes: &[u8]) -> Result<Vec<Ciphertext>, HostError> {
+        let compiled = self.service.compiled();
+        let count = compiled.stage(stage).linear.takes.len();
+        let parts = wire::split(bytes, count).ok_or(HostError::Message { expected: "ciphertexts" })?;
+        let one = |bytes| Ok(objects::decode_ckks_seeded_ciphertext(bytes, compiled.parameters())?.expand());
+        parts.into_iter().map(one).collect()
+    }
+
+    /// Leaves the primes away that the next stage does not take.
+    fn drop_to(&self, primes: usize, values: &mut [Ciphertext]) -> Result<(), HostError> {
+        for value in values.iter_mut().filter(|value| value.level() > primes) {
+            *value = self.evaluator.drop_to(value, primes)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the masks off again, over the primes that there are now.
+    fn unmask(&self, stage: usize, masks: &[(Seed, u32)], values: &mut [Ciphertext]) -> Result<(), HostError> {
+        let compiled = self.service.compiled();
+        let level = compiled.stage(stage).manner.primes;
+        for (value, (seed, bits)) in values.iter_mut().zip(masks) {
+            let mask = Plaintext::mask(compiled.parameters(), seed, *bits, value.scale(), level);
+            let mask = mask.ok_or(HostError::Message { expected: "a level" })?;
+            let negative = self.evaluator.add_plain(&self.evaluator.neg(value), &mask)?;
+            *value = self.evaluator.neg(&negative);
+        }
+        Ok(())
+    }
+}
+
+fn encode(values: &[Ciphertext]) -> Vec<u8> {
+    wire::join(&values.iter().map(objects::encode_ckks_ciphertext).collect::<Vec<_>>())
+}

@@ -1,0 +1,374 @@
+//! What runs inside.
+
+use super::route::{ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, Setup, parts, rounding, told_bytes};
+use super::wire;
+use crate::compile::Compiled;
+use crate::layout::Linear;
+use crate::model::Model;
+use crate::plain::{FRACTION_BITS, FixedModel, argmax};
+use crate::program::Input;
+use crate::server::{self, Keyring, Service};
+use rand_core::CryptoRng;
+use std::hint::black_box;
+use tobari_enclave::inside::Message;
+use tobari_enclave::{Configuration, Handler, OutputPolicy, Party, Refused};
+use tobari_lattice::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, SeededCiphertext, integer_of};
+use tobari_lattice::rlwe::SecretKey;
+use tobari_lattice::wire as objects;
+use zeroize::{Zeroize, Zeroizing};
+
+/// Bytes of encoded weights that are kept, for stages inside.
+const MEMORY: u64 = 1 << 30;
+/// Sums are limited to this before they are squared, as those in integers are.
+const MOST: f64 = 16.0;
+
+/// Numbers that are wiped.
+type Numbers = Zeroizing<Vec<f64>>;
+
+/// The job of an enclave: see the head of the module.
+pub struct Guarded {
+    model: Model,
+    combination: Combination,
+    output: OutputPolicy,
+    fixed: Option<FixedModel>,
+    encrypted: Option<Encrypted>,
+}
+
+/// What is needed where anything is encrypted.
+struct Encrypted {
+    compiled: Compiled,
+    encoder: Encoder,
+    parts: Vec<Part>,
+    /// For stages that are done inside.
+    service: Option<Service>,
+}
+
+/// What belongs to one session; all of it is wiped when it is dropped.
+pub struct Own {
+    secret: Option<Box<SecretKey>>,
+    /// For stages that are done inside.
+    keys: Option<Keyring>,
+    /// Messages of keys that have been given out: each is given once.
+    given: usize,
+    image: Zeroizing<Vec<u8>>,
+    told: Zeroizing<Vec<u8>>,
+}
+
+fn refused<E>(_: E) -> Refused {
+    Refused
+}
+
+impl Guarded {
+    /// Of what [`Setup::encode`] writes, if the configuration is the one that such a setup has.
+    ///
+    /// # Errors
+    /// [`Refused`] for other bytes, or a configuration that [`Setup::configuration`] does not give.
+    pub fn build(configuration: &Configuration, setup: &[u8]) -> Result<Self, Refused> {
+        let setup = Setup::decode(setup).map_err(refused)?;
+        // one place says what is allowed: policies, budgets of resets, script
+        let allowed = setup.configuration(configuration.output, configuration.max_sessions, configuration.rounds);
+        if allowed.map_err(refused)? != *configuration {
+            return Err(Refused);
+        }
+        let combination = setup.route.combination;
+        let encrypted = match setup.compile().map_err(refused)? {
+            None => None,
+            Some(compiled) => {
+                let encoder = Encoder::new(compiled.parameters()).map_err(refused)?;
+                let engine = tobari_engine::CkksEngine::new(compiled.parameters()).map_err(refused)?;
+                let parts = parts(&compiled, &engine).map_err(refused)?;
+                let inside = !combination.uses_process();
+                let service = inside.then(|| Service::new(compiled.clone(), MEMORY)).transpose().map_err(refused)?;
+                Some(Encrypted { compiled, encoder, parts, service })
+            }
+        };
+        let plain = encrypted.is_none();
+        let fixed = plain.then(|| setup.model.fixed()).transpose().map_err(refused)?;
+        Ok(Self { model: setup.model, combination, output: configuration.output, fixed, encrypted })
+    }
+
+    /// What may be told of the last stage's numbers, `2^24` standing for one.
+    fn tell(&self, numbers: &[i64]) -> Result<Zeroizing<Vec<u8>>, Refused> {
+        let mut out = Zeroizing::new(Vec::with_capacity(told_bytes(self.output, numbers.len())));
+        let mut place = |at: usize| out.extend_from_slice(&(at as u16).to_be_bytes());
+        match self.output {
+            OutputPolicy::Label => place(argmax(numbers)),
+            OutputPolicy::Top(count) if usize::from(count) <= numbers.len() => {
+                // every pair is compared, and every place looked at; the compiler may not know that
+                // a bit is 0 or 1, or it would make a branch of it
+                let bit = |condition: bool| black_box(usize::from(condition));
+                let before = |i: usize, j: usize| {
+                    bit(numbers[j] > numbers[i]) | (bit(numbers[j] == numbers[i]) & usize::from(j < i))
+                };
+                let rank = |i: usize| (0..numbers.len()).map(|j| before(i, j)).sum::<usize>();
+                let ranks: Vec<usize> = (0..numbers.len()).map(rank).collect();
+                for wanted in 0..usize::from(count) {
+                    place(ranks.iter().enumerate().map(|(i, rank)| i * bit(*rank == wanted)).sum());
+                }
+            }
+            OutputPolicy::Top(_) => return Err(Refused),
+            OutputPolicy::Rounded(bits) => {
+                let shift = rounding(&self.model, bits).ok_or(Refused)?;
+                for number in numbers {
+                    let rounded = if shift > 0 {
+                        (number + ((1 << shift) >> 1)) >> shift
+                    } else {
+                        number << shift.unsigned_abs()
+                    };
+                    out.extend_from_slice(&rounded.to_be_bytes());
+                }
+            }
+            OutputPolicy::Scores => numbers.iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes())),
+        }
+        Ok(out)
+    }
+
+    /// All inside: an image to what is told.
+    fn whole(&self, own: &Own, image: &[u8], rng: &mut dyn CryptoRng) -> Result<Zeroizing<Vec<u8>>, Refused> {
+        if let Some(fixed) = &self.fixed {
+            return self.tell(&Zeroizing::new(fixed.logits(image).map_err(refused)?));
+        }
+        let encrypted = self.encrypted()?;
+        let service = encrypted.service.as_ref().ok_or(Refused)?;
+        let session = service.resume(own.keys.as_ref().ok_or(Refused)?);
+        let mut values = encrypted.encrypt_image(own, &self.model, image, rng)?;
+        for stage in 0..encrypted.compiled.len() {
+            values = session.stage(stage, values).map_err(refused)?;
+        }
+        let numbers = encrypted.sums(own, encrypted.compiled.len() - 1, &values)?;
+        self.tell(&integers(&numbers))
+    }
+
+    fn encrypted(&self) -> Result<&Encrypted, Refused> {
+        self.encrypted.as_ref().ok_or(Refused)
+    }
+}
+
+/// Numbers with 24 bits after the point.
+fn integers(numbers: &[f64]) -> Zeroizing<Vec<i64>> {
+    let unit = (1u64 << FRACTION_BITS) as f64;
+    Zeroizing::new(numbers.iter().map(|number| integer_of(number * unit) as i64).collect())
+}
+
+impl Encrypted {
+    /// Numbers in the places of a stage's input, encrypted.
+    fn encrypt(
+        &self,
+        own: &Own,
+        stage: usize,
+        numbers: &[f64],
+        mut rng: &mut dyn CryptoRng,
+    ) -> Result<Vec<SeededCiphertext>, Refused> {
+        let secret = own.secret.as_ref().ok_or(Refused)?;
+        let (stage, scale) = (self.compiled.stage(stage), &self.compiled.scales(stage).input);
+        let slots = Zeroizing::new(stage.linear.place(numbers));
+        let one = |slots: &Vec<f64>| {
+            self.encoder.encrypt_seeded(slots, scale, stage.manner.primes, secret, &mut rng).map_err(refused)
+        };
+        slots.iter().map(one).collect()
+    }
+
+    fn image(&self, model: &Model, image: &[u8]) -> Result<Numbers, Refused> {
+        let fits = image.len() == model.input().len();
+        fits.then(|| Zeroizing::new(Model::numbers(image))).ok_or(Refused)
+    }
+
+    fn encrypt_image(
+        &self,
+        own: &Own,
+        model: &Model,
+        image: &[u8],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Vec<Ciphertext>, Refused> {
+        let image = self.image(model, image)?;
+        Ok(self.encrypt(own, 0, &image, rng)?.iter().map(SeededCiphertext::expand).collect())
+    }
+
+    /// The ciphertexts of a stage's results.
+    fn results(&self, stage: usize, body: &[u8]) -> Result<Vec<Ciphertext>, Refused> {
+        let (of, scale) = (self.compiled.stage(stage), &self.compiled.scales(stage).results);
+        let parts = wire::split(body, of.linear.outputs.len()).ok_or(Refused)?;
+        let one = |bytes: &[u8]| {
+            let one = objects::decode_ckks_ciphertext(bytes, self.compiled.parameters()).map_err(refused)?;
+            let fits = one.level() == of.manner.results() && one.scale() == scale && !one.needs_relinearization();
+            fits.then_some(one).ok_or(Refused)
+        };
+        parts.into_iter().map(one).collect()
+    }
+
+    /// The numbers of a stage's results, decrypted; noise is refused.
+    fn sums(&self, own: &Own, stage: usize, values: &[Ciphertext]) -> Result<Numbers, Refused> {
+        let secret = own.secret.as_ref().ok_or(Refused)?;
+        let decryptor = Decryptor::new(secret, &self.encoder).map_err(refused)?;
+        let (of, scale) = (self.compiled.stage(stage), &self.compiled.scales(stage).results);
+        let mut slots: Zeroizing<Vec<Vec<f64>>> = Zeroizing::new(Vec::with_capacity(values.len()));
+        for value in values {
+            slots.push(std::mem::take(&mut *decryptor.decrypt(value).map_err(refused)?));
+        }
+        if !of.manner.fold {
+            of.linear.fold(&mut slots);
+        }
+        let numbers = read(of.linear, &slots, self.compiled.outputs(stage));
+        let primes = &self.compiled.parameters().ring().data_primes()[..of.manner.results()];
+        let modulus: f64 = primes.iter().map(|prime| prime.modulus().value() as f64).product();
+        let most = modulus / (4.0 * scale.to_f64(self.compiled.parameters()).unwrap_or(f64::INFINITY));
+        let within = numbers.iter().fold(true, |all, number| all & (number.abs() < most));
+        within.then_some(numbers).ok_or(Refused)
+    }
+
+    /// A stage's results as the next one's input.
+    fn reset(
+        &self,
+        own: &Own,
+        combination: Combination,
+        stage: usize,
+        body: &[u8],
+        mut rng: &mut dyn CryptoRng,
+    ) -> Result<Vec<u8>, Refused> {
+        let values = self.results(stage, body)?;
+        if combination == Combination::MixedPlainReset {
+            let mut numbers = self.sums(own, stage, &values)?;
+            for number in numbers.iter_mut() {
+                let limited = number.clamp(-MOST, MOST);
+                *number = limited * limited;
+            }
+            return Ok(encode(&self.encrypt(own, stage + 1, &numbers, rng)?));
+        }
+        let secret = own.secret.as_ref().ok_or(Refused)?;
+        let decryptor = Decryptor::new(secret, &self.encoder).map_err(refused)?;
+        let next = self.compiled.stage(stage + 1);
+        if next.linear.takes.len() != values.len() {
+            return Err(Refused);
+        }
+        let mut anew = Vec::with_capacity(values.len());
+        for value in &values {
+            let masked = decryptor.plaintext(value).map_err(refused)?;
+            let lifted = masked.lift(next.manner.primes).ok_or(Refused)?;
+            anew.push(lifted.encrypt_seeded(secret, &mut rng).map_err(refused)?);
+        }
+        Ok(encode(&anew))
+    }
+
+    /// A message of keys, and of weights under the session's key.
+    fn part(&self, own: &Own, number: usize, mut rng: &mut dyn CryptoRng) -> Result<Vec<u8>, Refused> {
+        let secret = own.secret.as_ref().ok_or(Refused)?;
+        let inputs = &self.parts.get(number).ok_or(Refused)?.inputs;
+        let mut all = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            if let Some(key) = key(&self.compiled, secret, *input, &mut rng)? {
+                all.push(objects::encode_ckks_evaluation_keys(&key));
+                continue;
+            }
+            let slots = self.compiled.slots(*input).ok_or(Refused)?;
+            let (scale, primes) = self.compiled.place(*input).ok_or(Refused)?;
+            let weight = self.encoder.encrypt_seeded(&slots, scale, primes, secret, &mut rng).map_err(refused)?;
+            all.push(objects::encode_ckks_seeded_ciphertext(&weight));
+        }
+        Ok(wire::join(&all))
+    }
+}
+
+/// The evaluation key that an input is; none for a weight.
+fn key(
+    compiled: &Compiled,
+    secret: &SecretKey,
+    input: Input,
+    mut rng: &mut dyn CryptoRng,
+) -> Result<Option<EvaluationKeys>, Refused> {
+    let mut key = EvaluationKeys::new(compiled.parameters());
+    match input {
+        Input::Rotation { steps, level } => key.add_rotation(secret, steps, usize::from(level) + 1, &mut rng),
+        Input::Relinearization { level } => key.add_relinearization(secret, usize::from(level) + 1, &mut rng),
+        _ => return Ok(None),
+    }
+    .map_err(refused)?;
+    Ok(Some(key))
+}
+
+fn read(linear: &Linear, slots: &[Vec<f64>], length: usize) -> Numbers {
+    Zeroizing::new(linear.read(slots, length))
+}
+
+fn encode(values: &[SeededCiphertext]) -> Vec<u8> {
+    wire::join(&values.iter().map(objects::encode_ckks_seeded_ciphertext).collect::<Vec<_>>())
+}
+
+impl Handler for Guarded {
+    type Session = Own;
+
+    fn open(&mut self, mut rng: &mut dyn CryptoRng) -> Result<Own, Refused> {
+        let mut own = Own {
+            secret: None,
+            keys: None,
+            given: 0,
+            image: Zeroizing::new(Vec::with_capacity(self.model.input().len())),
+            told: Zeroizing::new(Vec::new()),
+        };
+        let Some(Encrypted { compiled, service, .. }) = &self.encrypted else { return Ok(own) };
+        let secret = Box::new(SecretKey::generate(compiled.parameters(), &mut rng));
+        if let Some(service) = service {
+            let mut keys = Vec::new();
+            for input in compiled.keys() {
+                keys.extend(key(compiled, &secret, input, rng)?.map(|key| (input, key)));
+            }
+            let session = if compiled.options().encrypted {
+                let weights = server::encrypt_weights(compiled, &secret, &mut rng).map_err(refused)?;
+                service.session_with(keys, weights)
+            } else {
+                service.session(keys)
+            };
+            own.keys = Some(session.map_err(refused)?.into_keys());
+        }
+        own.secret = Some(secret);
+        Ok(own)
+    }
+
+    fn handle(
+        &mut self,
+        own: &mut Own,
+        message: Message<'_>,
+        reply: &mut Vec<u8>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Refused> {
+        match (message.from, message.kind) {
+            (Party::Client, IMAGE) if self.combination.uses_process() => {
+                own.told.zeroize();
+                own.image.zeroize();
+                own.image.extend_from_slice(message.body);
+            }
+            (Party::Client, IMAGE) => {
+                reply.extend_from_slice(&self.whole(own, message.body, rng)?);
+            }
+            (Party::Client, ASK) => {
+                reply.extend_from_slice(&own.told);
+                own.told.zeroize();
+            }
+            (Party::Host, INPUT) => {
+                let encrypted = self.encrypted()?;
+                let image = encrypted.image(&self.model, &own.image)?;
+                reply.extend(encode(&encrypted.encrypt(own, 0, &image, rng)?));
+                own.image.zeroize();
+            }
+            (Party::Host, RESULT) => {
+                let encrypted = self.encrypted()?;
+                let last = encrypted.compiled.len() - 1;
+                let values = encrypted.results(last, message.body)?;
+                own.told = self.tell(&integers(&encrypted.sums(own, last, &values)?))?;
+            }
+            (Party::Host, kind @ RESETS..) => {
+                let stage = usize::from(kind - RESETS);
+                reply.extend(self.encrypted()?.reset(own, self.combination, stage, message.body, rng)?);
+            }
+            (Party::Host, kind @ PARTS..RESETS) => {
+                let number = usize::from(kind - PARTS);
+                // the script comes again for each image; keys come once
+                if number == own.given {
+                    reply.extend(self.encrypted()?.part(own, number, rng)?);
+                    own.given += 1;
+                }
+            }
+            _ => return Err(Refused),
+        }
+        Ok(())
+    }
+}

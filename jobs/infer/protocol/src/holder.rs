@@ -1,0 +1,263 @@
+//! The key holder's file, and the files of questions and answers.
+//!
+//! A holder has one secret of 32 bytes for one model of one server. From it follow the secret key and **the keys that the server needs, always the same bytes**, so that they are not kept beside it
+//! and have a name, their SHA-256, before they are made.
+//!
+//! | file | bytes |
+//! |---|---|
+//! | holder | `TIK`, version (4); the secret (32); the model's digest (32); SHA-256 of the keys (32); the card |
+//! | question, answer | version `01`, kind `34` or `35`; the model's digest (32); SHA-256 of the keys (32); a question or an answer ([`messages`]) |
+//!
+//! A holder's bytes are secret; questions and answers are not, but for what whoever sees an exact decryption beside them can compute ([`super::client`]).
+
+use super::card::{CardError, MAX_CARD_BYTES};
+use super::client::{Client, ClientError, Output, Told};
+use super::compile::Card;
+use super::messages::{self, MessageError};
+use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+use rand_core::CryptoRng;
+use sha2::{Digest, Sha256};
+use tobari_lattice::ring::Seed;
+use tobari_lattice::rlwe::SecretKey;
+use tobari_lattice::wire::VERSION;
+use tobari_octets::hex;
+use zeroize::Zeroizing;
+
+const MAGIC: [u8; 4] = *b"TIK\x01";
+const HEAD: usize = 4 + 3 * NAME_BYTES;
+/// Bytes of a digest of a model, and of keys.
+pub const NAME_BYTES: usize = 32;
+/// Bytes of a holder at most.
+pub const MAX_HOLDER_BYTES: usize = HEAD + MAX_CARD_BYTES;
+/// Bytes of a question or an answer at most.
+pub const MAX_SEALED_BYTES: usize = 1 << 28;
+/// Bytes before the message of such a file.
+pub(super) const SEALED_HEAD: usize = 2 + 2 * NAME_BYTES;
+/// What the branches of the seed are for.
+const SECRET: u64 = 0;
+const KEYS: u64 = 1;
+
+/// Why there is no holder, or nothing for it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HolderError {
+    /// Bytes that are none.
+    #[error(
+        "malformed key for inference: expected \"TIK\", version 1, 96 bytes and what is known of a model, found others"
+    )]
+    Malformed,
+    /// A card that is none.
+    #[error(transparent)]
+    Card(#[from] CardError),
+    /// A question or an answer that is none.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    /// Another model's.
+    #[error("expected an answer of the model {expected}, found one of {found}")]
+    Model {
+        /// The beginning of the holder's model's digest.
+        expected: String,
+        /// Of the one found.
+        found: String,
+    },
+    /// Another key's.
+    #[error("expected an answer for the key {expected}, found one for {found}")]
+    Key {
+        /// The beginning of the hash of the holder's keys.
+        expected: String,
+        /// Of those found.
+        found: String,
+    },
+    /// What the client says.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+/// Who asks one model: the secret, and what is known of the model. It is not printed, and wiped on drop.
+pub struct Holder {
+    seed: Seed,
+    model: [u8; NAME_BYTES],
+    keys: [u8; NAME_BYTES],
+    card: Card,
+}
+
+impl Holder {
+    /// A new one, for the model of this digest; the keys are made once, for their hash.
+    ///
+    /// # Errors
+    /// [`HolderError::Card`] for a card beyond the limits of a key file, [`HolderError::Client`]
+    /// for one that no keys can be made for.
+    pub fn generate(card: Card, model: [u8; NAME_BYTES], rng: &mut impl CryptoRng) -> Result<Self, HolderError> {
+        Self::generate_with_keys(card, model, rng).map(|(holder, _)| holder)
+    }
+
+    /// The same, and the keys that the server needs, as a message: who sends them at once need not make them twice.
+    ///
+    /// # Errors
+    /// As [`Self::generate`].
+    pub fn generate_with_keys(
+        card: Card,
+        model: [u8; NAME_BYTES],
+        rng: &mut impl CryptoRng,
+    ) -> Result<(Self, Vec<u8>), HolderError> {
+        // a key that is made is a key that is read
+        card.check()?;
+        let mut holder = Self { seed: Seed::random(rng), model, keys: [0; NAME_BYTES], card };
+        let keys = holder.keys()?;
+        holder.keys = Sha256::digest(&keys).into();
+        Ok((holder, keys))
+    }
+
+    /// The digest of the model.
+    pub fn model(&self) -> &[u8; NAME_BYTES] {
+        &self.model
+    }
+
+    /// SHA-256 of the keys: their name on the server.
+    pub fn keys_name(&self) -> &[u8; NAME_BYTES] {
+        &self.keys
+    }
+
+    /// What is known of the model.
+    pub fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// Encrypts and decrypts.
+    ///
+    /// # Errors
+    /// [`ClientError`] for a card of another scheme.
+    pub fn client(&self) -> Result<Client, ClientError> {
+        let secret = SecretKey::from_seed(&self.card.parameters, self.seed.derive(SECRET));
+        Client::with_secret(self.card.clone(), secret)
+    }
+
+    /// The keys that the server needs, as a message.
+    ///
+    /// # Errors
+    /// [`ClientError`] for a card that no keys can be made for.
+    pub fn keys(&self) -> Result<Vec<u8>, ClientError> {
+        let drawn = Zeroizing::new(self.seed.derive(KEYS).to_bytes());
+        let keys = self.client()?.keys(&mut ChaCha20Rng::from_seed(*drawn))?;
+        Ok(messages::encode_keys(&keys))
+    }
+
+    /// A file with an image, encrypted: its pixels, from 0 to 1, row by row.
+    ///
+    /// # Errors
+    /// [`ClientError`] for an image of another size, or a pixel beyond 1.
+    pub fn encrypt(&self, image: &[f64], rng: &mut impl CryptoRng) -> Result<Vec<u8>, ClientError> {
+        let question = messages::encode_question(&self.client()?.encrypt(image, rng)?);
+        Ok(Sealed { kind: SealedKind::Question, model: self.model, keys: self.keys, body: &question }.encode())
+    }
+
+    /// What a file with an answer says, as much of it as is asked for.
+    ///
+    /// # Errors
+    /// [`HolderError`] for another model's or another key's, and for what is no answer.
+    pub fn decrypt(&self, bytes: &[u8], output: Output) -> Result<Told, HolderError> {
+        let sealed = Sealed::decode(SealedKind::Answer, bytes)?;
+        if sealed.model != self.model {
+            return Err(HolderError::Model { expected: short(&self.model), found: short(&sealed.model) });
+        }
+        if sealed.keys != self.keys {
+            return Err(HolderError::Key { expected: short(&self.keys), found: short(&sealed.keys) });
+        }
+        let answer = messages::decode_answer(sealed.body, &self.card)?;
+        Ok(self.client()?.decrypt(&answer, output)?)
+    }
+
+    /// Its bytes, all of them secret.
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let card = self.card.encode();
+        let mut out = Zeroizing::new(Vec::with_capacity(HEAD + card.len()));
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&*Zeroizing::new(self.seed.to_bytes()));
+        out.extend_from_slice(&self.model);
+        out.extend_from_slice(&self.keys);
+        out.extend_from_slice(&card);
+        out
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// [`HolderError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, HolderError> {
+        let rest = bytes.strip_prefix(&MAGIC).ok_or(HolderError::Malformed)?;
+        let (names, card) = rest.split_at_checked(3 * NAME_BYTES).ok_or(HolderError::Malformed)?;
+        let [seed, model, keys] = names.as_chunks::<NAME_BYTES>().0 else { return Err(HolderError::Malformed) };
+        Ok(Self { seed: Seed::from_bytes(*seed), model: *model, keys: *keys, card: Card::decode(card)? })
+    }
+}
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SealedKind {
+    /// An image.
+    Question,
+    /// Its logits.
+    Answer,
+}
+
+impl SealedKind {
+    fn byte(self) -> u8 {
+        match self {
+            Self::Question => 0x34,
+            Self::Answer => 0x35,
+        }
+    }
+}
+
+/// A question or an answer in a file: which model, under which keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sealed<'a> {
+    /// Which of both.
+    pub kind: SealedKind,
+    /// The digest of the model.
+    pub model: [u8; NAME_BYTES],
+    /// SHA-256 of the keys.
+    pub keys: [u8; NAME_BYTES],
+    /// The message.
+    pub body: &'a [u8],
+}
+
+impl<'a> Sealed<'a> {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        [&[VERSION, self.kind.byte()][..], &self.model, &self.keys, self.body].concat()
+    }
+
+    /// Reads them; the message is not looked at.
+    ///
+    /// # Errors
+    /// [`MessageError`] for fewer bytes, or another version or kind.
+    pub fn decode(kind: SealedKind, bytes: &'a [u8]) -> Result<Self, MessageError> {
+        let rest = messages::open(bytes, kind.byte())?;
+        let short = || MessageError::Length { expected: 2 * NAME_BYTES, found: rest.len() };
+        let (names, body) = rest.split_at_checked(2 * NAME_BYTES).ok_or_else(short)?;
+        let [model, keys] = names.as_chunks::<NAME_BYTES>().0 else { return Err(short()) };
+        Ok(Self { kind, model: *model, keys: *keys, body })
+    }
+}
+
+/// The beginning of a digest, for people.
+pub fn short(name: &[u8; NAME_BYTES]) -> String {
+    hex(&name[..4])
+}
+
+/// What clients keep: whatever decodes encodes to the same bytes.
+#[doc(hidden)]
+pub fn fuzz_kept(data: &[u8]) {
+    if let Ok(holder) = Holder::decode(data) {
+        assert_eq!(holder.encode()[..], *data);
+    }
+    if let Ok(card) = Card::decode(data) {
+        assert_eq!(card.encode(), data);
+    }
+    for kind in [SealedKind::Question, SealedKind::Answer] {
+        if let Ok(sealed) = Sealed::decode(kind, data) {
+            assert_eq!(sealed.encode(), data);
+        }
+    }
+}

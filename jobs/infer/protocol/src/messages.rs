@@ -1,0 +1,254 @@
+//! What is said: keys, a question, an answer, as bytes.
+//!
+//! | kind | message | after version (`01`) and kind |
+//! |---|---|---|
+//! | 30 | keys | the keys of the model's card in its order, each an object of the lattice schemes with one key, at its level |
+//! | 31 | question | how many ciphertexts (1), and these, seeded |
+//! | 32 | answer | how many ciphertexts (1), and these |
+//! | 33 | what a client may know of a model | [`super::card`] |
+//! | 34 | a file with a question | the model's digest (32), SHA-256 of the keys (32), a question |
+//! | 35 | a file with an answer | the same with an answer |
+//!
+//! Both sides know the model's [`Card`]: how many of what there are, over how many primes and at which scale. Whatever differs is refused, and there is one byte string for
+//! each message. **Uniform halves of questions and keys are seeds only.** Lengths are checked before there is memory for what they announce.
+
+use super::compile::{Card, name};
+use super::program::Input;
+use tobari_lattice::ckks::{Ciphertext, EvaluationKeys, SeededCiphertext};
+use tobari_lattice::rlwe::EvaluationKey;
+use tobari_lattice::wire::VERSION;
+use tobari_lattice::wire::{self, LatticeWireError};
+
+/// Ciphertexts of a message at most.
+pub const MAX_CIPHERTEXTS: usize = 64;
+
+const KEYS: u8 = 0x30;
+const QUESTION: u8 = 0x31;
+const ANSWER: u8 = 0x32;
+
+/// Bytes that are no message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// Fewer or more than there must be.
+    #[error("expected {expected} bytes, found {found}")]
+    Length {
+        /// How many there must be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// Another version or kind.
+    #[error("expected version {VERSION} and kind {expected:#04x}, found {version} and {found:#04x}")]
+    Kind {
+        /// The kind.
+        expected: u8,
+        /// The version found.
+        version: u8,
+        /// The kind found.
+        found: u8,
+    },
+    /// Another number of ciphertexts.
+    #[error("expected {expected} ciphertexts, found {found}")]
+    Count {
+        /// How many there should be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// A ciphertext over other primes or at another scale, or a product.
+    #[error("expected ciphertexts over {primes} data primes at scale {scale}, found another one")]
+    Ciphertext {
+        /// Data primes.
+        primes: usize,
+        /// The scale.
+        scale: String,
+    },
+    /// A key of another purpose or level.
+    #[error("expected a {name}, found another key")]
+    Key {
+        /// What it should be.
+        name: String,
+    },
+    /// What follows is no object of the lattice schemes.
+    #[error(transparent)]
+    Object(#[from] LatticeWireError),
+}
+
+/// What comes after version and kind.
+pub(super) fn open(bytes: &[u8], expected: u8) -> Result<&[u8], MessageError> {
+    match bytes {
+        [version, found, rest @ ..] if *version == VERSION && *found == expected => Ok(rest),
+        [version, found, ..] => Err(MessageError::Kind { expected, version: *version, found: *found }),
+        _ => Err(MessageError::Length { expected: 2, found: bytes.len() }),
+    }
+}
+
+/// So many parts of one length.
+fn parts(bytes: &[u8], expected: usize) -> Result<impl Iterator<Item = &[u8]>, MessageError> {
+    let [count, rest @ ..] = bytes else { return Err(MessageError::Length { expected: 1, found: 0 }) };
+    let found = usize::from(*count);
+    if found != expected || !(1..=MAX_CIPHERTEXTS).contains(&found) {
+        return Err(MessageError::Count { expected, found });
+    }
+    let each = rest.len() / found;
+    if each == 0 || !rest.len().is_multiple_of(found) {
+        return Err(MessageError::Length { expected: each.max(1) * found, found: rest.len() });
+    }
+    Ok(rest.chunks_exact(each))
+}
+
+/// Bytes of a message of keys.
+pub fn keys_bytes(card: &Card) -> usize {
+    2 + card.keys.iter().map(|input| key_bytes(card, *input)).sum::<usize>()
+}
+
+/// Bytes of a message of a question.
+pub fn question_bytes(card: &Card) -> usize {
+    // version, kind and parameters; primes, scale, seed; a half
+    let head = wire::encode_parameters(&card.parameters).len() + 1 + scale_bytes(card) + 32;
+    3 + card.places.len() * (head + element_bytes(card, card.sent.0))
+}
+
+/// Bytes of a message of an answer.
+pub fn answer_bytes(card: &Card) -> usize {
+    let head = wire::encode_parameters(&card.parameters).len() + 2 + scale_bytes(card);
+    3 + card.answers() * (head + 2 * element_bytes(card, card.answer.0))
+}
+
+fn scale_bytes(card: &Card) -> usize {
+    8 * (1 + card.parameters.data_primes())
+}
+
+/// A polynomial over so many data primes.
+fn element_bytes(card: &Card, primes: usize) -> usize {
+    let (ring, degree) = (card.parameters.ring(), card.parameters.degree());
+    let tables = &ring.data_primes()[..primes];
+    tables.iter().map(|prime| (degree * prime.modulus().bits() as usize).div_ceil(8)).sum()
+}
+
+/// Bytes of one key: version, kind and parameters; how many there are; automorphism, level, seed; a half of each digit.
+fn key_bytes(card: &Card, input: Input) -> usize {
+    let level = match input {
+        Input::Rotation { level, .. } | Input::Relinearization { level } => usize::from(level) + 1,
+        _ => 0,
+    };
+    let (ring, degree) = (card.parameters.ring(), card.parameters.degree());
+    let primes = ring.data_primes()[..level].iter().chain(ring.special_primes());
+    let element: usize = primes.map(|prime| (degree * prime.modulus().bits() as usize).div_ceil(8)).sum();
+    let digits = level.div_ceil(card.parameters.digit_size());
+    wire::encode_parameters(&card.parameters).len() + 3 + 4 + 1 + 32 + digits * element
+}
+
+/// Keys, in the order of the card.
+pub fn encode_keys(keys: &[(Input, EvaluationKeys)]) -> Vec<u8> {
+    let mut out = vec![VERSION, KEYS];
+    keys.iter().for_each(|(_, key)| out.extend_from_slice(&wire::encode_ckks_evaluation_keys(key)));
+    out
+}
+
+/// Reads keys.
+///
+/// # Errors
+/// [`MessageError`]; the first key that is not the one that the card asks for is named.
+pub fn decode_keys(bytes: &[u8], card: &Card) -> Result<Vec<(Input, EvaluationKeys)>, MessageError> {
+    let mut rest = open(bytes, KEYS)?;
+    let (expected, found) = (keys_bytes(card), bytes.len());
+    if expected != found {
+        return Err(MessageError::Length { expected, found });
+    }
+    let mut keys = Vec::with_capacity(card.keys.len());
+    for input in &card.keys {
+        let (one, next) = rest.split_at_checked(key_bytes(card, *input)).unwrap_or((rest, &[]));
+        rest = next;
+        let mut key = wire::decode_ckks_evaluation_keys(one, &card.parameters)?;
+        let (key, level) = match *input {
+            Input::Rotation { steps, level } => (key.take_rotation(steps).filter(|_| key.only().is_none()), level),
+            Input::Relinearization { level } => (key.take_relinearization().filter(|_| key.only().is_none()), level),
+            _ => (None, 0),
+        };
+        let fits = |key: &EvaluationKeys| key.only().map(EvaluationKey::level) == Some(usize::from(level) + 1);
+        let key = key.filter(fits).ok_or_else(|| MessageError::Key { name: name(*input) })?;
+        keys.push((*input, key));
+    }
+    Ok(keys)
+}
+
+/// A question.
+pub fn encode_question(image: &[SeededCiphertext]) -> Vec<u8> {
+    let mut out = vec![VERSION, QUESTION, image.len() as u8];
+    image.iter().for_each(|part| out.extend_from_slice(&wire::encode_ckks_seeded_ciphertext(part)));
+    out
+}
+
+/// Reads a question.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn decode_question(bytes: &[u8], card: &Card) -> Result<Vec<SeededCiphertext>, MessageError> {
+    let (primes, scale) = &card.sent;
+    let part = |bytes: &[u8]| {
+        let part = wire::decode_ckks_seeded_ciphertext(bytes, &card.parameters)?;
+        let fits = part.level() == *primes && part.scale() == scale;
+        fits.then_some(part).ok_or_else(|| MessageError::Ciphertext { primes: *primes, scale: scale.to_string() })
+    };
+    parts(open(bytes, QUESTION)?, card.places.len())?.map(part).collect()
+}
+
+/// An answer.
+pub fn encode_answer(answer: &[Ciphertext]) -> Vec<u8> {
+    let mut out = vec![VERSION, ANSWER, answer.len() as u8];
+    answer.iter().for_each(|part| out.extend_from_slice(&wire::encode_ckks_ciphertext(part)));
+    out
+}
+
+/// Reads an answer.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn decode_answer(bytes: &[u8], card: &Card) -> Result<Vec<Ciphertext>, MessageError> {
+    let (primes, scale) = &card.answer;
+    let part = |bytes: &[u8]| {
+        let part = wire::decode_ckks_ciphertext(bytes, &card.parameters)?;
+        let fits = part.level() == *primes && part.scale() == scale && !part.needs_relinearization();
+        fits.then_some(part).ok_or_else(|| MessageError::Ciphertext { primes: *primes, scale: scale.to_string() })
+    };
+    parts(open(bytes, ANSWER)?, card.answers())?.map(part).collect()
+}
+
+/// Whatever decodes as a message encodes to the same bytes.
+#[doc(hidden)]
+pub fn fuzz_messages(data: &[u8]) {
+    let Some(card) = toy_card() else { return };
+    if let Ok(keys) = decode_keys(data, &card) {
+        assert_eq!(encode_keys(&keys), data);
+    }
+    if let Ok(image) = decode_question(data, &card) {
+        assert_eq!(encode_question(&image), data);
+    }
+    if let Ok(answer) = decode_answer(data, &card) {
+        assert_eq!(encode_answer(&answer), data);
+    }
+}
+
+/// A card of four slots, for fuzzing.
+#[doc(hidden)]
+pub fn toy_card() -> Option<Card> {
+    use tobari_lattice::ckks::Scale;
+    use tobari_lattice::params::{LatticeParameters, Plaintext};
+    let parameters = LatticeParameters::insecure_of_sizes(8, &[40, 26, 26], &[40], 3, Plaintext::Approximate).ok()?;
+    Some(Card {
+        parameters,
+        pixels: 6,
+        places: vec![vec![Some(0), Some(1), None, Some(2)], vec![Some(3), Some(4), Some(5), None]],
+        sent: (3, Scale::power_of_two(26)),
+        keys: vec![
+            Input::Rotation { steps: 1, level: 2 },
+            Input::Rotation { steps: 2, level: 0 },
+            Input::Relinearization { level: 1 },
+        ],
+        logits: vec![(0, 0), (0, 2)],
+        answer: (1, Scale::power_of_two(34)),
+        logit_bits: 1,
+    })
+}

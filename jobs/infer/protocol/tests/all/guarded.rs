@@ -1,0 +1,486 @@
+//! Inference with an enclave: every combination gives the plain label, and a host that does otherwise gets nothing for it.
+
+use chacha20::ChaCha20Rng;
+use chacha20::rand_core::SeedableRng;
+use tobari_enclave::{
+    Challenge, Configuration, Connector, Digest, Enclave, EnclaveError, InProcess, Measurement, Nonce, Operation,
+    OutputPolicy, Policy, Protections, Request, SessionId, Status,
+};
+use tobari_infer::compile::Compiled;
+use tobari_infer::digits::{STYLES, draw};
+use tobari_infer::guarded::{
+    Asker, Combination, Counted, Guarded, Host, HostError, Route, RouteError, Setup, Told, fuzz_setup,
+};
+use tobari_infer::program::Input;
+use tobari_infer::{Calibration, Map, Model, Stage, Volume, argmax};
+use tobari_lattice::ckks::{Ciphertext, Decryptor, Encoder, Evaluator, Plaintext, Scale};
+use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext as Kind};
+use tobari_lattice::ring::Seed;
+use tobari_lattice::rlwe::SecretKey;
+use tobari_lattice::wire;
+
+/// Numbers of the script's messages.
+const RESULT: u8 = 3;
+const FIRST_PART: u8 = 16;
+const FIRST_RESET: u8 = 192;
+
+fn rng(seed: u64) -> ChaCha20Rng {
+    ChaCha20Rng::seed_from_u64(seed)
+}
+
+fn setup(combination: Combination) -> Setup {
+    setup_over("infer-f", combination)
+}
+
+fn setup_over(set: &str, combination: Combination) -> Setup {
+    let parameters = NamedSet::from_name(set).unwrap().parameters().unwrap();
+    Setup { route: Route::new(combination, &parameters), parameters, model: Model::digits().unwrap() }
+}
+
+fn executable() -> Digest {
+    Digest::of_bytes(b"an executable")
+}
+
+type Inside = InProcess<Guarded, ChaCha20Rng>;
+
+fn start(setup: &Setup, configuration: &Configuration, seed: u64) -> Inside {
+    let build = |configuration: &Configuration, setup: &[u8], _: &mut ChaCha20Rng| Guarded::build(configuration, setup);
+    InProcess::start(configuration, &setup.encode(), &executable(), build, rng(seed)).unwrap()
+}
+
+fn open(enclave: &mut dyn Enclave, configuration: &Configuration) -> (SessionId, Asker) {
+    let mut rng = rng(7);
+    let policy = Policy::new(vec![executable()], configuration.clone()).accepting_simulated();
+    let challenge = Challenge::new(&mut rng, 10);
+    let evidence = enclave.report(challenge.nonce()).unwrap();
+    let attested = challenge.verify(&policy, &evidence, 11).unwrap();
+    let (channel, encapsulated) = Connector::connect(&attested, &mut rng).unwrap();
+    let session = channel.session();
+    enclave.open(session, &encapsulated).unwrap();
+    (session, Asker::new(channel, configuration))
+}
+
+/// One image, from the client to what it is told.
+fn classify(
+    enclave: &mut dyn Enclave,
+    session: &mut tobari_infer::guarded::HostSession<'_>,
+    asker: &mut Asker,
+    pixels: &[u8],
+) -> Result<Told, HostError> {
+    let frame = asker.image(pixels).unwrap();
+    let (answer, _) = session.image(enclave, &frame, &mut rng(9), &mut || 0.0)?;
+    if let Some(told) = asker.heard(answer).unwrap() {
+        return Ok(told);
+    }
+    let answer = session.ask(enclave, &asker.ask().unwrap())?;
+    Ok(asker.told(answer).unwrap())
+}
+
+/// What a host's process has: of weights only if they are not encrypted.
+fn host(setup: &Setup) -> Host {
+    match setup.route.combination.encrypts_weights() {
+        true => Host::new(&setup.shape().unwrap(), 1 << 30).unwrap(),
+        false => Host::new(setup, 1 << 30).unwrap(),
+    }
+}
+
+/// Two dense layers, which no layout for images takes.
+fn dense() -> Model {
+    let stage = |name: &str, inputs: usize, outputs: usize| Stage {
+        name: name.to_owned(),
+        input: Volume::vector(inputs),
+        output: Volume::vector(outputs),
+        map: Map::Dense { weights: vec![0.0625; inputs * outputs] },
+        bias: vec![0.0; outputs],
+        weight_bits: 14,
+        bias_bits: 14,
+    };
+    let model = Model::new(vec![stage("first", 16, 8), stage("last", 8, 4)], 0).unwrap();
+    model.calibrated(Calibration { margin: 1.0, powers: Vec::new() }).unwrap()
+}
+
+#[test]
+fn a_model_that_the_usual_layout_does_not_take_gets_another_that_does() {
+    for combination in [Combination::ProcessUserData, Combination::ProcessBoth, Combination::EnclaveUserData] {
+        let own = setup(combination).route;
+        assert_eq!(setup(combination).suited().route, own, "{}", combination.name());
+        let setup = Setup { model: dense(), ..setup(combination) };
+        assert!(setup.compile().is_err());
+        let suited = setup.suited();
+        assert_eq!(suited.route.layout, "dense", "{}", combination.name());
+        assert!(suited.configuration(OutputPolicy::Label, 1, 1).is_ok());
+    }
+}
+
+#[test]
+fn every_combination_and_both_resets_give_the_plain_label() {
+    let fixed = Model::digits().unwrap().fixed().unwrap();
+    for combination in Combination::ALL {
+        // the set that is shipped for it
+        let setup = setup_over(combination.usual_set(), combination);
+        let images = 4;
+        let configuration = setup.configuration(OutputPolicy::Label, 2, images).unwrap();
+        let mut enclave = Counted::new(start(&setup, &configuration, 1));
+        let host = host(&setup);
+        let (id, mut asker) = open(&mut enclave, &configuration);
+        let mut session = host.begin(&mut enclave, id).unwrap();
+        for digit in 0..images as u8 {
+            let before = enclave.traffic;
+            let pixels = draw(2 * digit + 1, &STYLES[usize::from(digit)]);
+            let told = classify(&mut enclave, &mut session, &mut asker, &pixels).unwrap();
+            assert_eq!(told, Told::Labels(vec![fixed.classify(&pixels).unwrap()]), "{}", combination.name());
+            let now = enclave.traffic;
+            let moved = [now.in_bytes - before.in_bytes, now.out_bytes - before.out_bytes];
+            assert_eq!(moved, traffic(combination), "{}: every byte of an image", combination.name());
+        }
+        let over = enclave.client(id, 1, &[0; 804], &mut Vec::new());
+        assert_eq!(
+            over,
+            Err(EnclaveError::Refused(Status::UnknownSession)),
+            "{}: as many images as the script has",
+            combination.name()
+        );
+    }
+}
+
+/// Bytes of an image into the enclave and out of it: a frame has 20 bytes beside its message of 784 pixels, of nothing, or of a label of 2.
+fn traffic(combination: Combination) -> [u64; 2] {
+    let frames = [784 + 20 + 20, 20 + 22];
+    // lists of ciphertexts: results in, inputs out
+    let [results, inputs] = match combination {
+        Combination::EnclavePlain | Combination::EnclaveUserData | Combination::EnclaveBoth => return [804, 22],
+        Combination::ProcessUserData | Combination::ProcessBoth => [102_514, 2_051_885],
+        Combination::MixedPlainReset => [307_542, 770_127],
+        Combination::MixedMaskedReset => [307_398, 2_180_844],
+    };
+    [frames[0] + results, frames[1] + inputs]
+}
+
+/// A host that hands in something else at one place, and keeps what it would have handed in.
+struct Tampering<E> {
+    enclave: E,
+    kind: u8,
+    instead: Option<Vec<u8>>,
+    kept: Vec<u8>,
+}
+
+impl<E: Enclave> Enclave for Tampering<E> {
+    fn request(&mut self, request: Request, body: &[u8], reply: &mut Vec<u8>) -> Result<(), EnclaveError> {
+        if request.operation == Operation::Host && request.kind == self.kind {
+            self.kept = body.to_vec();
+            let instead = self.instead.as_deref().unwrap_or(body);
+            return self.enclave.request(request, instead, reply);
+        }
+        self.enclave.request(request, body, reply)
+    }
+
+    fn measurement(&self) -> &Measurement {
+        self.enclave.measurement()
+    }
+
+    fn protections(&self) -> &Protections {
+        self.enclave.protections()
+    }
+
+    fn stop(&mut self) {
+        self.enclave.stop();
+    }
+}
+
+/// One image in a fresh enclave; the host hands in `instead` as the result. Answers what was told, and the result that there should have been.
+fn with_result(
+    setup: &Setup,
+    seed: u64,
+    pixels: &[u8],
+    instead: Option<Vec<u8>>,
+) -> (Result<Told, HostError>, Vec<u8>) {
+    let configuration = setup.configuration(OutputPolicy::Label, 1, 1).unwrap();
+    let enclave = start(setup, &configuration, seed);
+    let mut enclave = Tampering { enclave, kind: RESULT, instead, kept: Vec::new() };
+    let host = host(setup);
+    let (id, mut asker) = open(&mut enclave, &configuration);
+    let mut session = host.begin(&mut enclave, id).unwrap();
+    let told = classify(&mut enclave, &mut session, &mut asker, pixels);
+    (told, enclave.kept)
+}
+
+#[test]
+fn another_sessions_result_is_noise_under_a_sessions_own_key_and_leaks_under_a_shared_one() {
+    let setup = setup(Combination::MixedPlainReset);
+    let (victims, colluders) = (draw(3, &STYLES[0]), draw(1, &STYLES[0]));
+    let (told, victim) = with_result(&setup, 1, &victims, None);
+    assert_eq!(told.unwrap(), Told::Labels(vec![3]));
+    let (told, _) = with_result(&setup, 2, &colluders, Some(victim.clone()));
+    let Err(HostError::Enclave(EnclaveError::Refused(Status::Refused))) = told else { panic!("{told:?}") };
+    // the same randomness, hence the same key, in both sessions
+    let (told, _) = with_result(&setup, 1, &colluders, Some(victim));
+    assert_eq!(told.unwrap(), Told::Labels(vec![3]), "the colluder is told the victim's label");
+}
+
+/// A list of one object.
+fn list(object: &[u8]) -> Vec<u8> {
+    [&1u32.to_be_bytes()[..], &(object.len() as u32).to_be_bytes(), object].concat()
+}
+
+/// A host that keeps what it is given of keys and weights, and hands in one of those weights as the result: moved to the answer's level and scale, for which it needs no key.
+struct HandingIn<'a, E> {
+    enclave: E,
+    compiled: &'a Compiled,
+    objects: Vec<Vec<u8>>,
+    handed: Option<Input>,
+}
+
+impl<E> HandingIn<'_, E> {
+    fn weight(&mut self) -> Vec<u8> {
+        let (compiled, last) = (self.compiled, self.compiled.len() - 1);
+        let (level, scale) = (compiled.stage(last).manner.results(), &compiled.scales(last).results);
+        let inputs = compiled.keys().into_iter().chain(compiled.constants());
+        // the first whose numbers where logits stand are not all the same: what a label tells of it
+        let found = inputs.zip(&self.objects).find(|(input, _)| {
+            matches!(input, Input::Weight { .. })
+                && compiled.place(*input).is_some_and(|(_, primes)| primes > level)
+                && {
+                    let [least, most] = extremes(&numbers(compiled, *input));
+                    most - least > 1e-3
+                }
+        });
+        let (input, bytes) = found.unwrap();
+        let weight = wire::decode_ckks_seeded_ciphertext(bytes, compiled.parameters()).unwrap().expand();
+        let evaluator = Evaluator::new(compiled.parameters()).unwrap();
+        let low = evaluator.drop_to(&weight, level + 1).unwrap();
+        self.handed = Some(input);
+        list(&wire::encode_ckks_ciphertext(&evaluator.set_scale(&low, scale).unwrap()))
+    }
+}
+
+impl<E: Enclave> Enclave for HandingIn<'_, E> {
+    fn request(&mut self, request: Request, body: &[u8], reply: &mut Vec<u8>) -> Result<(), EnclaveError> {
+        if request.operation == Operation::Host && request.kind == RESULT {
+            let weight = self.weight();
+            return self.enclave.request(request, &weight, reply);
+        }
+        self.enclave.request(request, body, reply)?;
+        if request.operation == Operation::Host && (FIRST_PART..FIRST_RESET).contains(&request.kind) {
+            self.objects.extend(objects(reply));
+        }
+        Ok(())
+    }
+
+    fn measurement(&self) -> &Measurement {
+        self.enclave.measurement()
+    }
+
+    fn protections(&self) -> &Protections {
+        self.enclave.protections()
+    }
+
+    fn stop(&mut self) {
+        self.enclave.stop();
+    }
+}
+
+/// What a weight has in the places of the logits.
+fn numbers(compiled: &Compiled, input: Input) -> Vec<f64> {
+    let last = compiled.len() - 1;
+    let weights = compiled.slots(input).unwrap().into_owned();
+    compiled.stage(last).linear.read(&[weights], compiled.outputs(last))
+}
+
+/// The smallest and the largest.
+fn extremes(numbers: &[f64]) -> [f64; 2] {
+    [f64::min, f64::max].map(|of| numbers.iter().copied().fold(numbers[0], of))
+}
+
+/// The objects of a list.
+fn objects(list: &[u8]) -> Vec<Vec<u8>> {
+    let (mut rest, mut objects) = (&list[4..], Vec::new());
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let (object, after) = after.split_at(u32::from_be_bytes(*length) as usize);
+        objects.push(object.to_vec());
+        rest = after;
+    }
+    objects
+}
+
+#[test]
+fn a_weight_handed_in_as_the_result_gives_an_index_and_no_more() {
+    // In `wide` each weight has one number in all places of the logits, which a host would have to turn first. Here it finds several there.
+    let mut setup = setup(Combination::ProcessBoth);
+    "balanced".clone_into(&mut setup.route.layout);
+    for output in [OutputPolicy::Rounded(8), OutputPolicy::Scores] {
+        assert!(matches!(setup.configuration(output, 1, 1), Err(RouteError::Output { .. })), "{output:?}");
+    }
+    let compiled = setup.compile().unwrap().unwrap();
+    let configuration = setup.configuration(OutputPolicy::Label, 1, 1).unwrap();
+    let enclave = start(&setup, &configuration, 5);
+    let mut enclave = HandingIn { enclave, compiled: &compiled, objects: Vec::new(), handed: None };
+    let host = host(&setup);
+    let (id, mut asker) = open(&mut enclave, &configuration);
+    let mut session = host.begin(&mut enclave, id).unwrap();
+    let told = classify(&mut enclave, &mut session, &mut asker, &draw(1, &STYLES[0])).unwrap();
+    // a weight of the model, decrypted under the session's own key: which of its numbers, where the logits stand, is the largest
+    let numbers = numbers(&compiled, enclave.handed.unwrap());
+    let Told::Labels(labels) = &told else { panic!("scores") };
+    let [least, most] = extremes(&numbers);
+    assert!(
+        labels.len() == 1 && most - numbers[labels[0]] < 1e-4 && least < most - 1e-3,
+        "{labels:?} of {numbers:?}, and nothing else"
+    );
+    // and under another session's key it is noise
+    let last = compiled.len() - 1;
+    let secret = SecretKey::generate(compiled.parameters(), &mut rng(3));
+    let encoder = Encoder::new(compiled.parameters()).unwrap();
+    let slots: Vec<f64> = (0..4096).map(|slot| if slot % 16 == 5 { 0.75 } else { 0.0 }).collect();
+    let plain = encoder.encode(&slots, &compiled.scales(last).results, 1).unwrap();
+    let foreign = plain.encrypt_seeded(&secret, &mut rng(4)).unwrap().expand();
+    let (told, _) = with_result(&setup, 5, &draw(1, &STYLES[0]), Some(list(&wire::encode_ckks_ciphertext(&foreign))));
+    let Err(HostError::Enclave(EnclaveError::Refused(Status::Refused))) = told else { panic!("{told:?}") };
+}
+
+#[test]
+fn exact_scores_leave_only_where_the_host_holds_no_ciphertexts() {
+    for combination in Combination::ALL {
+        let allowed = setup(combination).configuration(OutputPolicy::Scores, 1, 1).is_ok();
+        assert_eq!(allowed, combination == Combination::EnclavePlain, "{}", combination.name());
+    }
+    let setup = setup(Combination::EnclavePlain);
+    let pixels = draw(6, &STYLES[2]);
+    let logits = setup.model.fixed().unwrap().logits(&pixels).unwrap();
+    let mut order: Vec<usize> = (0..10).collect();
+    order.sort_by_key(|class| std::cmp::Reverse(logits[*class]));
+    let bits = setup.model.logit_bits();
+    let rounded = logits.iter().map(|u| (u * 2i64.pow(bits as u32 + 4) + (1 << 23)) >> 24).collect();
+    for (output, expected) in [
+        (OutputPolicy::Scores, Told::Scores(logits.clone())),
+        (OutputPolicy::Rounded(4), Told::Scores(rounded)),
+        (OutputPolicy::Top(3), Told::Labels(order[..3].to_vec())),
+    ] {
+        let configuration = setup.configuration(output, 1, 1).unwrap();
+        let mut enclave = start(&setup, &configuration, 1);
+        let host = Host::new(&setup, 0).unwrap();
+        let (id, mut asker) = open(&mut enclave, &configuration);
+        let mut session = host.begin(&mut enclave, id).unwrap();
+        let told = classify(&mut enclave, &mut session, &mut asker, &pixels).unwrap();
+        assert_eq!((told.label(), told), (argmax(&logits), expected));
+    }
+}
+
+#[test]
+fn a_reset_beyond_the_script_ends_the_session() {
+    for combination in [Combination::MixedPlainReset, Combination::MixedMaskedReset, Combination::ProcessUserData] {
+        let setup = setup(combination);
+        let configuration = setup.configuration(OutputPolicy::Label, 1, 1).unwrap();
+        let enclave = start(&setup, &configuration, 1);
+        let mut enclave = Tampering { enclave, kind: FIRST_RESET, instead: None, kept: Vec::new() };
+        let host = host(&setup);
+        let (id, mut asker) = open(&mut enclave, &configuration);
+        let mut session = host.begin(&mut enclave, id).unwrap();
+        let frame = asker.image(&draw(1, &STYLES[0])).unwrap();
+        // a reset before there is an image
+        let ended = enclave.host(id, FIRST_RESET, &[], &mut Vec::new());
+        assert_eq!(ended, Err(EnclaveError::Refused(Status::OutOfOrder)));
+        let gone = session.image(&mut enclave, &frame, &mut rng(1), &mut || 0.0);
+        assert!(matches!(gone, Err(HostError::Enclave(EnclaveError::Refused(Status::UnknownSession)))));
+        // the first one once more in place of the second, or of the result
+        let (id, mut asker) = open(&mut enclave, &configuration);
+        let mut session = host.begin(&mut enclave, id).unwrap();
+        let frame = asker.image(&draw(1, &STYLES[0])).unwrap();
+        session.image(&mut enclave, &frame, &mut rng(1), &mut || 0.0).unwrap();
+        let kept = std::mem::take(&mut enclave.kept);
+        let again = enclave.host(id, FIRST_RESET, &kept, &mut Vec::new());
+        assert_eq!(again, Err(EnclaveError::Refused(Status::OutOfOrder)));
+        let frame = asker.heard(vec![0; 20]).map(|_| ());
+        assert!(frame.is_err());
+    }
+}
+
+#[test]
+fn masks_hide_which_of_two_extremes_is_behind_them_and_narrow_ones_do_not() {
+    let parameters = LatticeParameters::insecure_of_sizes(16, &[50, 26], &[50], 2, Kind::Approximate).unwrap();
+    let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
+    let (scale, mut rng) = (Scale::power_of_two(26), rng(1));
+    let secret = SecretKey::generate(&parameters, &mut rng);
+    let decryptor = Decryptor::new(&secret, &encoder).unwrap();
+    // of 4000 masked values, how many have a positive first coefficient: 2000 and a deviation of 32
+    let mut positive = |value: f64, bits: u32| {
+        let encrypted = encoder.encode(&[value; 8], &scale, 1).unwrap().encrypt_seeded(&secret, &mut rng).unwrap();
+        let encrypted: Ciphertext = encrypted.expand();
+        let one = |_: &i32| {
+            let mask = Plaintext::mask(&parameters, &Seed::random(&mut rng), bits, &scale, 1).unwrap();
+            let masked = evaluator.add_plain(&encrypted, &mask).unwrap();
+            let seen = decryptor.plaintext(&masked).unwrap().element().clone().inverse();
+            parameters.ring().data_primes()[0].modulus().centred(seen.row(0)[0]) > 0
+        };
+        (0..4000).filter(one).count() as f64
+    };
+    let wide = Plaintext::mask_bits(&parameters, 1);
+    assert_eq!(wide, 47);
+    let [high, low] = [16.0, -16.0].map(|value| positive(value, wide));
+    assert!((high - low).abs() < 6.0 * 45.0 && (high - 2000.0).abs() < 200.0, "{high} {low}");
+    let [high, low] = [16.0, -16.0].map(|value| positive(value, 32));
+    assert!(high - low > 600.0, "a mask that is four times as wide as its message shows it: {high} {low}");
+}
+
+#[test]
+fn resets_beyond_the_budget_of_their_masks_are_refused() {
+    let mut setup = setup(Combination::MixedMaskedReset);
+    let compiled = setup.compile().unwrap().unwrap();
+    let bits = setup.route.distance_bits(&compiled, &setup.model, 1);
+    assert!(bits > 30.0, "{bits}");
+    assert!((setup.route.distance_bits(&compiled, &setup.model, 1024) - (bits - 10.0)).abs() < 1e-6);
+    // masks of one prime less, and so many images that the last one more is too many
+    setup.route.spare -= 1;
+    let bits = setup.route.distance_bits(&setup.compile().unwrap().unwrap(), &setup.model, 1);
+    assert!((20.0..50.0).contains(&bits), "{bits}");
+    let most = 2f64.powf(bits - 20.0).floor() as u32;
+    assert!(setup.configuration(OutputPolicy::Label, 1, most).is_ok());
+    let more = setup.configuration(OutputPolicy::Label, 1, most + 1);
+    assert!(matches!(more, Err(RouteError::MaskBudget { found }) if found < 20.0));
+    setup.route.spare = 0;
+    let refused = setup.configuration(OutputPolicy::Label, 1, 1 << 20);
+    assert!(matches!(refused, Err(RouteError::MaskBudget { .. })), "masks over one prime hide little");
+    setup.route = Route { spare: 1, ..Route::new(Combination::ProcessUserData, &setup.parameters) };
+    assert!(matches!(setup.configuration(OutputPolicy::Label, 1, 1), Err(RouteError::Spare)));
+}
+
+#[test]
+fn sessions_are_capped() {
+    let setup = setup(Combination::ProcessUserData);
+    let configuration = setup.configuration(OutputPolicy::Label, 3, 1).unwrap();
+    let mut enclave = start(&setup, &configuration, 1);
+    let host = host(&setup);
+    let (first, mut asker) = open(&mut enclave, &configuration);
+    let _others: Vec<_> = (0..2).map(|_| open(&mut enclave, &configuration)).collect();
+    assert_eq!(enclave.report(&Nonce([0; 32])), Err(EnclaveError::Refused(Status::TooManySessions)));
+    let mut session = host.begin(&mut enclave, first).unwrap();
+    let told = classify(&mut enclave, &mut session, &mut asker, &draw(7, &STYLES[0])).unwrap();
+    assert_eq!(told, Told::Labels(vec![7]), "the others go on");
+    assert!(enclave.report(&Nonce([0; 32])).is_ok(), "one has come free");
+}
+
+#[test]
+fn a_setup_has_one_byte_string_and_a_configuration_that_is_not_its_own_is_refused() {
+    let setup = setup(Combination::MixedMaskedReset);
+    let bytes = setup.encode();
+    fuzz_setup(&bytes);
+    assert_eq!(Setup::decode(&bytes).unwrap().encode(), bytes);
+    for at in 0..64 {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1;
+        fuzz_setup(&changed);
+        fuzz_setup(&bytes[..at]);
+        assert!(Setup::decode(&bytes[..at]).is_err());
+    }
+    let good = setup.configuration(OutputPolicy::Label, 1, 5).unwrap();
+    assert!(Guarded::build(&good, &bytes).is_ok());
+    let other = Configuration { rounds: 6, ..good.clone() };
+    assert!(Guarded::build(&other, &bytes).is_ok(), "another number of images, within the budget");
+    let steps = good.script.steps();
+    let more = [steps, &steps[steps.len() - 3..]].concat();
+    let longer = Configuration { script: tobari_enclave::Script::new(more).unwrap(), ..good.clone() };
+    assert!(Guarded::build(&longer, &bytes).is_err(), "another decryption in the script");
+    let scores = Configuration { output: OutputPolicy::Scores, ..good.clone() };
+    assert!(Guarded::build(&scores, &bytes).is_err());
+    let plan = Configuration { plan: Digest::of_bytes(b"another"), ..good };
+    assert!(Guarded::build(&plan, &bytes).is_err());
+}

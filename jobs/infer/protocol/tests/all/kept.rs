@@ -1,0 +1,125 @@
+//! What clients may know of a model, and what they keep: one byte string each, and nothing else is read.
+
+#![allow(clippy::print_stdout, reason = "measurements")]
+
+use crate::world::{digits, distance, image, logits, rng};
+use tobari_infer::card::CardError;
+use tobari_infer::client::Output;
+use tobari_infer::compile::Card;
+use tobari_infer::holder::{Holder, HolderError, Sealed, SealedKind};
+use tobari_infer::messages;
+use tobari_infer::ready::{ORDER, SET, ready};
+use tobari_infer::server::Service;
+use tobari_infer::simulate::simulate;
+use tobari_infer::{Model, fuzz_kept};
+use tobari_lattice::ckks::SeededCiphertext;
+use tobari_lattice::params::{LatticeParameters, NamedSet};
+
+fn parameters() -> LatticeParameters {
+    NamedSet::from_name(SET).unwrap().parameters().unwrap()
+}
+
+fn card(model: &Model) -> Card {
+    ready(model, None, &parameters()).unwrap().0.card()
+}
+
+#[test]
+fn a_card_has_one_byte_string_and_whatever_else_is_refused() {
+    for layout in ORDER.into_iter().filter(|layout| *layout != "compact") {
+        let Ok((compiled, _)) = ready(&digits(1), Some(layout), &parameters()) else { continue };
+        let card = compiled.card();
+        let bytes = card.encode();
+        // two sets of parameters are equal only if they are one object: bytes are compared
+        assert!(Card::decode(&bytes).unwrap().encode() == bytes, "{layout}");
+        println!("{layout}: {} bytes, keys {}", bytes.len(), messages::keys_bytes(&card));
+    }
+    let bytes = card(&digits(1)).encode();
+    for length in [0, 1, 2, 3, 20, 100, 1_000, bytes.len() - 1] {
+        assert!(Card::decode(&bytes[..length]).is_err(), "{length}");
+    }
+    let more = [&bytes[..], &[0]].concat();
+    assert!(matches!(Card::decode(&more), Err(CardError::Length { what: "the end", expected: 0, found: 1 })));
+    // every byte of the head and of the end: another card, or none, and never a panic
+    let ends = (0..80.min(bytes.len())).chain(bytes.len() - 200..bytes.len());
+    for place in ends {
+        for change in [1, 0x80, 0xff] {
+            let mut bytes = bytes.clone();
+            bytes[place] ^= change;
+            fuzz_kept(&bytes);
+        }
+    }
+    let mut other = bytes.clone();
+    other[1] = 0x32;
+    assert!(Card::decode(&other).unwrap_err().to_string().contains("expected version 1 and kind 0x33"));
+}
+
+#[test]
+fn a_card_cannot_ask_for_memory_beyond_its_bytes() {
+    let bytes = card(&digits(1)).encode();
+    // degree 2^17, and then 255 primes, in front of the same bytes
+    for (place, value) in [(6, 17), (7, 255)] {
+        let mut lying = bytes.clone();
+        lying[place] = value;
+        let error = Card::decode(&lying).unwrap_err();
+        assert_eq!(error, CardError::Malformed("parameters of at most 2^15 coefficients and 16 primes"));
+    }
+    assert!(Card::decode(&vec![1; (1 << 23) + 1]).is_err());
+}
+
+#[test]
+fn what_a_client_may_know_does_not_depend_on_the_weights() {
+    let (one, other) = (digits(1), digits(2));
+    assert_ne!(one.digest(), other.digest());
+    let mut without = card(&other);
+    without.logit_bits = card(&one).logit_bits;
+    assert_eq!(card(&one).encode(), without.encode());
+}
+
+#[test]
+fn a_holders_image_comes_back_as_its_logits_and_its_keys_are_always_the_same_bytes() {
+    let model = digits(3);
+    let (compiled, report) = ready(&model, None, &parameters()).unwrap();
+    assert_eq!(compiled.layout().name(), "wide");
+    let service = Service::new(compiled, 1 << 30).unwrap();
+    let holder = Holder::generate(service.card().clone(), model.digest(), &mut rng(1)).unwrap();
+    let again = Holder::decode(&holder.encode()).unwrap();
+    let keys = again.keys().unwrap();
+    assert_eq!((keys.len(), &keys), (messages::keys_bytes(service.card()), &holder.keys().unwrap()));
+    let ring = service.keyring(messages::decode_keys(&keys, service.card()).unwrap()).unwrap();
+    assert_eq!(ring.memory(), service.keyring_memory().unwrap(), "what is reserved is what is taken");
+
+    let image = image(&model, 5);
+    let question = holder.encrypt(&image, &mut rng(2)).unwrap();
+    let sealed = Sealed::decode(SealedKind::Question, &question).unwrap();
+    assert_eq!(sealed.body.len(), messages::question_bytes(service.card()));
+    let values = messages::decode_question(sealed.body, service.card()).unwrap();
+    let values = values.iter().map(SeededCiphertext::expand).collect();
+    let answer = messages::encode_answer(&service.resume(&ring).run(values, &mut rng(3)).unwrap());
+    assert_eq!(answer.len(), messages::answer_bytes(service.card()));
+    let file = Sealed { kind: SealedKind::Answer, body: &answer, ..sealed }.encode();
+    let told = again.decrypt(&file, Output::Logits).unwrap();
+    let unit = 2f64.powi(model.logit_bits());
+    let error = distance(&told.logits, &logits(&model, &image)) / unit;
+    assert!(error < 10.0 * report.last().unwrap().error, "{error:e}");
+
+    // another model's answer, another key's, a question, a part
+    let other = Holder::generate(service.card().clone(), [7; 32], &mut rng(1)).unwrap();
+    assert!(matches!(other.decrypt(&file, Output::Label), Err(HolderError::Model { .. })));
+    let other = Holder::generate(service.card().clone(), model.digest(), &mut rng(9)).unwrap();
+    assert!(matches!(other.decrypt(&file, Output::Label), Err(HolderError::Key { .. })));
+    assert!(matches!(holder.decrypt(&question, Output::Label), Err(HolderError::Message(_))));
+    for length in [0, 1, 2, 60, 66, 67, file.len() - 1] {
+        assert!(holder.decrypt(&file[..length], Output::Label).is_err(), "{length}");
+    }
+}
+
+#[test]
+fn a_simulated_run_gives_the_plain_models_logits() {
+    let model = digits(4);
+    for layout in ["wide", "balanced"] {
+        let (compiled, _) = ready(&model, Some(layout), &parameters()).unwrap();
+        let image = image(&model, 6);
+        let error = distance(&simulate(&compiled, &image).unwrap(), &logits(&model, &image));
+        assert!(error < 1e-9, "{layout}: {error:e}");
+    }
+}

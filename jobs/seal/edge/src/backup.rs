@@ -1,0 +1,42 @@
+//! `tobari backup` and `tobari restore`: a server's folder of data, sealed as `tobari seal` seals.
+
+use crate::{SealArguments, UnsealArguments};
+use std::process::ExitCode;
+use tobari_command::output::{self, Failure};
+use tobari_host::data::{DataError, DataFolder};
+
+/// Seals a folder that no server uses meanwhile, so that what is sealed is of one moment.
+pub fn backup(arguments: &SealArguments) -> Result<ExitCode, Failure> {
+    let Some(folder) = arguments.source() else {
+        return Err(Failure::Call("expected the folder of a server's data, found none".to_owned()));
+    };
+    let _held = DataFolder::existing(folder)?;
+    crate::run(arguments)
+}
+
+/// Opens a backup into a folder where nothing is yet, and checks that this release can use it.
+pub fn restore(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
+    if arguments.is_part() {
+        return Err(Failure::Call("expected a whole backup to restore, found --only".to_owned()));
+    }
+    let target = arguments.output();
+    let (name, full) = (target.display(), std::fs::read_dir(target).is_ok_and(|mut names| names.next().is_some()));
+    if full && target.join(tobari_host::data::MARKER).exists() {
+        let found = "this folder holds a server's data already. Choose a new or empty folder";
+        return Err(Failure::Work(format!("{name}: {found}")));
+    }
+    // what a killed run restored may be there, and nothing else; with --force nobody would look
+    if full && arguments.replaces() {
+        return Err(Failure::Work(format!("{name}: expected a new or empty folder, found one with something in it")));
+    }
+    let opened = crate::unseal(arguments)?;
+    match DataFolder::existing(target) {
+        Ok(_) => {}
+        Err(error @ DataError::NotData(_)) => {
+            output::say("tobari: what was sealed is there, and it is no server's data");
+            return Err(error.into());
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(opened)
+}

@@ -1,0 +1,98 @@
+//! Sealed files in the demonstration: a small folder is sealed by the CPU and an emulated module, which is killed on the way; opened again, and compared with what it was.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use tobari_command::demo::Line;
+use tobari_command::output::Failure;
+use tobari_command::randomness;
+use tobari_plan::dispatch::Policy;
+use tobari_seal::{KeyFile, Layout, Suite};
+use tobari_seal_files::dispatch::{Emulated, EmulatedOptions, Options, Pool};
+use tobari_seal_files::{Keys, Reader, Writer};
+
+/// Copies of each clip: enough that both engines have something to do.
+const COPIES: usize = 12;
+/// The module does no more bytes in a second, so that it is at work when it is killed.
+const MODULE_RATE: u64 = 100_000_000;
+
+/// The clips in folders, a link, an empty file, and a folder without anything.
+fn folder(root: &Path, clips: &[(&str, &[u8])]) -> Result<(), Failure> {
+    for (at, (name, bytes)) in clips.iter().cycle().take(COPIES * clips.len()).enumerate() {
+        let place = root.join(format!("{name}/{}", at % 4));
+        fs::create_dir_all(&place)?;
+        fs::write(place.join(format!("clip {at}.wav")), &bytes[at..])?;
+    }
+    fs::create_dir(root.join("nothing"))?;
+    fs::write(root.join("empty"), b"")?;
+    symlink("empty", root.join("link"))?;
+    Ok(())
+}
+
+/// Of everything below: path, kind and permissions, time, content.
+type Listing = Vec<(PathBuf, u32, i64, Vec<u8>)>;
+
+fn listing(root: &Path) -> Result<Listing, Failure> {
+    let (mut all, mut left) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(path) = left.pop() {
+        let (place, metadata) = (root.join(&path), fs::symlink_metadata(root.join(&path))?);
+        let (mut time, mut content) = (metadata.mtime(), Vec::new());
+        if metadata.is_dir() {
+            for entry in fs::read_dir(&place)? {
+                left.push(path.join(entry?.file_name()));
+            }
+        } else if metadata.is_symlink() {
+            // links have no time of their own here
+            (time, content) = (0, fs::read_link(&place)?.into_os_string().into_encoded_bytes());
+        } else {
+            content = fs::read(&place)?;
+        }
+        all.push((path, metadata.mode(), time, content));
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// Seals, kills, opens, compares.
+pub fn folder_with_a_module_that_dies(clips: &[(&str, &[u8])]) -> Result<Line, Failure> {
+    let all = tempfile::tempdir()?;
+    let (source, set, back) = (all.path().join("source"), all.path().join("set"), all.path().join("back"));
+    folder(&source, clips)?;
+    let mut rng = randomness::generator()?;
+    let keys = Keys::new(vec![KeyFile::random(&mut rng)], Vec::new());
+    let started = Instant::now();
+    let module = Emulated::start(&EmulatedOptions { bytes_per_second: MODULE_RATE, ..EmulatedOptions::default() })?;
+    let (process, killer) = (module.process(), module.killer()?);
+    let options = Options { policy: Policy::Queue, cpu_workers: 1, modules: vec![Box::new(module)], ..Options::new() };
+    let pool = Pool::start(options)?;
+    let by_module = |pool: &Pool| pool.report().last().map_or(0, |engine| engine.done.items);
+    let mut killed_after = None;
+    let layout = Layout::with_chunks(Suite::Gcm, 12)?;
+    let sealed = Writer::new(&pool, &keys, layout, &mut rng)?.folder(&source, &set, &keys, false, &mut |_| {
+        let done = by_module(&pool);
+        if killed_after.is_none() && done > 0 {
+            killed_after = Some(done);
+            killer.kill();
+        }
+    })?;
+    let opened = Reader::new(&pool, &keys).set(&set, Some(&back), false, &mut rng, &mut |_| ())?;
+    let seconds = started.elapsed().as_secs_f64();
+    let same = listing(&source)? == listing(&back)?;
+    let whole = sealed.problems.is_empty() && opened.problems.is_empty() && opened.entries == sealed.entries;
+    Ok(Line {
+        job: "seal",
+        mode: "module killed",
+        right: same && whole && killed_after.is_some(),
+        exact: same,
+        seconds,
+        server_saw_bytes: listing(&set)?.iter().map(|entry| entry.3.len() as u64).sum(),
+        paper_seconds: f64::NAN,
+        what: format!(
+            "{} files, folders and links, {} bytes, by the CPU and an emulated module, process {process}, killed with {} of the chunks done; opened again all are equal",
+            sealed.entries,
+            sealed.bytes,
+            killed_after.unwrap_or(0)
+        ),
+    })
+}

@@ -1,0 +1,185 @@
+//! Keys of the command line, and whoever has to be asked for one.
+
+#[cfg(feature = "age")]
+use super::arguments::IdentityArguments;
+use super::arguments::{KeyArguments, LookArguments, SealArguments};
+use chacha20::ChaCha20Rng;
+use std::path::Path;
+use tobari_command::output::Failure;
+use tobari_host::files;
+use tobari_seal::KeyFile;
+use tobari_seal_files::Keys;
+#[cfg(feature = "age")]
+use tobari_seal_files::{Ask, Identities, Recipients, recipients_of_lines};
+use zeroize::Zeroizing;
+
+/// Bytes of a file with a passphrase at most.
+const MAX_PASSPHRASE_BYTES: u64 = 4096;
+/// Bytes of a file with recipients or identities at most.
+#[cfg(feature = "age")]
+const MAX_AGE_BYTES: u64 = 1 << 20;
+
+/// What was given, before it is known to be enough.
+struct Given {
+    files: Vec<KeyFile>,
+    passphrases: Vec<Zeroizing<Vec<u8>>>,
+}
+
+impl Given {
+    fn of(arguments: &KeyArguments, twice: bool) -> Result<Self, Failure> {
+        let (mut files, mut passphrases) = (Vec::new(), Vec::new());
+        for path in &arguments.key_file {
+            let bytes = Zeroizing::new(files::read_bounded(path, 33)?);
+            let key = KeyFile::from_bytes(&bytes);
+            files.push(key.map_err(|error| Failure::Work(format!("{}: {error}", path.display())))?);
+        }
+        for path in &arguments.passphrase_file {
+            passphrases.push(first_line(path)?);
+        }
+        if arguments.passphrase {
+            passphrases.push(asked(twice)?);
+        }
+        Ok(Self { files, passphrases })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.passphrases.is_empty()
+    }
+
+    fn keys(self) -> Keys {
+        Keys::new(self.files, self.passphrases)
+    }
+}
+
+fn first_line(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let bytes = Zeroizing::new(files::read_bounded(path, MAX_PASSPHRASE_BYTES)?);
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.is_empty() {
+        let expected = "expected a passphrase in the first line, found none";
+        return Err(Failure::Work(format!("{}: {expected}", path.display())));
+    }
+    Ok(Zeroizing::new(line.to_vec()))
+}
+
+/// A passphrase from the terminal, which does not show it.
+fn asked(twice: bool) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let ask = |prompt: &str| {
+        let line = rpassword::prompt_password(prompt).map(|line| Zeroizing::new(line.into_bytes()));
+        line.map_err(|error| Failure::Work(format!("expected a terminal to ask for a passphrase, found: {error}")))
+    };
+    let line = ask("passphrase: ")?;
+    if line.is_empty() {
+        return Err(Failure::Work("expected a passphrase, found none".to_owned()));
+    }
+    if twice && ask("the same again: ")? != line {
+        return Err(Failure::Work("expected the same passphrase twice, found two".to_owned()));
+    }
+    Ok(line)
+}
+
+/// Keys to seal with; the new key file is written when all others are there.
+pub(super) fn to_seal(arguments: &SealArguments, rng: &mut ChaCha20Rng) -> Result<Keys, Failure> {
+    let mut given = Given::of(&arguments.keys, true)?;
+    #[cfg(feature = "age")]
+    let recipients = recipients(arguments)?;
+    if let Some(path) = &arguments.new_key {
+        let key = KeyFile::random(rng);
+        files::write_secret(path, key.expose_bytes())?;
+        given.files.push(key);
+    }
+    #[cfg(feature = "age")]
+    if let Some(recipients) = recipients {
+        return Ok(given.keys().with_recipients(recipients));
+    }
+    if given.is_empty() {
+        let recipient = if cfg!(feature = "age") { ", --recipient" } else { "" };
+        return Err(Failure::Call(format!(
+            "expected --key-file, --passphrase, --passphrase-file{recipient} or --new-key, found none"
+        )));
+    }
+    Ok(given.keys())
+}
+
+#[cfg(feature = "age")]
+fn recipients(arguments: &SealArguments) -> Result<Option<Recipients>, Failure> {
+    let mut texts = arguments.recipients.recipient.clone();
+    for path in &arguments.recipients.recipients_file {
+        let bytes = files::read_bounded(path, MAX_AGE_BYTES)?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Failure::Work(format!("{}: expected recipients of age, one a line, found no text", path.display()))
+        })?;
+        let before = texts.len();
+        texts.extend(recipients_of_lines(&text).map(str::to_owned));
+        if texts.len() == before {
+            return Err(Failure::Work(format!("{}: expected recipients of age, found none", path.display())));
+        }
+    }
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Recipients::parse(texts.iter().map(String::as_str), &terminal())?))
+}
+
+/// Keys to open with.
+pub(super) fn to_open(
+    arguments: &KeyArguments,
+    #[cfg(feature = "age")] identities: &IdentityArguments,
+) -> Result<Keys, Failure> {
+    let given = Given::of(arguments, false)?;
+    #[cfg(feature = "age")]
+    if !identities.identity.is_empty() {
+        let (mut all, ask) = (Identities::default(), terminal());
+        for path in &identities.identity {
+            let bytes = Zeroizing::new(files::read_bounded(path, MAX_AGE_BYTES)?);
+            all.add(&path.display().to_string(), &bytes, &ask)?;
+        }
+        return Ok(given.keys().with_identities(all));
+    }
+    if given.is_empty() {
+        let identity = if cfg!(feature = "age") { ", --identity" } else { "" };
+        return Err(Failure::Call(format!(
+            "expected --key-file, --passphrase{identity} or --passphrase-file, found none"
+        )));
+    }
+    Ok(given.keys())
+}
+
+/// Keys to look with.
+pub(super) fn to_look(arguments: &LookArguments) -> Result<Keys, Failure> {
+    to_open(
+        &arguments.keys,
+        #[cfg(feature = "age")]
+        &arguments.identities,
+    )
+}
+
+#[cfg(feature = "age")]
+fn terminal() -> std::sync::Arc<dyn Ask> {
+    std::sync::Arc::new(Terminal)
+}
+
+/// Who sits at the terminal, for plugins of age.
+#[cfg(feature = "age")]
+struct Terminal;
+
+#[cfg(feature = "age")]
+impl Ask for Terminal {
+    fn tell(&self, message: &str) {
+        tobari_command::output::say(message);
+    }
+
+    fn line(&self, question: &str) -> Option<String> {
+        use std::io::{BufRead, Write};
+        // Not standard input: that may be what is sealed.
+        let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
+        write!(terminal, "{question}").ok()?;
+        let mut line = String::new();
+        std::io::BufReader::new(terminal).read_line(&mut line).ok()?;
+        Some(line.trim_end_matches(['\r', '\n']).to_owned())
+    }
+
+    fn secret(&self, question: &str) -> Option<Zeroizing<String>> {
+        rpassword::prompt_password(format!("{question}: ")).ok().map(Zeroizing::new)
+    }
+}

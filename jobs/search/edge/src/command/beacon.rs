@@ -1,0 +1,233 @@
+//! `tobari search beacon`: a Beacon on this machine, whose every question becomes a query under encryption.
+//!
+//! A variant that no table lists is answered here: the list of sites is public, and the server is not asked.
+//! A question about another assembly or chromosome than those of the tables has no answer, and is refused.
+
+use super::arguments::BeaconArguments;
+use super::remote::{self, Remote, Unread};
+use crate::beacon::{Beacon, BeaconFailure, BeaconQuery, BeaconSource};
+use serde_json::json;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tobari_command::output::{self, Failure};
+use tobari_command::stop::stop_signal;
+use tobari_search::client::Found;
+use tobari_search::question::Wish;
+use tobari_search::server::Granularity;
+use tobari_search::table::{Question, Sites, canonical_chromosome};
+
+/// Serves until it is told to stop.
+pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
+    if arguments.remote.decoys > 1 {
+        let text = "expected --hidden, which hides each place among all places, found --decoys: a beacon is asked \
+                    about many variants, and decoys hide one";
+        return Err(Failure::Call(text.to_owned()));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let remotes: Vec<Remote> = remote::all(&arguments.remote).await?.into_iter().collect::<Result<_, _>>()?;
+        if let Some(remote) = remotes.iter().find(|remote| remote.told().catalogue.sites().is_none()) {
+            return Err(Failure::Work(format!("{}: expected a table of sites, found one of keys", remote.url)));
+        }
+        let (remotes, hidden, own) = (Arc::new(remotes), arguments.hidden, arguments.assembly.clone());
+        let source: BeaconSource = Arc::new(move |query| {
+            let (remotes, own) = (Arc::clone(&remotes), own.clone());
+            Box::pin(async move {
+                let named = query.assembly.as_deref();
+                check_assembly(own.as_deref(), named, &query.chromosome).map_err(BeaconFailure::Question)?;
+                count(&remotes, &query, hidden).await
+            })
+        });
+        let beacon = Beacon::bind(arguments.listen, source).await?;
+        let url = format!("http://{}", beacon.local_addr());
+        if arguments.json {
+            output::json(&json!({ "listening": url }))?;
+        } else {
+            output::result(format!("listening on {url}"));
+        }
+        beacon.run(stop_signal(false)).await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Whether an assembly that a request names is that of the tables, on this chromosome.
+fn check_assembly(own: Option<&str>, named: Option<&str>, chromosome: &str) -> Result<(), String> {
+    let mitochondrial = canonical_chromosome(chromosome).eq_ignore_ascii_case("M");
+    match (own, named) {
+        (_, None) => Ok(()),
+        (Some(own), Some(named)) if assembly(own, mitochondrial) == assembly(named, mitochondrial) => Ok(()),
+        (Some(own), Some(named)) if assembly(own, false) == assembly(named, false) => Err(format!(
+            "expected the assembly {own} of the tables, found {named:?}: the mitochondrial sequence of hg19 (16,571 \
+             bases) is not that of GRCh37 (16,569), and positions differ"
+        )),
+        (Some(own), Some(named)) => Err(format!("expected the assembly {own} of the tables, found {named:?}")),
+        (None, Some(named)) => Err(format!(
+            "expected no assemblyId, as nobody said of which assembly the tables are, found {named:?}: start this \
+             beacon with --assembly NAME"
+        )),
+    }
+}
+
+/// An assembly without its patch, and by one of its names. hg19 and GRCh37 are one
+/// but for the mitochondrial sequence.
+fn assembly(name: &str, mitochondrial: bool) -> String {
+    let lower = name.to_ascii_lowercase();
+    let bare = lower.split_once(".p").map_or(&*lower, |(bare, _)| bare);
+    match bare {
+        "hg18" => "ncbi36",
+        "hg19" if mitochondrial => "hg19",
+        "hg19" | "b37" | "hs37d5" => "grch37",
+        "hg38" => "grch38",
+        bare => bare,
+    }
+    .to_owned()
+}
+
+/// An answer that does not decrypt, or is none to the question.
+const UNREADABLE: &str = "expected an answer to the question, found one that cannot be read: ask again, and if it \
+                          stays so, ask the server's operator";
+
+/// Where a variant is in a table.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    Site(usize),
+    /// The chromosome is there, the variant is not.
+    NotListed,
+    /// The table has others.
+    NoChromosome,
+}
+
+/// How often a variant occurs at all servers together.
+async fn count(remotes: &[Remote], query: &BeaconQuery, hidden: bool) -> Result<u64, BeaconFailure> {
+    let mut starts = Vec::new();
+    for remote in remotes {
+        let told = remote.told();
+        let place = told.catalogue.sites().map_or(Ok(Place::NoChromosome), |sites| place(sites, query));
+        starts.push(place.map_err(BeaconFailure::Question)?);
+    }
+    if starts.iter().all(|place| *place == Place::NoChromosome) {
+        let text = format!("expected a chromosome of the tables, found {:?}", query.chromosome);
+        return Err(BeaconFailure::Question(text));
+    }
+    let granularity = if query.count { Granularity::Count } else { Granularity::Boolean };
+    let of_server = |failure: Failure| BeaconFailure::Server(failure.to_string());
+    let mut fetched = Vec::new();
+    for (remote, place) in remotes.iter().zip(starts) {
+        let Place::Site(start) = place else { continue };
+        let question = Question::Window { start, length: 1, pattern: 1 };
+        let connection = &mut remote.connection();
+        let unread = match hidden {
+            true => remote.fetch_hidden(connection, &question, granularity).await,
+            false => remote.fetch(connection, &question, Wish { granularity, longest: false, places: 1 }).await,
+        };
+        fetched.push(unread.map_err(of_server)?);
+    }
+    // no server sees whether its answer was read: all are asked, and their connections closed,
+    // before any is read
+    tokio::task::block_in_place(|| {
+        let found: Vec<Result<Found, Failure>> = fetched.iter().map(Unread::read).collect();
+        found.into_iter().try_fold(0, |count, found| match found {
+            Ok(Found::Present(found)) => Ok(count + found.unwrap_or(1)),
+            Ok(_) => Ok(count),
+            // one text for all reasons: a server may be the one that asks this Beacon
+            Err(_) => Err(BeaconFailure::Server(UNREADABLE.to_owned())),
+        })
+    })
+}
+
+/// The place of a variant; its chromosome may have `chr` before it or not.
+fn place(sites: &Sites, query: &BeaconQuery) -> Result<Place, String> {
+    let asked = &*query.chromosome;
+    let same = |name: &str| canonical_chromosome(name) == canonical_chromosome(asked);
+    let names: Vec<_> = sites.chromosomes().map(|(name, _)| name).filter(|name| same(name)).collect();
+    let name = match names[..] {
+        [] => return Ok(Place::NoChromosome),
+        [one] => one,
+        _ => match names.iter().find(|name| &****name == asked) {
+            Some(exact) => exact,
+            None => return Err(format!("expected the name of one chromosome of the table, found {asked:?}")),
+        },
+    };
+    let BeaconQuery { position, reference, alternate, .. } = query;
+    if let Ok(site) = sites.site_at(name, *position, Some((reference, alternate))) {
+        return Ok(Place::Site(site));
+    }
+    // what both say of the reference must agree, or one is of another assembly, or counts from 1
+    let range = sites.chromosomes().find(|(other, _)| *other == name).map_or(0..0, |(_, range)| range);
+    for site in range.filter_map(|index| sites.get(index)).filter(|site| site.position == *position) {
+        let both = site.reference.bytes().zip(reference.bytes());
+        let differ = |(a, b): (u8, u8)| a.to_ascii_uppercase() != b && !a.eq_ignore_ascii_case(&b'N');
+        if both.into_iter().any(differ) {
+            return Err(format!(
+                "expected the reference {} at {name}:{position}, found {reference}: a start that counts from 1, \
+                 or another assembly",
+                site.reference
+            ));
+        }
+    }
+    Ok(Place::NotListed)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use tobari_search::table::Site;
+
+    #[test]
+    fn fault_19_an_assembly_is_the_tables_or_refused() {
+        for named in ["GRCh38", "hg38", "grch38.p14"] {
+            assert_eq!(check_assembly(Some("GRCh38"), Some(named), "20"), Ok(()));
+            assert_eq!(check_assembly(Some("GRCh38"), Some(named), "chrM"), Ok(()));
+        }
+        assert_eq!(check_assembly(None, None, "20"), Ok(()));
+        assert_eq!(check_assembly(Some("hg19"), None, "20"), Ok(()));
+        let refused = check_assembly(Some("hg19"), Some("GRCh38"), "20").unwrap_err();
+        assert_eq!(refused, "expected the assembly hg19 of the tables, found \"GRCh38\"");
+        assert!(check_assembly(None, Some("GRCh38"), "20").unwrap_err().contains("--assembly NAME"));
+    }
+
+    #[test]
+    fn fault_19_the_mitochondrial_sequence_of_hg19_is_not_that_of_grch37() {
+        for other in ["GRCh37", "grch37.p13", "b37", "hs37d5"] {
+            for (own, named) in [("hg19", other), (other, "hg19"), (other, "HG19")] {
+                for chromosome in ["chrM", "MT", "M", "chrMT", "chrm", "mt"] {
+                    let refused = check_assembly(Some(own), Some(named), chromosome).unwrap_err();
+                    assert!(refused.contains("16,571") && refused.contains(own), "{refused}");
+                }
+                assert_eq!(check_assembly(Some(own), Some(named), "chr20"), Ok(()), "{own} {named}");
+            }
+            assert_eq!(check_assembly(Some(other), Some("GRCh37"), "MT"), Ok(()), "{other}");
+        }
+        assert_eq!(check_assembly(Some("hg19"), Some("hg19.p13"), "chrM"), Ok(()));
+        let refused = check_assembly(Some("hg19"), Some("hg38"), "chrM").unwrap_err();
+        assert!(!refused.contains("16,571"), "{refused}");
+    }
+
+    #[test]
+    fn fault_19_a_variant_is_a_site_or_not_listed_and_another_reference_or_chromosome_is_refused() {
+        let mut sites = Sites::new();
+        for (chromosome, position, reference, alternate) in
+            [("20", 5, "A", "C"), ("20", 5, "AT", "A"), ("20", 9, "n", "C"), ("chrM", 7, "g", "t")]
+        {
+            let [reference, alternate] = [reference, alternate].map(Into::into);
+            sites.push(Site { chromosome: chromosome.into(), position, id: None, reference, alternate }).unwrap();
+        }
+        let ask = |chromosome: &str, position, reference: &str, alternate: &str| {
+            let [chromosome, reference, alternate] = [chromosome, reference, alternate].map(str::to_owned);
+            place(&sites, &BeaconQuery { chromosome, position, reference, alternate, assembly: None, count: false })
+        };
+        assert_eq!(ask("20", 5, "A", "C"), Ok(Place::Site(0)));
+        assert_eq!(ask("chr20", 5, "AT", "A"), Ok(Place::Site(1)));
+        assert_eq!(ask("MT", 7, "G", "T"), Ok(Place::Site(3)));
+        for (position, reference) in [(5, "A"), (5, "ATG"), (6, "G"), (9, "G")] {
+            assert_eq!(ask("20", position, reference, "G"), Ok(Place::NotListed), "{position} {reference}");
+        }
+        assert_eq!(ask("19", 5, "A", "C"), Ok(Place::NoChromosome));
+        for reference in ["G", "AC"] {
+            let refused = ask("20", 5, reference, "C").unwrap_err();
+            assert!(refused.contains("another assembly") && refused.contains("at 20:5"), "{refused}");
+        }
+    }
+}

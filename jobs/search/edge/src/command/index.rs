@@ -1,0 +1,254 @@
+//! `tobari search index`: tables of files.
+
+use super::{FilterArguments, IndexArguments, Missing, Multiallelic};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tobari_command::output::{self, Failure};
+use tobari_command::randomness;
+use tobari_host::files;
+use tobari_search::table::{
+    Content, KeyForm, KeyTableBuilder, LIMB_BITS, MAX_COUNT, MAX_TABLE_BYTES, Site, Table, encode_table,
+};
+use tobari_search_files::tsv;
+use tobari_search_files::variants::{self, OtherSet, PhaseSets, Selection, Summary, Variant, VariantReader};
+
+/// Makes a table, or adds to one, and says what is in it.
+pub(crate) fn run(arguments: &IndexArguments) -> Result<ExitCode, Failure> {
+    let (table, summary) = match arguments.table {
+        true => (keys(arguments)?, None),
+        false => {
+            let (table, summary) = sites(arguments)?;
+            (table, Some(summary))
+        }
+    };
+    let bytes = encode_table(&table);
+    files::check_bounded(&arguments.output, &bytes, MAX_TABLE_BYTES)?;
+    files::write_atomically(&arguments.output, &bytes)?;
+    report(&table, summary.as_ref(), bytes.len(), arguments)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn keys(arguments: &IndexArguments) -> Result<Table, Failure> {
+    let mut builder = KeyTableBuilder::new();
+    tsv::read_keys(&arguments.input, arguments.header, |key, count| {
+        builder.push(key, count).map_err(|error| error.to_string())
+    })?;
+    let name = arguments.input.display();
+    let mut rng = randomness::generator()?;
+    let keys = builder.finish(LIMB_BITS, MAX_COUNT, &mut rng).map_err(|error| {
+        let shifted = if arguments.header { " (entries are lines after the header)" } else { " (entries are lines)" };
+        Failure::Work(format!("{name}: {error}{shifted}"))
+    })?;
+    Ok(Table::new(Content::Keys(keys), arguments.min_count.unwrap_or(1), &arguments.label, &mut rng))
+}
+
+fn selection(filters: &FilterArguments) -> Result<Selection, Failure> {
+    let mut selection = Selection {
+        min_alleles: filters.min_alleles,
+        max_alleles: filters.max_alleles,
+        kinds: filters.types.clone(),
+        split: filters.multiallelic == Multiallelic::Split,
+        missing_is_reference: filters.missing == Missing::Ref,
+        ..Selection::default()
+    };
+    let call = |error: variants::VariantError| Failure::Call(error.to_string());
+    filters.regions.iter().try_for_each(|text| selection.regions.add(text)).map_err(call)?;
+    filters.regions_file.iter().try_for_each(|path| selection.regions.add_file(path))?;
+    if let Some(text) = &filters.include {
+        selection.expression = text.parse().map_err(call)?;
+    }
+    let mut samples = filters.samples.clone();
+    if let Some(path) = &filters.samples_file {
+        samples.extend(variants::lines(path)?);
+    }
+    selection.samples = (!samples.is_empty()).then_some(samples);
+    Ok(selection)
+}
+
+/// What is made of a file of variants.
+struct Building {
+    content: Content,
+    /// Alleles 1 of each new site, in case the table turns out to be without phase.
+    counts: Vec<u32>,
+    /// Whether a panel may still become a table without phase.
+    may_change: bool,
+    sets: PhaseSets,
+    /// Variants of another phase set than before.
+    other_sets: u64,
+}
+
+fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
+    let input = arguments.input.display();
+    let mut reader = VariantReader::open(&arguments.input, selection(&arguments.filters)?)?;
+    let before = if arguments.append { Some(super::read_table(&arguments.output)?) } else { None };
+    let may_change = before.is_none() && !arguments.filters.require_phase;
+    let mut building = before.as_ref().map(|table| Building {
+        content: table.content.clone(),
+        counts: Vec::new(),
+        may_change,
+        sets: sets_after(&table.content, arguments.same_phasing),
+        other_sets: 0,
+    });
+    while let Some(variant) = reader.next_variant()? {
+        let building = match &mut building {
+            Some(building) => building,
+            None => {
+                let content = Content::panel(variant.alleles.len())?;
+                let (counts, sets) = (Vec::new(), PhaseSets::default());
+                building.insert(Building { content, counts, may_change, sets, other_sets: 0 })
+            }
+        };
+        building
+            .add(variant)
+            .map_err(|what| Failure::Work(format!("{input}, record {}: {what}", reader.summary().records)))?;
+        if reader.summary().kept.is_multiple_of(1_000) {
+            output::status(&format!("{} sites", reader.summary().kept));
+        }
+    }
+    output::status("");
+    let mut summary = *reader.summary();
+    let Some(Building { content, other_sets, .. }) = building.filter(|_| summary.kept > 0) else {
+        return Err(Failure::Work(format!(
+            "{input}: expected at least one variant to keep, found none: {}",
+            told(&summary)
+        )));
+    };
+    summary.other_sets = other_sets;
+    let table = match before {
+        Some(before) => {
+            let revision = before.revision.checked_add(1);
+            let revision = revision.ok_or(Failure::Work("expected fewer than 2^32 additions".to_owned()))?;
+            Table { content, revision, least: arguments.min_count.unwrap_or(before.least), ..before }
+        }
+        None => {
+            let mut rng = randomness::generator()?;
+            Table::new(content, arguments.min_count.unwrap_or(1), &arguments.label, &mut rng)
+        }
+    };
+    Ok((table, summary))
+}
+
+/// The phase sets of sites that are added to a table, which does not keep those of its own sites.
+/// `same`: somebody says that both are of one phasing.
+fn sets_after(content: &Content, same: bool) -> PhaseSets {
+    let last = match content {
+        Content::Panel { sites, .. } if !same => sites.chromosomes().last(),
+        _ => None,
+    };
+    last.map(|(name, _)| PhaseSets::after(Arc::clone(name))).unwrap_or_default()
+}
+
+/// Why a site is not joined to those of before, and what helps.
+fn refused(other: &OtherSet, chromosome: &str) -> String {
+    match other.before {
+        Some(_) => format!("{other}; index all sites of the chromosome at once"),
+        None => format!(
+            "{other}; index all sites of chromosome {chromosome} at once, or say with --same-phasing that the table's \
+             sites there and these are of one phasing"
+        ),
+    }
+}
+
+impl Building {
+    fn add(&mut self, variant: Variant) -> Result<(), String> {
+        let joined = self.sets.join(&variant);
+        self.other_sets += u64::from(joined.is_err());
+        let Variant { chromosome, position, id, reference, alternate, alleles, phased, .. } = variant;
+        if (!phased || joined.is_err()) && matches!(self.content, Content::Panel { .. }) {
+            if !self.may_change {
+                return Err(match joined {
+                    Err(other) if phased => refused(&other, &chromosome),
+                    _ => "expected phased genotypes (as 0|1), found one without phase (as 0/1)".to_owned(),
+                });
+            }
+            let held = std::mem::replace(&mut self.content, Content::panel(1).map_err(|error| error.to_string())?);
+            if let Content::Panel { sites, panel } = held {
+                let counts = std::mem::take(&mut self.counts);
+                self.content = Content::Variants { sites, counts, alleles: panel.haplotypes() as u32 };
+            }
+        }
+        if self.may_change && matches!(self.content, Content::Panel { .. }) {
+            self.counts.push(alleles.iter().map(|allele| u32::from(*allele)).sum());
+        }
+        let site = Site { chromosome, position, id, reference, alternate };
+        self.content.push_site(site, &alleles).map_err(|error| error.to_string())
+    }
+}
+
+/// A summary in words.
+fn told(summary: &Summary) -> String {
+    let Summary { records, kept, unphased, missing_as_reference, other_sets, .. } = *summary;
+    let mut text = format!("{records} records, {kept} variants kept");
+    let counts = [
+        (unphased, "of them not phased"),
+        (other_sets, "of them of another phase set (PS) than before"),
+        (missing_as_reference, "alleles that were not called taken as the reference"),
+        (summary.outside, "outside the regions"),
+        (summary.monomorphic, "without an alternate allele left out"),
+        (summary.alleles, "with fewer or more alleles left out"),
+        (summary.multiallelic, "with several alternate alleles left out (--multiallelic split keeps them)"),
+        (summary.missing, "with alleles that were not called left out (--missing ref keeps them)"),
+        (summary.kind, "of other kinds left out"),
+        (summary.expression, "for which the expression does not hold left out"),
+        (summary.duplicate, "left out that were there already"),
+    ];
+    for (count, what) in counts {
+        if count > 0 {
+            text += &format!(", {count} {what}");
+        }
+    }
+    text
+}
+
+fn report(table: &Table, summary: Option<&Summary>, bytes: usize, arguments: &IndexArguments) -> Result<(), Failure> {
+    let name: String = table.name.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (kind, text, about) = match &table.content {
+        Content::Panel { sites, panel } => {
+            let (sites, haplotypes) = (sites.len(), panel.haplotypes());
+            let about = json!({ "sites": sites, "haplotypes": haplotypes });
+            ("panel", format!("a panel of {haplotypes} haplotypes at {sites} sites"), about)
+        }
+        Content::Variants { sites, alleles, .. } => {
+            let sites = sites.len();
+            let why = "without phase: single variants can be asked for, haplotypes cannot";
+            let text = format!("{sites} variants of {alleles} alleles, {why}");
+            ("variants", text, json!({ "sites": sites, "alleles": alleles }))
+        }
+        Content::Keys(keys) => {
+            let rate = keys.rule().false_positive_log2(keys.len() as u64);
+            let exact = matches!(keys.rule().form(), KeyForm::Exact { .. });
+            let how = rate.map_or("exact".to_owned(), |rate| {
+                format!("by fingerprints, at most 2^{rate:.1} false matches a question")
+            });
+            let about = json!({ "keys": keys.len(), "exact": exact, "false_positive_log2": rate });
+            ("keys", format!("{} keys, {how}", keys.len()), about)
+        }
+    };
+    if let Some(summary) = summary {
+        output::say(told(summary));
+    }
+    if !arguments.json {
+        let path: &Path = &arguments.output;
+        output::result(format!("{}: {text}; revision {}, {bytes} bytes", path.display(), table.revision));
+        return Ok(());
+    }
+    let mut line =
+        json!({ "table": name, "kind": kind, "revision": table.revision, "min_count": table.least, "bytes": bytes });
+    let mut add = |more: Value| {
+        if let (Value::Object(line), Value::Object(more)) = (&mut line, more) {
+            line.extend(more);
+        }
+    };
+    add(about);
+    if let Some(s) = summary {
+        add(json!({
+            "records": s.records, "kept": s.kept, "unphased": s.unphased, "other_phase_set": s.other_sets, "missing_as_reference": s.missing_as_reference,
+            "outside": s.outside, "monomorphic": s.monomorphic, "other_number_of_alleles": s.alleles,
+            "multiallelic": s.multiallelic, "missing": s.missing, "other_kind": s.kind,
+            "expression": s.expression, "duplicate": s.duplicate,
+        }));
+    }
+    output::json(&line)
+}

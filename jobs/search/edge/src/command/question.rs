@@ -1,0 +1,202 @@
+//! What is asked: words of the command line or of a file, as numbers of sites and alleles, or as keys. All that is needed of a table is its list of
+//! sites, which whoever asks has too.
+
+use clap::{ArgGroup, Args};
+use std::path::{Path, PathBuf};
+use tobari_command::output::Failure;
+use tobari_search::panel::{MAX_LENGTH, Pattern};
+use tobari_search::table::{Question, Sites};
+use tobari_search_files::tsv;
+use tobari_search_files::variants::{PhaseSets, Regions, Selection, VariantReader};
+
+/// A question, in one of its forms.
+#[derive(Args)]
+#[command(next_help_heading = "Question")]
+#[command(group = ArgGroup::new("form").required(true).args(["at", "variants", "key_value", "vcf", "queries"]))]
+pub(crate) struct QuestionArguments {
+    /// Where the alleles begin, 1-based, as chr20:1000000; where several variants are, with the alleles, as chr20:1000000:A:G.
+    #[arg(long, requires = "alleles", value_name = "SITE")]
+    pub(crate) at: Option<String>,
+    /// Alleles at this site and those that follow in the table, 0 for the reference and 1 for the alternate one.
+    #[arg(long, requires = "at", value_name = "01…")]
+    pub(crate) alleles: Option<String>,
+    /// The same with all sites named, as chr20:1000000:A:G=1,chr20:1000050:C:T=0: neighbours in the table, in its order.
+    #[arg(long, value_name = "SITE=ALLELE,…")]
+    pub(crate) variants: Option<String>,
+    /// A key of a table of keys.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key_value: Option<String>,
+    /// A phased VCF or BCF file of one sample, whose haplotypes are asked for one after the other, over the table's sites in --region.
+    #[arg(long, requires = "region", value_name = "FILE")]
+    pub(crate) vcf: Option<PathBuf>,
+    /// Where, as chr20:1000000-1001000.
+    #[arg(long, requires = "vcf", value_name = "REGION")]
+    pub(crate) region: Option<String>,
+    /// Many questions, one a line: SITE, a tab and alleles; or SITE=ALLELE,…; or a key, for a table of keys. `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) queries: Option<PathBuf>,
+}
+
+/// A question that owns its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OwnedQuestion {
+    /// Alleles from a site on.
+    Window { start: usize, length: usize, pattern: Pattern },
+    /// A key.
+    Key(Vec<u8>),
+}
+
+impl OwnedQuestion {
+    pub(crate) fn borrow(&self) -> Question<'_> {
+        match self {
+            &OwnedQuestion::Window { start, length, pattern } => Question::Window { start, length, pattern },
+            OwnedQuestion::Key(key) => Question::Key(key),
+        }
+    }
+}
+
+/// A question and what to call it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) name: String,
+    pub(crate) question: OwnedQuestion,
+}
+
+/// All that is asked for of a table with these sites, or of one of keys.
+pub(crate) fn questions(arguments: &QuestionArguments, sites: Option<&Sites>) -> Result<Vec<Asked>, Failure> {
+    let named = |(name, question): (&str, _)| vec![Asked { name: name.to_owned(), question }];
+    if let Some(key) = &arguments.key_value {
+        return Ok(named((key, OwnedQuestion::Key(key.as_bytes().to_vec()))));
+    }
+    if let Some(path) = &arguments.queries {
+        return of_file(path, sites);
+    }
+    let sites = sites.ok_or_else(|| {
+        Failure::Call("expected --key-value or --queries, because the table is one of keys, found sites".to_owned())
+    })?;
+    if let (Some(path), Some(region)) = (&arguments.vcf, &arguments.region) {
+        return of_sample(path, region, sites);
+    }
+    if let (Some(at), Some(alleles)) = (&arguments.at, &arguments.alleles) {
+        return Ok(named((at, window(at, alleles, sites).map_err(Failure::Call)?)));
+    }
+    let text = arguments.variants.as_deref().unwrap_or_default();
+    Ok(named((text, listed(text, sites).map_err(Failure::Call)?)))
+}
+
+/// The number of a site that is named.
+fn site(text: &str, sites: &Sites) -> Result<usize, String> {
+    sites.named(text).map_err(|error| error.to_string())
+}
+
+fn window(at: &str, alleles: &str, sites: &Sites) -> Result<OwnedQuestion, String> {
+    let bits: Option<Vec<bool>> = alleles.bytes().map(|byte| (b"01".contains(&byte)).then_some(byte == b'1')).collect();
+    let bits = bits.ok_or_else(|| format!("expected alleles 0 and 1, found {alleles:?}"))?;
+    from(site(at, sites)?, &bits, sites)
+}
+
+fn from(start: usize, alleles: &[bool], sites: &Sites) -> Result<OwnedQuestion, String> {
+    let length = alleles.len();
+    if !(1..=MAX_LENGTH).contains(&length) {
+        return Err(format!("expected 1 to {MAX_LENGTH} alleles, found {length}"));
+    }
+    sites.check_window(start, length).map_err(|error| error.to_string())?;
+    let pattern = alleles.iter().rev().fold(0, |pattern, allele| pattern << 1 | Pattern::from(*allele));
+    Ok(OwnedQuestion::Window { start, length, pattern })
+}
+
+/// `SITE=ALLELE,…`
+fn listed(text: &str, sites: &Sites) -> Result<OwnedQuestion, String> {
+    let (mut first, mut alleles) = (None, Vec::new());
+    for item in text.split(',') {
+        let wrong = || format!("expected a site and its allele as chr20:1000000:A:G=1, found {item:?}");
+        let (name, allele) = item.rsplit_once('=').ok_or_else(wrong)?;
+        let index = site(name, sites)?;
+        let expected = *first.get_or_insert(index) + alleles.len();
+        if index != expected {
+            let next = sites.get(expected).map_or_else(|| "no more".to_owned(), |site| site.to_string());
+            return Err(format!(
+                "expected neighbours of the table in their order, the next one being {next}, found {name}"
+            ));
+        }
+        alleles.push(match allele {
+            "0" => false,
+            "1" => true,
+            _ => return Err(wrong()),
+        });
+    }
+    from(first.unwrap_or(0), &alleles, sites)
+}
+
+fn of_file(path: &Path, sites: Option<&Sites>) -> Result<Vec<Asked>, Failure> {
+    let mut all = Vec::new();
+    tsv::read_lines(path, |line| {
+        let name = format!("question {}", all.len() + 1);
+        let question = match sites {
+            None if line.is_empty() || line.contains(&b'\t') => return Err("expected a key".to_owned()),
+            None => OwnedQuestion::Key(line.to_vec()),
+            Some(sites) => {
+                let text = std::str::from_utf8(line).map_err(|_| "expected text in UTF-8".to_owned())?;
+                match text.split_once('\t') {
+                    Some((at, alleles)) => window(at, alleles, sites)?,
+                    None => listed(text, sites)?,
+                }
+            }
+        };
+        all.push(Asked { name, question });
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// The haplotypes of a sample over the table's sites in a region.
+fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Failure> {
+    let name = path.display();
+    let mut regions = Regions::default();
+    regions.add(region).map_err(|error| Failure::Call(error.to_string()))?;
+    let inside = |index: &usize| sites.get(*index).is_some_and(|site| regions.contains(site.chromosome, site.position));
+    let wanted: Vec<usize> = (0..sites.len()).filter(inside).collect();
+    let (Some(start), length) = (wanted.first().copied(), wanted.len()) else {
+        return Err(Failure::Call(format!("expected sites of the table in {region}, found none")));
+    };
+    if !(1..=MAX_LENGTH).contains(&length) || wanted.last() != Some(&(start + length - 1)) {
+        return Err(Failure::Call(format!(
+            "expected one stretch of at most {MAX_LENGTH} sites, found {length} in {region}"
+        )));
+    }
+    let selection = Selection { regions: regions.clone(), split: true, ..Selection::default() };
+    let mut reader = VariantReader::open(path, selection)?;
+    if reader.samples().count() != 1 {
+        let found = reader.samples().count();
+        return Err(Failure::Work(format!("{name}: expected one sample, found {found}")));
+    }
+    let (mut haplotypes, mut sets): (Vec<Vec<Option<bool>>>, _) = (Vec::new(), PhaseSets::default());
+    while let Some(variant) = reader.next_variant()? {
+        let alleles = Some((&*variant.reference, &*variant.alternate));
+        let Ok(index) = sites.site_at(&variant.chromosome, variant.position, alleles) else { continue };
+        if !variant.phased && length > 1 {
+            let place = sites.get(index).map(|site| site.to_string()).unwrap_or_default();
+            return Err(Failure::Work(format!(
+                "{name}: expected phased genotypes (as 0|1), found one without phase at {place}"
+            )));
+        }
+        sets.join(&variant).map_err(|other| Failure::Work(format!("{name}: {other}")))?;
+        haplotypes.resize(variant.alleles.len(), vec![None; length]);
+        for (haplotype, allele) in haplotypes.iter_mut().zip(&variant.alleles) {
+            haplotype[index - start] = Some(*allele);
+        }
+    }
+    let absent =
+        haplotypes.first().map_or(Some(start), |first| first.iter().position(Option::is_none).map(|i| start + i));
+    if let Some(site) = absent.and_then(|index| sites.get(index)) {
+        return Err(Failure::Work(format!(
+            "{name}: expected all {length} sites of the table in {region}, found no {site}"
+        )));
+    }
+    let one = |(number, alleles): (usize, Vec<Option<bool>>)| {
+        let alleles: Vec<bool> = alleles.into_iter().flatten().collect();
+        let question = from(start, &alleles, sites).map_err(Failure::Work)?;
+        Ok(Asked { name: format!("haplotype {}", number + 1), question })
+    };
+    haplotypes.into_iter().enumerate().map(one).collect()
+}

@@ -1,0 +1,557 @@
+//! A server that is asked: its tables, the key that is registered there, and questions under encryption.
+//!
+//! A key is used as often as the server says; then another generation is drawn, whose number is kept in the cache folder. Where the number is lost, another
+//! one is drawn. What is told of a table is kept there under its tag, which is its hash.
+
+mod hidden;
+
+use super::arguments::RemoteArguments;
+use super::secret;
+use chacha20::rand_core::Rng;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tobari_client::Fingerprint;
+use tobari_client::{ClientTls, HttpClient, HttpConnection, HttpReply, HttpRequest};
+use tobari_command::output::Failure;
+use tobari_command::randomness;
+use tobari_command::replies::{good, refused, shown};
+use tobari_host::{cache, files};
+use tobari_lattice::params::NamedSet;
+use tobari_lattice::rlwe::SecretKey;
+use tobari_search::client::{Asker, Found};
+use tobari_search::fullness::Fullness;
+use tobari_search::identity::Identity;
+use tobari_search::messages::CLIENT_BYTES;
+use tobari_search::question::labelled::{Labels, PreparedLabelled};
+use tobari_search::question::{Prepared, Wish};
+use tobari_search::table::{Catalogue, Question, SiteView};
+use tokio::sync::Mutex;
+use zeroize::Zeroizing;
+
+/// Time for a reply: large tables take long.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Bytes of a reply at most.
+const MOST: usize = 1 << 28;
+/// How often one question is sent, with another key or of a table that was replaced.
+const ATTEMPTS: usize = 12;
+
+/// What is told of a table.
+pub(crate) struct Told {
+    pub(crate) catalogue: Catalogue,
+    pub(crate) fullness: Fullness,
+    tag: String,
+    pub(crate) mode: Mode,
+}
+
+/// How a table is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// By public numbers: for clients that follow the protocol.
+    Plain,
+    /// With labels, of which the server makes at most so many for a question.
+    Labels(u64),
+}
+
+/// A question, prepared for a table's mode.
+enum Ready {
+    Plain(Prepared),
+    Labels(PreparedLabelled),
+}
+
+/// Which table, whether only one with labels will do, and what becomes of what is learnt.
+#[derive(Clone)]
+pub struct Wanted {
+    /// As the command line names it.
+    pub table: Option<String>,
+    /// Whether only a table with labels will do.
+    pub labels: bool,
+    /// Whether what is told of the table, and which keys are registered, is kept for the next command.
+    pub keep: bool,
+}
+
+/// A key that is registered.
+struct Active {
+    generation: u64,
+    secret: SecretKey,
+    hash: String,
+}
+
+/// A server.
+pub struct Remote {
+    pub(crate) url: String,
+    told: RwLock<Arc<Told>>,
+    wanted: Wanted,
+    http: HttpClient,
+    headers: Vec<(&'static str, String)>,
+    client: [u8; CLIENT_BYTES],
+    identity: Arc<Identity>,
+    keys: Mutex<BTreeMap<&'static str, Arc<Active>>>,
+    generations: String,
+    /// For questions with the place hidden.
+    hidden: hidden::State,
+}
+
+#[derive(Deserialize)]
+struct List {
+    client: Option<String>,
+    /// Labels of a question, at most.
+    labels: u64,
+    tables: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    name: String,
+    label: String,
+    mode: String,
+    tag: String,
+}
+
+/// Refuses decoys of several servers: the place is the one that is on all their lists.
+pub(crate) fn check_decoys(arguments: &RemoteArguments) -> Result<(), Failure> {
+    let servers = arguments.servers.len();
+    if arguments.decoys == 1 || servers == 1 {
+        return Ok(());
+    }
+    Err(Failure::Call(format!(
+        "expected --decoys with one server, found {servers} servers: two lists of places have one place in \
+         common, which is the true one. Use --hidden, which hides the place among all places"
+    )))
+}
+
+/// All servers of a command, each reached and its table known; or why not.
+pub(crate) async fn all(arguments: &RemoteArguments) -> Result<Vec<Result<Remote, Failure>>, Failure> {
+    let identity = Arc::new(secret::read(&arguments.key)?);
+    let wanted = Wanted { table: arguments.table.clone(), labels: arguments.malicious, keep: true };
+    let count = arguments.servers.len();
+    let mut tokens: Vec<Zeroizing<String>> = arguments.tokens.iter().cloned().map(Zeroizing::new).collect();
+    for path in &arguments.token_files {
+        let bytes = Zeroizing::new(files::read_bounded(path, 4096)?);
+        let text = std::str::from_utf8(&bytes).map(str::trim).ok().filter(|text| !text.is_empty());
+        let text = text.ok_or_else(|| Failure::Work(format!("{}: expected a token", path.display())))?;
+        tokens.push(Zeroizing::new(text.to_owned()));
+    }
+    for (what, found) in [("tokens", tokens.len()), ("fingerprints", arguments.tls_fingerprints.len())] {
+        if found > 1 && found != count {
+            return Err(Failure::Call(format!(
+                "expected one for all or {count} {what}, one for each server, found {found}"
+            )));
+        }
+    }
+    let mut remotes = Vec::with_capacity(count);
+    for (index, url) in arguments.servers.iter().enumerate() {
+        let token = tokens.get(index).or(tokens.first()).map(|token| token.as_str());
+        let pins = &arguments.tls_fingerprints;
+        let tls = match (pins.get(index).or(pins.first()), &arguments.tls_ca) {
+            (Some(fingerprint), _) => ClientTls::Pinned(*fingerprint),
+            (None, Some(file)) => ClientTls::CaFile(file.clone()),
+            (None, None) => ClientTls::System,
+        };
+        let remote = Remote::reach(url, &tls, token, &identity, &wanted).await;
+        remotes.push(remote.map_err(|failure| Failure::Work(format!("{url}: {failure}"))));
+    }
+    Ok(remotes)
+}
+
+fn get(path: &str, headers: &[(&'static str, String)]) -> HttpRequest {
+    HttpRequest { body: None, path: path.to_owned(), headers: headers.to_vec(), most: MOST, patience: PATIENCE }
+}
+
+fn post(path: &str, headers: Vec<(&'static str, String)>, body: Vec<u8>) -> HttpRequest {
+    HttpRequest { body: Some(body.into()), path: path.to_owned(), headers, most: MOST, patience: PATIENCE }
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut out = [0; N];
+    if text.len() != 2 * N || !text.is_ascii() {
+        return None;
+    }
+    for (i, byte) in out.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
+    }
+    Some(out)
+}
+
+impl Remote {
+    /// Reaches a server and learns about its table. What is told of it and which keys are registered is kept for the next command if that is wanted.
+    pub async fn reach(
+        url: &str,
+        tls: &ClientTls,
+        token: Option<&str>,
+        identity: &Arc<Identity>,
+        wanted: &Wanted,
+    ) -> Result<Self, Failure> {
+        let http = HttpClient::new(url, tls)?;
+        let own = identity.name();
+        let name: String = own.iter().map(|byte| format!("{byte:02x}")).collect();
+        let headers = vec![match token {
+            Some(token) => ("authorization", format!("Bearer {token}")),
+            None => ("tobari-client", name),
+        }];
+        let (client, told) = look(&mut http.connection(), &headers, wanted).await?;
+        let (client, told) = (client.unwrap_or(own), RwLock::new(Arc::new(told)));
+        // which key was registered where says nothing by its hash, and has to be told from those of other files
+        let place = [url.as_bytes(), &client, &own].concat();
+        let generations = format!("search-keys-{}", &Fingerprint::of(&place).to_string()[..32]);
+        let (keys, identity) = (Mutex::default(), Arc::clone(identity));
+        let (url, wanted) = (url.to_owned(), wanted.clone());
+        let hidden = hidden::State::default();
+        Ok(Self { url, told, wanted, http, headers, client, identity, keys, generations, hidden })
+    }
+
+    /// Whether a question can be asked as it is meant, before anything is sent.
+    pub(crate) fn prepare(&self, question: &Question<'_>, wish: Wish) -> Result<(), Failure> {
+        Ready::new(&self.told(), question, wish, &self.identity).map(drop)
+    }
+
+    /// A connection of its own, for questions one after the other.
+    pub fn connection(&self) -> HttpConnection {
+        self.http.connection()
+    }
+
+    /// Asks a question, and reads the answer. Use it only where the server gets no later message
+    /// that could wait for the reading.
+    pub async fn ask(
+        &self,
+        connection: &mut HttpConnection,
+        question: &Question<'_>,
+        wish: Wish,
+    ) -> Result<Found, Failure> {
+        let unread = self.fetch(connection, question, wish).await?;
+        tokio::task::block_in_place(|| unread.read())
+    }
+
+    /// Asks a question. The answer is there, and not decrypted yet.
+    pub(crate) async fn fetch(
+        &self,
+        connection: &mut HttpConnection,
+        question: &Question<'_>,
+        wish: Wish,
+    ) -> Result<Unread, Failure> {
+        // what was evaluated was paid, and is kept as long as the table has the same key
+        let (mut last, mut labels) = (None, None);
+        for _ in 0..ATTEMPTS {
+            let told = self.told();
+            let ready = Ready::new(&told, question, wish, &self.identity)?;
+            let key = self.key(connection, &ready.set()).await?;
+            if let (Ready::Labels(prepared), None) = (&ready, &labels) {
+                match self.evaluate(connection, prepared).await? {
+                    Ok(evaluated) => labels = Some(evaluated),
+                    Err(reply) => {
+                        self.cope(connection, &reply, (&told, question), (&ready, &key)).await?;
+                        last = Some(refused(&reply));
+                        continue;
+                    }
+                }
+            }
+            let query = tokio::task::block_in_place(|| ready.query(&key, self.client, labels.as_ref()))?;
+            let mut headers = self.headers.clone();
+            headers.extend([("if-match", told.tag.clone()), ("tobari-key", key.hash.clone())]);
+            let reply = connection.send_again_where_busy(post("/search/v1/queries", headers, query)).await?;
+            if reply.status == 200 {
+                return Ok(Unread(Answered::Open { ready: Box::new(ready), key, labels, body: reply.body.to_vec() }));
+            }
+            self.cope(connection, &reply, (&told, question), (&ready, &key)).await?;
+            if matches!(reply.header("tobari-refusal"), Some("labels" | "mode")) {
+                labels = None;
+            }
+            last = Some(refused(&reply));
+        }
+        Err(last.unwrap_or_else(|| Failure::Work("expected an answer, found none".to_owned())))
+    }
+
+    /// Has a question's inputs evaluated; or what the server said instead.
+    async fn evaluate(
+        &self,
+        connection: &mut HttpConnection,
+        prepared: &PreparedLabelled,
+    ) -> Result<Result<Labels, HttpReply>, Failure> {
+        let (request, blinding) = tokio::task::block_in_place(|| {
+            Ok::<_, Failure>(prepared.evaluation(self.client, &mut randomness::generator()?)?)
+        })?;
+        let reply =
+            connection.send_again_where_busy(post("/search/v1/evaluations", self.headers.clone(), request)).await?;
+        if reply.status != 200 {
+            return Ok(Err(reply));
+        }
+        Ok(Ok(tokio::task::block_in_place(|| prepared.labels(blinding, &reply.body))?))
+    }
+
+    /// Does what a refusal asks for, before the question is asked again; an error where nothing helps.
+    async fn cope(
+        &self,
+        connection: &mut HttpConnection,
+        reply: &HttpReply,
+        (told, question): (&Told, &Question<'_>),
+        (ready, key): (&Ready, &Active),
+    ) -> Result<(), Failure> {
+        match (reply.status, reply.header("tobari-refusal")) {
+            (409, Some("uses")) => self.another(ready.set().name, key.generation).await?,
+            (409, Some("key")) => drop(self.keys.lock().await.remove(ready.set().name)),
+            (412, Some("revision")) | (404, Some("table")) | (409, Some("mode")) => {
+                self.look_again(connection, told, question).await?;
+            }
+            // labels of an earlier key: the next round evaluates again
+            (412, Some("labels")) => {}
+            _ => return Err(refused(reply)),
+        }
+        Ok(())
+    }
+
+    /// What is told of the table now.
+    pub(crate) fn told(&self) -> Arc<Told> {
+        Arc::clone(&self.told.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Learns what a table has become that was replaced. The sites of the question must be the same, as it goes by their numbers.
+    async fn look_again(
+        &self,
+        connection: &mut HttpConnection,
+        before: &Told,
+        question: &Question<'_>,
+    ) -> Result<(), Failure> {
+        let (_, told) = look(connection, &self.headers, &self.wanted).await?;
+        let window = |told: &Told, start: usize, length: usize| {
+            let sites = told.catalogue.sites()?;
+            (start..start + length).map(|site| sites.get(site).map(SiteView::to_site)).collect::<Option<Vec<_>>>()
+        };
+        if let Question::Window { start, length, .. } = *question
+            && window(before, start, length) != window(&told, start, length)
+        {
+            let text = "expected the sites of the question in the table that has replaced the one before, found others";
+            return Err(Failure::Work(text.to_owned()));
+        }
+        *self.told.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(told);
+        Ok(())
+    }
+
+    /// The key of a set, registered.
+    async fn key(&self, connection: &mut HttpConnection, set: &NamedSet) -> Result<Arc<Active>, Failure> {
+        let mut keys = self.keys.lock().await;
+        if let Some(key) = keys.get(set.name) {
+            return Ok(Arc::clone(key));
+        }
+        let generation = match self.kept().get(set.name) {
+            Some(generation) => *generation,
+            None => self.draw(set.name)?,
+        };
+        let (secret, registration) = tokio::task::block_in_place(|| self.identity.key(set, generation))?;
+        let hash = Fingerprint::of(&registration).to_string();
+        let path = format!("/search/v1/keys/{}", set.name);
+        good(connection.send_again_where_busy(post(&path, self.headers.clone(), registration)).await?)?;
+        let active = Arc::new(Active { generation, secret, hash });
+        keys.insert(set.name, Arc::clone(&active));
+        Ok(active)
+    }
+
+    /// Another generation than this one, unless there is one already.
+    async fn another(&self, set: &'static str, used: u64) -> Result<(), Failure> {
+        let mut keys = self.keys.lock().await;
+        if keys.get(set).is_some_and(|key| key.generation == used) {
+            keys.remove(set);
+            self.draw(set)?;
+        }
+        Ok(())
+    }
+
+    fn kept(&self) -> BTreeMap<String, u64> {
+        let bytes = if self.wanted.keep { cache::read(&self.generations) } else { None };
+        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    fn draw(&self, set: &str) -> Result<u64, Failure> {
+        let generation = randomness::generator()?.next_u64();
+        let mut kept = self.kept();
+        kept.insert(set.to_owned(), generation);
+        if self.wanted.keep {
+            cache::write(&self.generations, &serde_json::to_vec(&kept)?)?;
+        }
+        Ok(generation)
+    }
+}
+
+/// An answer that is not decrypted. **The server must not see in the time of the next message
+/// whether it decrypts, nor how long that takes**: read it after the last message to the server,
+/// or on another thread.
+pub(crate) struct Unread(Answered);
+
+enum Answered {
+    Open { ready: Box<Ready>, key: Arc<Active>, labels: Option<Labels>, body: Vec<u8> },
+    Hidden(hidden::Answer),
+}
+
+impl Unread {
+    /// Its length.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.0 {
+            Answered::Open { body, .. } => body.len(),
+            Answered::Hidden(answer) => answer.bytes(),
+        }
+    }
+
+    /// Reads it.
+    pub(crate) fn read(&self) -> Result<Found, Failure> {
+        match &self.0 {
+            Answered::Open { ready, key, labels, body } => ready.read(key, labels.as_ref(), body),
+            Answered::Hidden(answer) => answer.read(),
+        }
+    }
+}
+
+impl Ready {
+    fn new(told: &Told, question: &Question<'_>, wish: Wish, identity: &Identity) -> Result<Self, Failure> {
+        let (of, decoys) = ((&told.catalogue, &told.fullness), identity.decoys());
+        Ok(match told.mode {
+            Mode::Plain => Self::Plain(Prepared::new(of, question, wish, decoys)?),
+            Mode::Labels(most) => {
+                let prepared = PreparedLabelled::new(of, question, wish, decoys)?;
+                // before anything is paid
+                prepared.check(most)?;
+                Self::Labels(prepared)
+            }
+        })
+    }
+
+    fn set(&self) -> NamedSet {
+        match self {
+            Self::Plain(prepared) => prepared.set(),
+            Self::Labels(prepared) => prepared.set(),
+        }
+    }
+
+    fn query(&self, key: &Active, client: [u8; CLIENT_BYTES], labels: Option<&Labels>) -> Result<Vec<u8>, Failure> {
+        let (asker, mut rng) = (Asker::new(&key.secret)?, randomness::generator()?);
+        Ok(match self {
+            Self::Plain(prepared) => prepared.query(&asker, client, &mut rng)?,
+            Self::Labels(prepared) => prepared.query(&asker, client, labels.ok_or_else(unlabelled)?, &mut rng)?,
+        })
+    }
+
+    fn read(&self, key: &Active, labels: Option<&Labels>, answer: &[u8]) -> Result<Found, Failure> {
+        let asker = Asker::new(&key.secret)?;
+        Ok(match self {
+            Self::Plain(prepared) => prepared.read(&asker, answer)?,
+            Self::Labels(prepared) => prepared.read(&asker, labels.ok_or_else(unlabelled)?, answer)?,
+        })
+    }
+}
+
+/// A fault of this program.
+fn unlabelled() -> Failure {
+    Failure::Work("expected labels of the question, found none".to_owned())
+}
+
+/// The table that is meant.
+fn chosen<'a>(tables: &'a [Listed], wanted: Option<&str>) -> Result<&'a Listed, Failure> {
+    let fits = |table: &&Listed| {
+        wanted.is_none_or(|wanted| table.label == wanted || table.name.starts_with(&wanted.to_ascii_lowercase()))
+    };
+    let mut fitting = tables.iter().filter(fits);
+    match (fitting.next(), fitting.next()) {
+        (Some(table), None) => Ok(table),
+        (found, _) => {
+            let what = if found.is_some() { "several" } else { "none" };
+            let named = |table: &Listed| shown(&format!("{} ({})", table.name, table.label), 160);
+            let names: Vec<String> = tables.iter().map(named).collect();
+            Err(Failure::Work(format!(
+                "expected one table that --table names, found {what} among: {}",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+/// Who the server says that the client is, and what is told of the table that is meant.
+async fn look(
+    connection: &mut HttpConnection,
+    headers: &[(&'static str, String)],
+    wanted: &Wanted,
+) -> Result<(Option<[u8; CLIENT_BYTES]>, Told), Failure> {
+    let reply = good(connection.send_again_where_busy(get("/search/v1", headers)).await?)?;
+    let list: List = serde_json::from_slice(&reply.body)?;
+    let listed = chosen(&list.tables, wanted.table.as_deref())?;
+    let mode = match listed.mode.as_str() {
+        "plain" if wanted.labels => {
+            let text = "expected a table that is served with labels (--malicious), found one without";
+            return Err(Failure::Work(text.to_owned()));
+        }
+        "plain" => Mode::Plain,
+        "labels" => Mode::Labels(list.labels),
+        _ => return Err(Failure::Work("expected a table in the mode plain or labels, found another".to_owned())),
+    };
+    let told = told(connection, headers, listed, (mode, wanted.keep)).await?;
+    Ok((list.client.as_deref().and_then(unhex), told))
+}
+
+/// What is told of a table: as it was kept, or from the server.
+async fn told(
+    connection: &mut HttpConnection,
+    headers: &[(&'static str, String)],
+    listed: &Listed,
+    (mode, keep): (Mode, bool),
+) -> Result<Told, Failure> {
+    let malformed = |what: &str| Failure::Work(format!("expected what is told of a table, found {what}"));
+    let plain = |text: &str| text.len() <= 128 && text.chars().all(|c| c.is_ascii_hexdigit());
+    let tag = listed.tag.trim_matches('"');
+    if !plain(tag) || !plain(&listed.name) {
+        return Err(malformed("a name or tag that is none"));
+    }
+    let kept = cache::folder().filter(|_| keep).map(|folder| folder.join(format!("search-table-{tag}")));
+    let matches = |body: &[u8]| Fingerprint::of(body).to_string()[..32] == *tag;
+    let known = kept.as_ref().and_then(|path| files::read_bounded(path, MOST as u64).ok());
+    let body = match known.filter(|body| matches(body)) {
+        Some(body) => body,
+        None => {
+            let path = format!("/search/v1/tables/{}", listed.name);
+            let reply = good(connection.send_again_where_busy(get(&path, headers)).await?)?;
+            if !matches(&reply.body) {
+                return Err(malformed("other bytes than its tag is of: it changed just now"));
+            }
+            if let Some(path) = &kept {
+                let parent = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+                parent.map_err(Failure::from).and_then(|()| Ok(files::write_atomically(path, &reply.body)?))?;
+            }
+            reply.body.to_vec()
+        }
+    };
+    let (length, rest) = body.split_first_chunk().ok_or_else(|| malformed("fewer bytes"))?;
+    let length = usize::try_from(u64::from_be_bytes(*length)).ok();
+    let parts = length.and_then(|length| rest.split_at_checked(length)).ok_or_else(|| malformed("fewer bytes"))?;
+    let (catalogue, fullness) = (Catalogue::decode(parts.0)?, Fullness::decode(parts.1)?);
+    Ok(Told { catalogue, fullness, tag: listed.tag.clone(), mode })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    /// Every byte of a server's list in turn as another: what is read of it chooses one table or none, and a refusal steers no terminal.
+    #[test]
+    fn whatever_a_server_lists_is_chosen_from_or_refused_in_plain_words() {
+        let list = r#"{"client":"00ff","labels":7,"tables":[{"name":"a1","label":"x\u001b[31m","mode":"plain","tag":"\"b2\""},{"name":"a2","label":"y","mode":"labels","tag":"c3"}]}"#;
+        let (mut read, mut refused) = (0, 0);
+        for at in 0..list.len() {
+            for other in [0, b'"', b'\\', b'}', b'9', b'a', 0x1b, 0xff] {
+                let mut bytes = list.as_bytes().to_vec();
+                bytes[at] = other;
+                let Ok(list) = serde_json::from_slice::<List>(&bytes) else { continue };
+                read += 1;
+                let _: Option<[u8; CLIENT_BYTES]> = list.client.as_deref().and_then(unhex);
+                for wanted in [None, Some("a"), Some("a1"), Some("y"), Some("none")] {
+                    match chosen(&list.tables, wanted) {
+                        Ok(table) => assert!(list.tables.iter().any(|listed| std::ptr::eq(listed, table))),
+                        Err(error) => {
+                            refused += 1;
+                            assert!(!error.to_string().chars().any(char::is_control), "{error}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(read > 100 && refused > read, "{read} read, {refused} refused");
+    }
+}

@@ -1,0 +1,139 @@
+//! What searches add to `tobari serve`.
+
+use crate::serve::{PAGE, SearchOptions};
+use crate::simulated;
+use clap::Args;
+use std::path::{Path, PathBuf};
+use tobari_command::job::{ServerJob, SharedOptions};
+use tobari_command::output::Failure;
+use tobari_command::randomness;
+use tobari_command::size::parse_bytes;
+use tobari_host::files::write_atomically;
+use tobari_node::{Offer, Page};
+use tobari_search::hidden::numbers::Kind;
+use tobari_search::simulated::columns;
+use tobari_search::table::{Content, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Table, encode_table};
+
+/// Haplotypes and sites of the made-up panel: as the demonstration's.
+const HAPLOTYPES: usize = 2_184;
+const SITES: usize = 300;
+/// The made-up table of keys has the squares of 1 to this, each as often as its root: an answer that
+/// anybody can check.
+const ROOTS: u64 = 1_000;
+
+/// Tables to serve.
+#[derive(Args)]
+#[command(next_help_heading = "Search")]
+pub struct ServeSearchArguments {
+    /// Serve a table (`tobari search index`); given again, each. A file that changes is read again while the server runs.
+    #[arg(long = "search", value_name = "TSI")]
+    tables: Vec<PathBuf>,
+    /// Serve all tables with labels, for clients that need not follow the protocol: they have each pattern or key evaluated before they ask, which is what budgets
+    /// count then, over all of a table and not by region. A table of keys takes some 40 us a key to load, and at most 2,097,152 keys.
+    #[arg(long, requires = "tables")]
+    malicious: bool,
+    /// Labels that one question to a server with --malicious may need: sites of a longest match, places and patterns of the fullest window multiply, some 40 us each.
+    #[arg(long, requires = "malicious", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_labels: Option<u32>,
+    /// Tests for membership of each client: a question is one, a longest match as many as it has sites.
+    #[arg(long, requires = "tables", value_name = "N")]
+    budget: Option<u64>,
+    /// Bases of a region, counted from the beginning of its chromosome. [default: 100000]
+    #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    region_bases: Option<u32>,
+    /// Tests for membership of each client in one region, of all tables together: a panel that is
+    /// indexed again gives none back. [default: 1000]
+    #[arg(long, requires = "tables", value_name = "N")]
+    region_budget: Option<u64>,
+    /// Blocks of answers under one key of a client, which then makes a new one.
+    #[arg(long, requires = "tables", value_name = "N")]
+    key_uses: Option<u32>,
+    /// Append a JSON line for each query: who, when, which table, what kind of question; never where or what.
+    #[arg(long, requires = "tables", value_name = "FILE")]
+    audit: Option<PathBuf>,
+    /// Let clients hide the place among all: numbers of sites, with commas between, for each of which the panels are arranged in memory; and `keys` for tables of keys, of which
+    /// those that are too large to be compared whole always are. Budgets of regions cannot hold such questions, as nobody knows the place.
+    #[arg(long, conflicts_with = "malicious", requires = "tables", value_delimiter = ',', value_name = "SITES|keys")]
+    hidden: Vec<Kind>,
+    /// Bytes of memory for these, of all tables together. Where ten times as much is there as they take at least, questions take less time. [default: 2GiB]
+    #[arg(long, requires = "tables", value_parser = parse_bytes, value_name = "BYTES")]
+    hidden_memory: Option<u64>,
+    /// A folder on a fast disk for what has no room in that memory: it is read through with each question.
+    #[arg(long, requires = "tables", value_name = "FOLDER")]
+    hidden_tier: Option<PathBuf>,
+    /// Clients whose keys and accounts are held at once. [default: 1000]
+    #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_clients: Option<u32>,
+    /// Bytes of all clients' keys together, in the data folder if there is one. [default: 4GiB]
+    #[arg(long, requires = "tables", value_parser = parse_bytes, value_name = "BYTES")]
+    max_key_bytes: Option<u64>,
+    /// Queries in the server at once; others are told to come again. [default: 64]
+    #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_queries: Option<u32>,
+}
+
+impl ServeSearchArguments {
+    fn options(&self, shared: &SharedOptions) -> Option<SearchOptions> {
+        if self.tables.is_empty() {
+            return None;
+        }
+        let mut options = SearchOptions::new(self.tables.clone());
+        (options.tokens, options.open) = (shared.tokens.clone(), shared.open);
+        options.malicious = self.malicious;
+        (options.data, options.audit) = (shared.data.clone(), self.audit.clone());
+        options.idle = shared.idle().unwrap_or(options.idle);
+        let limits = &mut options.limits;
+        limits.clients = self.max_clients.map_or(limits.clients, |clients| clients as usize);
+        limits.tests = self.budget.unwrap_or(limits.tests);
+        limits.region = self.region_bases.unwrap_or(limits.region);
+        limits.region_tests = self.region_budget.unwrap_or(limits.region_tests);
+        limits.uses = self.key_uses.unwrap_or(limits.uses);
+        limits.labels = self.max_labels.map_or(limits.labels, |labels| labels as usize);
+        options.hidden.kinds.clone_from(&self.hidden);
+        options.hidden.memory = self.hidden_memory.unwrap_or(options.hidden.memory);
+        options.hidden.tier.clone_from(&self.hidden_tier);
+        options.key_bytes = self.max_key_bytes.unwrap_or(options.key_bytes);
+        options.queue = self.max_queries.map_or(options.queue, |queries| queries as usize);
+        Some(options)
+    }
+}
+
+impl ServerJob for ServeSearchArguments {
+    const PAGE: Option<Page> = Some(PAGE);
+
+    fn is_wanted(&self) -> bool {
+        !self.tables.is_empty()
+    }
+
+    fn make_up(&mut self, folder: &Path) -> Result<(), Failure> {
+        if self.tables.is_empty() {
+            for (name, table) in [("panel.tsi", panel()?), ("squares.tsi", squares()?)] {
+                let path = folder.join(name);
+                write_atomically(&path, &encode_table(&table))?;
+                self.tables.push(path);
+            }
+        }
+        Ok(())
+    }
+
+    fn offer(&self, shared: &SharedOptions) -> Result<Option<Box<dyn Offer>>, Failure> {
+        Ok(self.options(shared).map(|options| Box::new(options) as Box<dyn Offer>))
+    }
+
+    fn files(&self) -> Vec<&Path> {
+        self.tables.iter().map(PathBuf::as_path).collect()
+    }
+}
+
+fn panel() -> Result<Table, Failure> {
+    simulated::table(&columns(HAPLOTYPES, SITES, 20))
+}
+
+fn squares() -> Result<Table, Failure> {
+    let (mut builder, mut rng) = (KeyTableBuilder::new(), randomness::generator()?);
+    for root in 1..=ROOTS {
+        builder.push((root * root).to_string().as_bytes(), root)?;
+    }
+    let keys = builder.finish(LIMB_BITS, MAX_COUNT, &mut rng)?;
+    Ok(Table::new(Content::Keys(keys), 1, "simulated: squares", &mut rng))
+}

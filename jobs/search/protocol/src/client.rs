@@ -1,0 +1,195 @@
+//! The half that has the key: asks, and reads answers.
+
+use super::program::{Key, Layout};
+use super::server::Block;
+use rand_core::CryptoRng;
+use tobari_lattice::bgv::{Ciphertext, DecryptError, Decryptor, EncodeError, Encoder, Plaintext, SeededCiphertext};
+use tobari_lattice::params::{self, LatticeParameters};
+use tobari_lattice::ring::{Domain, Modulus, Seed};
+use tobari_lattice::rlwe::SecretKey;
+use zeroize::Zeroizing;
+
+/// What a client learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It does not occur.
+    Absent,
+    /// It occurs, so often if that was asked.
+    Present(Option<u64>),
+    /// So many sites of it occur, from the first on; and so often, if that was asked.
+    Longest(usize, Option<u64>),
+}
+
+/// Why a query is none, or an answer cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Numbers that are no query.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// A key that is no number modulo `t`.
+    #[error("expected a key below {most}, found {found}")]
+    Key {
+        /// `t`.
+        most: u64,
+        /// The key.
+        found: u64,
+    },
+    /// An answer with two matches of one number, or with a match and none of what is shorter: no table gives that.
+    #[error("malformed answer: expected at most one match, and one of everything shorter")]
+    Matches,
+    /// More or fewer numbers than the layout has groups.
+    #[error("expected {expected} numbers of a query, found {found}")]
+    Groups {
+        /// Groups.
+        expected: usize,
+        /// Numbers.
+        found: usize,
+    },
+    /// An answer of other parameters.
+    #[error("malformed answer: expected the parameters of the query, found others")]
+    Parameters,
+    /// An answer that does not decrypt: it was damaged, or is no answer to a query under this key.
+    /// The server must not be told.
+    #[error("malformed answer: {0}")]
+    Decrypt(#[from] DecryptError),
+    /// More places than the panel has, or none.
+    #[error("expected 1 to {most} places, found {found}")]
+    Places {
+        /// How many there may be.
+        most: u32,
+        /// How many were asked for.
+        found: u32,
+    },
+}
+
+/// Asks and reads with one secret key.
+pub struct Asker<'a> {
+    holder: Decryptor<'a>,
+    encoder: Encoder,
+    parameters: &'a LatticeParameters,
+    t: Modulus,
+}
+
+impl<'a> Asker<'a> {
+    /// With this key.
+    ///
+    /// # Errors
+    /// [`ClientError`] for a key of another scheme.
+    pub fn new(secret: &'a SecretKey) -> Result<Self, ClientError> {
+        let parameters = secret.parameters();
+        let params::Plaintext::Integers(t) = parameters.plaintext() else { return Err(ClientError::Parameters) };
+        Ok(Self { holder: Decryptor::new(secret)?, encoder: Encoder::new(parameters)?, parameters, t })
+    }
+
+    /// The key's parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        self.parameters
+    }
+
+    /// A query for numbers, one for each group of a layout: ciphertexts by limb, and by block where there are several groups. Every slot has its group's
+    /// number.
+    ///
+    /// # Errors
+    /// [`ClientError::Key`], [`ClientError::Groups`].
+    pub fn query(
+        &self,
+        numbers: &[Key],
+        (layout, limbs): (&Layout, usize),
+        rng: &mut impl CryptoRng,
+    ) -> Result<Vec<SeededCiphertext>, ClientError> {
+        let most = self.t.value();
+        if let Some(found) = numbers.iter().flatten().copied().find(|limb| *limb >= most) {
+            return Err(ClientError::Key { most, found });
+        }
+        if numbers.len() != layout.groups() {
+            return Err(ClientError::Groups { expected: layout.groups(), found: numbers.len() });
+        }
+        let blocks = if layout.by_block() { layout.blocks() } else { 1 };
+        let all = (0..blocks).flat_map(|block| (0..limbs).map(move |limb| (block, limb)));
+        let mut one = |(block, limb): (usize, usize)| {
+            let plain = if layout.by_block() {
+                let slots = block * layout.slots()..(block + 1) * layout.slots();
+                let values: Zeroizing<Vec<i64>> =
+                    Zeroizing::new(slots.map(|slot| numbers[layout.group_of(slot)][limb] as i64).collect());
+                self.encoder.encode(&values)?
+            } else {
+                Plaintext::from_coefficients(self.parameters, &[numbers[0][limb] as i64])?
+            };
+            Ok(self.holder.encrypt(&plain, self.parameters.data_primes(), rng))
+        };
+        all.map(&mut one).collect()
+    }
+
+    /// Reads an answer to a query of this layout.
+    ///
+    /// # Errors
+    /// [`ClientError`] for one that no honest server gives.
+    pub fn read(&self, answer: &[Block], (layout, limbs): (&Layout, usize)) -> Result<Found, ClientError> {
+        let wrong = |part: &Ciphertext| part.parameters() != self.parameters || part.needs_relinearization();
+        let shaped = |block: &Block| block.equal.len() == limbs && !block.equal.iter().chain(&block.count).any(wrong);
+        if answer.len() != layout.blocks() || !answer.iter().all(shaped) {
+            return Err(ClientError::Parameters);
+        }
+        let mut matches: Vec<Option<Option<u64>>> = vec![None; layout.groups()];
+        for (block, answer) in answer.iter().enumerate() {
+            let open =
+                |part: &Ciphertext| Ok::<_, ClientError>(self.encoder.decode(&self.holder.decrypt_measured(part)?));
+            let equal = answer.equal.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+            let counts = answer.count.as_ref().map(open).transpose()?;
+            for slot in (0..layout.slots()).filter(|slot| equal.iter().all(|limb| limb[*slot] == 0)) {
+                let group = &mut matches[layout.group_of(block * layout.slots() + slot)];
+                if group.is_some() {
+                    return Err(ClientError::Matches);
+                }
+                *group = Some(counts.as_ref().map(|counts| self.t.reduce_signed(counts[slot])));
+            }
+        }
+        let sites = matches.iter().take_while(|found| found.is_some()).count();
+        if matches[sites..].iter().any(Option::is_some) {
+            return Err(ClientError::Matches);
+        }
+        Ok(match (sites.checked_sub(1).and_then(|last| matches[last]), layout.by_block()) {
+            (None, _) => Found::Absent,
+            (Some(count), false) => Found::Present(count),
+            (Some(count), true) => Found::Longest(sites, count),
+        })
+    }
+}
+
+/// Places of a query, among them the true one, and its index: `count` of the `all` places of a
+/// panel, ascending. They are a function of the secret, the panel's name, `all` and the true place:
+/// the same question of the same table shows the same list. The others are uniform and may coincide,
+/// with each other or with the true one: then it has several indices, and the first is given.
+///
+/// **One list hides the true place, two do not**: lists of two tables, or of one table before and
+/// after it grew, have little else in common, and lists of neighbouring windows have one pair of
+/// neighbours. [`super::question::decoys`] refuses the second list.
+///
+/// # Errors
+/// [`ClientError::Places`] for no place, or a true one that is not among all.
+pub fn places(
+    secret: &Seed,
+    panel: &[u8; 32],
+    (true_place, all): (u32, u32),
+    count: u32,
+) -> Result<(Vec<u32>, usize), ClientError> {
+    let refused = ClientError::Places { most: all, found: count };
+    let Some(modulus) = Modulus::new(u64::from(all).max(2)) else { return Err(refused) };
+    if count == 0 || true_place >= all || count > all {
+        return Err(refused);
+    }
+    // a tree of generators: one branch for each seven bytes of the panel's name, then one for the place
+    let mut seed = Seed::from_bytes(secret.to_bytes());
+    for part in panel.chunks(7) {
+        let branch = part.iter().fold(0u64, |branch, byte| branch << 8 | u64::from(*byte));
+        seed = seed.derive(branch);
+    }
+    let mut drawn = vec![0; count as usize - 1];
+    seed.derive(u64::from(true_place)).stream(Domain::Uniform, 0).uniform(&modulus, &mut drawn);
+    let mut places: Vec<u32> = drawn.into_iter().map(|place| (place as u32).min(all - 1)).collect();
+    places.push(true_place);
+    places.sort_unstable();
+    let index = places.partition_point(|place| *place < true_place);
+    Ok((places, index))
+}

@@ -1,0 +1,120 @@
+//! Regions of the genome: what budgets of regions are about.
+//!
+//! A region is a chromosome and a stretch of positions, and of no table. So what a client used up
+//! stays when a panel is indexed anew, grows, or is renamed, and counts for all panels together;
+//! `chr20` and `20` are one chromosome. Regions of another length, which a server had before, count
+//! in every region that they overlap: nobody knows where in them a question was.
+
+use crate::messages::TABLE_BYTES;
+use crate::table::{Sites, canonical_chromosome};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use tobari_octets::hex;
+
+/// A stretch of a chromosome.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Region {
+    /// Without `chr`. Of a panel without positions: the panel's name, and positions are its sites'
+    /// numbers from 1.
+    pub chromosome: Arc<str>,
+    /// How long it is; at least 1.
+    pub bases: u32,
+    /// How many regions of the chromosome are before it.
+    pub index: u32,
+}
+
+impl Region {
+    /// Its first position and its last, the first base being 1.
+    fn ends(&self) -> (u64, u64) {
+        let first = u64::from(self.index) * u64::from(self.bases) + 1;
+        (first, first + u64::from(self.bases) - 1)
+    }
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, last) = self.ends();
+        write!(f, "{}:{first}-{last}", self.chromosome)
+    }
+}
+
+/// Tests that a client made, by region.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Made(pub(super) BTreeMap<Region, u64>);
+
+impl Made {
+    /// Regions in which a test was made.
+    pub fn regions(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Tests that may have been made in a region: in it, and in those of other lengths that overlap it.
+    pub fn tests(&self, region: &Region) -> u64 {
+        let (first, last) = region.ends();
+        let (mut tests, mut bases) = (0u64, 0);
+        let at = |bases, index| Region { chromosome: Arc::clone(&region.chromosome), bases, index };
+        // one step for each length there is
+        while let Some((found, _)) = self.0.range(at(bases, 0)..).next() {
+            if found.chromosome != region.chromosome {
+                break;
+            }
+            let length = found.bases;
+            let index = |position: u64| u32::try_from((position - 1) / u64::from(length)).unwrap_or(u32::MAX);
+            let overlapping = self.0.range(at(length, index(first))..=at(length, index(last)));
+            tests = overlapping.fold(tests, |tests, (_, made)| tests.saturating_add(*made));
+            let Some(next) = length.checked_add(1) else { break };
+            bases = next;
+        }
+        tests
+    }
+
+    pub(super) fn add(&mut self, region: Region, tests: u64) {
+        let made = self.0.entry(region).or_default();
+        *made = made.saturating_add(tests);
+    }
+}
+
+/// Where a table's sites are.
+pub(super) struct Coordinates {
+    /// Each chromosome, without `chr`, and its first site.
+    chromosomes: Vec<(Arc<str>, u32)>,
+    positions: Vec<u32>,
+}
+
+impl Coordinates {
+    pub(super) fn of(sites: &Sites) -> Self {
+        let named = |(name, range): (&Arc<str>, std::ops::Range<usize>)| {
+            (canonical_chromosome(name).into(), range.start as u32)
+        };
+        let chromosomes = sites.chromosomes().map(named).collect();
+        Self { chromosomes, positions: sites.iter().map(|site| site.position as u32).collect() }
+    }
+
+    fn region(&self, site: u32, bases: u32) -> Option<Region> {
+        let at = self.chromosomes.partition_point(|(_, first)| *first <= site).checked_sub(1)?;
+        let index = self.positions.get(site as usize)?.saturating_sub(1) / bases;
+        Some(Region { chromosome: Arc::clone(&self.chromosomes[at].0), bases, index })
+    }
+}
+
+/// The regions that windows at these sites have sites in, each once; of a panel without positions,
+/// regions of its site numbers.
+pub(super) fn touched(
+    (coordinates, table): (Option<&Coordinates>, &[u8; TABLE_BYTES]),
+    starts: &[u32],
+    length: usize,
+    bases: u32,
+) -> BTreeSet<Region> {
+    let bases = bases.max(1);
+    let name: Arc<str> = match coordinates {
+        Some(_) => "".into(),
+        None => hex(table).into(),
+    };
+    let region = |site: u32| match coordinates {
+        Some(coordinates) => coordinates.region(site, bases),
+        None => Some(Region { chromosome: Arc::clone(&name), bases, index: site / bases }),
+    };
+    let sites = starts.iter().flat_map(|start| *start..start.saturating_add(length as u32));
+    sites.filter_map(region).collect()
+}

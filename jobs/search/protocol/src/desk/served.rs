@@ -1,0 +1,208 @@
+//! A table as a desk serves it, whatever is in it.
+//!
+//! A panel answers patterns and longest matches; variants without phase answer patterns of one site, as nobody knows which alleles stand on one haplotype;
+//! keys answer keys, all of which are compared as long as they fit one answer.
+
+use super::Refusal;
+use super::regions::{self, Coordinates, Region};
+use crate::fullness::{self, Fullness};
+use crate::messages::TABLE_BYTES;
+use crate::oprf::labels::Labeller;
+use crate::panel::Panel;
+use crate::program::{Entry, EntryError, Keys, Layout, Shape, WORD_BITS, sets};
+use crate::table::{Content, KeyTable, Table};
+use std::collections::BTreeSet;
+
+/// What is compared.
+enum Held {
+    Panel(Panel),
+    Variants { counts: Vec<u32>, alleles: u32 },
+    Keys(KeyTable),
+}
+
+/// A table.
+pub(super) struct Served {
+    held: Held,
+    fullness: Fullness,
+    least: u32,
+    /// Of keys that are served with labels: what is compared.
+    labels: Vec<Entry>,
+    /// Where its sites are, if that is known.
+    coordinates: Option<Coordinates>,
+}
+
+impl Served {
+    pub(super) fn of_panel(panel: Panel, least: u32) -> Self {
+        let (fullness, held) = (Fullness::of_panel(&panel), Held::Panel(panel));
+        Self { fullness, held, least, labels: Vec::new(), coordinates: None }
+    }
+
+    /// The regions that questions at these places are about; none of keys.
+    pub(super) fn regions(
+        &self,
+        name: &[u8; TABLE_BYTES],
+        starts: &[u32],
+        length: usize,
+        bases: u32,
+    ) -> BTreeSet<Region> {
+        regions::touched((self.coordinates.as_ref(), name), starts, length, bases)
+    }
+
+    /// Of any table.
+    ///
+    /// # Errors
+    /// [`Refusal::Question`] for keys of more bits than a question has.
+    pub(super) fn of_table(table: Table) -> Result<Self, Refusal> {
+        let (fullness, least) = (Fullness::of(&table), table.least);
+        let coordinates = table.content.sites().map(Coordinates::of);
+        let held = match table.content {
+            Content::Panel { panel, .. } => Held::Panel(panel),
+            Content::Variants { counts, alleles, .. } => Held::Variants { counts, alleles },
+            Content::Keys(keys) if keys.rule().bits() as usize > WORD_BITS => {
+                return Err(Refusal::Question("of keys of fewer bits"));
+            }
+            Content::Keys(keys) => Held::Keys(keys),
+        };
+        Ok(Self { held, fullness, least, labels: Vec::new(), coordinates })
+    }
+
+    /// Whether the table answers such a question at such places.
+    pub(super) fn admits(&self, shape: Shape, starts: &[u32], slots: usize) -> Result<(), Refusal> {
+        match (&self.held, shape) {
+            (Held::Panel(panel), Shape::Pattern { length, .. } | Shape::Longest { length, .. }) => {
+                let check = |start: &u32| panel.check(*start as usize, length);
+                Ok(starts.iter().try_for_each(check).map_err(EntryError::from)?)
+            }
+            (Held::Variants { counts, .. }, Shape::Pattern { length: 1, .. }) => {
+                let inside = starts.iter().all(|start| (*start as usize) < counts.len());
+                if inside { Ok(()) } else { Err(Refusal::Question("at a site that it has")) }
+            }
+            (Held::Variants { .. }, Shape::Pattern { .. } | Shape::Longest { .. }) => {
+                Err(Refusal::Question("of one site: its variants have no phase, so that haplotypes are not known"))
+            }
+            (Held::Keys(keys), Shape::Word { bits }) if bits == keys.rule().bits() as usize => {
+                let fits = keys.len() as u64 <= fullness::most_keys(slots);
+                if fits {
+                    Ok(())
+                } else {
+                    Err(Refusal::Question(
+                        "with few enough keys to compare all: one of so many is asked with the place hidden",
+                    ))
+                }
+            }
+            (Held::Keys(_), Shape::Word { .. }) => Err(Refusal::Question("for a key of as many bits as its keys have")),
+            (Held::Keys(_), _) => Err(Refusal::Question("for a key")),
+            (_, Shape::Word { .. }) => Err(Refusal::Question("a pattern of a panel")),
+        }
+    }
+
+    /// The layout of an answer: as many slots as the fullest windows would need, so that the number of patterns in these does not show. The number of
+    /// different places shows, which is public.
+    pub(super) fn layout(&self, shape: Shape, starts: &[u32], slots: usize) -> Option<Layout> {
+        self.fullness.layout(shape, different(starts), slots)
+    }
+
+    /// The highest count that an answer may tell.
+    pub(super) fn most(&self) -> u64 {
+        match &self.held {
+            Held::Panel(panel) => panel.haplotypes() as u64,
+            Held::Variants { alleles, .. } => u64::from(*alleles),
+            Held::Keys(_) => crate::table::MAX_COUNT,
+        }
+    }
+
+    /// What a query is compared with, group by group.
+    ///
+    /// # Errors
+    /// [`EntryError`].
+    pub(super) fn entries(&self, keys: &Keys, starts: &[u32]) -> Result<Vec<Vec<Entry>>, EntryError> {
+        let enough = |count: &u32| *count >= self.least.max(1);
+        match &self.held {
+            Held::Panel(panel) => keys.of_panel(panel, starts, self.least),
+            Held::Variants { counts, alleles } => {
+                let mut all = Vec::with_capacity(2 * starts.len());
+                for (place, start) in starts.iter().enumerate() {
+                    // a place that was there before has its entries
+                    let Some(ones) = counts.get(*start as usize).filter(|_| place == 0 || starts[place - 1] != *start)
+                    else {
+                        continue;
+                    };
+                    for (allele, count) in [(0, alleles - ones), (1, *ones)] {
+                        let key = keys.of_pattern(place, allele, 1);
+                        all.extend(Some(count).filter(enough).map(|count| Entry { key, count: count.into() }));
+                    }
+                }
+                Ok(vec![all])
+            }
+            Held::Keys(table) => {
+                let entries = table.entries().filter(|(_, count)| enough(count));
+                Ok(vec![
+                    entries.map(|(number, count)| Entry { key: keys.of_number(number), count: count.into() }).collect(),
+                ])
+            }
+        }
+    }
+}
+
+impl Served {
+    /// For questions with labels: windows are filled up, and keys have their labels from now on, which takes some 40 us for each.
+    ///
+    /// # Errors
+    /// [`Refusal::Question`] for more keys than one answer compares.
+    pub(super) fn with_labels(self, labeller: &Labeller) -> Result<Self, Refusal> {
+        let mut labels = Vec::new();
+        if let Held::Keys(keys) = &self.held {
+            let slots = sets().last().map_or(0, |set| set.degree);
+            if keys.len() as u64 > fullness::most_keys(slots) {
+                return Err(Refusal::Question(
+                    "with labels: of a table of at most 2,097,152 keys, all of which are compared",
+                ));
+            }
+            let entries = keys.entries().filter(|(_, count)| *count >= self.least.max(1));
+            labels = labeller.of_keys(entries.map(|(number, count)| (number, count.into())), keys.len())?;
+        }
+        Ok(Self { labels, ..self.levelled() })
+    }
+
+    /// With windows that are filled up.
+    pub(super) fn levelled(self) -> Self {
+        Self { fullness: self.fullness.levelled(), ..self }
+    }
+
+    /// How many entries an answer may have to be given labels for.
+    pub(super) fn fresh_labels(&self, shape: Shape, starts: &[u32]) -> usize {
+        self.fullness.labels(shape, different(starts))
+    }
+
+    /// The same with labels.
+    ///
+    /// # Errors
+    /// [`EntryError`].
+    pub(super) fn labelled(
+        &self,
+        labeller: &Labeller,
+        shape: Shape,
+        starts: &[u32],
+    ) -> Result<Vec<Vec<Entry>>, EntryError> {
+        match &self.held {
+            Held::Panel(panel) => labeller.of_panel(panel, shape, starts, self.least),
+            Held::Variants { counts, alleles } => {
+                let mut all = Vec::with_capacity(2 * starts.len());
+                for (place, start) in starts.iter().enumerate() {
+                    let Some(ones) = counts.get(*start as usize).filter(|_| place == 0 || starts[place - 1] != *start)
+                    else {
+                        continue;
+                    };
+                    all.extend(labeller.of_alleles(*start, [alleles - ones, *ones], self.least)?);
+                }
+                Ok(vec![all])
+            }
+            Held::Keys(_) => Ok(vec![self.labels.clone()]),
+        }
+    }
+}
+
+/// How many different places there are.
+pub(super) fn different(starts: &[u32]) -> usize {
+    1 + starts.windows(2).filter(|pair| pair[0] != pair[1]).count()
+}

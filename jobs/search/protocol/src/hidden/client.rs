@@ -1,0 +1,114 @@
+//! The half that has the key: asks, and reads answers.
+
+use super::program::{Layout, LayoutError};
+use super::server::{Form, Page, Registration};
+use crate::client::Found;
+use rand_core::CryptoRng;
+use tobari_lattice::bgv::{DecryptError, Decryptor, EncodeError, Encoder, EvaluationKeys, KeyError, SeededCiphertext};
+use tobari_lattice::params::{self, LatticeParameters};
+use tobari_lattice::ring::Modulus;
+use tobari_lattice::rlwe::{PublicKey, SecretKey};
+use zeroize::Zeroizing;
+
+/// Why a query is none, or an answer cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Numbers that are no query.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// A key that the table cannot have.
+    #[error(transparent)]
+    Key(#[from] LayoutError),
+    /// An answer with two matches: no table gives that, but by a false one.
+    #[error("malformed answer: expected at most one match, found {found}")]
+    Matches {
+        /// How many.
+        found: usize,
+    },
+    /// An answer of another layout or of other parameters.
+    #[error("malformed answer: expected the layout and the parameters of the query, found others")]
+    Layout,
+    /// Parameters that have no keys for a server.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    /// An answer that does not decrypt: it was damaged, or is no answer to a query under this key.
+    /// The server must not be told.
+    #[error("malformed answer: {0}")]
+    Decrypt(#[from] DecryptError),
+}
+
+/// Asks and reads with one secret key.
+pub struct Asker<'a> {
+    holder: Decryptor<'a>,
+    encoder: Encoder,
+    secret: &'a SecretKey,
+    t: Modulus,
+}
+
+impl<'a> Asker<'a> {
+    /// With this key.
+    ///
+    /// # Errors
+    /// [`ClientError`] for a key of another scheme.
+    pub fn new(secret: &'a SecretKey) -> Result<Self, ClientError> {
+        let params::Plaintext::Integers(t) = secret.parameters().plaintext() else { return Err(ClientError::Layout) };
+        Ok(Self { holder: Decryptor::new(secret)?, encoder: Encoder::new(secret.parameters())?, secret, t })
+    }
+
+    fn parameters(&self) -> &LatticeParameters {
+        self.secret.parameters()
+    }
+
+    /// What the server needs once for all queries of up to `2^depth` blocks and limbs.
+    ///
+    /// # Errors
+    /// [`ClientError::Keys`] for parameters without a special prime.
+    pub fn registration(&self, depth: usize, rng: &mut impl CryptoRng) -> Result<Registration, ClientError> {
+        let public = PublicKey::generate(self.secret, rng);
+        Ok(Registration { public, keys: EvaluationKeys::none().with_expansion(self.secret, depth, rng)? })
+    }
+
+    /// A query for a key: one ciphertext, whose coefficients are the limbs and a one at the block.
+    ///
+    /// # Errors
+    /// [`ClientError::Key`] for a number beyond the last key.
+    pub fn query(&self, form: &Form, key: u128, rng: &mut impl CryptoRng) -> Result<SeededCiphertext, ClientError> {
+        let layout = form.layout();
+        let (block, rest) = layout.divide(&self.t, key)?;
+        let mut values = Zeroizing::new(vec![0; layout.limbs() + layout.blocks()]);
+        values.iter_mut().zip(layout.limbs_of(&self.t, rest)).for_each(|(value, limb)| *value = limb as i64);
+        values[layout.limbs() + block] = 1;
+        let message = form.expansion().pack(&values)?;
+        Ok(self.holder.encrypt(&message, self.parameters().data_primes(), rng))
+    }
+
+    /// Reads an answer.
+    ///
+    /// # Errors
+    /// [`ClientError`] for one that no honest server gives.
+    pub fn read(&self, layout: &Layout, answer: &[Page]) -> Result<Found, ClientError> {
+        if answer.len() != layout.pages() || answer.iter().any(|page| page.equal.len() != layout.limbs()) {
+            return Err(ClientError::Layout);
+        }
+        let parts = answer.iter().flat_map(|page| page.equal.iter().chain(&page.count));
+        if parts.clone().any(|part| part.parameters() != self.parameters() || part.needs_relinearization()) {
+            return Err(ClientError::Layout);
+        }
+        let (mut found, mut matches) = (Found::Absent, 0);
+        for page in answer {
+            let mut equal = vec![true; self.encoder.slots()];
+            for part in &page.equal {
+                let values = self.encoder.decode(&self.holder.decrypt_measured(part)?);
+                equal.iter_mut().zip(&values).for_each(|(equal, value)| *equal &= *value == 0);
+            }
+            let opened = |count| Ok::<_, ClientError>(self.encoder.decode(&self.holder.decrypt_measured(count)?));
+            let counts = page.count.as_ref().map(opened).transpose()?;
+            for (slot, _) in equal.iter().enumerate().filter(|(_, equal)| **equal) {
+                matches += 1;
+                found = Found::Present(counts.as_ref().map(|counts| self.t.reduce_signed(counts[slot])));
+            }
+        }
+        if matches > 1 { Err(ClientError::Matches { found: matches }) } else { Ok(found) }
+    }
+}

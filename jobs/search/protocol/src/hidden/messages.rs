@@ -1,0 +1,267 @@
+//! What is said: the layout of a table, a registration, a query, an answer, as bytes.
+//!
+//! | kind | message | after version (`01`) and kind |
+//! |---|---|---|
+//! | 23 | registration | bytes of the public key (4), the public key, the keys of an expansion, as objects of the lattice schemes |
+//! | 24 | query | name of the arrangement 32, client 16, granularity (0 boolean, 1 count); a seeded ciphertext |
+//! | 25 | answer | granularity (1), pages (1), limbs (1); for each page its `R`, and with counts `V`: ciphertexts over one prime |
+//! | 27 | sums over some blocks | granularity (1), ciphertexts (2); ciphertexts over all primes, page after page, limbs before counts |
+//! | 26 | layout | key of the permutation 16, last key (16), blocks (4), pages (1), limbs (1) |
+//!
+//! Integers are big-endian, and there is one byte string for each message. **Uniform halves are seeds only**: keys and queries whose client chose the
+//! polynomials itself have no bytes here. The time to read a message depends on its length and on what is public in it.
+
+use super::permutation::{KEY_BYTES, Permutation};
+use super::program::{Layout, MAX_LIMBS, MAX_PAGES};
+use super::server::{Page, Partial, Registration};
+use crate::messages::{CLIENT_BYTES, MessageError, TABLE_BYTES};
+use crate::server::Granularity;
+use tobari_lattice::bgv::{Ciphertext, SeededCiphertext};
+use tobari_lattice::params::{LatticeParameters, Plaintext};
+use tobari_lattice::ring::Modulus;
+use tobari_lattice::wire;
+use tobari_lattice::wire::VERSION;
+
+const REGISTRATION: u8 = 0x23;
+const QUERY: u8 = 0x24;
+const ANSWER: u8 = 0x25;
+const LAYOUT: u8 = 0x26;
+const PARTIAL: u8 = 0x27;
+
+/// A query.
+pub struct Query {
+    /// The name of the table's arrangement for such questions ([`super::numbers`]).
+    pub table: [u8; TABLE_BYTES],
+    /// Who asks.
+    pub client: [u8; CLIENT_BYTES],
+    /// What is asked for.
+    pub granularity: Granularity,
+    /// The limbs and the block, encrypted.
+    pub ciphertext: SeededCiphertext,
+}
+
+/// Takes fields from the front.
+struct Fields<'a> {
+    bytes: &'a [u8],
+    taken: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn open(bytes: &'a [u8], expected: u8) -> Result<Self, MessageError> {
+        let mut fields = Self { bytes, taken: 0 };
+        let [version, found] = fields.array()?;
+        let good = version == VERSION && found == expected;
+        if good { Ok(fields) } else { Err(MessageError::Kind { expected, version, found }) }
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8], MessageError> {
+        let (expected, found) = (self.taken.saturating_add(count), self.bytes.len());
+        let taken = self.bytes.get(self.taken..expected).ok_or(MessageError::Truncated { expected, found })?;
+        self.taken = expected;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], MessageError> {
+        let mut out = [0; N];
+        out.copy_from_slice(self.take(N)?);
+        Ok(out)
+    }
+
+    fn granularity(&mut self) -> Result<Granularity, MessageError> {
+        match self.array()? {
+            [0] => Ok(Granularity::Boolean),
+            [1] => Ok(Granularity::Count),
+            _ => Err(MessageError::Malformed("granularity")),
+        }
+    }
+
+    fn rest(self) -> &'a [u8] {
+        &self.bytes[self.taken..]
+    }
+}
+
+/// A registration.
+pub fn encode_registration(registration: &Registration) -> Vec<u8> {
+    let public = wire::encode_ring_public_key(&registration.public);
+    let keys = wire::encode_evaluation_keys(&registration.keys, registration.public.parameters());
+    let length = (public.len() as u32).to_be_bytes();
+    [&[VERSION, REGISTRATION], &length[..], &public, &keys].concat()
+}
+
+/// Reads a registration: keys for the steps of an expansion, and no others.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn decode_registration(bytes: &[u8], parameters: &LatticeParameters) -> Result<Registration, MessageError> {
+    let mut fields = Fields::open(bytes, REGISTRATION)?;
+    let length = u32::from_be_bytes(fields.array()?);
+    let public = wire::decode_ring_public_key(fields.take(length as usize)?, parameters)?;
+    let keys = wire::decode_evaluation_keys(fields.rest(), parameters)?;
+    let good = keys.expansion_depth(parameters).is_some();
+    if good { Ok(Registration { public, keys }) } else { Err(MessageError::Malformed("keys of an expansion")) }
+}
+
+/// A query.
+pub fn encode_query(query: &Query) -> Vec<u8> {
+    let mut out = vec![VERSION, QUERY];
+    out.extend_from_slice(&query.table);
+    out.extend_from_slice(&query.client);
+    out.push(query.granularity as u8);
+    out.extend_from_slice(&wire::encode_seeded_ciphertext(&query.ciphertext));
+    out
+}
+
+/// Who asks, as the query says.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn query_client(bytes: &[u8]) -> Result<[u8; CLIENT_BYTES], MessageError> {
+    let mut fields = Fields::open(bytes, QUERY)?;
+    fields.take(TABLE_BYTES)?;
+    fields.array()
+}
+
+/// Reads a query.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn decode_query(bytes: &[u8], parameters: &LatticeParameters) -> Result<Query, MessageError> {
+    let mut fields = Fields::open(bytes, QUERY)?;
+    let (table, client, granularity) = (fields.array()?, fields.array()?, fields.granularity()?);
+    let ciphertext = wire::decode_seeded_ciphertext(fields.rest(), parameters)?;
+    if ciphertext.level() != parameters.data_primes() {
+        return Err(MessageError::Malformed("level"));
+    }
+    Ok(Query { table, client, granularity, ciphertext })
+}
+
+/// An answer.
+pub fn encode_answer(pages: &[Page]) -> Vec<u8> {
+    let counts = pages.first().is_some_and(|page| page.count.is_some());
+    let limbs = pages.first().map_or(0, |page| page.equal.len());
+    let mut out = vec![VERSION, ANSWER, u8::from(counts), pages.len() as u8, limbs as u8];
+    for part in pages.iter().flat_map(|page| page.equal.iter().chain(&page.count)) {
+        out.extend_from_slice(&wire::encode_ciphertext(part));
+    }
+    out
+}
+
+/// Reads an answer.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec<Page>, MessageError> {
+    let mut fields = Fields::open(bytes, ANSWER)?;
+    let granularity = fields.granularity()?;
+    let [pages, limbs] = fields.array()?.map(usize::from);
+    if !(1..=MAX_PAGES).contains(&pages) {
+        return Err(MessageError::Malformed("number of pages"));
+    }
+    if !(1..=MAX_LIMBS).contains(&limbs) {
+        return Err(MessageError::Malformed("number of limbs"));
+    }
+    let parts = pages * (limbs + usize::from(granularity == Granularity::Count));
+    let rest = fields.rest();
+    if rest.is_empty() || !rest.len().is_multiple_of(parts) {
+        return Err(MessageError::Malformed("length"));
+    }
+    let part = |bytes| -> Result<Ciphertext, MessageError> {
+        let part = wire::decode_ciphertext(bytes, parameters)?;
+        let fits = part.level() == 1 && !part.needs_relinearization();
+        fits.then_some(part).ok_or(MessageError::Malformed("level"))
+    };
+    let mut parts = rest.chunks_exact(rest.len() / parts).map(part);
+    let mut next = || parts.next().unwrap_or(Err(MessageError::Malformed("length")));
+    let page = |_| {
+        let equal = (0..limbs).map(|_| next()).collect::<Result<_, _>>()?;
+        let count = if granularity == Granularity::Count { Some(next()?) } else { None };
+        Ok(Page { equal, count })
+    };
+    (0..pages).map(page).collect()
+}
+
+/// Sums over some blocks: what a shard gives to whoever merges ([`super::server::Matcher::merge`]). They are not flooded, and are not for clients.
+pub fn encode_partial(partial: &Partial) -> Vec<u8> {
+    let counts = u8::from(partial.granularity() == Granularity::Count);
+    let mut out = vec![VERSION, PARTIAL, counts];
+    out.extend_from_slice(&(partial.sums().len() as u16).to_be_bytes());
+    for sum in partial.sums() {
+        out.extend_from_slice(&wire::encode_ciphertext(sum));
+    }
+    out
+}
+
+/// Reads sums over some blocks.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn decode_partial(bytes: &[u8], parameters: &LatticeParameters) -> Result<Partial, MessageError> {
+    let mut fields = Fields::open(bytes, PARTIAL)?;
+    let granularity = fields.granularity()?;
+    let count = usize::from(u16::from_be_bytes(fields.array()?));
+    if !(1..=MAX_PAGES * (MAX_LIMBS + 1)).contains(&count) {
+        return Err(MessageError::Malformed("number of sums"));
+    }
+    let rest = fields.rest();
+    if rest.is_empty() || !rest.len().is_multiple_of(count) {
+        return Err(MessageError::Malformed("length"));
+    }
+    let sum = |bytes| -> Result<Ciphertext, MessageError> {
+        let sum = wire::decode_ciphertext(bytes, parameters)?;
+        let fits = sum.level() == parameters.data_primes() && !sum.needs_relinearization();
+        fits.then_some(sum).ok_or(MessageError::Malformed("level"))
+    };
+    let sums = rest.chunks_exact(rest.len() / count).map(sum).collect::<Result<_, _>>()?;
+    Ok(Partial::new(sums, granularity))
+}
+
+/// A layout.
+pub fn encode_layout(layout: &Layout) -> Vec<u8> {
+    let permutation = layout.permutation();
+    let mut out = vec![VERSION, LAYOUT];
+    out.extend_from_slice(permutation.key());
+    out.extend_from_slice(&permutation.last().to_be_bytes());
+    out.extend_from_slice(&(layout.blocks() as u32).to_be_bytes());
+    out.extend_from_slice(&[layout.pages() as u8, layout.limbs() as u8]);
+    out
+}
+
+/// Reads the layout of a table under these parameters.
+///
+/// # Errors
+/// [`MessageError`].
+pub fn decode_layout(bytes: &[u8], parameters: &LatticeParameters) -> Result<Layout, MessageError> {
+    let mut fields = Fields::open(bytes, LAYOUT)?;
+    let key: [u8; KEY_BYTES] = fields.array()?;
+    let last = u128::from_be_bytes(fields.array()?);
+    let blocks = u32::from_be_bytes(fields.array()?) as usize;
+    let [pages, limbs] = fields.array()?.map(usize::from);
+    if !fields.rest().is_empty() {
+        return Err(MessageError::Malformed("length"));
+    }
+    let layout = Layout::new(Permutation::new(key, last), parameters.degree(), blocks, pages, limbs);
+    layout.map_err(|_| MessageError::Malformed("layout"))
+}
+
+/// Whatever decodes as a message encodes to the same bytes.
+#[doc(hidden)]
+pub fn fuzz_hidden_messages(data: &[u8]) {
+    let Some(t) = Modulus::new(257) else { return };
+    let plaintext = Plaintext::Integers(t);
+    let Ok(parameters) = LatticeParameters::insecure_of_sizes(8, &[33, 30], &[34], 2, plaintext) else { return };
+    if let Ok(registration) = decode_registration(data, &parameters) {
+        assert_eq!(encode_registration(&registration), data);
+    }
+    if let Ok(query) = decode_query(data, &parameters) {
+        assert_eq!(encode_query(&query), data);
+    }
+    if let Ok(pages) = decode_answer(data, &parameters) {
+        assert_eq!(encode_answer(&pages), data);
+    }
+    if let Ok(partial) = decode_partial(data, &parameters) {
+        assert_eq!(encode_partial(&partial), data);
+    }
+    if let Ok(layout) = decode_layout(data, &parameters) {
+        assert_eq!(encode_layout(&layout), data);
+    }
+}

@@ -1,0 +1,219 @@
+//! The computation in the clear: where a key lies, and which numbers stand for it there.
+//!
+//! A [`Permutation`] takes a key to a number `y`; of `B` blocks the key lies in block `y mod B`, and the rest `z = ⌊y/B⌋` is what has to be compared: **the
+//! block is not stored**, which for keys of 27 bits in 2^8 blocks leaves 19. The rest is written in limbs of base `t - 1`; `t - 1` itself stands in slots
+//! without an entry, and no key has it.
+//!
+//! **Exact** are tables whose rests all fit one limb: `⌈keys/B⌉ ≤ t - 1`. Of longer ones the lowest limbs are a fingerprint, and a key that does not occur is
+//! taken for another with a chance of at most `2 S / (t - 1)^limbs`, `S` being the slots of a block: those of a block whose entries agree with it in all
+//! limbs, and those whose masks all vanish ([`super::server`]).
+
+use super::permutation::{KEY_BYTES, Permutation};
+use tobari_lattice::ring::Modulus;
+
+/// What a false match may cost at most, in bits: more limbs are taken where it would be likelier.
+pub const FALSE_POSITIVE_BITS: u32 = 40;
+/// Limbs of a fingerprint at most.
+pub const MAX_LIMBS: usize = 8;
+/// Pages of a block at most.
+pub const MAX_PAGES: usize = 64;
+/// Of slots that are filled, in tenths.
+const LOAD: usize = 9;
+
+/// How a table lies in blocks: public, the client computes with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    permutation: Permutation,
+    blocks: usize,
+    pages: usize,
+    limbs: usize,
+}
+
+/// A table that has no layout, or a key that is none of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// More entries than blocks have room for, or sizes that are none.
+    #[error(
+        "expected 1 to {most} blocks of 1 to {MAX_PAGES} pages and 1 to {MAX_LIMBS} limbs, found {blocks} blocks of {pages} pages and {limbs} limbs"
+    )]
+    Size {
+        /// Blocks at most.
+        most: usize,
+        /// Blocks.
+        blocks: usize,
+        /// Pages.
+        pages: usize,
+        /// Limbs.
+        limbs: usize,
+    },
+    /// A number that is beyond the last key.
+    #[error("expected a key of at most {bits} bits, below the table's last, found a larger one")]
+    Key {
+        /// Bits of the last key.
+        bits: u32,
+    },
+}
+
+impl Layout {
+    /// Of these sizes.
+    ///
+    /// # Errors
+    /// [`LayoutError::Size`]: a query has a coefficient for each block and each limb.
+    pub fn new(
+        permutation: Permutation,
+        slots: usize,
+        blocks: usize,
+        pages: usize,
+        limbs: usize,
+    ) -> Result<Self, LayoutError> {
+        let most = slots.saturating_sub(limbs);
+        let good = (1..=most).contains(&blocks) && (1..=MAX_PAGES).contains(&pages) && (1..=MAX_LIMBS).contains(&limbs);
+        let layout = Self { permutation, blocks, pages, limbs };
+        good.then_some(layout).ok_or(LayoutError::Size { most, blocks, pages, limbs })
+    }
+
+    /// For so many entries under keys up to `last`, in blocks of `pages` pages of `slots` slots, nine tenths of them filled: exact if that takes no more than twice
+    /// the blocks, and else with as many limbs as [`FALSE_POSITIVE_BITS`] ask for.
+    ///
+    /// # Errors
+    /// [`LayoutError::Size`].
+    pub fn choose(
+        key: [u8; KEY_BYTES],
+        last: u128,
+        entries: usize,
+        (slots, t): (usize, &Modulus),
+        pages: usize,
+    ) -> Result<Self, LayoutError> {
+        let permutation = Permutation::new(key, last);
+        let full =
+            (entries.saturating_mul(10)).div_ceil(slots.saturating_mul(pages).saturating_mul(LOAD).max(1)).max(1);
+        let exact = (last / u128::from(t.value() - 1)).saturating_add(1);
+        if let Ok(exact) = usize::try_from(exact)
+            && exact <= full.saturating_mul(2)
+            && let Ok(layout) = Self::new(permutation.clone(), slots, full.max(exact), pages, 1)
+        {
+            return Ok(layout);
+        }
+        let wide = |limbs: usize| Self::new(permutation.clone(), slots, full, pages, limbs);
+        let fits =
+            |layout: &Self| layout.false_positives(slots, t).is_none_or(|bits| bits <= -f64::from(FALSE_POSITIVE_BITS));
+        (1..MAX_LIMBS).filter_map(|limbs| wide(limbs).ok()).find(fits).map_or_else(|| wide(MAX_LIMBS), Ok)
+    }
+
+    /// The permutation of keys.
+    pub fn permutation(&self) -> &Permutation {
+        &self.permutation
+    }
+
+    /// Blocks: entries of the selector.
+    pub fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// Pages of a block: each is a polynomial's slots.
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+
+    /// Numbers that are compared.
+    pub fn limbs(&self) -> usize {
+        self.limbs
+    }
+
+    /// Polynomials of a block: for each page its limbs, then its counts.
+    pub fn polynomials(&self) -> usize {
+        self.pages * (self.limbs + 1)
+    }
+
+    /// `log2` of a bound on the chance that a key which does not occur is answered as one that does; none if that cannot be.
+    pub fn false_positives(&self, slots: usize, t: &Modulus) -> Option<f64> {
+        let last = self.permutation.last() / self.blocks as u128;
+        let base = t.value() - 1;
+        let exact = self.limbs == 1 && last < u128::from(base);
+        (!exact).then(|| 1.0 + ((slots * self.pages) as f64).log2() - self.limbs as f64 * (base as f64).log2())
+    }
+
+    /// The block of a key, and what is compared of the rest: below `(t - 1)^limbs`.
+    ///
+    /// # Errors
+    /// [`LayoutError::Key`] for a number beyond the last key.
+    pub fn divide(&self, t: &Modulus, key: u128) -> Result<(usize, u128), LayoutError> {
+        let bits = u128::BITS - self.permutation.last().leading_zeros();
+        let moved = self.permutation.of(key).ok_or(LayoutError::Key { bits })?;
+        let (block, rest) = ((moved % self.blocks as u128) as usize, moved / self.blocks as u128);
+        let values = u128::from(t.value() - 1).checked_pow(self.limbs as u32);
+        Ok((block, values.map_or(rest, |values| rest % values)))
+    }
+
+    /// What is compared, limb after limb, lowest first.
+    pub fn limbs_of(&self, t: &Modulus, rest: u128) -> impl Iterator<Item = u64> {
+        let base = u128::from(t.value() - 1);
+        (0..self.limbs).scan(rest, move |rest, _| {
+            let limb = (*rest % base) as u64;
+            *rest /= base;
+            Some(limb)
+        })
+    }
+}
+
+/// What is told of a query in the clear: how often the key occurs, zero if it does not.
+pub fn answer(entries: &[(u128, u64)], key: u128) -> u64 {
+    entries.iter().find(|entry| entry.0 == key).map_or(0, |entry| entry.1)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+    use super::*;
+
+    fn t() -> Modulus {
+        Modulus::new(1_032_193).unwrap()
+    }
+
+    /// Ten sites at 100,000 places, 2 million entries.
+    #[test]
+    fn a_panel_of_short_patterns_is_exact_and_a_table_of_long_keys_says_how_often_it_errs() {
+        let chosen =
+            |last, entries, pages| Layout::choose([1; KEY_BYTES], last, entries, (8_192, &t()), pages).unwrap();
+        let short = chosen(100_000 * 1_024 - 1, 2_000_000, 1);
+        assert_eq!((short.blocks(), short.limbs(), short.false_positives(8_192, &t())), (272, 1, None));
+        // four pages a block would do with 68 blocks, and take the 100 that make it exact
+        let wide = chosen(100_000 * 1_024 - 1, 2_000_000, 4);
+        assert_eq!((wide.blocks(), wide.false_positives(8_192, &t())), (100, None));
+        for (last, entries, pages, blocks) in
+            [((1 << 117) - 1, 30_000_000, 1, 4_070), (u128::MAX, 10_000_000, 1, 1_357), (u128::MAX, 10_000_000, 8, 170)]
+        {
+            let long = chosen(last, entries, pages);
+            assert_eq!((long.blocks(), long.limbs()), (blocks, 3));
+            assert!(long.false_positives(8_192, &t()).unwrap() < -40.0);
+        }
+        let most = Layout::choose([1; KEY_BYTES], u128::MAX, 100_000_000, (8_192, &t()), 1);
+        assert_eq!(most.unwrap_err(), LayoutError::Size { most: 8_184, blocks: 13_564, pages: 1, limbs: 8 });
+    }
+
+    #[test]
+    fn exact_layouts_are_injective_and_limbs_never_say_that_a_slot_is_empty() {
+        let t = Modulus::new(257).unwrap();
+        let layout = Layout::choose([3; KEY_BYTES], 999, 200, (64, &t), 1).unwrap();
+        assert_eq!(layout.false_positives(64, &t), None);
+        let mut all: Vec<(usize, u128)> = (0..1_000).map(|key| layout.divide(&t, key).unwrap()).collect();
+        assert!(all.iter().all(|(block, rest)| *block < layout.blocks() && *rest < 256));
+        assert!(all.iter().all(|(_, rest)| layout.limbs_of(&t, *rest).eq([*rest as u64])));
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 1_000);
+        assert_eq!(layout.divide(&t, 1_000), Err(LayoutError::Key { bits: 10 }));
+    }
+
+    #[test]
+    fn sizes_that_no_query_has_room_for_are_refused() {
+        let of = |blocks, pages, limbs| {
+            Layout::new(Permutation::new([0; KEY_BYTES], 99), 64, blocks, pages, limbs).map(|_| ()).is_ok()
+        };
+        assert!(of(63, 1, 1) && of(1, MAX_PAGES, MAX_LIMBS));
+        for (blocks, pages, limbs) in [(64, 1, 1), (0, 1, 1), (1, 0, 1), (1, 1, 0), (1, MAX_PAGES + 1, 1), (1, 1, 9)] {
+            assert!(!of(blocks, pages, limbs), "{blocks}, {pages}, {limbs}");
+        }
+    }
+}

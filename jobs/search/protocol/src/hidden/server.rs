@@ -1,0 +1,408 @@
+//! The half that has the table and no key: selects a block that it does not know, and compares it with a number that it does not know.
+//!
+//! **What is computed.** The query's leaves ([`Expansion`]) are the limbs `q_j`, then the selector `s_b`. For every page the server sums
+//! `K_j = Σ_b s_b K_(b,j)` and `C = Σ_b s_b C_b` over the blocks, takes `d_j = q_j - K_j`, and answers
+//!
+//! ```text
+//!   R_i = Σ_j r_ij d_j,        V = C + Σ_j r'_j d_j,
+//! ```
+//!
+//! `r` and `r'` uniform in every slot, but for `r` not zero where there is one limb. So the `R_i` of a slot whose `d` is not zero are uniform together, and a
+//! limb that agrees by chance does not show; all are zero there with a chance of `t^-limbs`, never with one limb. `V` is uniform wherever some `d_j` is not
+//! zero. Slots without an entry hold limbs that no query has, and look like those.
+//!
+//! **Noise.** By [`Expansion::noise`] and because no polynomial of a block has a Euclidean norm above `√N t/2`, that of a `d_j`'s phase is at most
+//! `2^noise √N t/2`. A mask has coefficients that are uniform modulo `t` and independent, and each coefficient of `Σ_j r_j d_j` is a sum of them times numbers
+//! of that norm: by Hoeffding's inequality it is below `t √(L λ/2) ‖d‖` for `L` limbs, but for a chance of `2 e^-λ`, and `λ = 42` makes that 2^-59. Masks
+//! without a zero are masks that are uniform, on a condition that holds more often than not as long as `N < t/2`. What is flooded over is that
+//! ([`Matcher::distance`]); that decryption is right goes by the bounds of [`Ciphertext::noise_bound`], which need no such argument.
+//!
+//! **Cost** of `B` blocks of `p` pages, `L` limbs, `l` primes: `B + L` key switches; `2 l N (L + 1) p B` products with numbers that are read once, `8 l N`
+//! bytes a polynomial and ten times less if it is packed, but then `l` transforms more; and for each page `L (L + 1)` products with masks, `L + 1`
+//! encryptions of zero, floods and changes of modulus. What is done depends on the layout and on what is asked for, and on nothing else.
+
+use super::index::{Block, Blocks};
+use super::program::Layout;
+use crate::arithmetic::Arithmetic;
+use crate::server::Granularity;
+use rand_core::CryptoRng;
+use std::ops::Range;
+use tobari_lattice::bgv::{
+    Ciphertext, EncodeError, EvaluateError, EvaluationKeys, Expansion, Plaintext, PreparedPlaintext, SeededCiphertext,
+};
+use tobari_lattice::params::LatticeParameters;
+use tobari_lattice::ring::{Domain, Modulus, Seed};
+use tobari_lattice::rlwe::PublicKey;
+use tobari_lattice::wire::{self, LatticeWireError};
+use zeroize::Zeroizing;
+
+/// Leaves that are multiplied at a time: as many products as are summed before they are reduced.
+const BATCH: usize = 15;
+/// `√(λ/2)`, `λ = 42`.
+const HOEFFDING: f64 = 4.583;
+
+/// What a client gives once: its public key, and keys to expand its queries.
+pub struct Registration {
+    /// The public key.
+    pub public: PublicKey,
+    /// Keys for the steps of an expansion, of as many leaves as its queries have or more.
+    pub keys: EvaluationKeys,
+}
+
+/// What is answered for one page.
+pub struct Page {
+    /// `R`, one for each limb: all zero in the slot of a match.
+    pub equal: Vec<Ciphertext>,
+    /// `V`: the count in that slot.
+    pub count: Option<Ciphertext>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// Parameters that the query or the keys are not of.
+    #[error("expected a query and keys of the table's parameters, found others")]
+    Parameters,
+    /// A block that is not there, or not of this layout.
+    #[error("expected block {block} of {blocks} in the table's layout, found none")]
+    Block {
+        /// Its number.
+        block: usize,
+        /// How many there are to be.
+        blocks: usize,
+    },
+    /// Sums of another layout, or of something else that was asked for.
+    #[error("expected partial sums of one layout, found others")]
+    Partial,
+    /// Bytes that are no block.
+    #[error(transparent)]
+    Object(#[from] LatticeWireError),
+    /// What the encoder says.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// What the evaluator says.
+    #[error(transparent)]
+    Evaluate(#[from] EvaluateError),
+}
+
+/// A layout with the tree that a query for it becomes.
+pub struct Form {
+    layout: Layout,
+    expansion: Expansion,
+}
+
+impl Form {
+    /// Of a layout.
+    ///
+    /// # Errors
+    /// [`EncodeError`] for one that has more blocks and limbs than a query coefficients, or parameters of another scheme.
+    pub fn new(parameters: &LatticeParameters, layout: &Layout) -> Result<Self, EncodeError> {
+        let leaves = layout.limbs() + layout.blocks();
+        Ok(Self { layout: layout.clone(), expansion: Expansion::new(parameters, leaves)? })
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The tree.
+    pub fn expansion(&self) -> &Expansion {
+        &self.expansion
+    }
+}
+
+/// Sums over some blocks: those of a table are the sums of its shards'.
+pub struct Partial {
+    /// Page after page, limbs before counts.
+    sums: Vec<Ciphertext>,
+    granularity: Granularity,
+}
+
+impl Partial {
+    pub(super) fn new(sums: Vec<Ciphertext>, granularity: Granularity) -> Self {
+        Self { sums, granularity }
+    }
+
+    pub(super) fn sums(&self) -> &[Ciphertext] {
+        &self.sums
+    }
+
+    pub(super) fn granularity(&self) -> Granularity {
+        self.granularity
+    }
+}
+
+/// Compares tables with queries.
+pub struct Matcher {
+    arithmetic: Arithmetic,
+}
+
+impl Matcher {
+    /// For these parameters.
+    ///
+    /// # Errors
+    /// [`AnswerError`] for those of another scheme, or a plaintext modulus without slots.
+    pub fn new(parameters: &LatticeParameters) -> Result<Self, AnswerError> {
+        let arithmetic = Arithmetic::new(parameters)?.ok_or(AnswerError::Parameters)?;
+        Ok(Self { arithmetic })
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        &self.arithmetic.parameters
+    }
+
+    /// Slots of a page.
+    pub fn slots(&self) -> usize {
+        self.arithmetic.encoder.slots()
+    }
+
+    /// The plaintext modulus.
+    pub fn modulus(&self) -> &Modulus {
+        &self.arithmetic.t
+    }
+
+    /// Bits of the uniform noise that hides what is left of a query's.
+    pub fn flood_bits(&self) -> u32 {
+        self.arithmetic.flood_bits
+    }
+
+    /// `log2` of a bound on every coefficient of what is flooded, for a query and keys that were honestly made: see above.
+    pub fn noise(&self, form: &Form) -> f64 {
+        let (degree, t) = (log2(self.arithmetic.parameters.degree() as u64), log2(self.arithmetic.t.value()));
+        let difference = form.expansion.noise() + degree / 2.0 + t - 1.0;
+        difference + t + HOEFFDING.log2() + log2(form.layout.limbs() as u64) / 2.0
+    }
+
+    /// `log2` of a bound on the statistical distance between the noise of two answers to such queries, over all coefficients of all outputs ([`Evaluator::flood`](tobari_lattice::bgv::Evaluator::flood)).
+    pub fn distance(&self, form: &Form, granularity: Granularity) -> f64 {
+        let degree = log2(self.arithmetic.parameters.degree() as u64);
+        let outputs = form.layout.pages() * outputs(&form.layout, granularity);
+        self.noise(form) - log2(self.arithmetic.t.value()) - f64::from(self.arithmetic.flood_bits) - 1.0
+            + degree
+            + log2(outputs as u64)
+    }
+
+    /// The sums over a range of blocks: its own share of the key switches, of the products, and of the table.
+    ///
+    /// # Errors
+    /// [`AnswerError`].
+    pub fn partial(
+        &self,
+        form: &Form,
+        keys: &EvaluationKeys,
+        query: &SeededCiphertext,
+        granularity: Granularity,
+        table: &impl Blocks,
+        range: Range<usize>,
+    ) -> Result<Partial, AnswerError> {
+        let (layout, level) = (&form.layout, self.arithmetic.parameters.data_primes());
+        let query = self.opened(query)?;
+        let count = layout.pages() * outputs(layout, granularity);
+        let mut partial =
+            Partial { sums: (0..count).map(|_| self.arithmetic.evaluator.zero(level)).collect(), granularity };
+        let mut leaves: Vec<(usize, Ciphertext)> = Vec::with_capacity(BATCH);
+        let limbs = layout.limbs();
+        let range = range.start.min(layout.blocks())..range.end.min(layout.blocks());
+        self.arithmetic.evaluator.expand(
+            &query,
+            &form.expansion,
+            keys,
+            range.start + limbs..range.end + limbs,
+            |leaf, ciphertext| {
+                leaves.push((leaf - limbs, ciphertext));
+                if leaves.len() == BATCH {
+                    self.accumulate(layout, &leaves, table, &mut partial)?;
+                    leaves.clear();
+                }
+                Ok::<(), AnswerError>(())
+            },
+        )?;
+        self.accumulate(layout, &leaves, table, &mut partial)?;
+        Ok(partial)
+    }
+
+    /// Adds what some leaves select.
+    fn accumulate(
+        &self,
+        layout: &Layout,
+        leaves: &[(usize, Ciphertext)],
+        table: &impl Blocks,
+        partial: &mut Partial,
+    ) -> Result<(), AnswerError> {
+        let (limbs, per_page) = (layout.limbs(), outputs(layout, partial.granularity));
+        let missing = |block| AnswerError::Block { block, blocks: layout.blocks() };
+        let blocks: Vec<(usize, Block<'_>)> = leaves
+            .iter()
+            .map(|(block, _)| Ok((*block, table.block(*block).ok_or(missing(*block))?)))
+            .collect::<Result<_, AnswerError>>()?;
+        for (place, sum) in partial.sums.iter_mut().enumerate() {
+            let (page, polynomial) = (place / per_page, place % per_page);
+            let polynomial = page * (limbs + 1) + polynomial;
+            let mut unpacked = Vec::new();
+            for (block, content) in &blocks {
+                if let Block::Packed(bytes) = content {
+                    let length = bytes.len() / layout.polynomials();
+                    let range = polynomial * length..(polynomial + 1) * length;
+                    unpacked.push(self.prepare(bytes.get(range).ok_or(missing(*block))?)?);
+                }
+            }
+            let mut unpacked = unpacked.iter();
+            let mut pairs = Vec::with_capacity(leaves.len());
+            for ((block, content), (_, leaf)) in blocks.iter().zip(leaves) {
+                let plaintext = match content {
+                    Block::Packed(_) => unpacked.next(),
+                    Block::Prepared(polynomials) => polynomials.get(polynomial),
+                };
+                pairs.push((leaf, plaintext.ok_or(missing(*block))?));
+            }
+            self.arithmetic.evaluator.add_products(sum, &pairs)?;
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, bytes: &[u8]) -> Result<PreparedPlaintext, AnswerError> {
+        let plaintext = wire::unpack_plaintext(bytes, &self.arithmetic.parameters)?;
+        Ok(PreparedPlaintext::new(&self.arithmetic.parameters, &plaintext, self.arithmetic.parameters.data_primes())?)
+    }
+
+    /// A query, expanded from its seed; only one over all data primes is one.
+    fn opened(&self, query: &SeededCiphertext) -> Result<Ciphertext, AnswerError> {
+        let query = query.expand();
+        let good = *query.parameters() == self.arithmetic.parameters
+            && query.level() == self.arithmetic.parameters.data_primes();
+        good.then_some(query).ok_or(AnswerError::Parameters)
+    }
+
+    /// Adds the sums over other blocks.
+    ///
+    /// # Errors
+    /// [`AnswerError::Partial`] for those of another layout, or that something else was asked for.
+    pub fn merge(&self, sum: &mut Partial, other: &Partial) -> Result<(), AnswerError> {
+        if sum.sums.len() != other.sums.len() || sum.granularity != other.granularity {
+            return Err(AnswerError::Partial);
+        }
+        for (sum, other) in sum.sums.iter_mut().zip(&other.sums) {
+            self.arithmetic.evaluator.add_assign(sum, other)?;
+        }
+        Ok(())
+    }
+
+    /// Answers a query, given the sums over all blocks.
+    ///
+    /// # Errors
+    /// [`AnswerError`].
+    pub fn finish(
+        &self,
+        form: &Form,
+        registration: &Registration,
+        query: &SeededCiphertext,
+        partial: &Partial,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Vec<Page>, AnswerError> {
+        let (layout, granularity) = (&form.layout, partial.granularity);
+        let per_page = outputs(layout, granularity);
+        if partial.sums.len() != layout.pages() * per_page {
+            return Err(AnswerError::Partial);
+        }
+        if *registration.public.parameters() != self.arithmetic.parameters {
+            return Err(AnswerError::Parameters);
+        }
+        let mut wanted = Vec::with_capacity(layout.limbs());
+        let query = self.opened(query)?;
+        self.arithmetic.evaluator.expand(
+            &query,
+            &form.expansion,
+            &registration.keys,
+            0..layout.limbs(),
+            |_, limb| {
+                wanted.push(limb);
+                Ok::<(), AnswerError>(())
+            },
+        )?;
+        let page = |sums: &[Ciphertext]| {
+            let differences = wanted
+                .iter()
+                .zip(sums)
+                .map(|(wanted, sum)| self.arithmetic.evaluator.sub(wanted, sum))
+                .collect::<Result<Vec<_>, _>>()?;
+            let equal = |_| self.masked(&registration.public, None, &differences, rng);
+            let equal = (0..layout.limbs()).map(equal).collect::<Result<_, _>>()?;
+            let count = match sums.get(layout.limbs()) {
+                Some(count) => Some(self.masked(&registration.public, Some(count), &differences, rng)?),
+                None => None,
+            };
+            Ok(Page { equal, count })
+        };
+        partial.sums.chunks(per_page).map(page).collect()
+    }
+
+    /// Answers a query: the sums over all blocks, and what is made of them.
+    ///
+    /// # Errors
+    /// [`AnswerError`].
+    pub fn answer(
+        &self,
+        form: &Form,
+        registration: &Registration,
+        query: &SeededCiphertext,
+        granularity: Granularity,
+        table: &impl Blocks,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Vec<Page>, AnswerError> {
+        let all = 0..form.layout.blocks();
+        let partial = self.partial(form, &registration.keys, query, granularity, table, all)?;
+        self.finish(form, registration, query, &partial, rng)
+    }
+
+    /// `Σ_j r_j d_j`, or that and a count; with fresh randomness, flooded, over one prime.
+    fn masked(
+        &self,
+        public: &PublicKey,
+        count: Option<&Ciphertext>,
+        differences: &[Ciphertext],
+        rng: &mut impl CryptoRng,
+    ) -> Result<Ciphertext, AnswerError> {
+        let mut sum = count.cloned();
+        for difference in differences {
+            let mask = if differences.len() == 1 && count.is_none() { self.nonzero(rng) } else { self.uniform(rng) };
+            let product = self.arithmetic.evaluator.mul_plain(difference, &mask?)?;
+            match &mut sum {
+                Some(sum) => self.arithmetic.evaluator.add_assign(sum, &product)?,
+                None => sum = Some(product),
+            }
+        }
+        let sum = sum.ok_or(AnswerError::Partial)?;
+        let flooded = self.arithmetic.evaluator.flood(&sum, public, self.arithmetic.flood_bits, rng)?;
+        Ok(self.arithmetic.evaluator.mod_switch_to(&flooded, 1)?)
+    }
+
+    /// Uniform in every slot: uniform coefficients are, because slots are a bijection of them.
+    fn uniform(&self, rng: &mut impl CryptoRng) -> Result<Plaintext, EncodeError> {
+        Plaintext::from_coefficients(&self.arithmetic.parameters, &self.drawn(&self.arithmetic.t, 0, rng))
+    }
+
+    /// Uniform in every slot, but not zero.
+    fn nonzero(&self, rng: &mut impl CryptoRng) -> Result<Plaintext, EncodeError> {
+        let below = Modulus::new(self.arithmetic.t.value() - 1).unwrap_or(self.arithmetic.t);
+        self.arithmetic.encoder.encode(&self.drawn(&below, 1, rng))
+    }
+
+    /// As many uniform numbers below a modulus as slots, plus an offset.
+    fn drawn(&self, modulus: &Modulus, offset: i64, rng: &mut impl CryptoRng) -> Zeroizing<Vec<i64>> {
+        let mut values = Zeroizing::new(vec![0; self.slots()]);
+        Seed::random(rng).stream(Domain::Uniform, 0).uniform(modulus, &mut values);
+        Zeroizing::new(values.iter().map(|value| *value as i64 + offset).collect())
+    }
+}
+
+/// Outputs of a page.
+fn outputs(layout: &Layout, granularity: Granularity) -> usize {
+    layout.limbs() + usize::from(granularity == Granularity::Count)
+}
+
+fn log2(value: u64) -> f64 {
+    (value as f64).log2()
+}

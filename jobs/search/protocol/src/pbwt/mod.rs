@@ -1,0 +1,304 @@
+//! The paper's algorithm, as a reference job: the positional Burrows-Wheeler transform under encryption.
+//!
+//! **This is not how to search.** [`super`] answers the same question thousands of times faster: there the transform is an index of plain data on its owner's
+//! machine, and what is computed under encryption is one comparison with what the index lists. The statement about privacy is the same for
+//! semi-honest parties. This job is kept to be compared with the paper (A. Hiroe and M. Oguchi's, after Ishimaki and others 2016), whose program evaluates the transform
+//! itself with bootstrapping, and as a job with more keys, plaintexts and ciphertexts than a small memory holds.
+//!
+//! **What is computed.** At site `k` of a window the `M` haplotypes stand in the order of their reversed prefixes since the window's first site. Those that have agreed with
+//! the query so far are an interval `[f, g)` of that order, at first all, and with the query's next allele `a` it becomes
+//!
+//! ```text
+//! f' = rank_a(f),    g' = rank_a(g)          (for a = 1 behind all zeros)
+//! ```
+//!
+//! The answer is `g - f` after the last site. The server has the ranks; alleles, `f` and `g` are encrypted.
+//!
+//! **How.** An interval is the vector `I` that is 1 at the places in it and 0 elsewhere: the difference of the unary `f` and `g`. Both maps are linear on it: a place that has
+//! allele `a` moves to where it stands among those with `a`, and one that has not moves nowhere. So
+//!
+//! ```text
+//! I' = (1 - b) P_0 I + b P_1 I,
+//! ```
+//!
+//! a selection between two public linear maps by the encrypted allele `b`. The rows of a ciphertext's slots hold the two: both rows hold `I`, the first row is mapped by
+//! `P_0` and the second by `P_1`; the client's ciphertext of a symbol has `1 - b` in its first row and `b` in its second, so that **one** product of ciphertexts
+//! selects, and swapping the rows and adding brings the sum back to both. Nothing is known before the first symbol, so `I` is public there: it needs
+//! a mask and no map. After the last symbol only the length of the interval is asked for, which is the number of places in it with the
+//! last allele: a mask again, and a sum over the slots.
+//!
+//! **Diagonals.** A zero at place `i` moves by the ones before it, a one by the zeros before it and on behind the zeros. If the new order is told from its ones on (places
+//! are counted round a circle of `n`, the power of two from `M` on), the distance is `Z + rank_1(i)` or `rank_0(i)`, `Z` being all zeros: from 0 to `M` whatever the panel is.
+//! So a map has `M + 1` diagonals always, and what runs and how long tells nothing of the panel. They are summed by baby steps, rotations of one hoisted ciphertext, and
+//! giant steps in Horner's order, which need one key. `C/n` places of the panel are searched side by side, in interleaved slots: the paper's decoys for the start position. Where a
+//! place is a decoy both rows of its symbols are 0, and its count comes out 0.
+//!
+//! **What it costs**, for `M = 2,184`, `N = 2^15`: a symbol takes 2,185 products with plaintexts, which are prepared from 130 kB each when they are used (prepared
+//! ones would be two megabytes each, for one use), 31 hoisted and 69 other rotations, and one product. Its noise is bounded by `29 + 11 + 30 + 1` bits
+//! ([`Layout::new`] has the sum), so ten symbols fit `Q` of 750 bits without bootstrapping.
+//!
+//! **What was weighed**, with the same ring:
+//!
+//! | encoding of the interval | rotations | products with plaintexts | keys | bits of noise | why not |
+//! |---|---|---|---|---|---|
+//! | this | 100 | `M + 1` | 34 | 71 | |
+//! | `f` and `g` one-hot | 200 | `2 (M + 2)` | 34 | 71 | both ends are mapped, and one-hot maps of ranks have no fewer diagonals |
+//! | several diagonals a ciphertext, in copies of `I` | 55 | `(M + 1)/4` | 34 | 100 | copies must be masked apart after each sum: 30 bits, so seven symbols at most |
+//! | a network of `log2 M` conditional shifts | 24 | 48 | 24 | 400 | its depth |
+//! | only the diagonals that are not zero | as many as the column has runs | the same | `M` | 71 | what runs would tell of the panel |
+//! | `I` in the panel's own order | 0 | 1 | 0 | 61 | no transform any more: the maps cancel, and what is left is a comparison with every haplotype, which [`super`] does better |
+//!
+//! **Who sees what.** A semi-honest server sees the places, the length of the pattern, and ciphertexts. A semi-honest client sees the count at the place that it chose, and the
+//! number of haplotypes; the answer is flooded ([`Layout::flood`]). A client that makes malformed ciphertexts learns more, and a server may answer anything.
+
+pub mod client;
+pub mod maps;
+pub mod program;
+
+use tobari_lattice::params::{LatticeParameters, Plaintext};
+
+/// The parameter set for panels and lengths of use.
+pub const SET: &str = "pbwt";
+
+/// Statistical distance of an answer's coefficient from one that tells of the count alone: below `2^-36` by the bounds on noise, which are about ten bits a symbol above
+/// what is measured.
+pub const FLOOD_MARGIN: f64 = 36.0;
+
+/// Data primes of an answer.
+const ANSWER_PRIMES: usize = 2;
+
+/// How large a search is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Haplotypes of the panel.
+    pub haplotypes: usize,
+    /// Places that are searched, decoys among them.
+    pub places: usize,
+    /// Sites of a pattern.
+    pub length: usize,
+}
+
+/// Why there is no such search.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PbwtError {
+    /// Parameters of another scheme.
+    #[error("expected parameters of exact integers")]
+    Scheme,
+    /// Nothing to search, or more than there are slots.
+    #[error("expected 1 to {slots} haplotypes, fewer than {t}, found {found}")]
+    Haplotypes {
+        /// Slots of a row.
+        slots: usize,
+        /// The plaintext modulus.
+        t: u64,
+        /// How many.
+        found: usize,
+    },
+    /// No place, or more than fit side by side.
+    #[error("expected 1 to {most} places, found {found}")]
+    Places {
+        /// How many fit.
+        most: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// A pattern without a site, or one that the modulus has no bits for.
+    #[error("expected a pattern of 1 to {most} sites, found {found}")]
+    Length {
+        /// The longest.
+        most: usize,
+        /// Its length.
+        found: usize,
+    },
+    /// A window with other sizes than the layout has.
+    #[error("expected {expected} {what}, found {found}")]
+    Window {
+        /// Of what.
+        what: &'static str,
+        /// How many there should be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+}
+
+/// What stands where, and at which level: it follows from sizes and parameters alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    size: Size,
+    /// Slots of a row.
+    columns: usize,
+    /// Positions of a circle: slot `stride s + p` is position `s` of place `p`.
+    period: usize,
+    babies: usize,
+    primes: usize,
+    flood: u16,
+}
+
+impl Layout {
+    /// For a search under these parameters. The data primes that it begins with are the fewest whose bits hold the noise: with `F` for that of a fresh symbol, `E` for the norm of
+    /// a plaintext, `D` for the number of diagonals, and `n` positions, its logarithm is at most
+    ///
+    /// ```text
+    /// (F + E + 1) + (L - 2) (F + E + log2 D + 1) + (F + E + 1) + log2 n
+    /// ```
+    ///
+    /// and a flood that hides it has to fit above.
+    ///
+    /// # Errors
+    /// [`PbwtError`] for what does not fit.
+    pub fn new(parameters: &LatticeParameters, size: Size) -> Result<Self, PbwtError> {
+        let Plaintext::Integers(t) = parameters.plaintext() else { return Err(PbwtError::Scheme) };
+        let (columns, t) = (parameters.degree() / 2, t.value());
+        let Size { haplotypes, places, length } = size;
+        if haplotypes == 0 || haplotypes > columns || haplotypes as u64 >= t {
+            return Err(PbwtError::Haplotypes { slots: columns, t, found: haplotypes });
+        }
+        let period = haplotypes.next_power_of_two().max(2);
+        let most = columns / period;
+        if !(1..=most).contains(&places) {
+            return Err(PbwtError::Places { most, found: places });
+        }
+        let babies = 1 << ((haplotypes + 1).ilog2() / 2);
+        let mut layout = Self { size, columns, period, babies, primes: 0, flood: 0 };
+        let sizes = Bits::new(parameters);
+        let longest = (1..).take_while(|length| layout.primes_for(&sizes, *length).is_some()).last().unwrap_or(0);
+        layout.primes = layout
+            .primes_for(&sizes, length)
+            .filter(|_| length > 0)
+            .ok_or(PbwtError::Length { most: longest, found: length })?;
+        layout.flood = sizes.flood() as u16;
+        Ok(layout)
+    }
+
+    /// Data primes that a pattern of so many sites begins with.
+    fn primes_for(&self, bits: &Bits, length: usize) -> Option<usize> {
+        let masked = bits.fresh + bits.plain + 1.0;
+        let mapped = masked + (self.diagonals() as f64).log2();
+        let masks = length.min(2) as f64;
+        let noise = masks * masked + length.saturating_sub(2) as f64 * mapped + (self.period as f64).log2();
+        // a product of ciphertexts takes a prime, and whatever noise is left has to be hidden by the flood
+        let room = noise + bits.answer - (bits.flood() + bits.t + 1.0 - FLOOD_MARGIN);
+        let fits = |primes: &usize| bits.primes[..*primes].iter().sum::<f64>() >= room;
+        (ANSWER_PRIMES + length.saturating_sub(1)..=bits.primes.len()).find(fits)
+    }
+
+    /// How large the search is.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Slots of a row.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Positions of the circle that an order is laid on.
+    pub fn period(&self) -> usize {
+        self.period
+    }
+
+    /// From one position to the next, in slots: as many places fit side by side.
+    pub fn stride(&self) -> usize {
+        self.columns / self.period
+    }
+
+    /// Of each map: by so many positions a place moves at most, and one.
+    pub fn diagonals(&self) -> usize {
+        self.size.haplotypes + 1
+    }
+
+    /// Diagonals of a giant step.
+    pub fn babies(&self) -> usize {
+        self.babies
+    }
+
+    /// Data primes of the first symbol, and of keys.
+    pub fn primes(&self) -> usize {
+        self.primes
+    }
+
+    /// The level, counting products that are left, at which the symbol of a site is multiplied with, and what belongs to that site.
+    pub fn level(&self, site: usize) -> u16 {
+        (self.primes - 1 - site.saturating_sub(1)) as u16
+    }
+
+    /// The level of the last product's result.
+    pub fn last_level(&self) -> u16 {
+        (self.primes - self.size.length) as u16
+    }
+
+    /// Bits of an answer's flood: all that an answer's primes have room for.
+    pub fn flood(&self) -> u16 {
+        self.flood
+    }
+}
+
+/// Logarithms of what decides which parameters are enough.
+struct Bits {
+    primes: Vec<f64>,
+    /// Of an answer's primes.
+    answer: f64,
+    t: f64,
+    /// Of a fresh ciphertext's phase: any message, and an error with the secret key.
+    fresh: f64,
+    /// Of a plaintext whose coefficients look random: `N t/4`, and a little.
+    plain: f64,
+}
+
+impl Bits {
+    fn new(parameters: &LatticeParameters) -> Self {
+        let log2 = |x: u64| (x as f64).log2();
+        let primes: Vec<f64> =
+            parameters.ring().data_primes().iter().map(|prime| log2(prime.modulus().value())).collect();
+        let (n, t) = (log2(parameters.degree() as u64), log2(parameters.error_factor()));
+        // of N errors with a deviation of 3.2, six deviations in every root
+        let error = t + (6.0 * 3.2f64).log2() + n / 2.0;
+        let fresh = ((n + t - 1.0).exp2() + error.exp2()).log2();
+        let answer = primes.iter().take(ANSWER_PRIMES).sum();
+        Self { primes, answer, t, fresh, plain: n + t - 2.0 + 0.2 }
+    }
+
+    /// The most bits that leave the phase of an answer below half its modulus.
+    fn flood(&self) -> f64 {
+        (self.answer - self.t - 3.0).floor().max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tobari_lattice::params::NamedSet;
+
+    #[test]
+    fn ten_symbols_fit_the_set_and_eleven_do_not() {
+        let parameters = NamedSet::from_name(SET).unwrap().parameters().unwrap();
+        let of = |haplotypes, length| Layout::new(&parameters, Size { haplotypes, places: 1, length });
+        for haplotypes in [1, 2_184] {
+            let primes: Vec<usize> = (1..=10).map(|length| of(haplotypes, length).unwrap().primes()).collect();
+            assert!(primes.is_sorted() && primes[9] <= 15, "{primes:?}");
+        }
+        let longer = of(2_184, 11).unwrap_err();
+        assert_eq!(longer, PbwtError::Length { most: 10, found: 11 });
+        // each doubling of the panel is a bit more for every map
+        assert_eq!(of(4_096, 10).unwrap_err(), PbwtError::Length { most: 9, found: 10 });
+        assert_eq!(of(2_184, 0).unwrap_err(), PbwtError::Length { most: 10, found: 0 });
+        assert_eq!(of(5_008, 9).unwrap().period(), 8_192);
+        let layout = of(2_184, 5).unwrap();
+        assert_eq!((layout.period(), layout.stride(), layout.diagonals(), layout.babies()), (4_096, 4, 2_185, 32));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let parameters = NamedSet::from_name(SET).unwrap().parameters().unwrap();
+        let of = |haplotypes, places| Layout::new(&parameters, Size { haplotypes, places, length: 2 }).unwrap_err();
+        assert!(
+            matches!(of(0, 1), PbwtError::Haplotypes { .. }) && matches!(of(16_385, 1), PbwtError::Haplotypes { .. })
+        );
+        assert_eq!([of(2_184, 0), of(2_184, 5)], [0, 5].map(|found| PbwtError::Places { most: 4, found }));
+        let other = NamedSet::from_name("ckks-a").unwrap().parameters().unwrap();
+        let size = Size { haplotypes: 1, places: 1, length: 1 };
+        assert_eq!(Layout::new(&other, size).unwrap_err(), PbwtError::Scheme);
+    }
+}

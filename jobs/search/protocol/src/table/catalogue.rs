@@ -1,0 +1,225 @@
+//! What is told of a table to whoever asks, as bytes.
+//!
+//! | field | bytes |
+//! |---|---|
+//! | `TSC`, version | 4 |
+//! | name | 32 |
+//! | revision, least count | 4 each |
+//! | label | text |
+//! | kind: 0 panel, 1 variants without phase, 2 keys | 1 |
+//! | of kinds 0 and 1: haplotypes or alleles | 4 |
+//! | … chromosomes | number |
+//! | … of each: name; sites; of each of these the position less the one before, its name or nothing, reference and alternate | text; number; number, text, text, text |
+//! | of kind 2: bits of a limb, limbs, form (0 exact, 1 fingerprint) | 1 each |
+//! | … longest key in bytes (1), or key of fingerprints (32) | 1 or 32 |
+//! | … keys | 8 |
+//!
+//! A *number* is seven bits a byte, the lowest first; a *text* is a number of bytes and these, UTF-8. Other integers are big-endian.
+
+use super::fields::{Fields, TableBytesError, put_number, put_text};
+use super::keys::{KeyForm, KeyRule, MAX_KEYS};
+use super::site::{MAX_ALLELE_BYTES, MAX_CHROMOSOME_BYTES, MAX_ID_BYTES, SiteView, Sites};
+use crate::messages::TABLE_BYTES;
+use crate::panel::{MAX_HAPLOTYPES, MAX_LENGTH};
+use std::sync::Arc;
+
+/// Bytes of a label at most.
+pub const MAX_LABEL_BYTES: usize = 1 << 10;
+const MAGIC: [u8; 4] = *b"TSC\x01";
+/// Bytes that a site has at least: its position, no name, and two alleles of one character.
+const LEAST_SITE_BYTES: usize = 6;
+/// Bytes that a chromosome has at least: its name, how many sites it has, and one.
+const LEAST_CHROMOSOME_BYTES: usize = 3 + LEAST_SITE_BYTES;
+
+/// What a table answers about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CatalogueContent {
+    /// Haplotypes.
+    Panel {
+        /// Where.
+        sites: Sites,
+        /// How many there are.
+        haplotypes: u32,
+    },
+    /// Single variants.
+    Variants {
+        /// Where.
+        sites: Sites,
+        /// Alleles called at each.
+        alleles: u32,
+    },
+    /// Keys.
+    Keys {
+        /// How they become numbers.
+        rule: KeyRule,
+        /// How many there are.
+        entries: u64,
+    },
+}
+
+/// What is told of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Catalogue {
+    /// The table's.
+    pub name: [u8; TABLE_BYTES],
+    /// The table's.
+    pub revision: u32,
+    /// The table's.
+    pub least: u32,
+    /// The table's.
+    pub label: String,
+    /// What can be asked.
+    pub content: CatalogueContent,
+}
+
+impl Catalogue {
+    /// The sites; none in a table of keys.
+    pub fn sites(&self) -> Option<&Sites> {
+        match &self.content {
+            CatalogueContent::Panel { sites, .. } | CatalogueContent::Variants { sites, .. } => Some(sites),
+            CatalogueContent::Keys { .. } => None,
+        }
+    }
+
+    /// Sites of the longest pattern that can be asked for: 1 without phase, 0 in a table of keys.
+    pub fn longest_pattern(&self) -> usize {
+        match &self.content {
+            CatalogueContent::Panel { sites, .. } => sites.len().min(MAX_LENGTH),
+            CatalogueContent::Variants { .. } => 1,
+            CatalogueContent::Keys { .. } => 0,
+        }
+    }
+
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend_from_slice(&self.name);
+        out.extend_from_slice(&self.revision.to_be_bytes());
+        out.extend_from_slice(&self.least.to_be_bytes());
+        put_text(&mut out, &self.label);
+        match &self.content {
+            CatalogueContent::Panel { sites, haplotypes } => {
+                out.push(0);
+                out.extend_from_slice(&haplotypes.to_be_bytes());
+                put_sites(&mut out, sites);
+            }
+            CatalogueContent::Variants { sites, alleles } => {
+                out.push(1);
+                out.extend_from_slice(&alleles.to_be_bytes());
+                put_sites(&mut out, sites);
+            }
+            CatalogueContent::Keys { rule, entries } => {
+                out.extend_from_slice(&[2, rule.limb_bits(), rule.limbs()]);
+                match rule.form() {
+                    KeyForm::Exact { most_bytes } => out.extend_from_slice(&[0, *most_bytes]),
+                    KeyForm::Fingerprint(key) => {
+                        out.push(1);
+                        out.extend_from_slice(key);
+                    }
+                }
+                out.extend_from_slice(&entries.to_be_bytes());
+            }
+        }
+        out
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// [`TableBytesError`] for bytes that no catalogue has.
+    pub fn decode(bytes: &[u8]) -> Result<Self, TableBytesError> {
+        let mut fields = Fields::open(bytes, "catalogue of a table", MAGIC)?;
+        let (name, revision, least) = (fields.array()?, fields.u32()?, fields.u32()?);
+        if revision == 0 || least == 0 {
+            return Err(TableBytesError::Malformed("revision or least count"));
+        }
+        let label = fields.text(MAX_LABEL_BYTES, "label")?.to_owned();
+        if label.chars().any(char::is_control) {
+            return Err(TableBytesError::Malformed("label"));
+        }
+        let content = match fields.byte()? {
+            0 => {
+                let haplotypes = fields.u32()?;
+                if !(1..=MAX_HAPLOTYPES).contains(&(haplotypes as usize)) {
+                    return Err(TableBytesError::Malformed("number of haplotypes"));
+                }
+                CatalogueContent::Panel { sites: take_sites(&mut fields)?, haplotypes }
+            }
+            1 => {
+                let alleles = fields.u32()?;
+                if alleles == 0 {
+                    return Err(TableBytesError::Malformed("number of alleles"));
+                }
+                CatalogueContent::Variants { sites: take_sites(&mut fields)?, alleles }
+            }
+            2 => take_keys(&mut fields)?,
+            _ => return Err(TableBytesError::Malformed("kind of table")),
+        };
+        fields.end()?;
+        Ok(Self { name, revision, least, label, content })
+    }
+}
+
+fn take_keys(fields: &mut Fields<'_>) -> Result<CatalogueContent, TableBytesError> {
+    let [limb_bits, limbs, form] = fields.array()?;
+    let form = match form {
+        0 => KeyForm::Exact { most_bytes: fields.byte()? },
+        1 => KeyForm::Fingerprint(fields.array()?),
+        _ => return Err(TableBytesError::Malformed("form of keys")),
+    };
+    let rule = KeyRule::new(limb_bits, limbs, form)?;
+    let entries = fields.u64()?;
+    let fits = (1..=MAX_KEYS as u64).contains(&entries);
+    if fits { Ok(CatalogueContent::Keys { rule, entries }) } else { Err(TableBytesError::Malformed("number of keys")) }
+}
+
+fn put_sites(out: &mut Vec<u8>, sites: &Sites) {
+    put_number(out, sites.chromosomes().count() as u64);
+    for (name, range) in sites.chromosomes() {
+        put_text(out, name);
+        put_number(out, range.len() as u64);
+        let mut last = 0;
+        for site in range.filter_map(|index| sites.get(index)) {
+            put_number(out, site.position - last);
+            last = site.position;
+            put_text(out, site.id.unwrap_or_default());
+            put_text(out, site.reference);
+            put_text(out, site.alternate);
+        }
+    }
+}
+
+/// Memory is reserved for as many sites as the bytes that are left can be, which is less than three
+/// bytes for each, so that nothing is copied while they grow; what was not needed is given back.
+fn take_sites(fields: &mut Fields<'_>) -> Result<Sites, TableBytesError> {
+    let mut sites = Sites::new();
+    let chromosomes = fields.number()?;
+    if chromosomes > (fields.left() / LEAST_CHROMOSOME_BYTES) as u64 {
+        return Err(TableBytesError::Malformed("number of chromosomes"));
+    }
+    let chromosomes = chromosomes as usize;
+    let heads = (LEAST_CHROMOSOME_BYTES - LEAST_SITE_BYTES) * chromosomes;
+    sites.reserve(chromosomes, (fields.left() - heads) / LEAST_SITE_BYTES);
+    for _ in 0..chromosomes {
+        let chromosome: Arc<str> = fields.text(MAX_CHROMOSOME_BYTES, "name of a chromosome")?.into();
+        let count = fields.number()?;
+        if count == 0 || count > (fields.left() / LEAST_SITE_BYTES) as u64 {
+            return Err(TableBytesError::Malformed("number of sites"));
+        }
+        let before = sites.len();
+        let mut position = 0u64;
+        for _ in 0..count {
+            position = position.saturating_add(fields.number()?);
+            let id = Some(fields.text(MAX_ID_BYTES, "name of a site")?).filter(|id| !id.is_empty());
+            let reference = fields.text(MAX_ALLELE_BYTES, "allele")?;
+            let alternate = fields.text(MAX_ALLELE_BYTES, "allele")?;
+            sites.add(SiteView { chromosome: &chromosome, position, id, reference, alternate })?;
+        }
+        // the same name twice would be one chromosome, which has another form
+        if sites.last_start() != Some(before) {
+            return Err(TableBytesError::Malformed("name of a chromosome"));
+        }
+    }
+    sites.shrink();
+    Ok(sites)
+}

@@ -1,0 +1,232 @@
+//! `tobari sense keygen`, `provision` and `enrol`: keys, and who has them.
+
+use super::arguments::{EnrolArguments, ForgetArguments, KeygenArguments, ProvisionArguments};
+use super::folder::{self, KeyFolder, write_device, wrong};
+use super::remote::CloudConnection;
+use serde_json::json;
+use std::path::Path;
+use tobari_command::output::{self, Failure};
+use tobari_command::randomness;
+use tobari_device::DeviceNumber;
+use tobari_host::files::{read_bounded, write_atomically};
+use tobari_sense::enrol::{Card, MAX_CARD, Request, hex};
+use tobari_sense::holder::Holder;
+use tobari_sense::registry::{FLEET, Registry, Secret};
+use tobari_sense::schema::Schema;
+
+/// Makes a key holder's folder.
+pub(super) fn keygen(arguments: &KeygenArguments) -> Result<(), Failure> {
+    let schema: Schema = folder::toml(&arguments.schema)?;
+    schema.check().map_err(|error| wrong(&arguments.schema, error))?;
+    let holder = Holder::generate(schema.profile, &mut randomness::generator()?);
+    let folder = KeyFolder::create(&arguments.output, holder, schema)?;
+    let (path, fleet) = (arguments.output.display().to_string(), &folder.card.fleet);
+    if arguments.json {
+        return output::json(&json!({ "folder": path, "fleet": fleet }));
+    }
+    output::result(format!(
+        "fleet {fleet}: {path} (keep it: it opens every reading); its card, for devices: {path}/fleet.json"
+    ));
+    Ok(())
+}
+
+/// Takes devices in, or changes them.
+pub(super) fn provision(arguments: &ProvisionArguments) -> Result<(), Failure> {
+    let folder = KeyFolder::open(&arguments.folder)?;
+    if arguments.list {
+        return list(&folder, arguments.json);
+    }
+    if arguments.names.is_empty() {
+        return Err(Failure::Call("expected names of devices, or --list; found neither".to_owned()));
+    }
+    if arguments.revoke {
+        let numbers = folder.change(|registry| {
+            arguments
+                .names
+                .iter()
+                .map(|name| Ok(registry.revoke(name)?))
+                .collect::<Result<Vec<DeviceNumber>, Failure>>()
+        })?;
+        for (name, number) in arguments.names.iter().zip(numbers) {
+            told(arguments.json, "revoked", name, number.value(), None)?;
+        }
+        return Ok(());
+    }
+    let secrets = match &arguments.request {
+        Some(request) => vec![agreed(&folder, arguments, request)?],
+        None if arguments.output.is_none() && !arguments.token => {
+            return Err(Failure::Call("expected -o DIR, --token or --request FILE, found none".to_owned()));
+        }
+        None => {
+            let mut rng = randomness::generator()?;
+            arguments.names.iter().map(|_| (None, Secret::random(&mut rng))).collect()
+        }
+    };
+    let numbers = folder.change(|registry| taken_in(registry, arguments, secrets))?;
+    let registry = folder.registry()?;
+    let fleet: [u8; FLEET] = folder.card.check()?;
+    for (name, number) in arguments.names.iter().zip(numbers) {
+        let entry = registry
+            .numbered(number.value())
+            .ok_or_else(|| wrong(&arguments.folder, "expected the new device, found none"))?;
+        let token = entry.token(folder.card.schema.profile, fleet);
+        if let Some(output) = &arguments.output {
+            folder::private(output)?;
+            write_device(&output.join(format!("{name}.device")), &token)?;
+        }
+        told(
+            arguments.json,
+            "active",
+            name,
+            number.value(),
+            arguments.token.then(|| token.encode()).as_ref().map(|line| line.as_str()),
+        )?;
+    }
+    Ok(())
+}
+
+fn taken_in(
+    registry: &mut Registry,
+    arguments: &ProvisionArguments,
+    secrets: Vec<(Option<DeviceNumber>, Secret)>,
+) -> Result<Vec<DeviceNumber>, Failure> {
+    let mut numbers = Vec::with_capacity(secrets.len());
+    for (name, (number, secret)) in arguments.names.iter().zip(secrets) {
+        let entry = match arguments.rotate {
+            true => registry.rotate(name, number, secret)?,
+            false => registry.add(name, &arguments.tenant, number, secret)?,
+        };
+        numbers.push(entry.number);
+    }
+    Ok(numbers)
+}
+
+/// What a device agreed on.
+fn agreed(
+    folder: &KeyFolder,
+    arguments: &ProvisionArguments,
+    path: &Path,
+) -> Result<(Option<DeviceNumber>, Secret), Failure> {
+    if arguments.names.len() != 1 {
+        return Err(Failure::Call(format!("expected one name beside --request, found {}", arguments.names.len())));
+    }
+    let request: Request =
+        serde_json::from_slice(&read_bounded(path, MAX_CARD)?).map_err(|error| wrong(path, error))?;
+    let found = request.fingerprint();
+    match &arguments.fingerprint {
+        Some(expected) if *expected != found => {
+            return Err(wrong(path, format!("expected a request with the fingerprint {expected}, found {found}")));
+        }
+        Some(_) => {}
+        None => output::say(format!("the request's fingerprint is {found}: it must be what the device shows")),
+    }
+    let (number, secret) = request.accept(&folder.holder, &folder.card).map_err(|error| wrong(path, error))?;
+    Ok((Some(number), secret))
+}
+
+fn told(as_json: bool, state: &str, name: &str, number: u32, token: Option<&str>) -> Result<(), Failure> {
+    if as_json {
+        let mut line = json!({ "device": name, "number": number, "state": state });
+        if let Some(token) = token {
+            line["token"] = token.into();
+        }
+        return output::json(&line);
+    }
+    match token {
+        Some(token) => output::result(token),
+        None => output::result(format!("{name}: number {number}, {state}")),
+    }
+    Ok(())
+}
+
+fn list(folder: &KeyFolder, as_json: bool) -> Result<(), Failure> {
+    for entry in folder.registry()?.entries() {
+        if as_json {
+            output::json(&json!({
+                "device": entry.name, "number": entry.number.value(), "state": entry.state.name(), "tenant": entry.tenant,
+            }))?;
+        } else {
+            let tenant = if entry.tenant.is_empty() { "" } else { ", of " };
+            output::result(format!(
+                "{}: number {}, {}{tenant}{}",
+                entry.name,
+                entry.number.value(),
+                entry.state.name(),
+                entry.tenant
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Has a server remove frames.
+pub(super) fn forget(arguments: &ForgetArguments) -> Result<(), Failure> {
+    let folder = KeyFolder::open(&arguments.folder)?;
+    let registry = folder.registry()?;
+    let url = arguments.reach.server.as_deref();
+    let url = url.ok_or_else(|| Failure::Call("expected --server URL, found none".to_owned()))?;
+    let of = |name: &str| {
+        registry.entries().iter().filter(|entry| entry.name == name).map(|entry| entry.number.value()).collect()
+    };
+    let devices: Vec<(&String, Vec<u32>)> = arguments.names.iter().map(|name| (name, of(name))).collect();
+    if let Some((name, _)) = devices.iter().find(|(_, numbers)| numbers.is_empty()) {
+        return Err(Failure::Work(format!("expected the name of a device, found {name:?}")));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    runtime.block_on(async {
+        let mut server = CloudConnection::reach(url, &arguments.reach.reach()?, &folder.card.fleet)?;
+        for (name, numbers) in devices {
+            let mut removed = 0;
+            for number in numbers {
+                removed += server.remove_frames(number).await?;
+            }
+            if arguments.json {
+                output::json(&json!({ "device": name, "removed": removed }))?;
+            } else {
+                output::result(format!("{name}: {removed} frames removed"));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A device's half of an agreement.
+pub(super) fn enrol(arguments: &EnrolArguments) -> Result<(), Failure> {
+    let card = folder::card(&arguments.fleet)?;
+    if let Some(path) = &arguments.token {
+        return take_up(arguments, &card, path);
+    }
+    let (Some(number), Some(request_path)) = (arguments.number, &arguments.request) else {
+        return Err(Failure::Call("expected --number and --request, or --token; found neither".to_owned()));
+    };
+    let number = DeviceNumber::new(number);
+    let number = number.ok_or_else(|| Failure::Call("expected a number below 2^24, found a larger one".to_owned()))?;
+    let (token, request) = card.request(number, &mut randomness::generator()?)?;
+    write_device(&arguments.output, &token)?;
+    write_atomically(request_path, &serde_json::to_vec(&request)?)?;
+    if arguments.json {
+        return output::json(&json!({ "number": number.value(), "fingerprint": request.fingerprint() }));
+    }
+    output::result(format!(
+        "device {}: {} (keep it); request: {}, fingerprint {}",
+        number.value(),
+        arguments.output.display(),
+        request_path.display(),
+        request.fingerprint()
+    ));
+    Ok(())
+}
+
+/// Takes a token up that the key holder printed.
+fn take_up(arguments: &EnrolArguments, card: &Card, path: &Path) -> Result<(), Failure> {
+    let token = folder::read_token(path)?;
+    if hex(&token.fleet) != card.fleet || token.profile != card.schema.profile {
+        return Err(wrong(path, "expected a token of the fleet that the card is of, found another's"));
+    }
+    write_device(&arguments.output, &token)?;
+    if arguments.json {
+        return output::json(&json!({ "number": token.number.value() }));
+    }
+    output::result(format!("device {}: {} (keep it)", token.number.value(), arguments.output.display()));
+    Ok(())
+}

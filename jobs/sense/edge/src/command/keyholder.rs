@@ -1,0 +1,297 @@
+//! `tobari sense keyholder`: fetches results, has each opened once, and shows analysts what may be
+//! released.
+//!
+//! **The server does not learn whether a result is released, in bytes or in time.** It is told that a
+//! result was fetched before that is opened, in the same words always. A thread of its own opens
+//! results ([`super::opener`]), and the one that talks to the server never waits for it. What is
+//! released goes to files, to standard output, and to analysts, who come to this process and not to
+//! the server.
+//!
+//! **A fetched result is on the disk before that, until there is a release**: a crash at any moment
+//! loses no figure, and after it nothing is opened in place of the bytes that may have been opened
+//! already.
+
+use super::arguments::KeyholderArguments;
+use super::folder::{KeyFolder, MAX_RELEASE, wrong};
+use super::opener::{Opener, Work, keep};
+use super::publish::publish;
+use super::remote::CloudConnection;
+use crate::analyst::{Analysts, SharedFigures};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::process::ExitCode;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tobari_command::output::{self, Failure};
+use tobari_command::stop::stop_signal;
+use tobari_host::files::read_bounded;
+use tobari_lattice::rlwe::SecretKey;
+use tobari_sense::desk::Desk;
+use tobari_sense::registry::Registry;
+use tobari_sense::release::{Figure, Release};
+use tobari_sense::setting::Setting;
+use tokio::time::MissedTickBehavior;
+
+/// Runs until it is told to stop, or once.
+pub(super) fn run(arguments: &KeyholderArguments) -> Result<ExitCode, Failure> {
+    let folder = KeyFolder::open(&arguments.folder)?;
+    let name = folder.join("keyholder.lock");
+    let lock = File::create(&name).map_err(|error| wrong(&name, error))?;
+    lock.try_lock().map_err(|_| {
+        wrong(&arguments.folder, "expected a folder that no other key holder serves, found one that is served")
+    })?;
+    let (setting, figures) = (folder.holder.setting()?, SharedFigures::default());
+    let desk = Desk::new(setting.clone(), folder.card.schema.clone(), folder.holder.secret(&setting));
+    let opener = Opener::start(desk, folder.join("releases"), Arc::clone(&figures), arguments)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // its connection is closed before anybody waits for the opener
+    let served = runtime.block_on(serve(arguments, folder, setting, &opener, figures));
+    let opened = opener.finish();
+    if let (Err(_), Err(failure)) = (&served, &opened) {
+        output::say(format!("tobari: {failure}"));
+    }
+    served.and(opened)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(
+    arguments: &KeyholderArguments,
+    folder: KeyFolder,
+    setting: Setting,
+    opener: &Opener,
+    figures: SharedFigures,
+) -> Result<(), Failure> {
+    let mut keyholder = Keyholder::open(arguments, folder, setting, opener, Arc::clone(&figures))?;
+    if arguments.once {
+        return keyholder.round().await;
+    }
+    let analysts = Analysts::bind(arguments.addr, arguments.analysts.as_deref(), figures).await?;
+    let url = format!("http://{}", analysts.local_addr());
+    if arguments.json {
+        output::json(&json!({ "listening": url }))?;
+    } else {
+        output::result(format!("figures at {url}/releases and {url}/metrics"));
+    }
+    tokio::spawn(analysts.run(std::future::pending()));
+    tokio::select! {
+        () = stop_signal(arguments.until_stdin_closes) => {}
+        () = keyholder.rounds(Duration::from_secs(arguments.every.into())) => {}
+    }
+    Ok(())
+}
+
+/// The side that the server hears.
+struct Keyholder<'a> {
+    folder: KeyFolder,
+    setting: Setting,
+    secret: SecretKey,
+    server: CloudConnection,
+    opener: &'a Opener,
+    figures: SharedFigures,
+    /// What the server computes, by question.
+    orders: BTreeMap<String, Vec<u8>>,
+    /// Questions in the folder that are none of this fleet's, or single devices out.
+    refused: BTreeSet<String>,
+    /// Questions that the server was told of.
+    told: BTreeSet<String>,
+    /// Windows whose results are with the opener, or were opened.
+    came: BTreeSet<(String, u64)>,
+}
+
+impl<'a> Keyholder<'a> {
+    fn open(
+        arguments: &KeyholderArguments,
+        folder: KeyFolder,
+        setting: Setting,
+        opener: &'a Opener,
+        figures: SharedFigures,
+    ) -> Result<Self, Failure> {
+        let url = arguments.reach.server.as_deref();
+        let url = url.ok_or_else(|| Failure::Call("expected --server URL, found none".to_owned()))?;
+        let server = CloudConnection::reach(url, &arguments.reach.reach()?, &folder.card.fleet)?;
+        let secret = folder.holder.secret(&setting);
+        let (orders, refused, told, came) = Default::default();
+        Ok(Self { folder, setting, secret, server, opener, figures, orders, refused, told, came })
+    }
+
+    /// Looks at the server again and again; what goes wrong is said, and tried again.
+    async fn rounds(&mut self, pause: Duration) {
+        let mut ticks = tokio::time::interval(pause);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Err(failure) = self.round().await {
+                output::say(format!("tobari: {failure}"));
+            }
+        }
+    }
+
+    /// Gives the server keys and questions that it lacks, and fetches the results that it has.
+    async fn round(&mut self) -> Result<(), Failure> {
+        let registry = Arc::new(self.folder.registry()?);
+        publish(&self.folder, &self.setting, &self.secret, &registry, &mut self.server, true).await?;
+        self.take_up_questions(&registry)?;
+        let known: Vec<(String, Vec<u8>)> = self.orders.iter().map(|(id, order)| (id.clone(), order.clone())).collect();
+        for (id, order) in known {
+            if !self.folder.question(&id).exists() {
+                if self.told.remove(&id) {
+                    self.server.forget_order(&id).await?;
+                }
+                continue;
+            }
+            if !self.told.contains(&id) {
+                self.server.give_order(&id, order).await?;
+                self.told.insert(id.clone());
+            }
+            let windows: BTreeSet<u64> = self.server.windows(&id).await?.into_iter().collect();
+            for start_ms in windows {
+                self.window(&id, start_ms, &registry).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up what was registered since, and what became of it before.
+    fn take_up_questions(&mut self, registry: &Arc<Registry>) -> Result<(), Failure> {
+        for registered in self.folder.questions()? {
+            let id = registered.id();
+            if self.orders.contains_key(&id) || self.refused.contains(&id) {
+                continue;
+            }
+            let name = registered.question.name.clone();
+            if let Err(error) = registered.check(&self.folder.card.schema) {
+                // said once; the other questions are answered all the same
+                let remedy = format!(
+                    "no result of this question is opened. Remove it: tobari sense query FOLDER --remove {name}"
+                );
+                output::say(format!("tobari: {}", wrong(&self.folder.question(&id), format!("{error}; {remedy}"))));
+                self.refused.insert(id);
+                continue;
+            }
+            let order = serde_json::to_vec(&registered.order)?;
+            // twice does no harm: after an error the next round does it again
+            self.opener.give(Work::Question(Box::new(registered)));
+            self.take_up_releases(&id, registry)?;
+            self.orders.insert(id, order);
+        }
+        Ok(())
+    }
+
+    /// Takes up the releases of a question. Results that were fetched before a crash are opened,
+    /// whatever the server has.
+    fn take_up_releases(&mut self, id: &str, registry: &Arc<Registry>) -> Result<(), Failure> {
+        let folder = self.folder.join("releases").join(id);
+        super::folder::private(&folder)?;
+        let (mut waiting, mut releases) = (BTreeSet::new(), Vec::new());
+        for entry in fs::read_dir(&folder).map_err(|error| wrong(&folder, error))? {
+            let path = entry.map_err(|error| wrong(&folder, error))?.path();
+            let start = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
+            let (Some(start_ms), Some(extension)) = (start, path.extension()) else { continue };
+            let window = (id.to_owned(), start_ms);
+            if extension == "json" {
+                // whether it can be read or not, nothing is opened in its place
+                self.came.insert(window.clone());
+                self.opener.give(Work::Opened(window));
+                releases.push(path);
+            } else if path == self.folder.fetched(id, start_ms) {
+                waiting.insert(window);
+            }
+        }
+        for window in waiting {
+            if self.came.insert(window.clone()) {
+                self.opener.give(Work::Fetched(window, Arc::clone(registry)));
+            } else {
+                // the release was written, and then the program was killed
+                let path = self.folder.fetched(&window.0, window.1);
+                fs::remove_file(&path).unwrap_or_else(|error| {
+                    output::say(format!("tobari: {}", wrong(&path, error)));
+                });
+            }
+        }
+        for path in releases {
+            match read_bounded(&path, MAX_RELEASE) {
+                // a note of a withheld result is no release
+                Ok(bytes) => serde_json::from_slice::<Release>(&bytes).map_or((), |release| {
+                    self.figures.write().unwrap_or_else(PoisonError::into_inner).add(release);
+                }),
+                Err(error) => output::say(format!("tobari: {error}: analysts are not shown this release")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Fetches the results of a window, says so, and has them opened.
+    async fn window(&mut self, id: &str, start_ms: u64, registry: &Arc<Registry>) -> Result<(), Failure> {
+        let window = (id.to_owned(), start_ms);
+        if self.came.contains(&window) {
+            return self.server.done(id, start_ms).await;
+        }
+        let fetched = self.folder.fetched(id, start_ms);
+        // it is there where an error came after it was written: nothing is opened in its place
+        if !fetched.exists() {
+            match self.server.answer(id, start_ms).await? {
+                Some(results) => keep(&fetched, &results)?,
+                // too few devices have frames
+                None => return self.server.done(id, start_ms).await,
+            }
+        }
+        self.came.insert(window.clone());
+        let done = self.server.done(id, start_ms).await;
+        self.opener.give(Work::Fetched(window, Arc::clone(registry)));
+        done
+    }
+}
+
+/// Six digits behind the point at most: beside it stands the exact number.
+fn short(value: f64) -> String {
+    let text = format!("{value:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A release for people.
+pub(super) fn lines(release: &Release) -> Vec<String> {
+    let mut lines = Vec::new();
+    for group in &release.groups {
+        let seconds = (release.end_ms - release.start_ms) as f64 / 1e3;
+        lines.push(format!(
+            "{}, {}: {} devices, {} frames, {seconds} s from {}",
+            release.question,
+            group.group,
+            group.devices,
+            group.frames,
+            release.start_ms as f64 / 1e3
+        ));
+        for figure in &group.figures {
+            lines.push(match figure {
+                Figure::Count { value } => format!("  count: {value}"),
+                Figure::Number { statistic, channel, value, exact } => {
+                    let value = value.map_or_else(|| "none".to_owned(), short);
+                    format!("  {statistic} of {channel}: {value} (in bytes {exact})")
+                }
+                Figure::Histogram { channel, edges, counts } => {
+                    let edge =
+                        |bin: usize| edges.get(bin).map_or_else(|| "above".to_owned(), |edge| format!("below {edge}"));
+                    let bins: Vec<String> =
+                        counts.iter().enumerate().map(|(bin, count)| format!("{}: {count}", edge(bin))).collect();
+                    format!("  histogram of {channel}: {}", bins.join(", "))
+                }
+                Figure::Above { channel, threshold, count, alarm } => {
+                    let alarm = match alarm {
+                        Some(true) => ": ALARM",
+                        Some(false) => ": no alarm",
+                        None => "",
+                    };
+                    format!("  {channel} above {threshold}: {count}{alarm}")
+                }
+            });
+        }
+    }
+    if !release.too_few.is_empty() {
+        lines.push(format!("  too few devices: {}", release.too_few.join(", ")));
+    }
+    if release.left_out > 0 {
+        lines.push(format!("  frames beyond what the question takes of a device: {}", release.left_out));
+    }
+    lines
+}

@@ -1,0 +1,67 @@
+//! `tobari sense query`: what is registered.
+
+use super::arguments::QueryArguments;
+use super::folder::{self, KeyFolder, wrong};
+use serde_json::json;
+use std::fs;
+use tobari_command::output::{self, Failure};
+use tobari_host::files::{check_bounded, write_secret};
+use tobari_sense::question::{MAX_REGISTERED, Question, Registered};
+
+/// Registers, lists or takes back.
+pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
+    let folder = KeyFolder::open(&arguments.folder)?;
+    if let Some(name) = &arguments.remove {
+        let questions = folder.questions()?;
+        let found: Vec<&Registered> = questions.iter().filter(|registered| registered.question.name == *name).collect();
+        if found.is_empty() {
+            return Err(Failure::Work(format!("expected the name of a registered question, found {name:?}")));
+        }
+        for registered in found {
+            let path = folder.question(&registered.id());
+            fs::remove_file(&path).map_err(|error| wrong(&path, error))?;
+            told(registered, arguments.json, "removed")?;
+        }
+        return Ok(());
+    }
+    let Some(path) = &arguments.question else {
+        return folder.questions()?.iter().try_for_each(|registered| told(registered, arguments.json, "registered"));
+    };
+    let question: Question = folder::toml(path)?;
+    let (setting, registry) = (folder.holder.setting()?, folder.registry()?);
+    let registered = question
+        .register(&folder.card.schema, &setting, &registry, &folder.holder.question_names())
+        .map_err(|error| wrong(path, error))?;
+    if arguments.check {
+        return told(&registered, arguments.json, "can be registered");
+    }
+    if let Some(other) = folder.questions()?.iter().find(|known| known.question.name == question.name) {
+        let what = if other.id() == registered.id() { "is registered" } else { "is the name of another question" };
+        return Err(wrong(path, format!("expected a question of a new name, found one that {what}")));
+    }
+    let (path, written) = (folder.question(&registered.id()), serde_json::to_vec(&registered)?);
+    check_bounded(&path, &written, MAX_REGISTERED)?;
+    write_secret(&path, &written)?;
+    told(&registered, arguments.json, "registered")
+}
+
+fn told(registered: &Registered, as_json: bool, state: &str) -> Result<(), Failure> {
+    let (question, order) = (&registered.question, &registered.order);
+    let devices = order.devices().len();
+    if as_json {
+        return output::json(&json!({
+            "question": question.name, "id": registered.id(), "state": state, "devices": devices, "groups": registered.groups,
+            "window_ms": order.length_ms, "every_ms": order.every_ms, "statistics": question.statistics.len(),
+        }));
+    }
+    output::result(format!(
+        "{} {}: {state}; {devices} devices in {} groups, {} statistics, windows of {} every {} s",
+        registered.id(),
+        question.name,
+        registered.groups.len(),
+        question.statistics.len(),
+        question.window.length,
+        order.every_ms as f64 / 1e3
+    ));
+    Ok(())
+}

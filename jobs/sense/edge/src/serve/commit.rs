@@ -1,0 +1,423 @@
+//! One thread a fleet that stores frames: whoever waits shares a transaction.
+//!
+//! A batch whose frames were checked waits in a queue. The thread takes all that wait, says of each
+//! frame whether it came before, in one order, appends what is new and what its devices' windows
+//! are then in **one transaction that is on the disk before anybody hears of it**, and answers
+//! everybody. While it writes, the next ones gather: the more there is to do, the more frames share
+//! a flush.
+//!
+//! **Times.** Frames get the time of the wall's clock, but those that waited for their fleet to be
+//! registered get the time of their arrival. A clock that shows a time before [`RELEASED_MS`] is
+//! wrong for sure: frames get the time of the newest frame then.
+//!
+//! Where storage fails nothing is acknowledged. What is known of devices is forgotten then, because
+//! it has frames that may not be there. It is read from storage again before the next frame is
+//! judged, and until that succeeds every batch is refused.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Instant,
+};
+use tobari_device::{DeviceNumber, ReplayWindow};
+use tobari_host::storage::Trouble;
+use tobari_sense::ProfileName;
+use tobari_sense::ingest::{Checked, IngestCounts, Seen, Verdict};
+use tobari_sense_files::{Arrived, CLOCK_STEP_MS, DeviceState, FrameStore, StoreError};
+use tokio::sync::{mpsc, oneshot};
+
+/// Batches that wait at most.
+const QUEUE: usize = 256;
+/// Bytes of a transaction, after which no further batch is taken into it.
+const GROUP_BYTES: usize = 16 << 20;
+/// How much of the newest frames is read at a start, to know them again.
+const RECALLED_BYTES: u64 = 128 << 20;
+/// 2026-01-01T00:00:00Z in milliseconds since 1970. This release was made after it, so a clock that
+/// shows an earlier time was not set: a machine without a battery for its clock starts in 1970.
+const RELEASED_MS: u64 = 1_767_225_600_000;
+/// Milliseconds of a year.
+const YEAR_MS: u64 = 31_556_952_000;
+
+/// A batch of frames that were checked.
+pub(super) struct Batch {
+    /// Frames, one after another.
+    pub(super) frames: Vec<u8>,
+    /// What is known of each.
+    pub(super) checked: Vec<Checked>,
+    /// When they came, in milliseconds since 1970, if they waited elsewhere; none if they come now.
+    pub(super) came_ms: Option<u64>,
+    /// Who waits.
+    pub(super) answer: oneshot::Sender<Outcome>,
+}
+
+/// What became of a batch, or what is wrong with the storage; none where something else is wrong.
+pub(super) type Outcome = Result<Stored, Option<Trouble>>;
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// How many of its frames were taken, and why others were not.
+    pub(super) counts: IngestCounts,
+    /// The time under which frames that were taken are stored, in milliseconds since 1970; none if
+    /// none was taken, or if they waited elsewhere.
+    pub(super) time_ms: Option<u64>,
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    /// Frames.
+    pub(super) frames: IngestCounts,
+    /// In storage.
+    pub(super) stored: u64,
+    /// Transactions.
+    pub(super) groups: u64,
+    /// How often the clock went ahead, and back.
+    pub(super) clock: [u64; 2],
+}
+
+/// Counts that all threads of a fleet add to.
+#[derive(Default)]
+pub(super) struct Counts(Mutex<Counted>);
+
+impl Counts {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts the thread; it ends when nobody can send to it any more.
+pub(super) fn start(
+    profile: ProfileName,
+    store: Arc<FrameStore>,
+    counts: Arc<Counts>,
+) -> Result<mpsc::Sender<Batch>, StoreError> {
+    let (sender, queue) = mpsc::channel(QUEUE);
+    let seen = match seen(profile, &store) {
+        Ok(seen) => Some(seen),
+        // the first batch finds out whether the storage works by then
+        Err(error) if error.trouble().is_some() => None,
+        Err(error) => return Err(error),
+    };
+    let writer = Writer { profile, store, counts, seen, clock: Clock::default() };
+    let thread = thread::Builder::new().name("frames".to_owned());
+    thread.spawn(move || writer.run(queue)).map_err(redb_io)?;
+    Ok(sender)
+}
+
+fn redb_io(error: std::io::Error) -> StoreError {
+    StoreError::from(error)
+}
+
+/// What storage knows of devices.
+fn seen(profile: ProfileName, store: &FrameStore) -> Result<Seen, StoreError> {
+    let mut seen = Seen::default();
+    for (number, state) in store.devices()? {
+        if let (Some(number), Some(window)) = (DeviceNumber::new(number), ReplayWindow::from_bytes(state)) {
+            seen.restore(number, window);
+        }
+    }
+    store.newest(RECALLED_BYTES, |bytes| {
+        let frames = bytes.chunks_exact(profile.frame_bytes());
+        frames.filter_map(|frame| Checked::of_stored(profile, frame)).for_each(|checked| seen.recall(&checked));
+    })?;
+    Ok(seen)
+}
+
+struct Writer {
+    profile: ProfileName,
+    store: Arc<FrameStore>,
+    counts: Arc<Counts>,
+    /// None after an error of the storage, until it is read again.
+    seen: Option<Seen>,
+    clock: Clock,
+}
+
+/// The wall's clock beside one that nobody sets.
+#[derive(Default)]
+struct Clock {
+    last: Option<(Instant, u64)>,
+    /// Whether it showed a time before [`RELEASED_MS`] at the last look.
+    is_unset: bool,
+}
+
+impl Clock {
+    /// By how many milliseconds the wall's clock went ahead since the last look, beyond the time
+    /// that has passed, if that is more than [`CLOCK_STEP_MS`].
+    fn ahead(&mut self, now: Instant, wall_ms: u64) -> Option<u64> {
+        let (then, wall_then) = self.last.replace((now, wall_ms))?;
+        let passed = now.duration_since(then).as_millis() as u64;
+        wall_ms.checked_sub(wall_then.saturating_add(passed)).filter(|ahead| *ahead > CLOCK_STEP_MS)
+    }
+
+    /// Whether it shows a time that is wrong for sure. The log has a line when that begins and one
+    /// when it is over.
+    fn is_unset(&mut self, wall_ms: u64) -> bool {
+        let is_unset = wall_ms < RELEASED_MS;
+        if is_unset != std::mem::replace(&mut self.is_unset, is_unset) {
+            // its time of then is nothing to compare with
+            self.last = None;
+            let year = 1970 + wall_ms / YEAR_MS;
+            match is_unset {
+                true => tracing::error!(
+                    "the server's clock shows the year {year}, before this release was made: set it. Until then new \
+                     frames get the time of the newest frame that is stored"
+                ),
+                false => tracing::info!("the server's clock is set"),
+            }
+        }
+        is_unset
+    }
+}
+
+/// Batches whose frames were judged, for one transaction.
+struct Judged {
+    seen: Seen,
+    /// Frames that are new, and when they came if they waited elsewhere.
+    fresh: Vec<(Option<u64>, Vec<u8>)>,
+    states: Vec<DeviceState>,
+    /// Everybody who waits: what became of the frames, and whether they come now.
+    answers: Vec<(oneshot::Sender<Outcome>, IngestCounts, bool)>,
+}
+
+/// The frames of a time at the end of a list.
+fn frames_of(fresh: &mut Vec<(Option<u64>, Vec<u8>)>, came_ms: Option<u64>) -> &mut Vec<u8> {
+    if fresh.last().is_none_or(|(last, _)| *last != came_ms) {
+        fresh.push((came_ms, Vec::new()));
+    }
+    let last = fresh.len() - 1;
+    &mut fresh[last].1
+}
+
+impl Writer {
+    fn run(mut self, mut queue: mpsc::Receiver<Batch>) {
+        while let Some(first) = queue.blocking_recv() {
+            let (mut bytes, mut group) = (first.frames.len(), vec![first]);
+            while bytes < GROUP_BYTES {
+                let Ok(next) = queue.try_recv() else { break };
+                bytes += next.frames.len();
+                group.push(next);
+            }
+            self.commit(group);
+        }
+    }
+
+    /// Forgets what is not certain any more, and refuses everybody.
+    fn refuse(&mut self, error: &StoreError, answers: impl Iterator<Item = oneshot::Sender<Outcome>>) {
+        let trouble = error.trouble();
+        if self.seen.take().is_some() {
+            tracing::error!(%error, "frames cannot be stored: they are refused until the storage works again");
+        }
+        // whoever went away has no acknowledgement either
+        for answer in answers {
+            let _ = answer.send(Err(trouble));
+        }
+    }
+
+    /// Reads what storage knows, if that is not certain.
+    fn know(&mut self) -> Result<Seen, StoreError> {
+        if let Some(seen) = self.seen.take() {
+            return Ok(seen);
+        }
+        let (seen, stored) = (seen(self.profile, &self.store)?, self.store.frames()?);
+        self.counts.lock().stored = stored;
+        tracing::info!(stored, "frames are stored again");
+        Ok(seen)
+    }
+
+    fn commit(&mut self, group: Vec<Batch>) {
+        match self.know() {
+            Ok(seen) => {
+                let judged = self.judge(seen, group);
+                self.store(judged, Instant::now(), super::now_ms());
+            }
+            Err(error) => self.refuse(&error, group.into_iter().map(|batch| batch.answer)),
+        }
+    }
+
+    /// Says of each frame whether it came before.
+    fn judge(&self, mut seen: Seen, group: Vec<Batch>) -> Judged {
+        let (mut fresh, mut devices, mut answers) = (Vec::new(), BTreeSet::new(), Vec::with_capacity(group.len()));
+        for Batch { frames, checked, came_ms, answer } in group {
+            // a clock that was not set when they came says nothing
+            let came_ms = came_ms.map(|came_ms| came_ms.max(RELEASED_MS));
+            let mut counts = IngestCounts::default();
+            for (frame, checked) in frames.chunks_exact(self.profile.frame_bytes()).zip(&checked) {
+                let verdict = seen.admit(checked);
+                counts.count(verdict);
+                if verdict == Verdict::Taken {
+                    frames_of(&mut fresh, came_ms).extend_from_slice(frame);
+                    devices.insert(checked.head.device);
+                }
+            }
+            answers.push((answer, counts, came_ms.is_none()));
+        }
+        let state = |number: &DeviceNumber| Some((number.value(), seen.window(*number)?.to_bytes()));
+        let states: Vec<DeviceState> = devices.iter().filter_map(state).collect();
+        Judged { seen, fresh, states, answers }
+    }
+
+    /// The time of frames that come now.
+    fn time_ms(&mut self, now: Instant, wall_ms: u64) -> Result<u64, StoreError> {
+        if self.clock.is_unset(wall_ms) {
+            return Ok(self.store.newest_ms()?.max(RELEASED_MS));
+        }
+        if let Some(ms) = self.clock.ahead(now, wall_ms) {
+            self.counts.lock().clock[0] += 1;
+            let seconds = ms / 1000;
+            tracing::warn!(
+                seconds,
+                "the server's clock went ahead: it was wrong before, it is wrong now, or the machine slept. If it is \
+                 wrong now, frames are in windows of the future; check how its time is kept"
+            );
+        }
+        Ok(wall_ms)
+    }
+
+    /// Appends what is new, and answers everybody.
+    fn store(&mut self, judged: Judged, now: Instant, wall_ms: u64) {
+        let Judged { seen, fresh, states, answers } = judged;
+        let frame_bytes = self.profile.frame_bytes();
+        let stored = self.time_ms(now, wall_ms).and_then(|now_ms| {
+            let frames = fresh.iter().map(|(came_ms, frames)| (*came_ms, frames.as_slice()));
+            let arrived: Vec<Arrived<'_>> = frames.map(|(came_ms, frames)| Arrived { came_ms, frames }).collect();
+            match arrived.is_empty() {
+                true => Ok(None),
+                false => self.store.append_arrived(now_ms, frame_bytes, &arrived, &states).map(Some),
+            }
+        });
+        self.seen = Some(seen);
+        let appended = match stored {
+            Ok(appended) => appended,
+            Err(error) => return self.refuse(&error, answers.into_iter().map(|(answer, ..)| answer)),
+        };
+        if let Some(ms) = appended.and_then(|appended| appended.back_ms) {
+            self.counts.lock().clock[1] += 1;
+            let seconds = ms / 1000;
+            tracing::warn!(
+                seconds,
+                "the server's clock went back: it was wrong before, or it is wrong now. Frames that are stored keep \
+                 their times, which are ahead of it; new frames get the time that it shows. Check how its time is kept"
+            );
+        }
+        {
+            let mut counted = self.counts.lock();
+            counted.groups += 1;
+            counted.stored += fresh.iter().map(|(_, frames)| (frames.len() / frame_bytes) as u64).sum::<u64>();
+            answers.iter().for_each(|(_, counts, _)| counted.frames.add(counts));
+        }
+        // whoever went away knows of nothing, and may send again
+        for (answer, counts, is_now) in answers {
+            let time_ms = appended.filter(|_| is_now && counts.taken > 0).map(|appended| appended.time_ms);
+            let _ = answer.send(Ok(Stored { counts, time_ms }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use std::time::Duration;
+    use tobari_device::{Device, InsecureVolatileCounter, Profile, READINGS, Root, U25};
+
+    const HOUR: u64 = 3_600_000;
+
+    /// A store, and what writes to it, in a folder.
+    struct Place {
+        _folder: tempfile::TempDir,
+        writer: Writer,
+        device: Device<U25, InsecureVolatileCounter>,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let store = Arc::new(FrameStore::open(&folder.path().join("frames.redb")).unwrap());
+            let (profile, clock) = (ProfileName::U25, Clock::default());
+            let writer = Writer { profile, store, counts: Arc::default(), seen: Some(Seen::default()), clock };
+            let number = DeviceNumber::new(7).unwrap();
+            let device = Device::open(&Root::from_bytes([1; 32]), number, InsecureVolatileCounter(0)).unwrap();
+            Self { _folder: folder, writer, device }
+        }
+
+        /// Has batches of one new frame each stored: the times that are told.
+        fn store(&mut self, came: &[Option<u64>], wall_ms: u64) -> Vec<Option<u64>> {
+            let (mut group, mut waiting) = (Vec::new(), Vec::new());
+            for came_ms in came {
+                let mut frame = U25::EMPTY;
+                self.device.seal(&[1; READINGS], &mut frame).unwrap();
+                let checked = vec![Checked::of_stored(ProfileName::U25, &frame).unwrap()];
+                let (answer, stored) = oneshot::channel();
+                group.push(Batch { frames: frame.to_vec(), checked, came_ms: *came_ms, answer });
+                waiting.push(stored);
+            }
+            let seen = self.writer.know().unwrap();
+            let judged = self.writer.judge(seen, group);
+            self.writer.store(judged, Instant::now(), wall_ms);
+            let told = |mut stored: oneshot::Receiver<Outcome>| {
+                let stored = stored.try_recv().unwrap().unwrap();
+                assert_eq!(stored.counts.taken, 1);
+                stored.time_ms
+            };
+            waiting.into_iter().map(told).collect()
+        }
+
+        fn times(&self) -> Vec<u64> {
+            self.writer.store.times(0, u64::MAX, usize::MAX).unwrap()
+        }
+    }
+
+    #[test]
+    fn fault_12_messages_that_waited_are_stored_under_the_time_of_their_arrival() {
+        let (mut place, now) = (Place::new(), RELEASED_MS + 1000 * HOUR);
+        // a day's messages for a fleet, and one that comes after it was registered
+        let came: Vec<Option<u64>> = (1..=23).map(|hours| Some(now - (24 - hours) * HOUR)).collect();
+        let told = place.store(&[&came[..], &[None]].concat(), now);
+        assert_eq!((told[..23].to_vec(), told[23]), (vec![None; 23], Some(now)));
+        let expected: Vec<u64> = came.iter().flatten().copied().chain([now]).collect();
+        assert_eq!(place.times(), expected, "one window for each hour");
+        assert_eq!((place.writer.store.frames().unwrap(), place.writer.counts.lock().stored), (24, 24));
+        // an hour later; the clock that this is held against did not run
+        place.writer.clock = Clock::default();
+        // newer frames overtook one: the clock does not go back because of it
+        assert_eq!(place.store(&[Some(now - 9 * HOUR)], now + HOUR), [None::<u64>]);
+        assert_eq!(place.store(&[None], now + HOUR), [Some(now + HOUR)]);
+        assert_eq!(place.times(), [&expected[..], &[now + HOUR]].concat());
+        // the clock was not set when it came
+        assert_eq!((place.store(&[Some(5)], now + HOUR), place.times().len()), (vec![None], 25));
+        assert_eq!(place.writer.counts.lock().clock, [0, 0]);
+    }
+
+    #[test]
+    fn fault_13_a_clock_before_the_release_leaves_times_where_they_were() {
+        let (mut place, now) = (Place::new(), RELEASED_MS + 1000 * HOUR);
+        assert_eq!(place.store(&[None, Some(7)], 1_000), [Some(RELEASED_MS), None], "an empty store");
+        assert_eq!(place.store(&[None], RELEASED_MS - 1), [Some(RELEASED_MS)]);
+        assert_eq!(place.store(&[None], now), [Some(now)], "it was set");
+        // the next start is in 1970 again
+        place.writer.clock = Clock::default();
+        assert_eq!(place.store(&[None], 20_000), [Some(now)]);
+        assert_eq!(place.store(&[None], 21_000), [Some(now)]);
+        assert_eq!(place.store(&[None], now + HOUR), [Some(now + HOUR)]);
+        assert_eq!(place.writer.store.remove_before(RELEASED_MS).unwrap(), 0, "none is of 1970");
+        // a step back to a time that may be right is believed
+        assert_eq!(place.writer.counts.lock().clock, [0, 0]);
+        assert_eq!(place.store(&[None], now), [Some(now)]);
+        assert_eq!(place.writer.counts.lock().clock, [0, 1]);
+    }
+
+    #[test]
+    fn fault_13_a_clock_that_goes_ahead_is_seen_while_the_server_runs() {
+        let (start, mut clock) = (Instant::now(), Clock::default());
+        let mut look = |ms: u64, wall_ms: u64| clock.ahead(start + Duration::from_millis(ms), wall_ms);
+        assert_eq!(look(0, 1_000_000), None, "nothing to compare with");
+        assert_eq!(look(60_000, 1_060_000 + CLOCK_STEP_MS), None, "a correction");
+        assert_eq!(look(61_000, 1_061_000 + CLOCK_STEP_MS), None);
+        assert_eq!(look(62_000, 1_062_000 + CLOCK_STEP_MS + 259_200_000), Some(259_200_000));
+        assert_eq!(look(63_000, 1_063_000), None, "back is what the store sees");
+        assert_eq!(look(64_000, 1_064_001 + CLOCK_STEP_MS), Some(CLOCK_STEP_MS + 1));
+    }
+}

@@ -1,0 +1,151 @@
+//! Where a window's frames are, without the frames.
+//!
+//! A device may send more frames in a window than fit in memory. A first pass over the window
+//! counts them, and notes where those are that a question takes: the first of each device by their
+//! counters. The frames of a batch are read again when it is laid out.
+
+use std::{
+    collections::{BTreeMap, BinaryHeap},
+    ops::Range,
+};
+use tobari_device::{DeviceNumber, MacKey, Profile, peek};
+use tobari_sense::cloud::Wanted;
+use tobari_sense::server::Batch;
+use tobari_sense_files::{FrameStore, StoreError};
+
+/// Where a frame is: its counter, its record, and its place in there.
+type At = (u32, u64, u16);
+
+/// The frames of one device.
+#[derive(Default)]
+struct OfDevice {
+    /// How many there are.
+    all: u64,
+    /// Those that are taken; ascending at the end.
+    taken: BinaryHeap<At>,
+    sorted: Vec<At>,
+}
+
+/// Frames of a window.
+pub(super) struct Found {
+    devices: BTreeMap<DeviceNumber, OfDevice>,
+    /// Bytes of memory for what is noted.
+    bytes: u64,
+}
+
+/// Bytes of memory that a device's frames take, of which a question takes so many at most: here,
+/// and in a batch's list.
+fn memory(frames: u64, most: u64) -> u64 {
+    // a heap that is full takes twice its room, and for a moment it has one frame too many
+    let room = |frames: u64| if frames == 0 { 0 } else { frames.next_power_of_two().max(4) };
+    room(frames.min(most.saturating_add(1))) * size_of::<At>() as u64 + frames.min(most) * size_of::<Wanted>() as u64
+}
+
+impl Found {
+    /// Counts the frames of devices whose keys are given, and finds the first `most` of each. Where
+    /// that takes more than `limit` bytes they are counted only: see [`Self::bytes`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub(super) fn of<P: Profile>(
+        store: &FrameStore,
+        keys: &BTreeMap<DeviceNumber, MacKey<P>>,
+        window: Range<u64>,
+        most: u32,
+        limit: u64,
+    ) -> Result<Self, StoreError> {
+        let (mut devices, mut bytes): (BTreeMap<DeviceNumber, OfDevice>, u64) = Default::default();
+        store.window_with_numbers(window.start, window.end, |record, frames| {
+            for (place, frame) in (0..).zip(frames.chunks(P::FRAME)) {
+                let Ok(head) = peek::<P>(frame) else { continue };
+                // its MAC was right when it came: what is wrong now was changed on the disk
+                if keys.get(&head.device).is_none_or(|key| key.open(frame).is_err()) {
+                    continue;
+                }
+                let of = devices.entry(head.device).or_default();
+                bytes += memory(of.all + 1, most.into()) - memory(of.all, most.into());
+                of.all += 1;
+                if bytes > limit {
+                    of.taken = BinaryHeap::new();
+                    continue;
+                }
+                of.taken.push((head.counter, record, place));
+                if of.taken.len() > most as usize {
+                    of.taken.pop();
+                }
+            }
+        })?;
+        for of in devices.values_mut() {
+            of.sorted = std::mem::take(&mut of.taken).into_sorted_vec();
+        }
+        Ok(Self { devices, bytes })
+    }
+
+    /// How many frames each device has, by ascending numbers.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (DeviceNumber, u64)> {
+        self.devices.iter().map(|(number, of)| (*number, of.all))
+    }
+
+    /// Bytes of memory that this takes, and the places of its frames in batches.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Puts frames into a batch; answers whether all were still there.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub(super) fn fill<P: Profile>(
+        &self,
+        store: &FrameStore,
+        keys: &BTreeMap<DeviceNumber, MacKey<P>>,
+        batch: &mut Batch,
+        wanted: &[Wanted],
+    ) -> Result<bool, StoreError> {
+        let mut by_record: BTreeMap<u64, Vec<(DeviceNumber, At, usize)>> = BTreeMap::new();
+        for Wanted { block, number, time } in wanted {
+            let Some(at) = self.devices.get(number).and_then(|of| of.sorted.get(*time as usize)) else {
+                return Ok(false);
+            };
+            by_record.entry(at.1).or_default().push((*number, *at, *block));
+        }
+        let mut all = true;
+        let read = store.numbered(by_record.keys().copied(), |record, bytes| {
+            for (number, (counter, _, place), block) in by_record.get(&record).into_iter().flatten() {
+                // frames of another device may have been removed before it: its head tells which it
+                // is
+                let is = |frame: &&[u8]| {
+                    peek::<P>(frame).is_ok_and(|head| (head.device, head.counter) == (*number, *counter))
+                };
+                let frame = bytes.chunks(P::FRAME).nth(usize::from(*place)).filter(is);
+                let frame = frame.or_else(|| bytes.chunks(P::FRAME).find(is));
+                let envelope = frame.and_then(|frame| keys.get(number)?.open(frame).ok());
+                all &= envelope.is_some_and(|envelope| batch.put(*block, &envelope));
+            }
+        })?;
+        Ok(read && all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fault_15_the_room_that_a_heap_has_to_spare_is_counted() {
+        assert_eq!((size_of::<At>(), size_of::<Wanted>()), (16, 16));
+        for most in [1, 2, 3, 4, 5, 100, 1000] {
+            let (mut heap, mut sum) = (BinaryHeap::<At>::new(), 0);
+            for frame in 0..3000 {
+                sum += memory(frame + 1, most) - memory(frame, most);
+                heap.push((frame as u32, 0, 0));
+                let room = (heap.capacity() * size_of::<At>()) as u64;
+                if heap.len() as u64 > most {
+                    heap.pop();
+                }
+                assert!(sum >= room + heap.len() as u64 * size_of::<Wanted>() as u64, "{most}: {frame}");
+                assert!(sum <= 2 * room + 16 * heap.len() as u64, "{most}: {frame}");
+            }
+        }
+    }
+}

@@ -1,0 +1,513 @@
+//! What is done with each request.
+
+use super::{
+    FleetName, Sense, SenseError, Shared,
+    commit::{Outcome, Stored},
+    fleet::{AnswerError, Fleet, Known, MAX_ORDER, is_id},
+    kept::KeptCounts,
+    now_ms,
+    passing::{self, BYTES, Begun, DEVICES, IDLE, LIFE, MESSAGE, OBJECT, PLACES, REQUESTS},
+    rights::{Used, Who, full, no_fleet, of_visit, spent},
+};
+use axum::{
+    Extension,
+    body::{Body, Bytes},
+    extract::{Path, State},
+    http::{HeaderMap, HeaderName, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+use std::{fmt::Write, sync::Arc, time::Instant};
+use tobari_host::storage::Trouble;
+use tobari_node::body::{or_drain, read};
+use tobari_node::clients::Origin;
+use tobari_node::clients::Place;
+use tobari_node::disk::{Disk, no_room};
+use tobari_node::reply::Reply;
+use tobari_octets::{hex, sha256, unhex_lower};
+use tobari_sense::bundle::{Bundle, MAX_BUNDLE, MAX_OBJECT};
+use tobari_sense::cloud::CloudError;
+use tobari_sense::ingest::{Checked, IngestCounts};
+use tobari_sense::order::{Order, OrderError};
+use tobari_sense_files::StoreError;
+use tokio::sync::oneshot;
+
+/// Takes frames. Anybody may send them: a frame's MAC tells who made it.
+pub(super) async fn frames(
+    State(sense): State<Sense>,
+    Path(fleet): Path<String>,
+    Extension(place): Extension<Place>,
+    body: Body,
+) -> Result<Response, Reply> {
+    let shared = sense.shared;
+    let origin = &place.guest.origin;
+    let ((used, known), body) = or_drain(shared.of_devices(&fleet), body).await?;
+    let most = used.visit.as_ref().map_or(shared.options.batch_bytes, |_| MESSAGE.min(shared.options.batch_bytes));
+    let mut claim = shared.memory.claim(origin);
+    let bytes = read(body, most, shared.options.patience, &mut claim).await?;
+    let _turn = shared.turns.take(origin).await?;
+    if used.visit.as_ref().is_some_and(|visit| !visit.has_room(bytes.len())) {
+        return Err(spent());
+    }
+    let stored = check(&shared, &used.fleet, &known, bytes.clone()).await?.queue(&known, None).await?.stored().await?;
+    if let Some(visit) = used.visit.as_ref().filter(|_| stored.counts.taken > 0) {
+        let each = known.gate.frame_bytes();
+        visit.charge(each * stored.counts.taken as usize);
+        let mut traffic = visit.traffic();
+        traffic.frames += stored.counts.taken;
+        traffic.frame = bytes.chunks_exact(each).next_back().unwrap_or_default().to_vec();
+    }
+    let told: serde_json::Map<_, _> =
+        stored.counts.named().iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect();
+    let mut response = as_json(&json!(told));
+    if let Some(time) = stored.time_ms {
+        // a sender that counts for itself knows which window they are in
+        response.headers_mut().insert("tobari-stored", time.into());
+    }
+    Ok(response)
+}
+
+/// Frames that were checked.
+pub(super) struct Candidates {
+    frames: Vec<u8>,
+    checked: Vec<Checked>,
+    counts: IngestCounts,
+}
+
+/// Frames on their way to the disk.
+pub(super) struct Queued {
+    stored: Option<oneshot::Receiver<Outcome>>,
+    counts: IngestCounts,
+}
+
+fn not_stored() -> Reply {
+    Reply::fault("a fault of the server: the frames are not stored")
+}
+
+/// The refusal of what the storage did not take.
+fn refused(trouble: Option<Trouble>, other: impl FnOnce() -> Reply) -> Reply {
+    trouble.map_or_else(other, no_room)
+}
+
+/// The same of what a store says.
+fn closed(error: &StoreError) -> Reply {
+    refused(error.trouble(), || fault(error))
+}
+
+/// The same of a fleet that cannot be made or changed.
+fn unmade(disk: &Disk, error: &SenseError) -> Reply {
+    error.trouble().map_or_else(|| fault(error), |trouble| disk.note(trouble, error))
+}
+
+/// Has frames checked; what was refused is counted whatever becomes of the rest.
+pub(super) async fn check(
+    shared: &Shared,
+    fleet: &Fleet,
+    known: &Arc<Known>,
+    bytes: Bytes,
+) -> Result<Candidates, Reply> {
+    let gate = Arc::clone(known);
+    let checked = shared.cpu.run(move || Fleet::check(&gate, &bytes)).await;
+    let (frames, checked, counts) = checked.ok_or_else(|| Reply::fault("a fault of the server"))?;
+    fleet.counts.lock().frames.add(&counts);
+    Ok(Candidates { frames, checked, counts })
+}
+
+impl Candidates {
+    /// Has them stored after all that was queued before: a device's newer frame makes its older
+    /// ones too old. Frames that waited elsewhere say when they came.
+    pub(super) async fn queue(self, known: &Known, came_ms: Option<u64>) -> Result<Queued, Reply> {
+        let Self { frames, checked, counts } = self;
+        let stored = match checked.is_empty() {
+            true => None,
+            false => Some(Fleet::queue(known, frames, checked, came_ms).await.ok_or_else(not_stored)?),
+        };
+        Ok(Queued { stored, counts })
+    }
+}
+
+impl Queued {
+    /// When they are on the disk.
+    pub(super) async fn stored(self) -> Result<Stored, Reply> {
+        let Self { stored, mut counts } = self;
+        let Some(stored) = stored else { return Ok(Stored { counts, time_ms: None }) };
+        let stored = stored.await.map_err(|_| not_stored())?.map_err(|trouble| refused(trouble, not_stored))?;
+        counts.add(&stored.counts);
+        Ok(Stored { counts, time_ms: stored.time_ms })
+    }
+}
+
+/// What is offered to who opens the page.
+pub(super) async fn offered(State(sense): State<Sense>, headers: HeaderMap) -> Result<Response, Reply> {
+    let shared = sense.shared;
+    shared.visitor(&headers)?;
+    let room = shared.passing.room(Instant::now());
+    let passing = json!({
+        "room": room, "places": PLACES, "idle_s": IDLE.as_secs(), "life_s": LIFE.as_secs(), "bytes": BYTES, "requests": REQUESTS,
+    });
+    Ok(as_json(&json!({ "version": 1, "now_ms": now_ms(), "passing": passing })))
+}
+
+/// What the server holds of a fleet that ends, for who has its name.
+pub(super) async fn held(State(sense): State<Sense>, Path(fleet): Path<String>) -> Result<Response, Reply> {
+    let visit =
+        unhex_lower(&fleet).and_then(|name| sense.shared.passing.find(&name, Instant::now())).ok_or_else(no_fleet)?;
+    let traffic = visit.traffic().clone();
+    let known = visit.fleet.known();
+    let orders: Vec<_> = visit.fleet.orders_told();
+    let (answer, answer_bytes, window) = traffic.answer;
+    let told = json!({
+        "version": 1, "now_ms": now_ms(), "left_s": visit.left(Instant::now()).as_secs(),
+        "devices": known.map_or(0, |known| known.bundle.devices.len()), "questions": orders,
+        "frames": traffic.frames, "frame": hex(&traffic.frame), "object_bytes": traffic.objects,
+        "answers": traffic.answers, "answer": hex(&answer), "answer_bytes": answer_bytes, "window_ms": window,
+        "up": traffic.up, "down": traffic.down,
+    });
+    Ok(as_json(&told))
+}
+
+/// Ends a fleet that ends, for who has its secret.
+pub(super) async fn end(
+    State(sense): State<Sense>,
+    Path(fleet): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Reply> {
+    let who = sense.shared.who(&headers)?;
+    let used = sense.shared.used(&who, &fleet)?;
+    if used.visit.is_none() {
+        let text = "expected a fleet that ends, found one that stays: its folder is its operator's to remove";
+        return Err(Reply::new(StatusCode::CONFLICT, "stays", text));
+    }
+    let name = named(&fleet)?;
+    blocking(move || {
+        sense.shared.passing.end(&name);
+        Ok(())
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What is known of a fleet.
+pub(super) async fn known(
+    State(sense): State<Sense>,
+    Path(fleet): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Reply> {
+    let who = sense.shared.who(&headers)?;
+    let known = sense.shared.used(&who, &fleet)?.known()?;
+    Ok(as_json(&json!({ "version": 1, "bundle": hex(&known.hash) })))
+}
+
+/// Takes a bundle, of a fleet that is new or known.
+pub(super) async fn bundle(
+    State(sense): State<Sense>,
+    Path(fleet): Path<String>,
+    Extension(place): Extension<Place>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Reply> {
+    let shared = Arc::clone(&sense.shared);
+    let origin = shared.origin(&headers, &place.guest.origin);
+    let (who, bytes, _held) = shared.message(&headers, &origin, body, (MAX_BUNDLE, MESSAGE)).await?;
+    let name = named(&fleet)?;
+    let bundle = Bundle::decode(&bytes).map_err(|error| malformed(error.to_string()))?;
+    if bundle.fleet != fleet {
+        return Err(malformed("expected the bundle of the fleet that the path names, found another's".to_owned()));
+    }
+    if matches!(who, Who::Visitor(_)) && !passing::admits(&bundle) {
+        return Err(malformed(format!(
+            "expected a fleet of profile u25 with at most {DEVICES} devices, which may end; found another"
+        )));
+    }
+    let taken = blocking(move || {
+        let used = sense.used_or_new((&who, &origin), &name)?;
+        used.charge(bytes.len())?;
+        used.fleet
+            .take_bundle(bundle, &bytes)
+            .map_err(|error| unmade(&sense.shared.disk, &error))?
+            .map_err(|missing| Reply::new(StatusCode::CONFLICT, "object", format!("expected {missing}, found none")))
+    });
+    taken.await?;
+    tracing::info!("a fleet's bundle was taken");
+    Ok(StatusCode::CREATED)
+}
+
+/// Whether there is an object.
+pub(super) async fn has_object(
+    State(sense): State<Sense>,
+    Path((fleet, hash)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Reply> {
+    let who = sense.shared.who(&headers)?;
+    named(&fleet)?;
+    let used = sense.shared.used(&who, &fleet).ok().filter(|_| unhex_lower::<32>(&hash).is_some());
+    let has = used.is_some_and(|used| used.fleet.has_object(&hash));
+    let text = "expected the name of an object that is there, found another";
+    has.then_some(StatusCode::NO_CONTENT).ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "object", text))
+}
+
+/// Takes an object.
+pub(super) async fn object(
+    State(sense): State<Sense>,
+    Path((fleet, hash)): Path<(String, String)>,
+    Extension(place): Extension<Place>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Reply> {
+    let shared = Arc::clone(&sense.shared);
+    let origin = shared.origin(&headers, &place.guest.origin);
+    let (who, bytes, _held) = shared.message(&headers, &origin, body, (MAX_OBJECT, OBJECT)).await?;
+    let name = named(&fleet)?;
+    let kept = blocking(move || {
+        let found = sha256(&bytes);
+        if unhex_lower(&hash) != Some(found) {
+            return Err(malformed("expected bytes whose SHA-256 is their name, found others".to_owned()));
+        }
+        let used = sense.used_or_new((&who, &origin), &name)?;
+        used.charge(bytes.len())?;
+        if let Some(visit) = &used.visit {
+            visit.traffic().objects += bytes.len() as u64;
+        }
+        used.fleet.keep_object(&found, &bytes).map_err(|error| sense.shared.disk.failed(&error))
+    });
+    kept.await?;
+    Ok(StatusCode::CREATED)
+}
+
+/// Takes an order.
+pub(super) async fn order(
+    State(sense): State<Sense>,
+    Path((fleet, id)): Path<(String, String)>,
+    Extension(place): Extension<Place>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Reply> {
+    let shared = Arc::clone(&sense.shared);
+    let origin = shared.origin(&headers, &place.guest.origin);
+    let (who, bytes, _held) = shared.message(&headers, &origin, body, (MAX_ORDER, MESSAGE)).await?;
+    let used = sense.shared.used(&who, &fleet)?;
+    let known = used.known()?;
+    let order: Order =
+        serde_json::from_slice(&bytes).map_err(|_| malformed("expected an order, found another text".to_owned()))?;
+    order.check().map_err(|error| malformed(error.to_string()))?;
+    if !is_id(&id) || order.profile != known.bundle.profile {
+        return Err(malformed(
+            "expected a name of 16 hexadecimal digits and the fleet's profile, found others".to_owned(),
+        ));
+    }
+    if used.visit.is_some() && !passing::admits_order(&order) {
+        let text =
+            "expected a question with few groups, without parts, about windows of seconds to an hour; found another";
+        return Err(malformed(text.to_owned()));
+    }
+    used.charge(bytes.len())?;
+    let kept =
+        blocking(move || used.fleet.keep_order(&id, order, &bytes).map_err(|error| sense.shared.disk.failed(&error)))
+            .await?;
+    let text = "expected room for another order, or this name for this order; found another under it, or no room";
+    kept.then_some(StatusCode::CREATED).ok_or_else(|| Reply::new(StatusCode::CONFLICT, "question", text))
+}
+
+/// Forgets an order.
+pub(super) async fn forget(
+    State(sense): State<Sense>,
+    Path((fleet, id)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Reply> {
+    let used = sense.shared.used(&sense.shared.who(&headers)?, &fleet)?;
+    used.known()?;
+    let gone = is_id(&id) && blocking(move || Ok(used.fleet.forget_order(&id))).await?;
+    gone.then_some(StatusCode::NO_CONTENT).ok_or_else(no_question)
+}
+
+/// Windows whose results can be fetched.
+pub(super) async fn windows(
+    State(sense): State<Sense>,
+    Path((fleet, id)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, Reply> {
+    let used = sense.shared.used(&sense.shared.who(&headers)?, &fleet)?;
+    used.known()?;
+    let order = used.fleet.order(&id).ok_or_else(no_question)?;
+    let until = whole_until(&sense.shared, &used, &fleet);
+    let windows = blocking(move || used.fleet.windows(&id, &order, until).map_err(|error| closed(&error))).await?;
+    Ok(as_json(&json!({ "version": 1, "windows": windows })))
+}
+
+/// Computes the results of a window.
+pub(super) async fn answer(
+    State(sense): State<Sense>,
+    Path((fleet, id, start)): Path<(String, String, u64)>,
+    Extension(place): Extension<Place>,
+    headers: HeaderMap,
+) -> Result<Response, Reply> {
+    let shared = sense.shared;
+    let used = shared.used(&shared.who(&headers)?, &fleet)?;
+    let (known, until) = (used.known()?, whole_until(&shared, &used, &fleet));
+    let Used { fleet, visit } = used;
+    let order = fleet.order(&id).ok_or_else(no_question)?;
+    has_ended(&order, start, until)?;
+    if visit.as_ref().is_some_and(|visit| !visit.charge(0)) {
+        return Err(spent());
+    }
+    let origin = shared.origin(&headers, &place.guest.origin);
+    let turn = shared.questions.wait(&origin).await;
+    let _turn = turn.ok_or_else(|| Reply::fault("a fault of the server"))?;
+    let (memory, began) = (shared.options.memory, Instant::now());
+    let answered = shared.cpu.run(move || fleet.answer(&known, &order, start, memory)).await;
+    let bytes = answered.ok_or_else(|| Reply::fault("a fault of the server"))?.map_err(|error| unanswered(&error))?;
+    if let Some(visit) = visit {
+        visit.answered(start, &bytes);
+    }
+    // what is computed does not depend on what was measured
+    let timing = format!("answer;dur={:.1}", began.elapsed().as_secs_f64() * 1e3);
+    let timing = [(HeaderName::from_static("server-timing"), timing)];
+    let body = shared.memory.claim(&origin).answer(bytes);
+    Ok((timing, [(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
+}
+
+/// Until when windows have all of their frames: now, or when the first message came that waited for
+/// the fleet to be registered and whose frames are not stored yet.
+fn whole_until(shared: &Shared, used: &Used, fleet: &str) -> u64 {
+    // nothing waits for a fleet that ends: its name may be that of another one that is expected
+    let name = unhex_lower(fleet).filter(|_| used.visit.is_none());
+    let first = name.and_then(|name: FleetName| shared.kept.first_ms(&name));
+    first.map_or_else(now_ms, |first| first.min(now_ms()))
+}
+
+/// Whether a question has this window, and it was over then.
+fn has_ended(order: &Order, start: u64, until: u64) -> Result<(), Reply> {
+    let ends = start.checked_add(order.length_ms).filter(|_| start.is_multiple_of(order.every_ms));
+    let text = "expected a window of the question that has ended, found another";
+    let over = ends.is_some_and(|end| end <= until);
+    over.then_some(()).ok_or_else(|| Reply::new(StatusCode::CONFLICT, "window", text))
+}
+
+/// Notes that results were fetched.
+pub(super) async fn done(
+    State(sense): State<Sense>,
+    Path((fleet, id, start)): Path<(String, String, u64)>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Reply> {
+    let used = sense.shared.used(&sense.shared.who(&headers)?, &fleet)?;
+    used.known()?;
+    used.fleet.order(&id).ok_or_else(no_question)?;
+    used.charge(0)?;
+    blocking(move || used.fleet.note_done(&id, start).map_err(|error| closed(&error))).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Removes a device's frames.
+pub(super) async fn remove(
+    State(sense): State<Sense>,
+    Path((fleet, number)): Path<(String, u32)>,
+    headers: HeaderMap,
+) -> Result<Response, Reply> {
+    let used = sense.shared.used(&sense.shared.who(&headers)?, &fleet)?;
+    let known = used.known()?;
+    used.charge(0)?;
+    let removed = blocking(move || used.fleet.remove_device(&known, number).map_err(|error| closed(&error))).await?;
+    tracing::info!(frames = removed, "frames of a device were removed");
+    Ok(as_json(&json!({ "removed": removed })))
+}
+
+/// What was counted of all fleets that stay together, for Prometheus.
+pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> Result<Response, Reply> {
+    sense.shared.holder(&headers)?;
+    let (mut frames, mut stored, mut groups, fleets) = (IngestCounts::default(), 0, 0, sense.shared.all());
+    let mut clock = [0; 2];
+    for fleet in &fleets {
+        let counted = *fleet.counts.lock();
+        frames.add(&counted.frames);
+        (stored, groups) = (stored + counted.stored, groups + counted.groups);
+        clock = std::array::from_fn(|i| clock[i] + counted.clock[i]);
+    }
+    let all = fleets.clone();
+    let ahead = blocking(move || Ok(all.iter().map(|fleet| fleet.frames_ahead(now_ms())).sum::<u64>())).await?;
+    let mut text = String::new();
+    for (what, count) in frames.named() {
+        // writing to a string does not fail
+        let _ = writeln!(text, "tobari_sense_frames_total{{verdict=\"{what}\"}} {count}");
+    }
+    for (direction, count) in ["ahead", "back"].iter().zip(clock) {
+        let _ = writeln!(text, "tobari_sense_clock_steps_total{{direction=\"{direction}\"}} {count}");
+    }
+    let _ = writeln!(text, "tobari_sense_frames_ahead {ahead}");
+    let KeptCounts { kept, taken, dropped, waiting } = sense.shared.kept.counts();
+    for (outcome, count) in [("kept", kept), ("taken", taken), ("dropped", dropped)] {
+        let _ = writeln!(text, "tobari_sense_unregistered_messages_total{{outcome=\"{outcome}\"}} {count}");
+    }
+    let _ = writeln!(text, "tobari_sense_unregistered_messages_waiting {waiting}");
+    let passing = PLACES - sense.shared.passing.room(Instant::now());
+    let _ = writeln!(
+        text,
+        "tobari_sense_frames_stored {stored}\ntobari_sense_commits_total {groups}\ntobari_sense_fleets {}\ntobari_sense_fleets_passing {passing}",
+        fleets.len()
+    );
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+}
+
+fn as_json(told: &serde_json::Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], told.to_string()).into_response()
+}
+
+fn named(fleet: &str) -> Result<FleetName, Reply> {
+    unhex_lower(fleet).ok_or_else(no_fleet)
+}
+
+impl Sense {
+    /// The fleet of whose name this is, made where there is none and room for it.
+    fn used_or_new(&self, (who, origin): (&Who, &Origin), name: &FleetName) -> Result<Used, Reply> {
+        let owner = match who {
+            Who::Holder => {
+                let fleet = self.fleet_or_new(name, origin);
+                let fleet = fleet.map_err(|error| unmade(&self.shared.disk, &error))?.ok_or_else(full)?;
+                return Ok(Used { fleet, visit: None });
+            }
+            Who::Visitor(owner) => owner,
+        };
+        if self.shared.fleet(name).is_some() {
+            return Err(no_fleet());
+        }
+        let begun = self.shared.passing.begin(name, (owner, origin), Instant::now());
+        match begun.map_err(|error| unmade(&self.shared.disk, &error))? {
+            Begun::Visit(visit) => Ok(of_visit(visit)),
+            Begun::Taken => Err(no_fleet()),
+            Begun::Full => Err(full()),
+        }
+    }
+}
+
+fn no_question() -> Reply {
+    Reply::new(StatusCode::NOT_FOUND, "question", "expected the name of a question that is registered, found another")
+}
+
+fn malformed(text: String) -> Reply {
+    Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "message", text)
+}
+
+fn fault(error: impl std::fmt::Display) -> Reply {
+    tracing::error!(%error, "a fault");
+    Reply::fault("a fault of the server: its storage")
+}
+
+fn unanswered(error: &AnswerError) -> Reply {
+    match error {
+        AnswerError::Cloud(CloudError::Order(OrderError::Empty { .. })) => {
+            Reply::new(StatusCode::NOT_FOUND, "empty", error.to_string())
+        }
+        AnswerError::Cloud(CloudError::Order(_)) => {
+            Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "overflow", error.to_string())
+        }
+        AnswerError::Cloud(CloudError::Material(_)) => Reply::new(StatusCode::CONFLICT, "object", error.to_string()),
+        AnswerError::Store(error) => closed(error),
+        AnswerError::Memory { .. } => Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "memory", error.to_string()),
+        AnswerError::Job(job) => refused(job.trouble(), || fault(error)),
+        _ => fault(error),
+    }
+}
+
+/// Work with files, beside the asynchronous threads.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Reply> + Send + 'static) -> Result<T, Reply> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(Reply::fault("a fault of the server")))
+}

@@ -1,0 +1,577 @@
+//! Frames as they came, on the disk (redb).
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `records` | number of a record | frames, one after another: [`RECORD_BYTES`] at most |
+//! | `times` | when it was stored, in milliseconds since 1970; number | how many frames |
+//! | `devices` | device number | which of its counters came |
+//! | `done` | name of a question, and when a window began | whether its result was fetched |
+//!
+//! **Frames are stored small and as they came**: 553 or 840 bytes, where a ciphertext of the
+//! homomorphic scheme takes half a megabyte and more; they are converted when a question asks for
+//! them. One transaction has all frames of a group and what their devices' windows are after them,
+//! and is on the disk before [`FrameStore::append`] returns: a crash at any moment loses none that
+//! was acknowledged, and none is there twice. Times go back by more than [`CLOCK_STEP_MS`] or not
+//! at all: a window of time that has ended gets no frame any more, unless the clock was put back.
+//! Frames that came earlier and waited elsewhere ([`Arrived`]) have the time of their arrival, or
+//! of the newest frame of the store if that is later.
+
+use super::error::StoreError;
+use super::reopening::Reopening;
+use redb::{
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableError, WriteTransaction,
+};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use tobari_host::files::{directory_of, sync_directory};
+use tobari_host::storage::Trouble;
+
+/// Bytes of a record at most.
+pub const RECORD_BYTES: usize = 63 << 10;
+/// A clock that goes back by no more than this many milliseconds leaves times where they were, so
+/// that windows that have ended stay as they are: leap seconds and corrections over the network are
+/// smaller. One that goes back further is believed, and frames get its time from then on: it was
+/// wrong before, or it is wrong now, and the store cannot tell which.
+pub const CLOCK_STEP_MS: u64 = 5_000;
+/// Bytes of memory of a store for pages of its file, where nothing else is said.
+pub const CACHE_BYTES: usize = 64 << 20;
+/// Records that are removed in one transaction.
+const REMOVED_AT_ONCE: usize = 4096;
+/// Records that are looked through at a time for frames to remove.
+const CHANGED_AT_ONCE: usize = 1024;
+
+const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
+const TIMES: TableDefinition<'_, (u64, u64), u32> = TableDefinition::new("times");
+const DEVICES: TableDefinition<'_, u32, [u8; STATE_BYTES]> = TableDefinition::new("devices");
+/// The same table as it was while it knew of 64 counters.
+const NARROW: TableDefinition<'_, u32, [u8; NARROW_BYTES]> = TableDefinition::new("devices");
+const STATE_BYTES: usize = 40;
+const NARROW_BYTES: usize = 16;
+const DONE: TableDefinition<'_, (&str, u64), ()> = TableDefinition::new("done");
+
+/// A device's number, and which of its counters came.
+pub type DeviceState = (u32, [u8; STATE_BYTES]);
+
+/// What was stored last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    time_ms: u64,
+    record: u64,
+}
+
+/// Frames of one arrival.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived<'a> {
+    /// When they came, in milliseconds since 1970, if that was earlier; none if they come now.
+    pub came_ms: Option<u64>,
+    /// The frames, one after another.
+    pub frames: &'a [u8],
+}
+
+/// What an append did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The time of the last arrival, as it is stored.
+    pub time_ms: u64,
+    /// In how many records.
+    pub records: u64,
+    /// By how many milliseconds the clock went back since the frames before, if that is more than
+    /// [`CLOCK_STEP_MS`]: those are dated ahead of it.
+    pub back_ms: Option<u64>,
+}
+
+/// Frames of one fleet. A store whose storage fails closes, and opens again by itself when the
+/// storage works: see [`FrameStore::recover`].
+pub struct FrameStore {
+    database: Reopening<Opened>,
+}
+
+/// The file while it is open.
+struct Opened {
+    database: Database,
+    last: Mutex<Last>,
+}
+
+impl Opened {
+    /// Takes up a database, and makes the tables that are not there.
+    fn of(database: Database) -> Result<Self, StoreError> {
+        let writing = database.begin_write()?;
+        widen(&writing)?;
+        let last = {
+            let (records, _done) = (writing.open_table(RECORDS)?, writing.open_table(DONE)?);
+            let times = writing.open_table(TIMES)?;
+            let newest = records.last()?.map(|(number, _)| number.value());
+            let mut last = newest.map_or_else(Last::default, |newest| Last { time_ms: 0, record: newest + 1 });
+            // the newest record has not the latest time where the clock was put back
+            for entry in times.iter()?.rev() {
+                let (time_ms, record) = entry?.0.value();
+                if Some(record) == newest {
+                    last.time_ms = time_ms;
+                    break;
+                }
+            }
+            last
+        };
+        writing.commit()?;
+        Ok(Self { database, last: Mutex::new(last) })
+    }
+
+    /// One transaction's worth of records from before a time: how many frames were in each.
+    fn remove_some_before(&self, before_ms: u64) -> Result<Vec<u64>, StoreError> {
+        let writing = self.database.begin_write()?;
+        let mut gone = Vec::new();
+        {
+            let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
+            for entry in times.range((0, 0)..(before_ms, 0))?.take(REMOVED_AT_ONCE) {
+                let (key, frames) = entry?;
+                gone.push((key.value(), u64::from(frames.value())));
+            }
+            for (key, _) in &gone {
+                times.remove(key)?;
+                records.remove(key.1)?;
+            }
+        }
+        writing.commit()?;
+        Ok(gone.into_iter().map(|(_, frames)| frames).collect())
+    }
+
+    /// Opens a file. One that is not there is made whole under another name first: a disk that is
+    /// full in the midst of it leaves no half of a database behind, which nothing could open.
+    fn file(path: &Path, again: bool, pages: usize) -> Result<Self, StoreError> {
+        let builder = || {
+            let mut builder = Database::builder();
+            builder.set_cache_size(pages);
+            builder
+        };
+        if std::fs::metadata(path).map_or(true, |found| found.len() == 0) {
+            let new = path.with_extension("new");
+            match std::fs::remove_file(&new) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+            drop(Self::of(builder().create(&new)?)?);
+            std::fs::rename(&new, path)?;
+            sync_directory(directory_of(path))?;
+        }
+        if again {
+            forget_cached(path)?;
+        }
+        Self::of(builder().open(path)?)
+    }
+}
+
+/// The newest time of a table that is not after this one; 0 if it has none.
+fn newest_until(times: &impl ReadableTable<(u64, u64), u32>, until_ms: u64) -> Result<u64, StoreError> {
+    let newest = times.range((0u64, 0u64)..(until_ms.saturating_add(1), 0u64))?.next_back().transpose()?;
+    Ok(newest.map_or(0, |(key, _)| key.value().0))
+}
+
+/// Makes the table of devices, or takes over what a narrow one says. That does not know which
+/// counters further below came, so they count as seen.
+fn widen(writing: &WriteTransaction) -> Result<(), StoreError> {
+    match writing.open_table(DEVICES) {
+        Ok(_) => return Ok(()),
+        Err(TableError::TableTypeMismatch { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut states: Vec<DeviceState> = Vec::new();
+    for entry in writing.open_table(NARROW)?.iter()? {
+        let (number, narrow) = entry?;
+        let mut state = [0xFF; STATE_BYTES];
+        state[..NARROW_BYTES].copy_from_slice(&narrow.value());
+        states.push((number.value(), state));
+    }
+    writing.delete_table(NARROW)?;
+    let mut devices = writing.open_table(DEVICES)?;
+    for (number, state) in states {
+        devices.insert(number, state)?;
+    }
+    Ok(())
+}
+
+/// After a flush that failed the system may hold pages that never reached the device, and hand them
+/// out as if they had: what is read from now on comes from the device.
+#[cfg(target_os = "linux")]
+fn forget_cached(path: &Path) -> std::io::Result<()> {
+    Ok(rustix::fs::fadvise(std::fs::File::open(path)?, 0, None, rustix::fs::Advice::DontNeed)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forget_cached(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+impl FrameStore {
+    /// Opens a file, or makes it. No other process may have it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::of_file(path, false, CACHE_BYTES)
+    }
+
+    /// The same with so many bytes of memory for pages of the file.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open_within(path: &Path, pages: usize) -> Result<Self, StoreError> {
+        Self::of_file(path, false, pages)
+    }
+
+    /// The same for a server, which starts where the storage fails, too: the store is closed then,
+    /// and opens when it can. Pages of the file take so many bytes of memory.
+    ///
+    /// # Errors
+    /// [`StoreError`] if something else is wrong.
+    pub fn open_when_it_can(path: &Path, pages: usize) -> Result<Self, StoreError> {
+        Self::of_file(path, true, pages)
+    }
+
+    fn of_file(path: &Path, lenient: bool, pages: usize) -> Result<Self, StoreError> {
+        let path = path.to_owned();
+        Ok(Self { database: Reopening::new(lenient, move |again| Opened::file(&path, again, pages))? })
+    }
+
+    /// What is wrong with the storage while the store is closed.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.database.trouble()
+    }
+
+    /// Opens a store that is closed, if it is time to try: any call does so, too. Answers whether
+    /// it is open.
+    pub fn recover(&self) -> bool {
+        self.database.open().is_ok()
+    }
+
+    /// Stores frames, each of so many bytes and one after another, and the states of their devices.
+    /// It returns when they are on the disk, all of them. After an error all of them may be there
+    /// or none: the store, opened again, tells.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn append(
+        &self,
+        now_ms: u64,
+        frame_bytes: usize,
+        frames: &[u8],
+        states: &[DeviceState],
+    ) -> Result<Appended, StoreError> {
+        self.append_arrived(now_ms, frame_bytes, &[Arrived { came_ms: None, frames }], states)
+    }
+
+    /// The same for frames of several arrivals, in this order and in one transaction. Frames that
+    /// came earlier get the time at which they came, but none before a frame that is stored already
+    /// and none after now. They never put the store's clock back.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn append_arrived(
+        &self,
+        now_ms: u64,
+        frame_bytes: usize,
+        arrived: &[Arrived<'_>],
+        states: &[DeviceState],
+    ) -> Result<Appended, StoreError> {
+        self.database.with(|open| {
+            let mut last = open.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let back_ms = last.time_ms.checked_sub(now_ms).filter(|back| *back > CLOCK_STEP_MS);
+            let each = (RECORD_BYTES / frame_bytes.max(1)).max(1) * frame_bytes.max(1);
+            let writing = open.database.begin_write()?;
+            let Last { mut time_ms, mut record } = *last;
+            {
+                let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
+                if back_ms.is_some() {
+                    time_ms = newest_until(&times, now_ms)?;
+                }
+                for Arrived { came_ms, frames } in arrived {
+                    time_ms = came_ms.map_or(now_ms, |came_ms| came_ms.min(now_ms)).max(time_ms);
+                    for bytes in frames.chunks(each) {
+                        records.insert(record, bytes)?;
+                        times.insert((time_ms, record), (bytes.len() / frame_bytes.max(1)) as u32)?;
+                        record += 1;
+                    }
+                }
+                let mut devices = writing.open_table(DEVICES)?;
+                for (number, state) in states {
+                    devices.insert(number, state)?;
+                }
+            }
+            writing.commit()?;
+            let records = record - last.record;
+            *last = Last { time_ms, record };
+            Ok(Appended { time_ms, records, back_ms })
+        })
+    }
+
+    /// The time of the newest record, in milliseconds since 1970; 0 if the store has had none.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn newest_ms(&self) -> Result<u64, StoreError> {
+        self.database.with(|open| Ok(open.last.lock().unwrap_or_else(PoisonError::into_inner).time_ms))
+    }
+
+    /// Which counters of which device came.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn devices(&self) -> Result<Vec<DeviceState>, StoreError> {
+        self.database.with(|open| {
+            let devices = open.database.begin_read()?.open_table(DEVICES)?;
+            let mut all = Vec::new();
+            for entry in devices.iter()? {
+                let (number, state) = entry?;
+                all.push((number.value(), state.value()));
+            }
+            Ok(all)
+        })
+    }
+
+    /// Every record of a stretch of time, in the order in which they came.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn window(&self, from_ms: u64, to_ms: u64, mut take: impl FnMut(&[u8])) -> Result<(), StoreError> {
+        self.window_with_times(from_ms, to_ms, |_, bytes| {
+            take(bytes);
+            Ok(())
+        })
+    }
+
+    /// The same, with when each record came, in milliseconds since 1970; ends where `take` does.
+    ///
+    /// # Errors
+    /// [`StoreError`], and what `take` says.
+    pub fn window_with_times<E: From<StoreError>>(
+        &self,
+        from_ms: u64,
+        to_ms: u64,
+        mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.database.with(|open| {
+            let reading = open.database.begin_read()?;
+            let (times, records) = (reading.open_table(TIMES)?, reading.open_table(RECORDS)?);
+            for entry in times.range((from_ms, 0)..(to_ms, 0))? {
+                let (time_ms, record) = entry?.0.value();
+                if let Some(bytes) = records.get(record)?
+                    && let Err(error) = take(time_ms, bytes.value())
+                {
+                    return Ok(Err(error));
+                }
+            }
+            Ok(Ok(()))
+        })?
+    }
+
+    /// Every record of a stretch of time, with its number, which stays its own
+    /// ([`Self::numbered`]).
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn window_with_numbers(
+        &self,
+        from_ms: u64,
+        to_ms: u64,
+        mut take: impl FnMut(u64, &[u8]),
+    ) -> Result<(), StoreError> {
+        self.database.with(|open| {
+            let reading = open.database.begin_read()?;
+            let (times, records) = (reading.open_table(TIMES)?, reading.open_table(RECORDS)?);
+            for entry in times.range((from_ms, 0)..(to_ms, 0))? {
+                let (_, record) = entry?.0.value();
+                if let Some(bytes) = records.get(record)? {
+                    take(record, bytes.value());
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Records by their numbers, in this order; answers whether all were there.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn numbered(
+        &self,
+        numbers: impl IntoIterator<Item = u64>,
+        mut take: impl FnMut(u64, &[u8]),
+    ) -> Result<bool, StoreError> {
+        self.database.with(|open| {
+            let records = open.database.begin_read()?.open_table(RECORDS)?;
+            for number in numbers {
+                let Some(bytes) = records.get(number)? else { return Ok(false) };
+                take(number, bytes.value());
+            }
+            Ok(true)
+        })
+    }
+
+    /// The newest records, the newest first, until there were so many bytes.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn newest(&self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<(), StoreError> {
+        self.database.with(|open| {
+            let records = open.database.begin_read()?.open_table(RECORDS)?;
+            let mut read = 0;
+            for entry in records.iter()?.rev() {
+                let record = entry?.1;
+                take(record.value());
+                read += record.value().len() as u64;
+                if read >= bytes {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// When records of a stretch of time came, ascending, each time once; so many at most.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn times(&self, from_ms: u64, to_ms: u64, most: usize) -> Result<Vec<u64>, StoreError> {
+        self.database.with(|open| {
+            let times = open.database.begin_read()?.open_table(TIMES)?;
+            let mut all: Vec<u64> = Vec::new();
+            for entry in times.range((from_ms, 0)..(to_ms, 0))? {
+                let (time, _) = entry?.0.value();
+                if all.last() != Some(&time) {
+                    if all.len() >= most {
+                        break;
+                    }
+                    all.push(time);
+                }
+            }
+            Ok(all)
+        })
+    }
+
+    /// The first time from this one on at which a record came.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn first_from(&self, from_ms: u64) -> Result<Option<u64>, StoreError> {
+        Ok(self.times(from_ms, u64::MAX, 1)?.first().copied())
+    }
+
+    /// How many frames there are.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn frames(&self) -> Result<u64, StoreError> {
+        self.frames_from(0)
+    }
+
+    /// How many frames came at this time, in milliseconds since 1970, or later.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn frames_from(&self, from_ms: u64) -> Result<u64, StoreError> {
+        self.database.with(|open| {
+            let times = open.database.begin_read()?.open_table(TIMES)?;
+            let mut frames = 0;
+            for entry in times.range((from_ms, 0)..)? {
+                frames += u64::from(entry?.1.value());
+            }
+            Ok(frames)
+        })
+    }
+
+    /// How many records there are.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn records(&self) -> Result<u64, StoreError> {
+        self.database.with(|open| Ok(open.database.begin_read()?.open_table(RECORDS)?.len()?))
+    }
+
+    /// Removes what came before a time; counters stay known. Answers how many frames that were.
+    ///
+    /// # Errors
+    /// [`StoreError`]: what was removed so far is gone.
+    pub fn remove_before(&self, before_ms: u64) -> Result<u64, StoreError> {
+        let mut removed = 0;
+        loop {
+            let gone = self.database.with(|open| open.remove_some_before(before_ms))?;
+            removed += gone.iter().sum::<u64>();
+            if gone.len() < REMOVED_AT_ONCE {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// Removes frames that are asked for, each of so many bytes; their devices' counters stay
+    /// known. Answers how many.
+    ///
+    /// # Errors
+    /// [`StoreError`]: after one nothing is removed.
+    pub fn remove_frames(&self, frame_bytes: usize, mut gone: impl FnMut(&[u8]) -> bool) -> Result<u64, StoreError> {
+        self.database.with(|open| {
+            let writing = open.database.begin_write()?;
+            let mut removed = 0;
+            {
+                let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
+                let mut from = (0, 0);
+                loop {
+                    // some at a time: all that a device sent may be more than memory
+                    let some = times.range(from..)?.take(CHANGED_AT_ONCE).map(|entry| Ok(entry?.0.value()));
+                    let some = some.collect::<Result<Vec<_>, redb::StorageError>>()?;
+                    for key in &some {
+                        let Some(bytes) = records.get(key.1)?.map(|bytes| bytes.value().to_vec()) else { continue };
+                        let frames = bytes.chunks(frame_bytes.max(1));
+                        let kept: Vec<u8> = frames.filter(|frame| !gone(frame)).flatten().copied().collect();
+                        if kept.len() == bytes.len() {
+                            continue;
+                        }
+                        removed += ((bytes.len() - kept.len()) / frame_bytes.max(1)) as u64;
+                        if kept.is_empty() {
+                            times.remove(key)?;
+                            records.remove(key.1)?;
+                        } else {
+                            times.insert(key, (kept.len() / frame_bytes.max(1)) as u32)?;
+                            records.insert(key.1, &kept[..])?;
+                        }
+                    }
+                    let Some((time, record)) = some.last().filter(|_| some.len() == CHANGED_AT_ONCE) else { break };
+                    from = (*time, record + 1);
+                }
+            }
+            writing.commit()?;
+            Ok(removed)
+        })
+    }
+
+    /// Notes that a result was fetched.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn note_done(&self, question: &str, start_ms: u64) -> Result<(), StoreError> {
+        self.database.with(|open| {
+            let writing = open.database.begin_write()?;
+            writing.open_table(DONE)?.insert((question, start_ms), ())?;
+            writing.commit()?;
+            Ok(())
+        })
+    }
+
+    /// When the windows of a question began whose results were fetched.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn done(&self, question: &str) -> Result<Vec<u64>, StoreError> {
+        self.database.with(|open| {
+            let done = open.database.begin_read()?.open_table(DONE)?;
+            let mut all = Vec::new();
+            for entry in done.range((question, 0)..=(question, u64::MAX))? {
+                all.push(entry?.0.value().1);
+            }
+            Ok(all)
+        })
+    }
+}
+
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod tests;

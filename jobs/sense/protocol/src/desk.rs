@@ -1,0 +1,195 @@
+//! Where results of a server are opened, once, and checked, and released or withheld.
+//!
+//! **The key holder is a decryption oracle**, and this is all that stands before it. A result is withheld as a whole, for one reason that is told nobody, unless
+//!
+//! * it is one of a question that is registered, for a window that a question has, and no result of that question and window was opened before;
+//! * its tally is one that the question allows, with groups of the least size, in which devices of
+//!   weight 0 do not count and each other weight is that of as many devices;
+//! * there are as many ciphertexts as the plan of that tally has, and they decrypt
+//!   ([`decrypt`](tobari_lattice::bgv::Decryptor::decrypt));
+//! * every sum is in the range that its plan allows, sums of places that no column has are those of zeros, slots that are not declared are zero, and one number in many slots is the same in all ([`super::client`]).
+//!
+//! Sums are exact integers: no noise leaves, and nothing has to flood any. **These are limits of
+//! damage, no proof**: a server that hands in something else of the right form is not found out.
+//! Opening ends where a result is found wrong. So it happens where the server does not hear when it
+//! ends: nothing that is sent to the server may wait for it.
+
+use super::client::{self, Withheld};
+use super::message::{self, WindowResults};
+use super::order::{Answer, Job, JobPlan};
+use super::question::{QuestionError, Registered, Resolved};
+use super::registry::Registry;
+use super::release::{GroupSums, Release, figures};
+use super::schema::{Column, ProfileName, Schema};
+use super::setting::Setting;
+use std::collections::{BTreeMap, BTreeSet};
+use tobari_device::{P1, READINGS, U25};
+use tobari_lattice::bgv::Ciphertext;
+use tobari_lattice::rlwe::SecretKey;
+
+/// What became of results so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Released.
+    pub released: u64,
+    /// Withheld.
+    pub withheld: u64,
+    /// Of a question and window that was opened before, or of none that there is: not looked at.
+    pub refused: u64,
+}
+
+/// Where results are opened.
+pub struct Desk {
+    setting: Setting,
+    schema: Schema,
+    secret: SecretKey,
+    questions: BTreeMap<String, (Registered, Vec<Resolved>)>,
+    opened: BTreeSet<(String, u64)>,
+    counts: Opened,
+}
+
+impl Desk {
+    /// With the key holder's key.
+    pub fn new(setting: Setting, schema: Schema, secret: SecretKey) -> Self {
+        Self { setting, schema, secret, questions: BTreeMap::new(), opened: BTreeSet::new(), counts: Opened::default() }
+    }
+
+    /// Takes up a question that is registered.
+    ///
+    /// # Errors
+    /// [`QuestionError`] where its statistics are not the schema's, or a weight singles devices out:
+    /// it may have been registered before that was refused.
+    pub fn register(&mut self, registered: Registered) -> Result<(), QuestionError> {
+        let statistics = registered.check(&self.schema)?;
+        self.questions.insert(registered.id(), (registered, statistics));
+        Ok(())
+    }
+
+    /// The questions, by their names between key holder and server.
+    pub fn questions(&self) -> impl Iterator<Item = (&String, &Registered)> {
+        self.questions.iter().map(|(id, question)| (id, &question.0))
+    }
+
+    /// Notes that a result was opened before: in an earlier run.
+    pub fn note_opened(&mut self, id: &str, start_ms: u64) {
+        self.opened.insert((id.to_owned(), start_ms));
+    }
+
+    /// Whether a result was opened.
+    pub fn was_opened(&self, id: &str, start_ms: u64) -> bool {
+        self.opened.contains(&(id.to_owned(), start_ms))
+    }
+
+    /// What became of results so far.
+    pub fn counts(&self) -> Opened {
+        self.counts
+    }
+
+    /// Opens what a server says is the result of a question for the window that begins then. It is not opened again, whatever comes of it.
+    ///
+    /// # Errors
+    /// [`Withheld`], for every reason there is.
+    pub fn open(&mut self, id: &str, start_ms: u64, bytes: &[u8], registry: &Registry) -> Result<Release, Withheld> {
+        let known = self.questions.get(id);
+        let fits = known.is_some_and(|(question, _)| start_ms.is_multiple_of(question.order.every_ms));
+        if !fits || !self.opened.insert((id.to_owned(), start_ms)) {
+            self.counts.refused += 1;
+            return Err(Withheld);
+        }
+        let released = self.release(id, start_ms, bytes, registry);
+        match released {
+            Ok(_) => self.counts.released += 1,
+            Err(Withheld) => self.counts.withheld += 1,
+        }
+        released
+    }
+
+    fn release(&self, id: &str, start_ms: u64, bytes: &[u8], registry: &Registry) -> Result<Release, Withheld> {
+        let (registered, statistics) = self.questions.get(id).ok_or(Withheld)?;
+        let WindowResults { tally, results } =
+            message::decode(bytes, &self.setting.parameters).map_err(|_| Withheld)?;
+        let job = registered.order.job(&self.setting, &registry.seats(), &tally).map_err(|_| Withheld)?;
+        if job.outputs() != results.len() {
+            return Err(Withheld);
+        }
+        let sums = self.sums(&job, &results)?;
+        let mut groups = Vec::with_capacity(job.answers.len());
+        for answer in &job.answers {
+            let sums = self.group(&job, answer, &sums, registered.order.weights.is_empty())?;
+            let group = if registered.order.by_device {
+                registry.numbered(answer.group as u32).map(|entry| entry.name.clone())
+            } else {
+                registered.groups.get(answer.group).cloned()
+            };
+            let group = group.ok_or(Withheld)?;
+            let sums = GroupSums { group, devices: answer.devices, frames: answer.frames, sums };
+            groups.push(figures(registered, statistics, &self.schema, &sums));
+        }
+        let too_few = job.too_few.iter().filter_map(|group| registered.groups.get(*group).cloned()).collect();
+        let left_out = tally.iter().map(|tally| u64::from(tally.left_out)).sum();
+        let (question, id, end_ms) =
+            (registered.question.name.clone(), id.to_owned(), start_ms.saturating_add(registered.order.length_ms));
+        Ok(Release { question, id, start_ms, end_ms, groups, too_few, left_out })
+    }
+
+    /// All sums of all results, each checked by its plan. The bound on the noise that came with a
+    /// result is the server's word: no noise is compared with it, or the answer would measure the
+    /// noise.
+    fn sums(&self, job: &Job, results: &[Ciphertext]) -> Result<Vec<client::Sums>, Withheld> {
+        let mut all = Vec::with_capacity(results.len());
+        for (output, result) in results.iter().enumerate() {
+            if result.needs_relinearization() {
+                return Err(Withheld);
+            }
+            all.push(match (&job.plan, self.setting.profile) {
+                (JobPlan::Linear(plan), ProfileName::U25) => client::linear::<U25>(plan, output, &self.secret, result)?,
+                (JobPlan::Linear(plan), ProfileName::P1) => client::linear::<P1>(plan, output, &self.secret, result)?,
+                (JobPlan::Exact(plan), _) => client::exact(plan, output, &self.secret, result)?,
+            });
+        }
+        Ok(all)
+    }
+
+    /// The sums of a group by measure, and that places without a column have those of zeros.
+    fn group(
+        &self,
+        job: &Job,
+        answer: &Answer,
+        sums: &[client::Sums],
+        unweighted: bool,
+    ) -> Result<Vec<[i64; READINGS]>, Withheld> {
+        let declared = self.schema.samples * self.schema.columns().len();
+        let mut all = Vec::with_capacity(answer.outputs.len());
+        for outputs in &answer.outputs {
+            let mut total = [0i64; READINGS];
+            let mut zero = 0;
+            for (output, block) in outputs {
+                let of_block = sums.get(*output).and_then(|sums| sums.get(block.unwrap_or(0))).ok_or(Withheld)?;
+                for (total, sum) in total.iter_mut().zip(of_block) {
+                    *total = total.checked_add(*sum).ok_or(Withheld)?;
+                }
+                if let JobPlan::Exact(plan) = &job.plan {
+                    zero = plan.outputs().get(*output).ok_or(Withheld)?.measure.table()[0];
+                }
+            }
+            let expected = zero.checked_mul(answer.weight).ok_or(Withheld)?;
+            if total[declared.min(READINGS)..].iter().any(|sum| *sum != expected) {
+                return Err(Withheld);
+            }
+            all.push(total);
+        }
+        let fits = !unweighted || self.ones_fit(&all, answer.frames as i64);
+        if fits { Ok(all) } else { Err(Withheld) }
+    }
+
+    /// Whether columns that have ones and zeros have no more ones than there are frames: sums straight from frames share a range, and these are smaller.
+    fn ones_fit(&self, sums: &[[i64; READINGS]], frames: i64) -> bool {
+        let columns = self.schema.columns();
+        let unit = |column: &Column| matches!(column, Column::Present | Column::Bin(..) | Column::Above(..));
+        let of = |sums: &[i64; READINGS]| {
+            let places = sums.iter().take(self.schema.samples * columns.len()).zip(columns.iter().cycle());
+            places.into_iter().all(|(sum, column)| !unit(column) || (0..=frames).contains(sum))
+        };
+        sums.iter().all(of)
+    }
+}

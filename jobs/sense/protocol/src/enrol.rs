@@ -1,0 +1,239 @@
+//! How a device and the key holder agree on the device's secret.
+//!
+//! The key holder gives away a **card** of its fleet, which is public: what readings mean, and a key of ML-KEM-768. A device encapsulates to it and sends what comes out, a **request** of some 1,100 bytes, by whatever way there is; both know 32 bytes then:
+//!
+//! ```text
+//! root = SHA-256("tobari-sense 1 root" ‖ shared secret ‖ fleet ‖ number).
+//! ```
+//!
+//! **A request proves nothing of who sent it**: anybody with the card can make one. Whoever takes one in compares its fingerprint with what the device shows, or brings it from the device by a way that is trusted. The other way round goes without agreement: the key holder draws a secret, and a token carries it to the device
+//! ([`super::registry::Token`]).
+//!
+//! ML-KEM is used as it is, through a library.
+
+use super::holder::Holder;
+use super::registry::{FLEET, Secret, Token};
+use super::schema::{Schema, SchemaError};
+use ml_kem::kem::{Decapsulate, DecapsulationKey, EncapsulationKey};
+use ml_kem::{EncapsulateDeterministic, EncodedSizeUser, KemCore, MlKem768, MlKem768Params};
+use rand_core::CryptoRng;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tobari_device::DeviceNumber;
+pub use tobari_octets::hex;
+use tobari_octets::unhex_lower;
+use zeroize::Zeroizing;
+
+const LABEL: &[u8] = b"tobari-sense 1 root";
+/// Bytes of a key of ML-KEM-768 for encapsulation.
+pub const KEM_KEY: usize = 1_184;
+/// Bytes of what a device sends.
+pub const KEM_CIPHERTEXT: usize = 1_088;
+/// Bytes of a card or a request at most.
+pub const MAX_CARD: u64 = 1 << 18;
+
+/// What everybody may know of a fleet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    /// The beginning of the SHA-256 of the key, in hexadecimal digits.
+    pub fleet: String,
+    /// What readings mean.
+    pub schema: Schema,
+    /// The key of ML-KEM-768, in hexadecimal digits.
+    pub key: String,
+}
+
+/// What a device sends once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Whose fleet.
+    pub fleet: String,
+    /// Under which number the device will send.
+    pub number: u32,
+    /// What it encapsulated, in hexadecimal digits.
+    pub ciphertext: String,
+}
+
+/// Why there is no agreement.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnrolError {
+    /// What is no card.
+    #[error(
+        "malformed card of a fleet: expected a key of ML-KEM-768 and the fleet's name that follows from it, found others"
+    )]
+    Card,
+    /// What is no request.
+    #[error(
+        "malformed request of a device: expected a number below 2^24 and {KEM_CIPHERTEXT} bytes of ML-KEM-768, found others"
+    )]
+    Request,
+    /// Another fleet's.
+    #[error("expected a request to the fleet {expected}, found one to another")]
+    Fleet {
+        /// The key holder's.
+        expected: String,
+    },
+    /// A schema that is none.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+}
+
+fn fleet_of(key: &[u8]) -> [u8; FLEET] {
+    let mut fleet = [0; FLEET];
+    fleet.copy_from_slice(&Sha256::digest(key)[..FLEET]);
+    fleet
+}
+
+impl Card {
+    /// Of a key holder.
+    pub fn new(holder: &Holder, schema: Schema) -> Self {
+        let key = pair(holder).1.as_bytes();
+        Self { fleet: hex(&fleet_of(&key)), schema, key: hex(&key) }
+    }
+
+    /// Whether it is one.
+    ///
+    /// # Errors
+    /// [`EnrolError`].
+    pub fn check(&self) -> Result<[u8; FLEET], EnrolError> {
+        self.schema.check()?;
+        let key: [u8; KEM_KEY] = unhex_lower(&self.key).ok_or(EnrolError::Card)?;
+        let fleet = fleet_of(&key);
+        encapsulation_key(&key)?;
+        if unhex_lower(&self.fleet) == Some(fleet) { Ok(fleet) } else { Err(EnrolError::Card) }
+    }
+
+    /// A device's half: its token, to be kept, and what it sends.
+    ///
+    /// # Errors
+    /// [`EnrolError::Card`].
+    pub fn request(&self, number: DeviceNumber, rng: &mut impl CryptoRng) -> Result<(Token, Request), EnrolError> {
+        let fleet = self.check()?;
+        let key: [u8; KEM_KEY] = unhex_lower(&self.key).ok_or(EnrolError::Card)?;
+        let mut m = Zeroizing::new([0; 32]);
+        rng.fill_bytes(&mut *m);
+        let sealed = encapsulation_key(&key)?.encapsulate_deterministic((&*m).into());
+        let (ciphertext, shared) = sealed.map_err(|()| EnrolError::Card)?;
+        let shared = Zeroizing::new(<[u8; 32]>::from(shared));
+        let token = Token::new(self.schema.profile, number, fleet, root(&shared, &fleet, number));
+        Ok((token, Request { fleet: self.fleet.clone(), number: number.value(), ciphertext: hex(&ciphertext) }))
+    }
+}
+
+impl Request {
+    /// Eight bytes of its SHA-256, for people to compare.
+    pub fn fingerprint(&self) -> String {
+        let hash = Sha256::new()
+            .chain_update(&self.fleet)
+            .chain_update(self.number.to_be_bytes())
+            .chain_update(&self.ciphertext)
+            .finalize();
+        let digits = hex(&hash[..8]);
+        [0, 4, 8, 12].map(|at| &digits[at..at + 4]).join("-")
+    }
+
+    /// The key holder's half: the number, and the secret of the device.
+    ///
+    /// # Errors
+    /// [`EnrolError`]. A request that was changed on its way gives a secret that the device does not have.
+    pub fn accept(&self, holder: &Holder, card: &Card) -> Result<(DeviceNumber, Secret), EnrolError> {
+        let fleet = card.check()?;
+        if self.fleet != card.fleet {
+            return Err(EnrolError::Fleet { expected: card.fleet.clone() });
+        }
+        let number = DeviceNumber::new(self.number).ok_or(EnrolError::Request)?;
+        let ciphertext: [u8; KEM_CIPHERTEXT] = unhex_lower(&self.ciphertext).ok_or(EnrolError::Request)?;
+        let shared = pair(holder).0.decapsulate(&ciphertext.into()).map_err(|()| EnrolError::Request)?;
+        let shared = Zeroizing::new(<[u8; 32]>::from(shared));
+        Ok((number, root(&shared, &fleet, number)))
+    }
+}
+
+/// A key whose numbers are all below the modulus, as FIPS 203 wants it checked: then it has one byte string.
+fn encapsulation_key(key: &[u8; KEM_KEY]) -> Result<EncapsulationKey<MlKem768Params>, EnrolError> {
+    let read = EncapsulationKey::from_bytes(&(*key).into());
+    if read.as_bytes().as_slice() == key { Ok(read) } else { Err(EnrolError::Card) }
+}
+
+fn pair(holder: &Holder) -> (DecapsulationKey<MlKem768Params>, EncapsulationKey<MlKem768Params>) {
+    let seed = holder.kem_seed();
+    let (halves, _) = seed.as_chunks::<32>();
+    MlKem768::generate_deterministic((&halves[0]).into(), (&halves[1]).into())
+}
+
+fn root(shared: &[u8; 32], fleet: &[u8; FLEET], number: DeviceNumber) -> Secret {
+    let hash = Sha256::new()
+        .chain_update(LABEL)
+        .chain_update(shared)
+        .chain_update(fleet)
+        .chain_update(number.value().to_be_bytes())
+        .finalize();
+    Secret::from_bytes(hash.into())
+}
+
+/// Whatever reads as a card or a request is taken or refused, and never panics.
+#[doc(hidden)]
+pub fn fuzz_enrolment(data: &[u8]) {
+    if let Ok(card) = serde_json::from_slice::<Card>(data) {
+        let _ = card.check();
+    }
+    if let Ok(request) = serde_json::from_slice::<Request>(data) {
+        let _ = (request.fingerprint(), unhex_lower::<KEM_CIPHERTEXT>(&request.ciphertext));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use crate::schema::{Channel, ProfileName};
+    use chacha20::ChaCha20Rng;
+    use chacha20::rand_core::SeedableRng;
+    use tobari_device::U25;
+
+    fn fleet(seed: u64) -> (Holder, Card) {
+        let holder = Holder::generate(ProfileName::U25, &mut ChaCha20Rng::seed_from_u64(seed));
+        let channel =
+            Channel { name: "x".to_owned(), least: 0.0, step: 1.0, square: false, edges: vec![], above: vec![] };
+        let schema = Schema { profile: ProfileName::U25, samples: 1, channels: vec![channel], products: vec![] };
+        let card = Card::new(&holder, schema);
+        (holder, card)
+    }
+
+    #[test]
+    fn device_and_key_holder_agree_on_a_secret_that_nobody_else_has() {
+        let ((holder, card), (stranger, other)) = (fleet(1), fleet(2));
+        let mut rng = ChaCha20Rng::seed_from_u64(3);
+        let number = DeviceNumber::new(77).unwrap();
+        let (token, request) = card.request(number, &mut rng).unwrap();
+        assert_eq!(request.ciphertext.len(), 2 * KEM_CIPHERTEXT);
+        let key = |secret: &Secret| secret.root().mac_key::<U25>();
+        let (found, secret) = request.accept(&holder, &card).unwrap();
+        assert!(found == number && key(&secret) == token.root().mac_key::<U25>());
+        let (again, renewed) = card.request(number, &mut rng).unwrap();
+        assert!(again.root().mac_key::<U25>() != key(&secret) && renewed.fingerprint() != request.fingerprint());
+        // on its way to somebody else, or changed
+        assert!(matches!(request.accept(&stranger, &other), Err(EnrolError::Fleet { .. })));
+        let moved = Request { fleet: other.fleet.clone(), ..request.clone() };
+        assert!(key(&moved.accept(&stranger, &other).unwrap().1) != key(&secret));
+        let renumbered = Request { number: 78, ..request.clone() };
+        assert!(key(&renumbered.accept(&holder, &card).unwrap().1) != key(&secret));
+        assert!(Request { number: 1 << 24, ..request.clone() }.accept(&holder, &card).is_err());
+        assert!(Request { ciphertext: request.ciphertext[2..].to_owned(), ..request }.accept(&holder, &card).is_err());
+    }
+
+    #[test]
+    fn a_card_whose_key_was_changed_is_refused() {
+        let (_, card) = fleet(4);
+        assert!(card.check().is_ok());
+        let changed = Card { key: card.key.replacen(&card.key[..2], "00", 1), ..card.clone() };
+        assert!(changed.key == card.key || changed.check().is_err());
+        assert!(Card { fleet: "0".repeat(16), ..card.clone() }.check().is_err());
+        assert!(Card { key: card.key[2..].to_owned(), ..card }.check().is_err());
+        fuzz_enrolment(b"{}");
+    }
+}

@@ -1,0 +1,259 @@
+//! Sums of frames: planned, run, and read.
+//!
+//! An **output** is a sum of **terms**; a term is a batch, one frame of each block's device at most, with a weight for each block. Weights are multiplied into `a_i` and `b`, which are public, so that they cost nothing
+//! under encryption; groups are weights of 0 and 1, windows are sums that share terms. An output is one sum over all its devices, or one for each block.
+
+use super::bounds::{Overflow, Range, Scheme};
+use super::layout::Layout;
+use super::program::{Frames, Input, fold};
+use tobari_engine::{BgvEngine, EngineError};
+use tobari_lattice::params::Plaintext;
+use tobari_plan::engine::Machine;
+use tobari_plan::program::{Op, Program, ProgramError, Recorder, Value};
+use tobari_plan::site::{KeyDomain, Secrecy};
+
+/// The set that linear sums of [`U25`](tobari_device::U25) are computed with.
+pub const SET: &str = "sense-linear";
+
+/// Frames of one batch, each with a weight.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Term {
+    /// Whose: which secrets are taken off.
+    pub cohort: usize,
+    /// Which batch.
+    pub batch: usize,
+    /// By block; 0 for a block that has no frame there, or is not of the group.
+    pub weights: Vec<i64>,
+}
+
+/// One result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Which terms, each once.
+    pub terms: Vec<usize>,
+    /// Whether blocks stay apart.
+    pub by_block: bool,
+}
+
+/// Sums that fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinearPlan {
+    scheme: Scheme,
+    layout: Layout,
+    terms: Vec<Term>,
+    outputs: Vec<Output>,
+    /// By output, and by block where those stay apart.
+    ranges: Vec<Vec<Range>>,
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// What does not fit: refused before a frame is converted.
+    #[error(transparent)]
+    Overflow(#[from] Overflow),
+    /// Numbers that do not go together.
+    #[error("expected {expected}, found {found}")]
+    Shape {
+        /// What there should be.
+        expected: &'static str,
+        /// What there is.
+        found: usize,
+    },
+    /// Parameters with too few levels for a conversion and a sum.
+    #[error("expected parameters with {least} levels for exact readings, found {found}: no such frames are converted")]
+    Levels {
+        /// So many are needed.
+        least: u16,
+        /// So many there are.
+        found: u16,
+    },
+    /// Parameters of another plaintext modulus than the frames'.
+    #[error("expected parameters whose plaintext modulus is that of the frames, {expected}, found others")]
+    Modulus {
+        /// The frames'.
+        expected: i64,
+    },
+    /// What the recorder says.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// What the engine says.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl LinearPlan {
+    /// With readings up to `most`.
+    ///
+    /// # Errors
+    /// [`PlanError::Overflow`] for a result that might not be exact; [`PlanError::Shape`] for terms without a weight for each block, outputs without terms or with one that there is not.
+    pub fn new(
+        scheme: Scheme,
+        layout: Layout,
+        terms: Vec<Term>,
+        outputs: Vec<Output>,
+        most: u8,
+    ) -> Result<Self, PlanError> {
+        if let Some(term) = terms.iter().find(|term| term.weights.len() != layout.blocks()) {
+            return Err(PlanError::Shape { expected: "a weight for each block", found: term.weights.len() });
+        }
+        if outputs.is_empty() {
+            return Err(PlanError::Shape { expected: "an output", found: 0 });
+        }
+        let ranges = outputs.iter().map(|output| {
+            let mut used = output.terms.clone();
+            used.sort_unstable();
+            used.dedup();
+            if used.is_empty() || used.len() != output.terms.len() || used.iter().any(|term| *term >= terms.len()) {
+                return Err(PlanError::Shape {
+                    expected: "terms that there are, each once",
+                    found: output.terms.len(),
+                });
+            }
+            let of = |block: usize| used.iter().map(|term| terms[*term].weights[block]).collect::<Vec<i64>>();
+            let blocks = 0..layout.blocks();
+            if output.by_block {
+                return blocks.map(|block| Ok(scheme.linear(of(block), most)?)).collect();
+            }
+            Ok(vec![scheme.linear(blocks.flat_map(of), most)?])
+        });
+        let ranges = ranges.collect::<Result<_, _>>()?;
+        Ok(Self { scheme, layout, terms, outputs, ranges })
+    }
+
+    /// The numbers of the profile.
+    pub fn scheme(&self) -> &Scheme {
+        &self.scheme
+    }
+
+    /// Where blocks stand.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The terms.
+    pub fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    /// The outputs.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// What an output can be: one range, or one for each block.
+    pub fn ranges(&self, output: usize) -> &[Range] {
+        &self.ranges[output]
+    }
+
+    fn folds(&self) -> bool {
+        self.outputs.iter().any(|output| !output.by_block)
+    }
+}
+
+/// What a program of sums takes.
+#[derive(Clone, Debug)]
+pub struct Inputs<V> {
+    frames: Frames<V>,
+    folds: Vec<V>,
+    swap: Option<V>,
+}
+
+impl<V> Inputs<V> {
+    /// All inputs of a plan at the level of fresh ciphertexts, by whoever has them.
+    ///
+    /// # Errors
+    /// Whatever `make` says.
+    pub fn new<E>(plan: &LinearPlan, level: u16, mut make: impl FnMut(Input) -> Result<V, E>) -> Result<Self, E> {
+        let frames = Frames::new(plan.scheme.rank, plan.terms.iter().map(|term| term.cohort).collect(), &mut make)?;
+        let (mut folds, mut swap) = (Vec::new(), None);
+        if plan.folds() {
+            swap = Some(make(Input::Swap { level })?);
+            folds =
+                plan.layout.folds().map(|steps| make(Input::Rotation { steps, level })).collect::<Result<_, _>>()?;
+        }
+        Ok(Self { frames, folds, swap })
+    }
+}
+
+/// All outputs of a plan.
+///
+/// # Errors
+/// The machine's.
+pub fn program<M: Machine>(
+    machine: &mut M,
+    plan: &LinearPlan,
+    inputs: &Inputs<M::Value>,
+) -> Result<Vec<M::Value>, M::Error> {
+    let phases = (0..plan.terms.len()).map(|term| inputs.frames.phase(machine, term)).collect::<Result<Vec<_>, _>>()?;
+    let mut results = Vec::with_capacity(plan.outputs.len());
+    for output in &plan.outputs {
+        let terms: Vec<&M::Value> = output.terms.iter().map(|term| &phases[*term]).collect();
+        let sum = match terms[..] {
+            // a value that stands for one output only
+            [one] => machine.step(Op::Offset(0), &[one])?,
+            _ => machine.step(Op::Add, &terms)?,
+        };
+        results.push(match &inputs.swap {
+            Some(swap) if !output.by_block => fold(machine, &plan.layout, &sum, &inputs.folds, swap)?,
+            _ => sum,
+        });
+    }
+    Ok(results)
+}
+
+/// Whose key the secrets are under.
+pub fn key_holder() -> KeyDomain {
+    KeyDomain("key holder".to_owned())
+}
+
+/// Whether an engine's plaintext modulus is that of frames.
+pub(crate) fn fits(engine: &BgvEngine, scheme: &Scheme) -> Result<(), PlanError> {
+    match engine.evaluator().parameters().plaintext() {
+        Plaintext::Integers(t) if i64::try_from(t.value()) == Ok(scheme.modulus) => Ok(()),
+        _ => Err(PlanError::Modulus { expected: scheme.modulus }),
+    }
+}
+
+/// The shape and the secrecy of an input that frames, secrets or keys are; none for others.
+pub(crate) fn described(
+    engine: &BgvEngine,
+    input: Input,
+) -> Result<Option<(String, tobari_plan::program::Shape, Secrecy)>, EngineError> {
+    let (encrypted, top) = (Secrecy::Encrypted { key: key_holder() }, engine.top_level());
+    Ok(Some(match input {
+        Input::Secret { cohort, i } => {
+            (format!("secrets of cohort {cohort}, polynomial {i}"), engine.ciphertext_shape(top)?, encrypted)
+        }
+        Input::Uniform { term, i } => {
+            (format!("uniform half {i} of term {term}"), engine.compact_shape(top)?, Secrecy::Public)
+        }
+        Input::Body(term) => (format!("body of term {term}"), engine.compact_shape(top)?, Secrecy::Public),
+        Input::Rotation { steps, level } => {
+            (format!("rotation key {steps}"), engine.rotation_key_shape(level)?, encrypted)
+        }
+        Input::Swap { level } => ("key of the rows".to_owned(), engine.rotation_key_shape(level)?, encrypted),
+        Input::Relinearization { level } => {
+            ("relinearization key".to_owned(), engine.relinearization_key_shape(level)?, encrypted)
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// The program of a plan, and what its inputs are, by their numbers.
+///
+/// # Errors
+/// [`PlanError`].
+pub fn record(engine: &BgvEngine, plan: &LinearPlan) -> Result<(Program, Vec<Input>), PlanError> {
+    fits(engine, &plan.scheme)?;
+    let (mut recorder, mut all) = (Recorder::new(engine), Vec::new());
+    let inputs: Inputs<Value> = Inputs::new(plan, engine.top_level(), |input| {
+        all.push(input);
+        let (name, shape, secrecy) =
+            described(engine, input)?.ok_or(EngineError::Parameters { expected: "an input of a linear plan" })?;
+        Ok::<_, PlanError>(recorder.input(name, shape, secrecy)?)
+    })?;
+    let outputs = program(&mut recorder, plan, &inputs)?;
+    Ok((recorder.finish(&outputs)?, all))
+}

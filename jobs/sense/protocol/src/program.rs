@@ -1,0 +1,323 @@
+//! The computations, on any machine: in the clear, recorded, or under encryption.
+//!
+//! **The transform back.** With `ω = ψ²`, `j = j_1 + 16 j_2` and `k = 16 k_1 + k_2`, a block's coefficient `k` is
+//!
+//! ```text
+//! ψ^-k / 256 · Σ_(j_1) ω^(-16 j_1 k_1) · ω^(-j_1 k_2) Σ_(j_2) ω^(-16 j_2 k_2) x_j,
+//! ```
+//!
+//! the inner sum over what stands at distances of 16 positions, the outer one over neighbours. The result of the inner sum is stored 16 positions on, so that the neighbours of the outer one lie 1 to 31 positions ahead,
+//! and both maps are grids of diagonals: four giant steps of 4 times 16 positions with four baby steps, and four of 8 positions with eight. Rotations by giant steps are by one step, again and again (Horner's rule), so that ten keys serve all.
+
+use super::bounds::Scheme;
+use super::interpolation::{ByteFunction, Points};
+use super::layout::{Layout, of_coefficient};
+use tobari_device::READINGS;
+use tobari_lattice::ring::Modulus;
+use tobari_plan::engine::Machine;
+use tobari_plan::program::Op;
+
+/// Baby steps of both maps.
+pub const BABIES: [usize; 2] = [4, 8];
+/// Giant steps of both.
+pub const GIANTS: usize = 4;
+/// Positions of a step.
+const UNITS: [usize; 2] = [16, 1];
+
+/// An input of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// The transforms of the `i`-th polynomials of a cohort's secrets, encrypted.
+    Secret {
+        /// Which devices.
+        cohort: usize,
+        /// Which polynomial.
+        i: usize,
+    },
+    /// `a_i^` of a term: public.
+    Uniform {
+        /// Which.
+        term: usize,
+        /// Which polynomial.
+        i: usize,
+    },
+    /// `b^` of a term: public.
+    Body(usize),
+    /// A diagonal of one of the two maps, turned back by its giant step.
+    Diagonal {
+        /// Which map.
+        map: usize,
+        /// Giant step.
+        giant: usize,
+        /// Baby step.
+        baby: usize,
+    },
+    /// The coefficients of a polynomial.
+    Polynomial(usize),
+    /// Factors of a sum's blocks, and zeros where nothing is declared.
+    Mask {
+        /// Which output.
+        output: usize,
+        /// Which of its terms.
+        term: usize,
+    },
+    /// Ones where results that fold blocks together are declared, and zeros.
+    Declared,
+    /// The key of a rotation.
+    Rotation {
+        /// By so many slots.
+        steps: i64,
+        /// At this level and below.
+        level: u16,
+    },
+    /// The key that swaps the rows.
+    Swap {
+        /// At this level and below.
+        level: u16,
+    },
+    /// The key of products.
+    Relinearization {
+        /// At this level and below.
+        level: u16,
+    },
+}
+
+/// What takes the secrets off.
+#[derive(Clone, Debug)]
+pub struct Frames<V> {
+    /// By cohort, then by polynomial.
+    pub secrets: Vec<Vec<V>>,
+    /// Whose frames a term has.
+    pub cohorts: Vec<usize>,
+    /// By term, then by polynomial.
+    pub uniform: Vec<Vec<V>>,
+    /// By term.
+    pub bodies: Vec<V>,
+}
+
+impl<V> Frames<V> {
+    /// All of them, by whoever has them, with the cohort of each term.
+    ///
+    /// # Errors
+    /// Whatever `make` says.
+    pub fn new<E>(rank: usize, cohorts: Vec<usize>, make: &mut impl FnMut(Input) -> Result<V, E>) -> Result<Self, E> {
+        let count = cohorts.iter().max().map_or(0, |most| most + 1);
+        let mut secrets = Vec::with_capacity(count);
+        for cohort in 0..count {
+            secrets.push((0..rank).map(|i| make(Input::Secret { cohort, i })).collect::<Result<_, _>>()?);
+        }
+        let (mut uniform, mut bodies) = (Vec::with_capacity(cohorts.len()), Vec::with_capacity(cohorts.len()));
+        for term in 0..cohorts.len() {
+            uniform.push((0..rank).map(|i| make(Input::Uniform { term, i })).collect::<Result<_, _>>()?);
+            bodies.push(make(Input::Body(term))?);
+        }
+        Ok(Self { secrets, cohorts, uniform, bodies })
+    }
+
+    /// `b^ - Σ a_i^ s_i^` of a term.
+    ///
+    /// # Errors
+    /// The machine's.
+    ///
+    /// # Panics
+    /// If there is no such term.
+    pub fn phase<M: Machine<Value = V>>(&self, machine: &mut M, term: usize) -> Result<V, M::Error>
+    where
+        V: Clone,
+    {
+        let pairs: Vec<&V> =
+            self.secrets[self.cohorts[term]].iter().zip(&self.uniform[term]).flat_map(|(s, a)| [s, a]).collect();
+        let product = machine.step(Op::Dot, &pairs)?;
+        machine.sub(&self.bodies[term], &product)
+    }
+}
+
+/// What the transform back takes.
+#[derive(Clone, Debug)]
+pub struct Maps<V> {
+    /// By map, giant step and baby step.
+    pub diagonals: [Vec<Vec<V>>; 2],
+    /// By map and baby step, from 1 on.
+    pub babies: [Vec<V>; 2],
+    /// By map.
+    pub giants: [V; 2],
+}
+
+/// The steps of a map's baby step and giant step.
+fn steps(layout: &Layout, map: usize) -> [i64; 2] {
+    [layout.turn(UNITS[map]), layout.turn(UNITS[map] * BABIES[map])]
+}
+
+impl<V> Maps<V> {
+    /// All of them; the first map works at this level, the second one below.
+    ///
+    /// # Errors
+    /// Whatever `make` says.
+    pub fn new<E>(layout: &Layout, level: u16, make: &mut impl FnMut(Input) -> Result<V, E>) -> Result<Self, E> {
+        let mut diagonals = |map: usize| -> Result<Vec<Vec<V>>, E> {
+            let row = |giant| (0..BABIES[map]).map(|baby| make(Input::Diagonal { map, giant, baby })).collect();
+            (0..GIANTS).map(row).collect()
+        };
+        let diagonals = [diagonals(0)?, diagonals(1)?];
+        let mut rotation =
+            |map: usize, positions: i64| make(Input::Rotation { steps: positions, level: level - map as u16 });
+        let mut babies = |map: usize| -> Result<Vec<V>, E> {
+            (1..BABIES[map] as i64).map(|baby| rotation(map, baby * steps(layout, map)[0])).collect()
+        };
+        let babies = [babies(0)?, babies(1)?];
+        let giants = [rotation(0, steps(layout, 0)[1])?, rotation(1, steps(layout, 1)[1])?];
+        Ok(Self { diagonals, babies, giants })
+    }
+
+    /// One map, at the level of `x`.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub fn apply<M: Machine<Value = V>>(
+        &self,
+        machine: &mut M,
+        layout: &Layout,
+        map: usize,
+        x: &V,
+    ) -> Result<V, M::Error>
+    where
+        V: Clone,
+    {
+        let [baby, giant] = steps(layout, map);
+        let hoisted = machine.step(Op::Hoist, &[x])?;
+        let mut turned = vec![x.clone()];
+        for (step, key) in (1..).zip(&self.babies[map]) {
+            turned.push(machine.step(Op::RotateHoisted(step * baby), &[&hoisted, key])?);
+        }
+        let mut sum: Option<V> = None;
+        for diagonals in self.diagonals[map].iter().rev() {
+            let pairs: Vec<&V> = turned.iter().zip(diagonals).flat_map(|(a, d)| [a, d]).collect();
+            let part = machine.step(Op::Dot, &pairs)?;
+            sum = Some(match sum {
+                Some(sum) => {
+                    let sum = machine.rotate(&sum, giant, &self.giants[map])?;
+                    machine.add(&sum, &part)?
+                }
+                None => part,
+            });
+        }
+        // there are four giant steps
+        Ok(sum.unwrap_or_else(|| x.clone()))
+    }
+}
+
+/// The numbers of the transform back.
+pub struct Transform {
+    q: Modulus,
+    /// `ψ^-i`.
+    powers: Vec<u64>,
+    inverse: u64,
+}
+
+impl Transform {
+    /// With the root that frames are made with; none for a modulus that has none.
+    pub fn new(scheme: &Scheme, root: u32) -> Option<Self> {
+        let q = Modulus::new(u64::try_from(scheme.modulus).ok()?)?;
+        let inverse_root = q.inverse(root.into())?;
+        let powers: Vec<u64> = (0..2 * READINGS as u64).map(|i| q.pow(inverse_root, i)).collect();
+        let right = q.mul(powers[READINGS - 1], inverse_root) == q.value() - 1;
+        Some(Self { inverse: q.inverse(READINGS as u64)?, powers, q }).filter(|_| right)
+    }
+
+    /// `ψ^-exponent`.
+    fn power(&self, exponent: usize) -> u64 {
+        self.powers[exponent % (2 * READINGS)]
+    }
+
+    /// What a map multiplies with at a position, for what stands so many steps ahead of it.
+    fn number(&self, map: usize, position: usize, step: usize) -> u64 {
+        let (a, b) = (position / 16, position % 16);
+        if map == 0 {
+            // at (a, b) stands k_2 = a - 1 and j_1 = b; step positions of 16 ahead is j_2
+            let (k2, j2) = ((a + 15) % 16, (a + step) % 16);
+            return self.power(2 * b * k2 + 32 * j2 * k2);
+        }
+        // at (a, b) stands k_2 = a and k_1 = b; ahead by `step` is j_1 = b + step - 16 of the same k_2
+        match (b + step).checked_sub(16) {
+            Some(j1) if j1 < 16 => self.q.mul(self.inverse, self.power(16 * b + a + 32 * j1 * b)),
+            _ => 0,
+        }
+    }
+
+    /// The slots of [`Input::Diagonal`].
+    pub fn diagonal(&self, layout: &Layout, map: usize, giant: usize, baby: usize) -> Vec<i64> {
+        let mut slots = vec![0; layout.slots()];
+        let (step, back) = (giant * BABIES[map] + baby, giant * BABIES[map] * UNITS[map]);
+        for position in 0..READINGS {
+            let number = self.q.centred(self.number(map, position, step));
+            // turned back by the giant step
+            let at = (position + back) % READINGS;
+            (0..layout.blocks()).for_each(|block| slots[layout.slot(block, at)] = number);
+        }
+        slots
+    }
+}
+
+/// Adds all blocks together: the sum of all is in every block where they stand one after another, in the first of each row where they are strided.
+///
+/// # Errors
+/// The machine's.
+pub fn fold<M: Machine>(
+    machine: &mut M,
+    layout: &Layout,
+    x: &M::Value,
+    rotations: &[M::Value],
+    swap: &M::Value,
+) -> Result<M::Value, M::Error> {
+    let swapped = machine.step(Op::Swap, &[x, swap])?;
+    let mut sum = machine.add(x, &swapped)?;
+    for (steps, key) in layout.folds().zip(rotations) {
+        let turned = machine.rotate(&sum, steps, key)?;
+        sum = machine.add(&sum, &turned)?;
+    }
+    Ok(sum)
+}
+
+/// A function of a byte in every slot, of values that are centred valid points.
+///
+/// # Errors
+/// The machine's.
+pub fn byte_function<M: Machine>(
+    machine: &mut M,
+    y: &M::Value,
+    function: (&ByteFunction, &M::Value),
+    relinearization: &M::Value,
+) -> Result<M::Value, M::Error> {
+    let (function, coefficients) = function;
+    let length = function.coefficients.len() as u16;
+    let value = machine.step(Op::Polynomial(length), &[y, coefficients, relinearization])?;
+    machine.step(Op::Offset(function.constant), &[&value])
+}
+
+/// A phase, transformed back and centred, three levels lower: what [`byte_function`] takes.
+///
+/// # Errors
+/// The machine's.
+pub fn points<M: Machine>(
+    machine: &mut M,
+    layout: &Layout,
+    maps: &Maps<M::Value>,
+    valid: &Points,
+    phase: &M::Value,
+) -> Result<M::Value, M::Error> {
+    let mut x = machine.step(Op::Rescale, &[phase])?;
+    for map in 0..2 {
+        let mapped = maps.apply(machine, layout, map, &x)?;
+        x = machine.step(Op::Rescale, &[&mapped])?;
+    }
+    machine.step(Op::Offset(-valid.centre()), &[&x])
+}
+
+/// Slots with a value for each coefficient of each block, as they stand after the transform back.
+pub fn readings(layout: &Layout, value: impl Fn(usize, usize) -> i64) -> Vec<i64> {
+    let mut slots = vec![0; layout.slots()];
+    for block in 0..layout.blocks() {
+        (0..READINGS).for_each(|k| slots[layout.slot(block, of_coefficient(k))] = value(block, k));
+    }
+    slots
+}

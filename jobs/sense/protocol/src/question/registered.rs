@@ -1,0 +1,300 @@
+//! Questions that are registered: of which devices, under which name, and as which order.
+//!
+//! A registered question can be checked again: its file may be older than a rule, or be meant for
+//! another fleet.
+
+use super::{GroupBy, Question, QuestionError, Resolved, measures, milliseconds};
+use crate::order::{MAX_GROUPS, Order, at_most};
+use crate::registry::{Registry, State};
+use crate::schema::{Schema, is_name};
+use crate::setting::Setting;
+use hmac::{KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use std::collections::BTreeMap;
+use tobari_octets::hex;
+use zeroize::Zeroizing;
+
+/// Bytes of a registered question at most.
+pub const MAX_REGISTERED: u64 = 1 << 27;
+
+/// A question that is registered: what was asked, what the server is told, and what its groups are
+/// called.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Registered {
+    /// What was asked.
+    pub question: Question,
+    /// What the server is told.
+    pub order: Order,
+    /// Names of the order's groups; of devices, where every device is a result, by their numbers.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_GROUPS>")]
+    pub groups: Vec<String>,
+    /// Its name between key holder and server ([`QuestionNames`]); empty in what was registered
+    /// when that was a hash without a key.
+    #[serde(default)]
+    id: String,
+}
+
+/// The key that names questions between key holder and server. It is not printed, and wiped on
+/// drop.
+///
+/// A name is the beginning of an HMAC-SHA256 of all that is registered, names of devices, tenants
+/// and channels included, as 16 hexadecimal digits. One question has one name under one key, so
+/// that a window is opened once whenever it is registered. **Without the key nobody can tell
+/// whether a guess at those names is right**; a hash alone would let a server try a dictionary.
+pub struct QuestionNames(Zeroizing<[u8; 32]>);
+
+impl QuestionNames {
+    /// With a key.
+    pub fn from_bytes(key: Zeroizing<[u8; 32]>) -> Self {
+        Self(key)
+    }
+
+    fn of(&self, question: &Question, order: &Order, groups: &[String]) -> String {
+        // all serialise by their fields, and text has no other form
+        let text = serde_json::to_vec(&(question, order, groups)).unwrap_or_default();
+        let mac = hmac::Hmac::<Sha256>::new_from_slice(&self.0[..]);
+        // every length is a key's
+        let mac = mac.map(|mac| mac.chain_update(text).finalize().into_bytes()).unwrap_or_default();
+        hex(&mac[..8])
+    }
+}
+
+impl Registered {
+    /// What its statistics are by this schema, if each weight is that of enough devices.
+    ///
+    /// # Errors
+    /// [`QuestionError`]: it may have been registered before that was refused, or for another
+    /// fleet.
+    pub fn check(&self, schema: &Schema) -> Result<Vec<Resolved>, QuestionError> {
+        let statistics = self.question.resolve(schema)?;
+        self.check_weights()?;
+        Ok(statistics)
+    }
+
+    /// Whether each weight other than 0 is that of enough devices, with frames of all of them.
+    ///
+    /// # Errors
+    /// [`QuestionError::Weight`] and [`QuestionError::Weightless`].
+    pub fn check_weights(&self) -> Result<(), QuestionError> {
+        let Some((place, weight, found)) = self.order.lone_weight() else { return Ok(()) };
+        let (group, least) = (self.groups.get(place).cloned().unwrap_or_default(), self.order.least_devices);
+        Err(if found == 0 {
+            QuestionError::Weightless { group, least }
+        } else {
+            QuestionError::Weight { group, weight, found, least }
+        })
+    }
+
+    /// Its name between key holder and server: 16 hexadecimal digits.
+    pub fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    /// Whether its name is the one that it has under this key: nothing of it was changed since, and
+    /// no server can guess at it.
+    pub fn is_named_by(&self, names: &QuestionNames) -> bool {
+        self.id == names.of(&self.question, &self.order, &self.groups)
+    }
+}
+
+impl Question {
+    /// Registers it with the devices that are active now. It is refused if it may overflow with all
+    /// of them at full scale.
+    ///
+    /// # Errors
+    /// [`QuestionError`].
+    pub fn register(
+        &self,
+        schema: &Schema,
+        setting: &Setting,
+        registry: &Registry,
+        question_names: &QuestionNames,
+    ) -> Result<Registered, QuestionError> {
+        if !is_name(&self.name) {
+            let found = self.name.chars().take(64).collect();
+            return Err(QuestionError::Name { what: "a name of letters, digits, '-', '_' and '.'", found });
+        }
+        let statistics = self.resolve(schema)?;
+        let length_ms = milliseconds(&self.window.length)?;
+        let every_ms = self.window.every.as_deref().map_or(Ok(length_ms), milliseconds)?;
+        let (groups, names) = self.groups(registry)?;
+        let order = Order {
+            profile: schema.profile,
+            length_ms,
+            every_ms,
+            groups,
+            by_device: self.group_by == GroupBy::Device,
+            weights: self.weighted(registry)?,
+            frames: self.frames,
+            part: self.part,
+            measures: measures(schema.profile, &statistics),
+            least_devices: self.least_devices,
+        };
+        let id = question_names.of(self, &order, &names);
+        let registered = Registered { question: self.clone(), order, groups: names, id };
+        registered.check_weights()?;
+        let (order, seats) = (&registered.order, registry.seats());
+        order.job(setting, &seats, &order.fullest(&seats))?;
+        Ok(registered)
+    }
+
+    /// Device numbers by group, and the groups' names.
+    fn groups(&self, registry: &Registry) -> Result<(Vec<Vec<u32>>, Vec<String>), QuestionError> {
+        let unknown = |what, found: &String| Err(QuestionError::Name { what, found: found.clone() });
+        if let Some(name) = self.devices.iter().find(|name| registry.active(name).is_none()) {
+            return unknown("an active device", name);
+        }
+        let active = || registry.entries().iter().filter(|entry| entry.state == State::Active);
+        if let Some(tenant) = self.tenants.iter().find(|tenant| !active().any(|entry| entry.tenant == **tenant)) {
+            return unknown("a tenant with an active device", tenant);
+        }
+        let mut groups: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        for entry in active() {
+            let named = self.devices.is_empty() || self.devices.contains(&entry.name);
+            if named && (self.tenants.is_empty() || self.tenants.contains(&entry.tenant)) {
+                let group = if self.group_by == GroupBy::Tenant { entry.tenant.as_str() } else { "all" };
+                groups.entry(group).or_default().push(entry.number.value());
+            }
+        }
+        groups.values_mut().for_each(|group| group.sort_unstable());
+        let found = groups.values().map(Vec::len).max().unwrap_or(0);
+        if found == 0 || found < self.least_devices as usize {
+            return Err(QuestionError::Devices { least: self.least_devices, found });
+        }
+        let names = groups.keys().map(|name| if name.is_empty() { "none" } else { name }.to_owned()).collect();
+        Ok((groups.into_values().collect(), names))
+    }
+
+    fn weighted(&self, registry: &Registry) -> Result<Vec<(u32, i64)>, QuestionError> {
+        let of = |(name, weight): (&String, &i64)| {
+            let entry = registry.active(name);
+            let entry = entry.ok_or_else(|| QuestionError::Name { what: "an active device", found: name.clone() })?;
+            Ok((entry.number.value(), *weight))
+        };
+        let mut weights: Vec<(u32, i64)> = self.weights.iter().map(of).collect::<Result<_, QuestionError>>()?;
+        weights.sort_unstable();
+        Ok(weights)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::super::tests::{PLAIN, question};
+    use super::super::{FUZZ_SCHEMA, Statistic};
+    use super::*;
+    use crate::order::is_overflow;
+    use crate::registry::Secret;
+    use crate::schema::ProfileName;
+    use sha2::Digest;
+
+    fn registry(devices: usize) -> Registry {
+        let mut registry = Registry::default();
+        for device in 0..devices {
+            let tenant = ["north", "south"][device % 2];
+            registry.add(&format!("d{device}"), tenant, None, Secret::from_bytes([device as u8; 32])).unwrap();
+        }
+        registry
+    }
+
+    fn names(key: u8) -> QuestionNames {
+        QuestionNames::from_bytes([key; 32].into())
+    }
+
+    /// A server that guesses: it knows the schema, the order, the form of what is hashed and every
+    /// name but one, and has a dictionary in which that one is.
+    #[test]
+    fn fault_16_a_server_with_a_dictionary_cannot_tell_from_a_questions_name_what_it_is_called() {
+        let (setting, registry) = (Setting::of(ProfileName::U25).unwrap(), registry(6));
+        let schema: Schema = serde_json::from_str(FUZZ_SCHEMA).unwrap();
+        let named = |name: &str, key: u8| {
+            let asked = Question { name: name.to_owned(), ..question(PLAIN) };
+            asked.register(&schema, &setting, &registry, &names(key)).unwrap()
+        };
+        let told = named("hiv-ward", 1);
+        let dictionary = ["climate", "cardiology", "hiv-ward", "oncology"];
+        for guess in dictionary {
+            // the order tells nothing, whatever the question is called
+            let guessed = named(guess, 2);
+            assert_eq!(guessed.order, told.order);
+            // the server can compute hashes without a key, and names under keys that it makes up
+            let (question, order, groups) = (&guessed.question, &guessed.order, &guessed.groups);
+            let unnamed = Registered { id: String::new(), ..guessed.clone() };
+            let before = serde_json::json!({ "question": question, "order": order, "groups": groups });
+            for text in [
+                serde_json::to_vec(&guessed).unwrap(),
+                serde_json::to_vec(&unnamed).unwrap(),
+                serde_json::to_vec(&(question, order, groups)).unwrap(),
+                format!(
+                    r#"{{"question":{},"order":{},"groups":{}}}"#,
+                    serde_json::to_string(question).unwrap(),
+                    serde_json::to_string(order).unwrap(),
+                    serde_json::to_string(groups).unwrap()
+                )
+                .into_bytes(),
+                before.to_string().into_bytes(),
+            ] {
+                assert_ne!(hex(&Sha256::digest(text)[..8]), told.id(), "{guess}");
+            }
+            (2..=u8::MAX).for_each(|key| assert_ne!(named(guess, key).id(), told.id(), "{guess}"));
+        }
+        // its own key holder has the same name for it after every start, and another for each
+        // question
+        assert_eq!(named("hiv-ward", 1), told);
+        assert!(told.is_named_by(&names(1)) && !told.is_named_by(&names(2)));
+        let ids: std::collections::BTreeSet<String> = dictionary.iter().map(|name| named(name, 1).id()).collect();
+        assert_eq!(ids.len(), dictionary.len());
+        // a file that was changed, or has the name of a version without a key, is not taken for it
+        let mut changed = told.clone();
+        changed.question.least_devices = 1;
+        assert!(!changed.is_named_by(&names(1)));
+        let mut old = serde_json::to_value(&told).unwrap();
+        old.as_object_mut().unwrap().remove("id").unwrap();
+        let old: Registered = serde_json::from_value(old).unwrap();
+        assert!(old.id().is_empty() && !old.is_named_by(&names(1)));
+    }
+
+    #[test]
+    fn a_question_with_a_device_too_many_is_refused_when_it_is_registered() {
+        let setting = Setting::of(ProfileName::U25).unwrap();
+        let schema: Schema = serde_json::from_str(FUZZ_SCHEMA).unwrap();
+        let register =
+            |question: &Question, devices| question.register(&schema, &setting, &registry(devices), &names(1));
+        let plain = question(PLAIN);
+        let registered = register(&plain, 254).unwrap();
+        assert_eq!((registered.order.groups[0].len(), registered.order.length_ms), (254, 60_000));
+        let refused = register(&plain, 255).unwrap_err();
+        assert!(matches!(&refused, QuestionError::Order(order) if is_overflow(order).is_some()), "{refused}");
+        assert!(register(&Question { part: Some(254), ..plain.clone() }, 255).is_ok());
+        assert!(register(&Question { group_by: GroupBy::Tenant, ..plain.clone() }, 255).is_ok(), "128 and 127");
+        assert!(matches!(register(&plain, 4), Err(QuestionError::Devices { least: 5, found: 4 })));
+        let apart = Question { group_by: GroupBy::Device, ..plain.clone() };
+        assert!(register(&apart, 9).is_err(), "a device alone is no group of five");
+        assert!(register(&Question { least_devices: 1, ..apart }, 9).unwrap().order.by_device);
+    }
+
+    #[test]
+    fn the_server_is_told_no_name() {
+        let setting = Setting::of(ProfileName::U25).unwrap();
+        let schema: Schema = serde_json::from_str(FUZZ_SCHEMA).unwrap();
+        let asked = Question {
+            name: "secret-study".to_owned(),
+            group_by: GroupBy::Tenant,
+            least_devices: 1,
+            tenants: vec!["south".to_owned()],
+            weights: [("d1".to_owned(), -3), ("d3".to_owned(), 2)].into(),
+            statistics: vec![Statistic::WeightedSum { channel: "x".to_owned() }],
+            ..question(PLAIN)
+        };
+        let registered = asked.register(&schema, &setting, &registry(6), &names(1)).unwrap();
+        let text = serde_json::to_string(&registered.order).unwrap();
+        for name in ["secret", "south", "d1", "\"x\""] {
+            assert!(!text.contains(name), "{name} in {text}");
+        }
+        assert_eq!((registered.order.groups, registered.groups), (vec![vec![2, 4, 6]], vec!["south".to_owned()]));
+        assert_eq!(registered.order.weights, [(2, -3), (4, 2)]);
+    }
+}

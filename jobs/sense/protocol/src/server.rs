@@ -1,0 +1,177 @@
+//! The half that reads nothing: takes frames in, and lays them out for a program.
+//!
+//! Ingest knows MAC keys, which tell frames from forgeries and open none. **It cannot see readings out of range.** What it refuses it counts by reason.
+
+use super::bounds::Scheme;
+use super::exact::ExactPlan;
+use super::layout::{Layout, of_place};
+use super::linear::LinearPlan;
+use super::program::{Input, Transform};
+use std::collections::BTreeMap;
+use tobari_device::{DeviceNumber, Envelope, MacKey, Profile, READINGS, Refused, ReplayWindow, peek};
+use tobari_lattice::ring::Modulus;
+
+/// What ingest refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RefusedFrames {
+    /// Of another length, version or profile, or with a body that no device writes.
+    pub malformed: u64,
+    /// That no known device's key made.
+    pub forged: u64,
+    /// That came before.
+    pub replayed: u64,
+}
+
+/// Devices that frames are taken of.
+pub struct Ingest<P: Profile> {
+    devices: BTreeMap<DeviceNumber, (MacKey<P>, ReplayWindow)>,
+    refused: RefusedFrames,
+}
+
+impl<P: Profile> Default for Ingest<P> {
+    fn default() -> Self {
+        Self { devices: BTreeMap::new(), refused: RefusedFrames::default() }
+    }
+}
+
+impl<P: Profile> Ingest<P> {
+    /// With another device, by the number of its key; the key of a number that is known stays. Answers whether it was new.
+    pub fn register(&mut self, number: DeviceNumber, mac_key: &[u8; 32]) -> bool {
+        let new = !self.devices.contains_key(&number);
+        if new {
+            self.devices.insert(number, (MacKey::from_bytes(mac_key), ReplayWindow::default()));
+        }
+        new
+    }
+
+    /// A frame that its device made and that did not come before.
+    ///
+    /// # Errors
+    /// [`Refused`]; a device that nobody registered is told as a forgery.
+    pub fn take(&mut self, frame: &[u8]) -> Result<Envelope<P>, Refused> {
+        let taken = self.admit(frame);
+        match &taken {
+            Ok(_) => {}
+            Err(Refused::Mac) => self.refused.forged += 1,
+            Err(Refused::Replayed) => self.refused.replayed += 1,
+            Err(_) => self.refused.malformed += 1,
+        }
+        taken
+    }
+
+    fn admit(&mut self, frame: &[u8]) -> Result<Envelope<P>, Refused> {
+        let head = peek::<P>(frame)?;
+        let (key, window) = self.devices.get_mut(&head.device).ok_or(Refused::Mac)?;
+        let envelope = key.open(frame)?;
+        // only now: anybody can write counters
+        window.admit(head.counter)?;
+        Ok(envelope)
+    }
+
+    /// What was refused so far.
+    pub fn refused(&self) -> RefusedFrames {
+        self.refused
+    }
+}
+
+/// Frames of one batch in the domain of the transform, one for each block at most.
+pub struct Batch {
+    layout: Layout,
+    q: Modulus,
+    /// `a_i^`, then `b^`, by slot.
+    halves: Vec<Vec<u32>>,
+    filled: Vec<bool>,
+}
+
+impl Batch {
+    /// No frame yet; none for a modulus that is none.
+    pub fn new(scheme: &Scheme, layout: Layout) -> Option<Self> {
+        let q = Modulus::new(u64::try_from(scheme.modulus).ok().filter(|q| *q < 1 << 32)?)?;
+        let halves = vec![vec![0; layout.slots()]; scheme.rank + 1];
+        Some(Self { layout, q, halves, filled: vec![false; layout.blocks()] })
+    }
+
+    /// One that is to have frames in these blocks, and takes no memory for them yet.
+    pub(super) fn expecting(scheme: &Scheme, layout: Layout, blocks: impl Iterator<Item = usize>) -> Option<Self> {
+        let q = Modulus::new(u64::try_from(scheme.modulus).ok().filter(|q| *q < 1 << 32)?)?;
+        let mut filled = vec![false; layout.blocks()];
+        blocks.for_each(|block| filled[block] = true);
+        Some(Self { layout, q, halves: vec![Vec::new(); scheme.rank + 1], filled })
+    }
+
+    /// Gives the memory of its frames back, and still says which it had.
+    pub(super) fn unload(&mut self) {
+        self.halves.iter_mut().for_each(|half| *half = Vec::new());
+    }
+
+    /// Takes memory for frames, and has none.
+    pub(super) fn clear(&mut self) {
+        self.halves.iter_mut().for_each(|half| *half = vec![0; self.layout.slots()]);
+        self.filled.fill(false);
+    }
+
+    /// Puts a frame in a block. Answers whether the block was free, and is of the batch's profile.
+    pub fn put<P: Profile>(&mut self, block: usize, envelope: &Envelope<P>) -> bool {
+        let rank = self.halves.len() - 1;
+        let fits = rank == P::RANK && self.q.value() == u64::from(P::MODULUS);
+        if !fits || self.filled.get(block) != Some(&false) {
+            return false;
+        }
+        self.filled[block] = true;
+        let slots: [usize; READINGS] = std::array::from_fn(|place| self.layout.slot(block, of_place(place)));
+        let uniform = envelope.uniform();
+        uniform.for_each(|i, place, a| self.halves[i][slots[place]] = a);
+        for (slot, b) in slots.into_iter().zip(uniform.body()) {
+            self.halves[rank][slot] = b;
+        }
+        true
+    }
+
+    /// Which blocks have a frame.
+    pub fn filled(&self) -> &[bool] {
+        &self.filled
+    }
+
+    /// One half in slots, each block multiplied by a weight.
+    fn weighted(&self, half: usize, weights: &[i64]) -> Vec<i64> {
+        let mut out: Vec<i64> = self.halves[half].iter().map(|value| i64::from(*value)).collect();
+        for (block, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 1) {
+            let weight = self.q.factor(self.q.reduce_signed(*weight));
+            for position in 0..READINGS {
+                let slot = &mut out[self.layout.slot(block, position)];
+                *slot = self.q.mul_factor(*slot as u64, weight) as i64;
+            }
+        }
+        out
+    }
+}
+
+/// The slots of an input of a linear plan that is public; none for others, and where a batch is missing or a weight stands for a frame that did not come.
+pub fn linear_slots(plan: &LinearPlan, batches: &[Batch], input: Input) -> Option<Vec<i64>> {
+    let (term, half) = match input {
+        Input::Uniform { term, i } => (term, i),
+        Input::Body(term) => (term, plan.scheme().rank),
+        _ => return None,
+    };
+    let term = plan.terms().get(term)?;
+    let batch = batches.get(term.batch)?;
+    let there = term.weights.iter().zip(batch.filled()).all(|(weight, filled)| *weight == 0 || *filled);
+    there.then(|| batch.weighted(half, &term.weights))
+}
+
+/// The slots of an input of an exact plan that is public; none for others, and where a batch is missing or a weight stands for a frame that did not come.
+pub fn exact_slots(plan: &ExactPlan, transform: &Transform, batches: &[Batch], input: Input) -> Option<Vec<i64>> {
+    let (batch, half) = match input {
+        Input::Uniform { term, i } => (batches.get(term)?, i),
+        Input::Body(term) => (batches.get(term)?, plan.scheme().rank),
+        Input::Diagonal { map, giant, baby } => return Some(transform.diagonal(plan.layout(), map, giant, baby)),
+        Input::Mask { output, term } => {
+            let (batch, weights) = plan.outputs().get(output)?.terms.get(term)?;
+            let filled = batches.get(*batch)?.filled();
+            let there = weights.iter().zip(filled).all(|(weight, filled)| *weight == 0 || *filled);
+            return if there { plan.slots(input) } else { None };
+        }
+        _ => return plan.slots(input),
+    };
+    Some(batch.halves.get(half)?.iter().map(|value| i64::from(*value)).collect())
+}

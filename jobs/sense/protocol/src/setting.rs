@@ -1,0 +1,130 @@
+//! Which parameters frames of a profile are computed with, and which keys that takes.
+
+use super::Scheme;
+use super::exact::{self, ExactPlan, Measure};
+use super::layout::{Arrangement, Layout};
+use super::linear::{self, LinearPlan, PlanError, Term};
+use super::program::Input;
+use super::schema::ProfileName;
+use tobari_device::{P1, U25};
+use tobari_lattice::params::{LatticeError, LatticeParameters, NamedSet};
+
+/// The numbers of a fleet's computations.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// How frames are made.
+    pub profile: ProfileName,
+    /// Of the homomorphic scheme.
+    pub parameters: LatticeParameters,
+    /// Of the profile.
+    pub scheme: Scheme,
+    /// Where devices' blocks are.
+    pub layout: Layout,
+}
+
+/// Why there is no setting.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingError {
+    /// The parameters are none.
+    #[error(transparent)]
+    Parameters(#[from] LatticeError),
+    /// A set that is not there, or that has no room for a block.
+    #[error("expected parameters with room for a device's block, found {0}")]
+    Set(&'static str),
+    /// What no plan can be made with.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+impl Setting {
+    /// Of a profile: `sense-linear` for U25, `sense` for P1.
+    ///
+    /// # Errors
+    /// None that could come about: [`SettingError`] for a set that is not there.
+    pub fn of(profile: ProfileName) -> Result<Self, SettingError> {
+        let set = match profile {
+            ProfileName::P1 => exact::SET,
+            ProfileName::U25 => linear::SET,
+        };
+        let parameters = NamedSet::from_name(set).ok_or(SettingError::Set(set))?.parameters()?;
+        Self::with(profile, parameters)
+    }
+
+    /// With other parameters: for tests, and for sets to come.
+    ///
+    /// # Errors
+    /// [`SettingError::Set`] without room for a block.
+    pub fn with(profile: ProfileName, parameters: LatticeParameters) -> Result<Self, SettingError> {
+        let (scheme, arrangement) = match profile {
+            ProfileName::P1 => (Scheme::of::<P1>(), Arrangement::Strided),
+            ProfileName::U25 => (Scheme::of::<U25>(), Arrangement::Contiguous),
+        };
+        let layout = Layout::new(&parameters, arrangement).ok_or(SettingError::Set("none"))?;
+        Ok(Self { profile, parameters, scheme, layout })
+    }
+
+    /// The level of fresh ciphertexts.
+    pub fn top_level(&self) -> u16 {
+        self.parameters.data_primes() as u16 - 1
+    }
+
+    /// The keys that a server computes every question with.
+    ///
+    /// # Errors
+    /// None that could come about: [`SettingError::Plan`] for a profile without valid points.
+    pub fn keys(&self) -> Result<Vec<Input>, SettingError> {
+        let mut all = Vec::new();
+        let mut note = |input: Input| {
+            if key_name(input).is_some() {
+                all.push(input);
+            }
+            Ok::<(), PlanError>(())
+        };
+        let one = vec![1; self.layout.blocks()];
+        match self.profile {
+            ProfileName::U25 => {
+                let (term, output) =
+                    (Term { cohort: 0, batch: 0, weights: one }, linear::Output { terms: vec![0], by_block: false });
+                let plan = LinearPlan::new(self.scheme, self.layout, vec![term], vec![output], 0)?;
+                linear::Inputs::new(&plan, self.top_level(), &mut note)?;
+            }
+            ProfileName::P1 => {
+                let output = exact::Output { measure: Measure::Above(254), terms: vec![(0, one)], by_block: false };
+                let plan = ExactPlan::new(self.scheme, self.layout, vec![0], vec![output])?;
+                exact::Inputs::new(&plan, self.top_level(), &mut note)?;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// What a key is called between key holder and server; none for inputs that are no keys.
+pub fn key_name(input: Input) -> Option<String> {
+    match input {
+        Input::Rotation { steps, level } => Some(format!("rotation-{steps}-{level}")),
+        Input::Swap { level } => Some(format!("swap-{level}")),
+        Input::Relinearization { level } => Some(format!("relinearization-{level}")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    #[test]
+    fn each_profile_has_a_setting_and_its_keys_have_names_of_their_own() {
+        for (profile, blocks, count) in [(ProfileName::U25, 32, 5), (ProfileName::P1, 128, 20)] {
+            let setting = Setting::of(profile).unwrap();
+            assert_eq!(setting.layout.blocks(), blocks);
+            let keys = setting.keys().unwrap();
+            let mut names: Vec<String> = keys.iter().filter_map(|input| key_name(*input)).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!((names.len(), keys.len()), (count, count), "{profile}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A fleet from its registry to the desk where results are opened: devices that seal rows of bytes, a server without keys, and what everybody may compute in the clear.
+
+use chacha20::ChaCha20Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tobari_device::{Device, InsecureVolatileCounter, MacKey, Opener, Profile};
+use tobari_lattice::bgv::{EvaluationKeys, SeededCiphertext};
+use tobari_lattice::rlwe::SecretKey;
+use tobari_sense::client::{self, Cohort};
+use tobari_sense::cloud::{Cloud, CloudError, Frames, Material};
+use tobari_sense::desk::Desk;
+use tobari_sense::program::Input;
+use tobari_sense::question::{Question, QuestionError, QuestionNames, Registered};
+use tobari_sense::registry::{Registry, Secret};
+use tobari_sense::schema::{ProfileName, Schema};
+use tobari_sense::setting::{Setting, key_name};
+
+pub(crate) const WINDOW: u64 = 60_000;
+
+pub(crate) fn rng(seed: u64) -> ChaCha20Rng {
+    ChaCha20Rng::seed_from_u64(seed)
+}
+
+/// Rows of bytes by device and frame.
+pub(crate) type Rows = Vec<Vec<Vec<Vec<u8>>>>;
+
+/// All parties.
+pub(crate) struct Fleet<P: Profile> {
+    pub(crate) setting: Setting,
+    pub(crate) schema: Schema,
+    pub(crate) registry: Registry,
+    pub(crate) secret: SecretKey,
+    pub(crate) frames: Frames<P>,
+    devices: Vec<Device<P, InsecureVolatileCounter>>,
+    pub(crate) material: Memory,
+    pub(crate) cloud: Cloud,
+}
+
+/// What the key holder gave the server.
+pub(crate) struct Memory {
+    pub(crate) cohorts: Vec<Vec<SeededCiphertext>>,
+    keys: BTreeMap<String, Arc<EvaluationKeys>>,
+}
+
+impl Material for Memory {
+    fn secret(&mut self, cohort: usize, i: usize) -> Option<SeededCiphertext> {
+        self.cohorts.get(cohort)?.get(i).cloned()
+    }
+
+    fn key(&mut self, input: Input) -> Option<Arc<EvaluationKeys>> {
+        self.keys.get(&key_name(input)?).cloned()
+    }
+}
+
+impl<P: Profile> Fleet<P> {
+    pub(crate) fn new(setting: Setting, schema: &str, devices: usize) -> Self {
+        let (schema, mut rng): (Schema, _) = (serde_json::from_str(schema).unwrap(), rng(devices as u64));
+        schema.check().unwrap();
+        let mut registry = Registry::default();
+        for device in 0..devices {
+            let tenant = ["north", "south", "west"][device % 3];
+            registry.add(&format!("d{device}"), tenant, None, Secret::random(&mut rng)).unwrap();
+        }
+        let open = |entry: &tobari_sense::registry::Entry| {
+            Device::open(&entry.root(), entry.number, InsecureVolatileCounter(0)).unwrap()
+        };
+        let sealers = registry.entries().iter().map(open).collect();
+        let secret = SecretKey::generate(&setting.parameters, &mut rng);
+        let mut cohorts = Vec::new();
+        for entries in registry.entries().chunks(setting.layout.blocks()) {
+            let mut cohort = Cohort::new(&setting.scheme, setting.layout);
+            for (block, entry) in entries.iter().enumerate() {
+                assert!(cohort.put(block, &Opener::<P>::new(&entry.root())));
+            }
+            cohorts.push(cohort.encrypt(&secret, &mut rng).unwrap());
+        }
+        let inputs = setting.keys().unwrap();
+        let mut key = |input| client::key(&secret, input, &mut rng).map(Arc::new).unwrap();
+        let keys = inputs.iter().map(|input| (key_name(*input).unwrap(), key(*input)));
+        let material = Memory { cohorts, keys: keys.collect() };
+        let cloud = Cloud::new(setting.clone(), &mut rng).unwrap();
+        Self { setting, schema, registry, secret, frames: Frames::new(), devices: sealers, material, cloud }
+    }
+
+    /// A frame of each row list, through ingest.
+    pub(crate) fn send(&mut self, rows: &Rows) {
+        for (device, frames) in rows.iter().enumerate() {
+            let entry = &self.registry.entries()[device];
+            let key = MacKey::<P>::from_bytes(&entry.root().mac_key::<P>());
+            for rows in frames {
+                let mut frame = P::EMPTY;
+                self.devices[device].seal(&self.schema.frame(rows).unwrap(), &mut frame).unwrap();
+                self.frames.entry(entry.number).or_default().push(key.open(frame.as_ref()).unwrap());
+            }
+        }
+    }
+
+    pub(crate) fn register(&self, question: &str) -> Result<Registered, QuestionError> {
+        let question: Question = serde_json::from_str(question).unwrap();
+        question.register(&self.schema, &self.setting, &self.registry, &QuestionNames::from_bytes([5; 32].into()))
+    }
+
+    /// What the server sends.
+    pub(crate) fn answer(&mut self, registered: &Registered) -> Result<Vec<u8>, CloudError> {
+        let seats = self.registry.seats();
+        self.cloud.answer(&registered.order, &seats, &self.frames, &mut self.material, &mut rng(77))
+    }
+
+    /// Where it is opened.
+    pub(crate) fn desk(&self, registered: &Registered) -> Desk {
+        let secret = SecretKey::from_seed(&self.setting.parameters, self.secret.to_seed().clone());
+        let mut desk = Desk::new(self.setting.clone(), self.schema.clone(), secret);
+        desk.register(registered.clone()).unwrap();
+        desk
+    }
+}
+
+/// Random or constant rows: by device, so many frames of so many rows.
+pub(crate) fn rows(
+    schema: &str,
+    devices: usize,
+    shape: impl Fn(usize) -> Vec<usize>,
+    constant: Option<u8>,
+    seed: u64,
+) -> Rows {
+    let schema: Schema = serde_json::from_str(schema).unwrap();
+    let mut rng = rng(seed);
+    let mut row =
+        || -> Vec<u8> { schema.channels.iter().map(|_| constant.unwrap_or_else(|| rng.next_u32() as u8)).collect() };
+    (0..devices)
+        .map(|device| shape(device).into_iter().map(|count| (0..count).map(|_| row()).collect()).collect())
+        .collect()
+}
+
+/// The profile's setting with toy parameters, which are not secure.
+pub(crate) fn toy(profile: ProfileName) -> Setting {
+    use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext};
+    use tobari_lattice::ring::Modulus;
+    let parameters = match profile {
+        ProfileName::U25 => {
+            let t = Plaintext::Integers(Modulus::new(33_292_289).unwrap());
+            LatticeParameters::insecure_of_sizes(1 << 11, &[50, 50], &[50], 2, t)
+        }
+        ProfileName::P1 => {
+            let set = NamedSet::from_name(tobari_sense::exact::SET).unwrap();
+            let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
+            LatticeParameters::insecure_of_sizes(1 << 11, set.data, set.special, set.digits, t)
+        }
+    };
+    Setting::with(profile, parameters.unwrap()).unwrap()
+}

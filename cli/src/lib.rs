@@ -11,6 +11,8 @@ mod absent;
 mod args;
 mod cmd;
 mod config;
+#[doc(hidden)]
+pub mod pages;
 
 use args::Verb;
 use cmd::config::ConfigVerb;

@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {
     let (backend, lattices) = (BuiltCurve::Secp256k1.backend(), RingKernels::best().name);
     let threads = tobari_host::threads::available();
     let executable = tobari_host::process::executable_digest()?.to_string();
-    let page = tobari_node::Bundle::embedded().digest().to_string();
+    let page = crate::pages::bundle().digest().to_string();
     if arguments.json {
         output::json(&json!({
             "tobari": version, "backend": backend, "lattices": lattices, "threads": threads, "executable": executable,

@@ -115,32 +115,14 @@ pub trait ServerJob: Args {
 }
 
 /// Options of `tobari serve` that several jobs go by.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SharedOptions {
-    /// With --search, --infer or --sense: who may ask, a line for each client with its name and the hash of its token (`tobari search token`). Without it, anybody on this machine.
-    #[arg(long, value_name = "FILE")]
+    /// A file of who may ask, with the hash of everybody's token.
     pub tokens: Option<PathBuf>,
-    /// With --search, --infer or --sense: let anybody ask who reaches the address, without tokens. Budgets then hold nobody, as clients name themselves.
-    #[arg(long, conflicts_with = "tokens")]
+    /// Whether anybody may ask who reaches the address.
     pub open: bool,
-    /// With --search or --infer: where clients' public keys and what they have used are kept; without it, a new start forgets them.
-    #[arg(long, value_name = "DIR")]
+    /// A folder for what clients leave with the server: public keys, and what they have used.
     pub data: Option<PathBuf>,
-    /// With --search or --infer: how long a client's keys have their place after they were used.
-    /// Then the place is given away if another client needs it, the least recently used first.
-    /// [default: 3600]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "SECONDS")]
-    client_idle: Option<u32>,
-}
-
-impl SharedOptions {
-    /// How long a client's keys have their place, if that is said.
-    pub fn idle(&self) -> Option<Duration> {
-        self.client_idle.map(|seconds| Duration::from_secs(seconds.into()))
-    }
-
-    /// Whether there is an option that has no use without a job.
-    pub fn are_given(&self) -> bool {
-        self.tokens.is_some() || self.open || self.data.is_some()
-    }
+    /// How long a client's keys have their place after they were used, if that is said.
+    pub idle: Option<Duration>,
 }

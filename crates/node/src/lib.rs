@@ -60,4 +60,4 @@ pub use serve::{Reloader, Server, ServerError, answer_few, bind};
 pub use tls::acme::{AcmeOptions, LETS_ENCRYPT};
 pub use tls::{Tls, TlsError};
 pub use tokens::{TokensError, token_hash};
-pub use web::{Bundle, BundleError};
+pub use web::{Bundle, BundleError, PageFile};

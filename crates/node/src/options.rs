@@ -8,6 +8,7 @@ use crate::{
     limits::ServerLimits,
     origins::{WebOrigin, WebServer},
     tls::Tls,
+    web::Bundle,
 };
 
 /// What [`crate::bind`] needs to know. There is no field for a key: no job's server has a use for
@@ -27,7 +28,9 @@ pub struct ServerOptions {
     /// Pages of jobs that are shown whether this house serves the job or not. Those of the jobs
     /// that it serves need not be named.
     pub pages: Vec<Page>,
-    /// A folder with the files of the page, instead of those that are built in.
+    /// The files of the pages, which are built into the program. Without any, no page is shown.
+    pub bundle: Bundle,
+    /// A folder with files of the same names, instead of those.
     pub web: Option<PathBuf>,
     /// Names besides this machine's own that requests may give as their host. Where the server
     /// listens on a loopback address, others are refused; elsewhere they are if any is named.
@@ -50,6 +53,7 @@ impl ServerOptions {
             limits: ServerLimits::default(),
             jobs: Vec::new(),
             pages: Vec::new(),
+            bundle: Bundle::default(),
             web: None,
             host_names: Vec::new(),
             web_origins: Vec::new(),

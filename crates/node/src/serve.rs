@@ -80,7 +80,10 @@ pub async fn bind(mut options: ServerOptions) -> Result<Server, ServerError> {
     let listener = TcpListener::bind(options.addr).await.map_err(fault)?;
     let addr = listener.local_addr().map_err(fault)?;
     let tls = server_tls(&options.tls, addr)?;
-    let page = options.web.as_deref().map_or_else(|| Ok(Bundle::embedded()), Bundle::read)?;
+    let page = match &options.web {
+        Some(folder) => options.bundle.read(folder)?,
+        None => options.bundle.clone(),
+    };
     let offers = std::mem::take(&mut options.jobs);
     let data = data_folders(&offers)?;
     let tokens = TokenFiles::default();

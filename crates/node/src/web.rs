@@ -3,10 +3,10 @@
 //! `/` is the page of all jobs, `/JOB/` that of one ([`Page`]); `/jobs` says, as JSON, which jobs
 //! this server does, of those that it serves or has a page of.
 //!
-//! The server that must not learn what it computes with serves the code that holds the keys. What
-//! it serves by itself is built into the program, so that its fingerprint can be told beforehand
-//! ([`Bundle::digest`], `tobari info`) and compared with what a browser got. Nothing of it depends
-//! on who asks.
+//! The server that must not learn what it computes with serves the code that holds the keys. So the
+//! files are built into the program, which gives them to the house ([`PageFile`]): their fingerprint
+//! can be told beforehand ([`Bundle::digest`], `tobari info`) and compared with what a browser got.
+//! Nothing of it depends on who asks. A house without files shows no page.
 //!
 //! **The fingerprint** is SHA-256 of the lines that `sha256sum` prints of the files in `web/` by name, in the order of [`Bundle::names`].
 //!
@@ -33,57 +33,16 @@ use tobari_client::Fingerprint;
 
 use crate::{WebServer, job::Page};
 
-/// A file of the page: its name, its type, and what is built in.
-type Part = (&'static str, &'static str, &'static [u8]);
-
-macro_rules! parts {
-    ($($name:literal: $kind:literal),* $(,)?) => {
-        &[$(($name, $kind, include_bytes!(concat!("../../../web/", $name)))),*]
-    };
+/// A file of the pages, built into a program.
+#[derive(Clone, Copy, Debug)]
+pub struct PageFile {
+    /// Its path below `/web/`.
+    pub name: &'static str,
+    /// What it is, as `Content-Type` says it.
+    pub kind: &'static str,
+    /// What is in it.
+    pub bytes: &'static [u8],
 }
-
-/// By name.
-static PARTS: &[Part] = parts! {
-    "alarms.js": "text/javascript; charset=utf-8",
-    "asking.js": "text/javascript; charset=utf-8",
-    "audio.js": "text/javascript; charset=utf-8",
-    "bins.js": "text/javascript; charset=utf-8",
-    "bundle.js": "text/javascript; charset=utf-8",
-    "call.html": "text/html; charset=utf-8",
-    "client.js": "text/javascript; charset=utf-8",
-    "digit.js": "text/javascript; charset=utf-8",
-    "dist/ask.wasm": "application/wasm",
-    "dist/sense.wasm": "application/wasm",
-    "dist/tobari-mls.wasm": "application/wasm",
-    "dist/tobari.wasm": "application/wasm",
-    "ends.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
-    "infer-client.js": "text/javascript; charset=utf-8",
-    "infer-worker.js": "text/javascript; charset=utf-8",
-    "infer.html": "text/html; charset=utf-8",
-    "infer.js": "text/javascript; charset=utf-8",
-    "main.js": "text/javascript; charset=utf-8",
-    "module.js": "text/javascript; charset=utf-8",
-    "pages.css": "text/css; charset=utf-8",
-    "people.js": "text/javascript; charset=utf-8",
-    "ring.js": "text/javascript; charset=utf-8",
-    "scope.js": "text/javascript; charset=utf-8",
-    "search-client.js": "text/javascript; charset=utf-8",
-    "search-worker.js": "text/javascript; charset=utf-8",
-    "search.html": "text/html; charset=utf-8",
-    "search.js": "text/javascript; charset=utf-8",
-    "sense-client.js": "text/javascript; charset=utf-8",
-    "sense-worker.js": "text/javascript; charset=utf-8",
-    "sense.html": "text/html; charset=utf-8",
-    "sense.js": "text/javascript; charset=utf-8",
-    "server.js": "text/javascript; charset=utf-8",
-    "start.html": "text/html; charset=utf-8",
-    "start.js": "text/javascript; charset=utf-8",
-    "style.css": "text/css; charset=utf-8",
-    "vcf.js": "text/javascript; charset=utf-8",
-    "words.js": "text/javascript; charset=utf-8",
-    "worker.js": "text/javascript; charset=utf-8",
-};
 
 /// What every answer says, besides the policy.
 fn headers() -> [(HeaderName, &'static str); 7] {
@@ -111,14 +70,16 @@ fn policy(servers: &[WebServer]) -> HeaderValue {
     HeaderValue::try_from(policy).unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'"))
 }
 
-/// The files of the page.
+/// The files of the pages.
 ///
 /// ```
-/// use tobari_node::Bundle;
-/// assert_eq!(Bundle::embedded().digest().to_string().len(), 64);
-/// assert!(Bundle::names().any(|name| name == "call.html"));
+/// use tobari_node::{Bundle, PageFile};
+/// let start = PageFile { name: "start.html", kind: "text/html", bytes: b"<!doctype html>" };
+/// let bundle = Bundle::of(&[start]);
+/// assert_eq!(bundle.names().collect::<Vec<_>>(), ["start.html"]);
+/// assert_eq!(bundle.digest().to_string().len(), 64);
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Bundle {
     files: Vec<(&'static str, &'static str, Cow<'static, [u8]>)>,
 }
@@ -134,29 +95,32 @@ pub struct BundleError {
 }
 
 impl Bundle {
-    /// What is built into this program.
-    pub fn embedded() -> Self {
-        Self { files: PARTS.iter().map(|(name, kind, bytes)| (*name, *kind, Cow::Borrowed(*bytes))).collect() }
+    /// What is built into a program, in the order of names.
+    pub fn of(files: &[PageFile]) -> Self {
+        let file = |PageFile { name, kind, bytes }: &PageFile| (*name, *kind, Cow::Borrowed(*bytes));
+        let mut files: Vec<_> = files.iter().map(file).collect();
+        files.sort_by_key(|(name, _, _)| *name);
+        Self { files }
     }
 
-    /// Files of these names in a folder, as they are now.
+    /// Files of the same names in a folder, as they are now.
     ///
     /// # Errors
     /// [`BundleError`] if one of them is missing.
-    pub fn read(folder: &Path) -> Result<Self, BundleError> {
-        let read = |(name, kind, _): &Part| {
+    pub fn read(&self, folder: &Path) -> Result<Self, BundleError> {
+        let read = |(name, kind, _): &(&'static str, &'static str, Cow<'static, [u8]>)| {
             let path = folder.join(name);
             match std::fs::read(&path) {
                 Ok(bytes) => Ok((*name, *kind, Cow::Owned(bytes))),
                 Err(source) => Err(BundleError { path, source }),
             }
         };
-        Ok(Self { files: PARTS.iter().map(read).collect::<Result<_, _>>()? })
+        Ok(Self { files: self.files.iter().map(read).collect::<Result<_, _>>()? })
     }
 
     /// The files' names, in the order of the fingerprint.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        PARTS.iter().map(|part| part.0)
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.files.iter().map(|file| file.0)
     }
 
     /// The fingerprint of all files together.
@@ -170,7 +134,7 @@ impl Bundle {
         self.files.iter().map(|(_, _, bytes)| bytes.len()).sum()
     }
 
-    /// Is there nothing? Never.
+    /// Is there nothing?
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
@@ -275,19 +239,24 @@ fn wants_page(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
+    const FILES: [PageFile; 3] = [
+        PageFile { name: "b.js", kind: "text/javascript", bytes: b"export {};" },
+        PageFile { name: "dist/c.wasm", kind: "application/wasm", bytes: b"\0asm\x01\0\0\0" },
+        PageFile { name: "a.html", kind: "text/html", bytes: b"<!doctype html>" },
+    ];
+
     #[test]
-    fn names_are_in_order_and_those_that_the_page_hashes_itself() {
-        let names: Vec<&str> = Bundle::names().collect();
-        assert!(names.is_sorted_by(|a, b| a < b));
-        let script = String::from_utf8(PARTS.iter().find(|part| part.0 == "bundle.js").unwrap().2.to_vec()).unwrap();
-        let list = script.split_once('[').unwrap().1.split_once(']').unwrap().0;
-        let listed: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
-        assert_eq!(listed, names);
+    fn files_are_in_the_order_of_their_names_however_they_are_listed() {
+        let bundle = Bundle::of(&FILES);
+        assert_eq!(bundle.names().collect::<Vec<_>>(), ["a.html", "b.js", "dist/c.wasm"]);
+        let turned: Vec<PageFile> = FILES.iter().rev().copied().collect();
+        assert!(Bundle::of(&turned).digest() == bundle.digest());
+        assert!(Bundle::default().is_empty() && !bundle.is_empty());
     }
 
     #[test]
     fn one_byte_in_one_file_changes_the_fingerprint() {
-        let usual = Bundle::embedded();
+        let usual = Bundle::of(&FILES);
         for index in 0..usual.files.len() {
             let mut other = usual.clone();
             other.files[index].2.to_mut()[7] ^= 1;

@@ -3,6 +3,7 @@
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tobari_call_edge::command::ServeCallArguments;
 use tobari_command::job::{ServerJob, SharedOptions};
 use tobari_command::output::Failure;
@@ -84,7 +85,7 @@ pub(crate) struct ServeArguments {
     #[arg(long = "try")]
     pub(crate) trial: bool,
     #[command(flatten)]
-    pub(crate) shared: SharedOptions,
+    pub(crate) shared: SharedArguments,
     #[command(flatten)]
     pub(crate) call: ServeCallArguments,
     #[command(flatten)]
@@ -101,30 +102,53 @@ pub(crate) struct ServeArguments {
     pub(crate) until_stdin_closes: bool,
 }
 
-/// Runs the body for each job, in the order in which the house tells of them. This is the one list of
-/// the jobs that a server can have.
+/// Options that several jobs go by.
+#[derive(Args)]
+pub(crate) struct SharedArguments {
+    /// With --search, --infer or --sense: who may ask, a line for each client with its name and the hash of its token (`tobari search token`). Without it, anybody on this machine.
+    #[arg(long, value_name = "FILE")]
+    tokens: Option<PathBuf>,
+    /// With --search, --infer or --sense: let anybody ask who reaches the address, without tokens. Budgets then hold nobody, as clients name themselves.
+    #[arg(long, conflicts_with = "tokens")]
+    pub(super) open: bool,
+    /// With --search or --infer: where clients' public keys and what they have used are kept; without it, a new start forgets them.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// With --search or --infer: how long a client's keys have their place after they were used.
+    /// Then the place is given away if another client needs it, the least recently used first.
+    /// [default: 3600]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "SECONDS")]
+    client_idle: Option<u32>,
+}
+
+impl SharedArguments {
+    fn options(&self) -> SharedOptions {
+        SharedOptions {
+            tokens: self.tokens.clone(),
+            open: self.open,
+            data: self.data.clone(),
+            idle: self.client_idle.map(|seconds| Duration::from_secs(seconds.into())),
+        }
+    }
+
+    /// Whether there is an option that has no use without a job.
+    pub(super) fn are_given(&self) -> bool {
+        self.tokens.is_some() || self.open || self.data.is_some()
+    }
+}
+
+/// The body for each job, in the order in which the house tells of them. This is the one list of the
+/// jobs that a server can have.
 macro_rules! each_job {
-    ($arguments:expr, $job:ident => $body:expr) => {{
-        let arguments = $arguments;
-        [
-            {
-                let $job = &arguments.call;
-                $body
-            },
-            {
-                let $job = &arguments.search;
-                $body
-            },
-            {
-                let $job = &arguments.infer;
-                $body
-            },
-            {
-                let $job = &arguments.sense;
-                $body
-            },
-        ]
-    }};
+    ($arguments:ident, $job:ident => $body:expr) => {
+        each_job!(@ $arguments, $job => $body; call search infer sense)
+    };
+    (@ $arguments:ident, $job:ident => $body:expr; $($field:ident)*) => {
+        [$({
+            let $job = &$arguments.$field;
+            $body
+        }),*]
+    };
 }
 
 /// The page of a job with these options.
@@ -135,13 +159,15 @@ fn page_of<J: ServerJob>(_: &J) -> Option<Page> {
 impl ServeArguments {
     /// What the server offers.
     pub(super) fn offers(&self) -> Result<Vec<Box<dyn Offer>>, Failure> {
-        let offers = each_job!(self, job => job.offer(&self.shared)?);
+        let shared = self.shared.options();
+        let offers = each_job!(self, job => job.offer(&shared)?);
         Ok(offers.into_iter().flatten().collect())
     }
 
     /// Whether the options of the jobs can be offered.
     pub(super) fn check_jobs(&self) -> Result<(), Failure> {
-        each_job!(self, job => job.check(&self.shared)).into_iter().collect()
+        let shared = self.shared.options();
+        each_job!(self, job => job.check(&shared)).into_iter().collect()
     }
 
     /// The pages of all jobs.

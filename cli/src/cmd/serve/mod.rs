@@ -78,7 +78,7 @@ pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failu
     }
     arguments.check_jobs()?;
     let mut options = ServerOptions::new(arguments.addr);
-    options.pages = arguments.pages();
+    (options.pages, options.bundle) = (arguments.pages(), crate::pages::bundle());
     options.tls = match (&arguments.tls_cert, &arguments.tls_key) {
         (Some(cert), Some(key)) => Tls::Files { cert: cert.clone(), key: key.clone() },
         _ if arguments.tls_self_signed => Tls::SelfSigned,

@@ -4,7 +4,7 @@ use std::{future::Future, io, sync::Arc, sync::atomic::Ordering::SeqCst, time::D
 
 use serde_json::{Value, json};
 use tobari_client::{ClientTls, HttpClient, HttpReply, HttpRequest};
-use tobari_node::{Page, ServerError, ServerOptions, bind};
+use tobari_node::{Bundle, Page, PageFile, ServerError, ServerOptions, bind};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -104,21 +104,24 @@ fn a_job_that_nothing_else_knows_is_served_and_told_of() {
 fn a_job_is_shown_by_its_page_and_the_page_of_another_is_there_too() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
-        let other = Page { job: "other", file: "search.html", also: &[], calling: &[] };
+        let other = Page { job: "other", file: "other.html", also: &[], calling: &[] };
+        let file = |name, bytes| PageFile { name, kind: "text/html; charset=utf-8", bytes };
         let house = House::with(|options| {
             options.jobs.push(Box::new(ToyOffer::new(folder.path())));
             options.pages = vec![other, Page { job: "toy", ..other }];
+            options.bundle = Bundle::of(&[file("toy.html", b"the toy's"), file("other.html", b"the other's")]);
             options.web_servers.push("https://call.example".parse().unwrap());
         });
         let house = house.await.unwrap();
         assert_eq!(house.get("/jobs").await.1, r#"{"other":false,"toy":true}"#);
-        let page = house.get("/web/infer.html").await;
+        let page = house.get("/web/toy.html").await;
+        assert_eq!(page, (200, "the toy's".to_owned()));
         for path in ["/toy/", "/toy/box/red"] {
             assert_eq!(house.get(path).await, page, "{path}");
         }
-        assert_eq!(house.get("/other/").await, house.get("/web/search.html").await);
+        assert_eq!(house.get("/other/").await, (200, "the other's".to_owned()));
         assert_eq!(house.ask("/toy", None, &[]).await.header("location"), Some("toy/"));
-        for (path, may) in [("/toy/", true), ("/web/infer.html", true), ("/other/", false), ("/jobs", false)] {
+        for (path, may) in [("/toy/", true), ("/web/toy.html", true), ("/other/", false), ("/jobs", false)] {
             let reply = house.ask(path, None, &[]).await;
             let policy = reply.header("content-security-policy").unwrap();
             assert_eq!(policy.contains("https://call.example"), may, "{path}: {policy}");

@@ -95,7 +95,7 @@ impl Job for Toy {
     }
 
     fn page(&self) -> Option<Page> {
-        Some(Page { job: "toy", file: "infer.html", also: &["/toy/box/{name}"], calling: &["infer.html"] })
+        Some(Page { job: "toy", file: "toy.html", also: &["/toy/box/{name}"], calling: &["toy.html"] })
     }
 
     fn keep_up(self: Arc<Self>, mut running: Running) -> BoxFuture<'static, ()> {

@@ -7,7 +7,7 @@ mod edge;
 mod fault_28;
 mod live;
 mod modes;
-mod page;
+mod origins;
 mod proxy;
 #[path = "../support/mod.rs"]
 mod support;

@@ -29,7 +29,7 @@ fn program(name: &str) -> Option<PathBuf> {
 }
 
 fn deployed(file: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deploy").join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

@@ -26,7 +26,7 @@ use tobari_curve::{
     },
     params::{Parameters, SecurityFloor},
 };
-use tobari_node::{Page, ServerOptions};
+use tobari_node::ServerOptions;
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 /// How a server of these tests is started: a house, and calls in it.
@@ -40,17 +40,10 @@ impl Options {
         Self { house: house::on_any_port(), calls: CallOptions::default() }
     }
 
-    /// The house, which shows the pages of all jobs, as the program's does.
+    /// The house with its calls.
     pub(crate) fn house(self) -> ServerOptions {
         let Self { mut house, calls } = self;
         house.jobs.push(Box::new(calls));
-        let page = |job, file| Page { job, file, also: &[], calling: &[] };
-        house.pages = vec![
-            tobari_call_edge::PAGE,
-            page("infer", "infer.html"),
-            page("search", "search.html"),
-            page("sense", "sense.html"),
-        ];
         house
     }
 }

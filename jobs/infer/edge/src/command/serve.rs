@@ -86,7 +86,7 @@ impl ServeInferArguments {
         options.layout.clone_from(&self.infer_layout);
         options.set = self.infer_set.clone().unwrap_or(options.set);
         (options.tokens, options.open, options.data) = (shared.tokens.clone(), shared.open, shared.data.clone());
-        options.idle = shared.idle().unwrap_or(options.idle);
+        options.idle = shared.idle.unwrap_or(options.idle);
         options.key_bytes = self.infer_keys.unwrap_or(options.key_bytes);
         options.queue = self.max_images.map_or(options.queue, |images| images as usize);
         options.enclave = match self.infer_enclave {

@@ -81,7 +81,7 @@ impl ServeSearchArguments {
         (options.tokens, options.open) = (shared.tokens.clone(), shared.open);
         options.malicious = self.malicious;
         (options.data, options.audit) = (shared.data.clone(), self.audit.clone());
-        options.idle = shared.idle().unwrap_or(options.idle);
+        options.idle = shared.idle.unwrap_or(options.idle);
         let limits = &mut options.limits;
         limits.clients = self.max_clients.map_or(limits.clients, |clients| clients as usize);
         limits.tests = self.budget.unwrap_or(limits.tests);

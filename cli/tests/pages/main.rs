@@ -1,15 +1,41 @@
 //! The pages as they are served: its files, its headers, its fingerprint, and a server that serves another.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+#[path = "../../../crates/node/tests/support/mod.rs"]
+mod support;
+
 use std::{collections::HashMap, path::Path};
 
-use super::support::{Options, Server, run};
+use support::{Server, on_any_port, run};
+use tobari_call_edge::CallOptions;
+use tobari_cli::pages::bundle;
 use tobari_client::Fingerprint;
-use tobari_node::Bundle;
-use tobari_node::{ServerError, bind};
+use tobari_node::{ServerError, ServerOptions, bind};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+
+/// A house as the program's, with calls.
+fn house() -> ServerOptions {
+    let mut house = on_any_port();
+    house.jobs.push(Box::new(CallOptions::default()));
+    house.pages = vec![
+        tobari_call_edge::PAGE,
+        tobari_infer_edge::serve::PAGE,
+        tobari_search_edge::serve::PAGE,
+        tobari_sense_edge::serve::PAGE,
+    ];
+    house.bundle = bundle();
+    house
+}
+
+async fn with(change: impl FnOnce(&mut ServerOptions)) -> Server {
+    let mut house = house();
+    change(&mut house);
+    Server::of(house).await
+}
 
 struct Answer {
     status: u16,
@@ -37,7 +63,7 @@ async fn get(server: &Server, path: &str, more: &str) -> Answer {
 /// The fingerprint of what was downloaded, as anybody can compute it.
 async fn downloaded(server: &Server) -> Fingerprint {
     let mut lines = String::new();
-    for name in Bundle::names() {
+    for name in bundle().names() {
         let answer = get(server, &format!("/web/{name}"), "").await;
         assert_eq!(answer.status, 200, "{name}");
         lines += &format!("{}  {name}\n", Fingerprint::of(&answer.body));
@@ -48,8 +74,8 @@ async fn downloaded(server: &Server) -> Fingerprint {
 #[test]
 fn what_is_served_has_the_fingerprint_that_the_program_tells() {
     run(async {
-        let server = Server::start().await;
-        assert_eq!(downloaded(&server).await, Bundle::embedded().digest());
+        let server = with(|_| {}).await;
+        assert_eq!(downloaded(&server).await, bundle().digest());
         let page = get(&server, "/web/call.html", "").await.body;
         for path in ["/call/", "/call/some-room"] {
             let answer = get(&server, path, "").await;
@@ -63,8 +89,8 @@ fn what_is_served_has_the_fingerprint_that_the_program_tells() {
 #[test]
 fn every_answer_keeps_what_is_not_the_pages_own_out() {
     run(async {
-        let server = Server::start().await;
-        let mut paths: Vec<String> = Bundle::names().map(|name| format!("/web/{name}")).collect();
+        let server = with(|_| {}).await;
+        let mut paths: Vec<String> = bundle().names().map(|name| format!("/web/{name}")).collect();
         paths.extend(["/call/room", "/infer/", "/search/", "/sense/", "/jobs", "/web/no-such-file"].map(str::to_owned));
         for path in paths {
             let headers = get(&server, &path, "").await.headers;
@@ -99,7 +125,7 @@ fn every_answer_keeps_what_is_not_the_pages_own_out() {
 fn the_page_of_live_rooms_may_call_the_servers_that_are_named_and_other_pages_may_not() {
     run(async {
         let named = ["https://call.example", "http://127.0.0.1:7610"].map(|server| server.parse().unwrap());
-        let server = Server::with(move |options| options.web_servers = named.to_vec()).await;
+        let server = with(move |options| options.web_servers = named.to_vec()).await;
         let wide =
             "connect-src 'self' https://call.example wss://call.example http://127.0.0.1:7610 ws://127.0.0.1:7610;";
         for path in ["/call/", "/call/room", "/web/call.html", "/web/worker.js"] {
@@ -120,7 +146,7 @@ fn the_page_of_live_rooms_may_call_the_servers_that_are_named_and_other_pages_ma
 #[test]
 fn people_are_shown_the_way_to_the_page_and_programs_a_line() {
     run(async {
-        let server = Server::start().await;
+        let server = with(|_| {}).await;
         let person = get(&server, "/", "Accept: text/html,*/*;q=0.8\r\n").await;
         assert_eq!(person.status, 200);
         assert!(person.body == get(&server, "/web/start.html", "").await.body, "the page of all jobs");
@@ -138,8 +164,8 @@ fn people_are_shown_the_way_to_the_page_and_programs_a_line() {
 
 fn copy_to(folder: &Path) {
     std::fs::create_dir_all(folder.join("dist")).unwrap();
-    for name in Bundle::names() {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web").join(name);
+    for name in bundle().names() {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web").join(name);
         std::fs::copy(from, folder.join(name)).unwrap();
     }
 }
@@ -152,59 +178,23 @@ fn a_page_with_one_byte_changed_has_another_fingerprint_than_tobari_info_tells()
         copy_to(folder.path());
         let served = |folder: &Path| {
             let folder = folder.to_owned();
-            Server::with(move |options| options.web = Some(folder))
+            with(move |options| options.web = Some(folder))
         };
         let honest = served(folder.path()).await;
-        assert_eq!(downloaded(&honest).await, Bundle::embedded().digest(), "the same files from a folder");
-        for name in Bundle::names() {
+        assert_eq!(downloaded(&honest).await, bundle().digest(), "the same files from a folder");
+        for name in bundle().names() {
             let (path, usual) = (folder.path().join(name), std::fs::read(folder.path().join(name)).unwrap());
             let mut changed = usual.clone();
             changed[usual.len() / 2] ^= 1;
             std::fs::write(&path, changed).unwrap();
             let dishonest = served(folder.path()).await;
-            assert!(downloaded(&dishonest).await != Bundle::embedded().digest(), "{name}");
+            assert!(downloaded(&dishonest).await != bundle().digest(), "{name}");
             std::fs::write(&path, usual).unwrap();
         }
         std::fs::remove_file(folder.path().join("worker.js")).unwrap();
-        let mut options = Options::new();
+        let mut options = house();
         options.web = Some(folder.path().to_owned());
-        let Err(error) = bind(options.house()).await else { panic!("a page without its worker is served") };
+        let Err(error) = bind(options).await else { panic!("a page without its worker is served") };
         assert!(matches!(error, ServerError::Web(_)) && error.to_string().contains("worker.js"), "{error}");
-    });
-}
-
-/// Opens a WebSocket as a browser does from a page of that origin; the status of the answer.
-async fn opened(server: &Server, path: &str, origin: Option<&str>) -> u16 {
-    let mut stream = TcpStream::connect(server.addr).await.unwrap();
-    let origin = origin.map_or(String::new(), |origin| format!("Origin: {origin}\r\n"));
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{origin}\r\n"
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut first = [0; 12];
-    stream.read_exact(&mut first).await.unwrap();
-    std::str::from_utf8(&first[9..]).unwrap().parse().unwrap()
-}
-
-#[test]
-fn a_page_of_another_origin_may_call_unless_the_server_names_those_that_may() {
-    run(async {
-        let open = Server::start().await;
-        let named = Server::with(|options| options.web_origins = vec!["https://call.example".parse().unwrap()]).await;
-        for path in ["/call/v3/room", "/call/v2/room", "/call/v1/room"] {
-            for origin in ["https://call.example", "https://other.example", "null"] {
-                assert_eq!(opened(&open, path, Some(origin)).await, 101, "{path} {origin}");
-                let expected = if origin == "https://call.example" { 101 } else { 403 };
-                assert_eq!(opened(&named, path, Some(origin)).await, expected, "{path} {origin}");
-            }
-            // its own page, where it is not named; and a program
-            let own = format!("http://{}", named.addr);
-            assert_eq!(
-                (opened(&named, path, Some(&own)).await, opened(&named, path, None).await),
-                (403, 101),
-                "{path}"
-            );
-        }
     });
 }

@@ -6,7 +6,9 @@ use std::path::Path;
 
 /// Every document with its text.
 pub(super) fn documents() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    // the programs whose tests these are lie at different depths
+    let up = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let root = up.skip(1).find(|folder| folder.join("ARCHITECTURE.md").exists()).unwrap();
     let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let mut paths: Vec<_> = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
     paths.push(root.join("README.md"));

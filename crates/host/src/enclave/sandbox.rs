@@ -50,7 +50,7 @@ pub(super) fn die_with(parent: u64, protections: &mut Protections) {
     }
 }
 
-/// Asks to die with the parent, as [`die_with`] does, where nobody is told of protections.
+/// Asks to die with the parent, as an enclave does, where nobody is told of protections.
 pub fn die_with_parent(parent: u64) {
     die_with(parent, &mut Protections::none());
 }

@@ -23,7 +23,7 @@
 //! which one client has a share, too, and is sent away (503) where there is none.
 //!
 //! **What is kept.** Keys in memory, within a limit of bytes of which one address or token has a
-//! share, and with a data folder on the disk, too ([`store`]), so that a new start knows them. Keys
+//! share, and with a data folder on the disk, too (`store`), so that a new start knows them. Keys
 //! that were not used for an hour are given away when others need their room, the least recently
 //! used first ([`tobari_node::places`]); their client is told (404, `key`) and sends them again. Where
 //! all are in use, further keys are refused (507).

@@ -33,7 +33,7 @@
 //! register again (409, `key`), which clients do by themselves. With tokens, what a client has used
 //! up stays even then: a budget never comes back.
 //!
-//! **What is kept.** With a data folder, what each client has used is on the disk before an answer leaves ([`store`]). The audit log has one line a query,
+//! **What is kept.** With a data folder, what each client has used is on the disk before an answer leaves (`store`). The audit log has one line a query,
 //! evaluation or registration, and never where or what.
 
 mod arrange;

@@ -17,14 +17,14 @@
 //!   GET    /sense/v1/metrics                                        Prometheus text, without a name                                                    (*)
 //! ```
 //!
-//! Those with a star are the key holder's ([`rights`]): with a file of tokens, only who has one is served there; of a fleet that ends ([`passing`]), only who has its secret (`Tobari-Passing`). (v) is for who may have such a fleet. Frames need no right: a device's MAC is what tells it. The answer to a batch of which some
+//! Those with a star are the key holder's (`rights`): with a file of tokens, only who has one is served there; of a fleet that ends (`passing`), only who has its secret (`Tobari-Passing`). (v) is for who may have such a fleet. Frames need no right: a device's MAC is what tells it. The answer to a batch of which some
 //! were taken says when that was (`Tobari-Stored`, milliseconds since 1970), and that of a window how long it was computed (`Server-Timing`).
 //!
 //! **What the server holds.** Frames, numbers of devices and keys that tell frames from forgeries; secrets under encryption; keys that decrypt nothing. It has no option, file or message that could bring it what opens a frame. Names of devices, tenants and channels never come.
 //!
-//! Frames come over MQTT, too, where there is a broker ([`mqtt`]).
+//! Frames come over MQTT, too, where there is a broker (`mqtt`).
 //!
-//! **Ingest.** A batch is answered when all that is taken of it is on the disk: frames of many batches share a transaction ([`commit`]). A batch that is not answered can be sent again: what was taken is counted as a duplicate and answered as taken.
+//! **Ingest.** A batch is answered when all that is taken of it is on the disk: frames of many batches share a transaction (`commit`). A batch that is not answered can be sent again: what was taken is counted as a duplicate and answered as taken.
 //!
 //! **Who may take how much.** A body is read, in memory of its client's share, before its request
 //! takes a turn; of turns, of fleets that end, and of fleets that stay one address or token has a

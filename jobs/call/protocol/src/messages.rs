@@ -20,7 +20,7 @@
 //! let said = ClientMessage::parse(r#"{"type":"received","tick":7}"#)?;
 //! assert_eq!(said, ClientMessage::Received { tick: 7 });
 //! assert!(ServerMessage::parse(r#"{"type":"closed","tick":7,"also":1}"#).is_err());
-//! # Ok::<(), crate::messages::MessageError>(())
+//! # Ok::<(), tobari_call::messages::MessageError>(())
 //! ```
 
 use std::fmt;
@@ -224,7 +224,7 @@ server_messages!(ServerMessage);
 /// use tobari_call::messages::RoomName;
 /// assert_eq!("team-7".parse::<RoomName>()?.as_str(), "team-7");
 /// assert!("a/b".parse::<RoomName>().is_err());
-/// # Ok::<(), crate::messages::NotARoomName>(())
+/// # Ok::<(), tobari_call::messages::NotARoomName>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RoomName(String);

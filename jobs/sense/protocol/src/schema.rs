@@ -107,7 +107,7 @@ fn is_false(value: &bool) -> bool {
 /// schema.check()?;
 /// assert_eq!(schema.columns(), [Column::Present, Column::Value(0), Column::Above(0, 0)]);
 /// assert_eq!(schema.frame(&[vec![100]]).unwrap()[..4], [1, 100, 1, 0]);
-/// # Ok::<(), crate::schema::SchemaError>(())
+/// # Ok::<(), tobari_sense::schema::SchemaError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

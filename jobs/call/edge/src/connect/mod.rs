@@ -6,14 +6,14 @@
 //! ```
 //! use tobari_call::messages::{ClientMessage, Join, Pace};
 //! use tobari_curve::Curve;
-//! use tobari_server::{ServerOptions, bind};
-//! use tobari_node::Tls;
-//! use crate::connect::{connect, Incoming};
+//! use tobari_call_edge::{CallOptions, connect::{Incoming, connect}};
 //! use tobari_client::ClientTls;
+//! use tobari_node::{ServerOptions, Tls, bind};
 //!
 //! # tokio::runtime::Runtime::new()?.block_on(async {
 //! let mut options = ServerOptions::new(([127, 0, 0, 1], 0).into());
 //! options.tls = Tls::SelfSigned;
+//! options.jobs.push(Box::new(CallOptions::default()));
 //! let server = bind(options).await?;
 //! let (url, fingerprint) = (server.url(), server.certificate_fingerprint().ok_or("no certificate")?);
 //! tokio::spawn(server.run(std::future::pending()));

@@ -32,10 +32,10 @@ impl Purpose {
 /// Neither of these compiles:
 ///
 /// ```compile_fail,E0277
-/// fn shown(key: &crate::mask::SessionKey) -> String { format!("{key:?}") }
+/// fn shown(key: &tobari_call::mask::SessionKey) -> String { format!("{key:?}") }
 /// ```
 /// ```compile_fail,E0369
-/// fn same(a: &crate::mask::SessionKey, b: &crate::mask::SessionKey) -> bool { a == b }
+/// fn same(a: &tobari_call::mask::SessionKey, b: &tobari_call::mask::SessionKey) -> bool { a == b }
 /// ```
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct SessionKey {

@@ -98,7 +98,7 @@ impl Default for Limits {
 /// assert_eq!(room.join(&join, Duration::ZERO)?.member, 0);
 /// assert_eq!(room.join(&join, Duration::ZERO)?.member, 1);
 /// assert!(room.join(&Join { curve: Curve::NistP256, ..join }, Duration::ZERO).is_err());
-/// # Ok::<(), crate::server::Refusal>(())
+/// # Ok::<(), tobari_call::server::Refusal>(())
 /// ```
 pub struct Room {
     id: RoomId,

@@ -5,7 +5,7 @@
 //!   FOLDER/{client}/{set}.key        a registration
 //!   FOLDER/{client}/search-hidden.key    the same for questions with the place hidden: read when it is needed
 //!   FOLDER/{client}/account          what the client has used (tobari_search::desk::ledger)
-//!   FOLDER/{client}/origin           whose place it is, under FOLDER/salt (crate::places); folders of earlier releases have none
+//!   FOLDER/{client}/origin           whose place it is, under FOLDER/salt (tobari_node::places); folders of earlier releases have none
 //! ```
 //!
 //! When a place was used last is the time of the newest of its files. A place that was given away

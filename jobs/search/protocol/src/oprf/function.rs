@@ -70,12 +70,12 @@ impl Element {
 /// The key: whoever has it can evaluate anything. Wiped on drop, and neither shown nor compared:
 ///
 /// ```compile_fail
-/// fn shown(secret: &crate::oprf::function::Secret) -> String {
+/// fn shown(secret: &tobari_search::oprf::function::Secret) -> String {
 ///     format!("{secret:?}")
 /// }
 /// ```
 /// ```compile_fail
-/// fn compared(a: &crate::oprf::function::Secret, b: &crate::oprf::function::Secret) -> bool {
+/// fn compared(a: &tobari_search::oprf::function::Secret, b: &tobari_search::oprf::function::Secret) -> bool {
 ///     a == b
 /// }
 /// ```

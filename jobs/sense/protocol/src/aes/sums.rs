@@ -70,7 +70,7 @@ impl SumPlan {
     /// };
     /// assert_eq!(SumPlan::new(layout, of(3084), 255)?.range().most, 786_420);
     /// assert!(SumPlan::new(layout, of(3085), 255).is_err());
-    /// # Ok::<(), crate::linear::PlanError>(())
+    /// # Ok::<(), tobari_sense::linear::PlanError>(())
     /// ```
     ///
     /// # Errors

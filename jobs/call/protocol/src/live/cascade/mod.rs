@@ -195,7 +195,7 @@ enum Part {
 /// // nobody else is heard for a while, so this server leads
 /// let mut events = (0..50).flat_map(|i| std::iter::from_fn(|| room.poll(Duration::from_millis(10 * i))).collect::<Vec<_>>());
 /// assert!(events.any(|event| matches!(event, SharedEvent::Seated { ticket: 0, welcome, .. } if welcome.member == 0)));
-/// # Ok::<(), crate::messages::NotARoomName>(())
+/// # Ok::<(), tobari_call::messages::NotARoomName>(())
 /// ```
 pub struct SharedRoom {
     me: Station,

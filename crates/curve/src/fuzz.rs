@@ -62,8 +62,8 @@ fn packets_and_sums<P: wire::Payload>(data: &[u8], parameters: Parameters) {
     }
 }
 
-/// A batch addition of small multiples chosen by the data, the identity, equal and opposite ones included, gives the same
-/// sums as the complete formulas one by one.
+/// A batch addition of small multiples chosen by the data, the identity, equal and opposite ones
+/// included, gives the same sums as the complete formulas one by one.
 pub fn batch_addition(data: &[u8]) {
     let Some((curve, rest)) = curve_and_rest(data) else { return };
     let pairs: Vec<[i8; 2]> =
@@ -103,18 +103,7 @@ fn multiple_of_generator(curve: BuiltCurve, m: i8) -> Points {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Cheap deterministic noise.
-    fn noise(seed: u64, len: usize) -> Vec<u8> {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as u8
-        };
-        std::iter::repeat_with(next).take(len).collect()
-    }
+    use tobari_octets::testing::noise;
 
     #[test]
     fn noise_never_breaks_a_target() {

@@ -65,18 +65,7 @@ fn approximate_objects(data: &[u8], parameters: &LatticeParameters) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Cheap deterministic noise.
-    fn noise(seed: u64, len: usize) -> Vec<u8> {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as u8
-        };
-        std::iter::repeat_with(next).take(len).collect()
-    }
+    use tobari_octets::testing::noise;
 
     #[test]
     fn noise_never_breaks_the_target() {

@@ -1,7 +1,7 @@
 //! Bytes as hexadecimal digits, the SHA-256 of bytes, and a reader of fields.
 //!
-//! Tables, models, fleets, keys and files are named by a hash, and the name travels as digits. Every
-//! part of Tobari writes and reads such names with these functions.
+//! Tables, models, fleets, keys and files are named by a hash, and the name travels as digits.
+//! Every part of Tobari writes and reads such names with these functions.
 //!
 //! The digits of a secret are a secret, too: [`hex`] looks up no table, branches on no digit, and
 //! allocates its text once, so that no copy of a secret stays behind. The readers are for names:
@@ -10,6 +10,8 @@
 #![forbid(unsafe_code)]
 
 mod reader;
+#[doc(hidden)]
+pub mod testing;
 
 pub use reader::{LengthError, Reader};
 

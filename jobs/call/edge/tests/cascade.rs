@@ -130,7 +130,8 @@ struct Log {
     entered: u32,
 }
 
-/// A person whose client comes again, to the next server of a list, whenever it loses its connection.
+/// A person whose client comes again, to the next server of a list, whenever it loses its
+/// connection.
 struct Person {
     log: Arc<Mutex<Log>>,
     running: JoinHandle<()>,
@@ -250,7 +251,8 @@ async fn all_hear_all(people: &[&Person]) {
     until("all hear all", || people.iter().all(&hears)).await;
 }
 
-/// Each sum that was ever heard is that of as many levels as there are others in its list, and no client was told anything that does not verify.
+/// Each sum that was ever heard is that of as many levels as there are others in its list, and no
+/// client was told anything that does not verify.
 fn nobody_heard_garbage(people: &[&Person]) {
     for (number, person) in people.iter().enumerate() {
         let log = person.log.lock().unwrap();
@@ -337,13 +339,14 @@ fn a_server_is_killed(test: &str, leads: bool) -> Option<Vec<Duration>> {
     }))
 }
 
-/// Ticks of a measurement: with `TOBARI_CASCADE_TICKS=3000` figures are wanted, of a machine that has nothing else to do.
+/// Ticks of a measurement: with `TOBARI_CASCADE_TICKS=3000` figures are wanted, of a machine that
+/// has nothing else to do.
 fn ticks() -> usize {
     std::env::var("TOBARI_CASCADE_TICKS").map_or(250, |ticks| ticks.parse().unwrap())
 }
 
-/// Says how long it took. Less than three seconds is what is promised, and held where time is the test's own or figures are wanted; between processes on a machine that
-/// others use too it is four.
+/// Says how long it took. Less than three seconds is what is promised, and held where time is the
+/// test's own or figures are wanted; between processes on a machine that others use too it is four.
 #[allow(clippy::print_stdout, reason = "it is said to whoever runs the test")]
 fn told(what: &str, gaps: &[Duration]) {
     println!("{what}: without all others for {gaps:.2?}");
@@ -458,7 +461,8 @@ async fn ages(link: &RoomLink, seed: u8, ticks: usize) -> Vec<(Duration, bool)> 
                     ages.push((now - at, sum.speakers.contains(number)));
                 }
                 if due.is_none() && sum.epoch > 0 {
-                    // the tick after the next will be heard of in 40 ms: a packet for it, some time from now to then
+                    // the tick after the next will be heard of in 40 ms: a packet for it, some time
+                    // from now to then
                     let tick = sum.tick + 2;
                     let header = LiveHeader { room: sum.room, member: number, epoch: sum.epoch, tick };
                     due = Some((now + Duration::from_micros(u64::from(sum.tick) * 7919 % 40_000), header));
@@ -482,8 +486,9 @@ fn least(ages: &[(Duration, bool)]) -> [f64; 2] {
     })
 }
 
-/// Says what a cascade of three adds to the least age of a voice, from its packet to the sum: `TOBARI_CASCADE_TICKS=3000` for figures. On a quiet machine it is to be 25 ms
-/// at most, as a run for figures requires; a short one among other tests is only held to be no more than a few ticks.
+/// Says what a cascade of three adds to the least age of a voice, from its packet to the sum:
+/// `TOBARI_CASCADE_TICKS=3000` for figures. On a quiet machine it is to be 25 ms at most, as a run
+/// for figures requires; a short one among other tests is only held to be no more than a few ticks.
 #[test]
 #[allow(clippy::print_stdout, reason = "it is said to whoever runs the test")]
 fn a_cascade_of_three_adds_little_time() {

@@ -38,7 +38,8 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// A call of two, one of whom ends badly: the bad member's reasons must not tell more. Returns its good packet.
+/// A call of two, one of whom ends badly: the bad member's reasons must not tell more. Returns its
+/// good packet.
 async fn one_is_removed<E: Encrypt, D: Decrypt>(server: &Server, join: &Join, keys: &Keys<E, D>) -> Vec<u8> {
     let mut one = Caller::enter(server, "canary-of-a-name", join, keys).await;
     let mut two = Caller::enter(server, "canary-of-a-name", join, keys).await;

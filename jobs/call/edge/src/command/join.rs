@@ -1,7 +1,8 @@
 //! `tobari call join`: a member of a live room on the command line.
 //!
-//! **A connection that is lost.** A room closes a tick every 20 ms and says so to all, spoken in or not. So a second without one, and any error of the
-//! connection, is a connection that is lost: it is dropped, and the member comes again under a session of its own, whose keys have sent nothing.
+//! **A connection that is lost.** A room closes a tick every 20 ms and says so to all, spoken in or
+//! not. So a second without one, and any error of the connection, is a connection that is lost: it
+//! is dropped, and the member comes again under a session of its own, whose keys have sent nothing.
 
 use super::arguments::JoinArguments;
 use super::sound::{self, Mouth, Sink};
@@ -17,13 +18,15 @@ use tobari_call::live::messages::ClientMessage;
 use tobari_call::live::messages::Welcome;
 use tobari_call::live::{Keys, LiveMember, News, RoomLink, group};
 use tobari_call::messages::Code;
+use tobari_client::ClientError;
 use tobari_command::output::{self, Failure};
 use tobari_command::randomness;
 use tobari_command::stop::stop_signal;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
-/// Frames that are waited for after the end of what there is to say: one second, for it to be heard.
+/// Frames that are waited for after the end of what there is to say: one second, for it to be
+/// heard.
 const AFTERWARDS: u32 = 50;
 /// Without a tick for so long a connection is lost.
 const STALL: Duration = Duration::from_secs(1);
@@ -31,7 +34,8 @@ const STALL: Duration = Duration::from_secs(1);
 const PAUSED: Duration = Duration::from_millis(200);
 /// Ticks for which one sentence about packets that come too late is enough.
 const LATE_TICKS: u32 = 500;
-/// How long to wait before each attempt to come again, in milliseconds; after the last the call has failed.
+/// How long to wait before each attempt to come again, in milliseconds; after the last the call has
+/// failed.
 const ATTEMPTS: [u64; 9] = [0, 250, 500, 1000, 1000, 2000, 2000, 4000, 4000];
 
 /// Joins, and stays until there is a reason to leave.
@@ -74,7 +78,8 @@ struct Call {
     /// Attempts to come again since then.
     attempts: usize,
     told: Told,
-    /// Own packets of which the server said that they came too late, and the tick until which no sentence says so again.
+    /// Own packets of which the server said that they came too late, and the tick until which no
+    /// sentence says so again.
     late: u32,
     late_until: u32,
     heard: u32,
@@ -170,11 +175,12 @@ impl Call {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Nothing has come for a second, unless it was this program that did not run: then there is something to read.
+    /// Nothing has come for a second, unless it was this program that did not run: then there is
+    /// something to read.
     async fn stalled(&mut self) -> Result<Option<ConnectError>, Failure> {
         match timeout(Duration::ZERO, self.inbound.receive()).await {
             Ok(came) => self.come(came),
-            Err(_) => Ok(Some(ConnectError::Timeout { what: "tick", waited: STALL })),
+            Err(_) => Ok(Some(ConnectError::Client(ClientError::Timeout { what: "tick", waited: STALL }))),
         }
     }
 
@@ -228,7 +234,8 @@ impl Call {
         Ok(None)
     }
 
-    /// Comes again after a connection was lost, as a new member: numbers, ticks and keys of before are of no use.
+    /// Comes again after a connection was lost, as a new member: numbers, ticks and keys of before
+    /// are of no use.
     async fn come_again(
         &mut self,
         arguments: &JoinArguments,
@@ -311,9 +318,10 @@ impl Call {
     }
 }
 
-/// A connection that takes nothing for as long as that is lost. What else is wrong with it, or why it was ended, is told by its receiving half.
+/// A connection that takes nothing for as long as that is lost. What else is wrong with it, or why
+/// it was ended, is told by its receiving half.
 async fn taken(sending: impl Future<Output = Result<(), ConnectError>>) -> Option<ConnectError> {
-    let stalled = |_| ConnectError::Timeout { what: "room for what is sent", waited: STALL };
+    let stalled = |_| ConnectError::Client(ClientError::Timeout { what: "room for what is sent", waited: STALL });
     timeout(STALL, sending).await.err().map(stalled)
 }
 

@@ -9,7 +9,7 @@ use tobari_call::live::Outgoing;
 use tobari_call::live::group::MAX_GROUP_BYTES;
 use tobari_call::live::messages::{ClientMessage, Join, Nonce, ServerMessage, VERSION, Welcome};
 use tobari_call::messages::RoomName;
-use tobari_client::{CONNECT_TIMEOUT, ClientTls, SILENCE, Target, Transport, web_socket_config};
+use tobari_client::{CONNECT_TIMEOUT, ClientError, ClientTls, SILENCE, Target, Transport, web_socket_config};
 use tokio::time::timeout;
 use tokio_tungstenite::{
     WebSocketStream, client_async_with_config,
@@ -18,7 +18,8 @@ use tokio_tungstenite::{
 
 use super::ConnectError;
 
-/// The longest message from the server: a roster, and where the members agree on keys what leads to it.
+/// The longest message from the server: a roster, and where the members agree on keys what leads to
+/// it.
 const MAX_BYTES: usize = MAX_GROUP_BYTES + 1024;
 
 /// The sending half.
@@ -55,7 +56,7 @@ pub async fn connect_live(
     let target = Target::trusting(url, tls)?;
     timeout(waited, join_room(&target, room, join, tls))
         .await
-        .map_err(|_| ConnectError::Timeout { what: "welcome", waited })?
+        .map_err(|_| ConnectError::Client(ClientError::Timeout { what: "welcome", waited }))?
 }
 
 async fn join_room(
@@ -122,7 +123,8 @@ impl LiveOutbound {
 }
 
 impl LiveInbound {
-    /// What has come by now, if anything has. Nobody is woken for what comes later, and silence is not noticed: it is for whoever looks again and again.
+    /// What has come by now, if anything has. Nobody is woken for what comes later, and silence is
+    /// not noticed: it is for whoever looks again and again.
     ///
     /// # Errors
     /// As [`LiveInbound::receive`], but for silence.
@@ -139,11 +141,11 @@ impl LiveInbound {
     /// Waits for what comes next.
     ///
     /// # Errors
-    /// [`ConnectError`] if the connection is gone, the server is silent, or what came is not of this protocol. Whoever is put out or refused
-    /// gets the server's message first.
+    /// [`ConnectError`] if the connection is gone, the server is silent, or what came is not of
+    /// this protocol. Whoever is put out or refused gets the server's message first.
     pub async fn receive(&mut self) -> Result<LiveIncoming, ConnectError> {
         loop {
-            let silent = |_| ConnectError::Timeout { what: "sign of life", waited: SILENCE };
+            let silent = |_| ConnectError::Client(ClientError::Timeout { what: "sign of life", waited: SILENCE });
             if let Some(came) = read(timeout(SILENCE, self.stream.next()).await.map_err(silent)?)? {
                 return Ok(came);
             }

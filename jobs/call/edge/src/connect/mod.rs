@@ -1,7 +1,9 @@
-//! The client's half of a connection: moves bytes between a member and the blind server, and knows no key.
+//! The client's half of a connection: moves bytes between a member and the blind server, and knows
+//! no key.
 //!
-//! `http` and `ws` name the same unencrypted transport, `https` and `wss` the same TLS one. Whom a TLS connection trusts is
-//! a [`ClientTls`]. Packets are made and sums opened by [`tobari_call::client`].
+//! `http` and `ws` name the same unencrypted transport, `https` and `wss` the same TLS one. Whom a
+//! TLS connection trusts is a [`ClientTls`]. Packets are made and sums opened by
+//! [`tobari_call::client`].
 //!
 //! ```
 //! use tobari_call::messages::{ClientMessage, Join, Pace};
@@ -29,7 +31,7 @@
 
 mod live;
 
-use std::{io, path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use futures_util::{
@@ -56,7 +58,8 @@ pub use tobari_client::{ClientTls, HttpClient, HttpConnection, HttpReply, HttpRe
 /// The longest message from the server: a sum has the points of a packet, and two sets of members.
 const MAX_SUM_BYTES: usize = MAX_MESSAGE_BYTES + MAX_MEMBERS / 4;
 
-/// Time with nothing but pings: more than a server gives the members of a room to gather, or a speaker to go on.
+/// Time with nothing but pings: more than a server gives the members of a room to gather, or a
+/// speaker to go on.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A member's connection.
@@ -108,7 +111,7 @@ pub async fn connect(url: &str, room: &RoomName, join: &Join, tls: &ClientTls) -
     let target = Target::trusting(url, tls)?;
     timeout(waited, join_room(&target, room, join, tls))
         .await
-        .map_err(|_| ConnectError::Timeout { what: "welcome", waited })?
+        .map_err(|_| ConnectError::Client(ClientError::Timeout { what: "welcome", waited }))?
 }
 
 async fn join_room(target: &Target, room: &RoomName, join: &Join, tls: &ClientTls) -> Result<Connection, ConnectError> {
@@ -162,7 +165,8 @@ impl Connection {
 }
 
 impl Outbound {
-    /// Sends a packet made by [`tobari_call::client::Speaker`], and waits until the system has taken it.
+    /// Sends a packet made by [`tobari_call::client::Speaker`], and waits until the system has
+    /// taken it.
     ///
     /// # Errors
     /// [`ConnectError`] if the connection is gone; [`Inbound::receive`] may say why.
@@ -191,8 +195,8 @@ impl Inbound {
     /// Waits for what comes next.
     ///
     /// # Errors
-    /// [`ConnectError::Removed`] if the server put this member out, other variants if the connection is gone, the
-    /// server is silent, or what came is not of this protocol.
+    /// [`ConnectError::Removed`] if the server put this member out, other variants if the
+    /// connection is gone, the server is silent, or what came is not of this protocol.
     pub async fn receive(&mut self) -> Result<Incoming, ConnectError> {
         match self.message().await? {
             Arrival::Sum(sum) => Ok(Incoming::Sum(sum)),
@@ -207,13 +211,13 @@ impl Inbound {
 
     /// The next thing that is not a ping.
     async fn message(&mut self) -> Result<Arrival, ConnectError> {
-        let tired = |_| ConnectError::Timeout { what: "message", waited: PATIENCE };
+        let tired = |_| ConnectError::Client(ClientError::Timeout { what: "message", waited: PATIENCE });
         timeout(PATIENCE, self.message_among_pings()).await.map_err(tired)?
     }
 
     async fn message_among_pings(&mut self) -> Result<Arrival, ConnectError> {
         loop {
-            let silent = |_| ConnectError::Timeout { what: "sign of life", waited: SILENCE };
+            let silent = |_| ConnectError::Client(ClientError::Timeout { what: "sign of life", waited: SILENCE });
             match timeout(SILENCE, self.stream.next()).await.map_err(silent)? {
                 Some(Ok(Message::Binary(sum))) => return Ok(Arrival::Sum(sum)),
                 Some(Ok(Message::Text(text))) => return Ok(Arrival::Message(ServerMessage::parse(&text)?)),
@@ -229,46 +233,9 @@ impl Inbound {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// A URL that does not name a server.
-    #[error("server URL {url:?}: {what}")]
-    Url {
-        /// The URL.
-        url: String,
-        /// What is wrong with it.
-        what: &'static str,
-    },
-    /// No connection.
-    #[error("cannot connect to {server}: {source}")]
-    Connect {
-        /// Host and port.
-        server: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// A certificate file that cannot be used.
-    #[error("{}: {what}", path.display())]
-    CaFile {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// No TLS with this server, or none that can be trusted.
-    #[error("TLS with {server}: {what}")]
-    Tls {
-        /// Host and port.
-        server: String,
-        /// What failed.
-        what: String,
-    },
-    /// The server is too slow.
-    #[error("no {what} from the server within {waited:?}")]
-    Timeout {
-        /// What was waited for.
-        what: &'static str,
-        /// How long.
-        waited: Duration,
-    },
+    /// The way to the server, whatever a client wants there.
+    #[error(transparent)]
+    Client(#[from] ClientError),
     /// The server does not let the member in.
     #[error("refused by the server ({code}): {reason}")]
     Refused {
@@ -315,15 +282,6 @@ pub enum ConnectError {
     /// The WebSocket failed.
     #[error("connection to the server: {0}")]
     WebSocket(Box<tungstenite::Error>),
-    /// A request that was not answered.
-    #[error("request to the server: {0}")]
-    Http(#[from] hyper::Error),
-    /// A reply that is too long, or ended too soon.
-    #[error("reply of the server: expected at most {most} bytes and an end, found more or none")]
-    Reply {
-        /// How many there may be.
-        most: usize,
-    },
     /// Something that is not of this protocol.
     #[error("message from the server: {0}")]
     Message(#[from] MessageError),
@@ -350,21 +308,6 @@ impl ConnectError {
         Self::Answered {
             status: answer.status().as_u16(),
             text: if is_text { format!(": {line}") } else { String::new() },
-        }
-    }
-}
-
-/// What a member's connection has in common with every other keeps its case and its text.
-impl From<ClientError> for ConnectError {
-    fn from(error: ClientError) -> Self {
-        match error {
-            ClientError::Url { url, what } => Self::Url { url, what },
-            ClientError::Connect { server, source } => Self::Connect { server, source },
-            ClientError::CaFile { path, what } => Self::CaFile { path, what },
-            ClientError::Tls { server, what } => Self::Tls { server, what },
-            ClientError::Timeout { what, waited } => Self::Timeout { what, waited },
-            ClientError::Http(error) => Self::Http(error),
-            ClientError::Reply { most } => Self::Reply { most },
         }
     }
 }

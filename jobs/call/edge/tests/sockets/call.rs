@@ -1,4 +1,5 @@
-//! Calls over real sockets, encrypted for real: what is heard is the plain sum, and a bad member harms only itself.
+//! Calls over real sockets, encrypted for real: what is heard is the plain sum, and a bad member
+//! harms only itself.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use tobari_call::PACKET_SAMPLES;
 use tobari_call::messages::{ClientMessage, Code, Join, Pace};
 use tobari_call::program::mix;
 use tobari_call_edge::connect::{ConnectError, Incoming, connect};
-use tobari_client::ClientTls;
+use tobari_client::{ClientError, ClientTls};
 use tobari_curve::{
     Curve, PointEncoding,
     elgamal::Ciphertexts,
@@ -114,8 +115,8 @@ fn a_speaker_that_does_not_listen_and_a_listener_that_does_not_speak_have_their_
     });
 }
 
-/// Two members in a room: one misbehaves as `mischief` says and is removed with `code`; the other finishes its call, and
-/// hears nothing of what the first was removed for.
+/// Two members in a room: one misbehaves as `mischief` says and is removed with `code`; the other
+/// finishes its call, and hears nothing of what the first was removed for.
 async fn one_misbehaves(server: &Server, keys: &Keys, what: &str, code: Code, mischief: impl AsyncFnOnce(&mut Caller)) {
     let room = what.replace(' ', "-");
     let mut bad = Caller::enter(server, &room, &lockstep(2), keys).await;
@@ -433,6 +434,6 @@ fn a_closing_server_tells_its_members() {
         let (removed, ()) = tokio::join!(caller.is_removed(), server.stop());
         assert_eq!(removed.0, Code::Shutdown);
         let next = connect(&url, &room, &lockstep(2), &ClientTls::System).await;
-        assert!(matches!(next, Err(ConnectError::Connect { .. })), "nobody is there any more");
+        assert!(matches!(next, Err(ConnectError::Client(ClientError::Connect { .. }))), "nobody is there any more");
     });
 }

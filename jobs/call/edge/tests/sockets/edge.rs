@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use tempfile::TempDir;
 use tobari_call::messages::{ClientMessage, Join, Pace};
 use tobari_call_edge::connect::{ConnectError, Connection, connect};
-use tobari_client::{ClientTls, Fingerprint};
+use tobari_client::{ClientError, ClientTls, Fingerprint};
 use tobari_curve::Curve;
 use tobari_node::{ServerError, bind};
 use tobari_node::{Tls, TlsError};
@@ -24,7 +24,7 @@ async fn enter(server: &Server, tls: ClientTls) -> Result<Connection, ConnectErr
 
 async fn refuses(server: &Server, tls: ClientTls) {
     match enter(server, tls).await {
-        Err(ConnectError::Tls { .. }) => {}
+        Err(ConnectError::Client(ClientError::Tls { .. })) => {}
         Err(other) => panic!("not a failure of TLS, but: {other}"),
         Ok(_) => panic!("trusted"),
     }
@@ -124,7 +124,10 @@ fn unusable_certificate_files_are_named() {
         for file in [&absent, &empty, &key] {
             let server = Server::with(|options| options.tls = Tls::SelfSigned).await;
             let error = enter(&server, ClientTls::CaFile(file.clone())).await.err().unwrap();
-            assert!(matches!(&error, ConnectError::CaFile { path, .. } if path == file), "{error}");
+            assert!(
+                matches!(&error, ConnectError::Client(ClientError::CaFile { path, .. }) if path == file),
+                "{error}"
+            );
         }
     });
 }
@@ -151,7 +154,7 @@ fn urls_that_name_no_server_are_refused_before_anything_is_sent() {
             "http://a b",
         ] {
             let error = connect(url, &room_name("r"), &lockstep(1), &ClientTls::System).await.err().unwrap();
-            assert!(matches!(error, ConnectError::Url { .. }), "{url}: {error}");
+            assert!(matches!(error, ConnectError::Client(ClientError::Url { .. })), "{url}: {error}");
         }
     });
 }
@@ -259,7 +262,8 @@ fn half_a_request_and_silence_are_cut_off() {
             let said = answer(server.addr, begun).await;
             assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
         }
-        // So is a connection that has had its answer, and one that promises a body and does not send it.
+        // So is a connection that has had its answer, and one that promises a body and does not
+        // send it.
         let head = "HTTP/1.1\r\nHost: localhost\r\n";
         assert!(answer(server.addr, &format!("GET /health {head}\r\n")).await.ends_with("ok"));
         let promised = answer(server.addr, &format!("POST /health {head}Content-Length: 9\r\n\r\n")).await;
@@ -297,7 +301,8 @@ fn a_removed_member_that_goes_on_sending_is_cut_off() {
     });
 }
 
-/// A WebSocket by hand through a proxy, which says where it was asked from; and the first line of the answer.
+/// A WebSocket by hand through a proxy, which says where it was asked from; and the first line of
+/// the answer.
 async fn through_a_proxy(server: &Server, room: &str, client: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(server.addr).await.unwrap();
     let request = format!(

@@ -60,8 +60,8 @@ fn in_the_modes_of_points_two_callers_hear_each_other_over_sockets() {
             let said: [i16; 2] = [700, -9];
             let mut one = Caller::enter(&link, seed, said[0]).await.unwrap();
             let mut two = Caller::enter(&link, seed + 1, said[1]).await.unwrap();
-            // Opening points takes a slow processor longer than a tick. Frames that leave ticks out make it time, and the lead of packets grows
-            // until they are in time.
+            // Opening points takes a slow processor longer than a tick. Frames that leave ticks out
+            // make it time, and the lead of packets grows until they are in time.
             let pace = Duration::from_millis(100);
             for _ in 0..10 {
                 tokio::join!(one.call_every(pace, 20), two.call_every(pace, 20));
@@ -229,7 +229,8 @@ fn a_wire_that_is_listened_to_does_not_tell_who_speaks() {
             std::iter::from_fn(|| tap.try_recv().ok()).collect()
         };
         let (loud, still) = (bytes(&mut loud_tap), bytes(&mut still_tap));
-        // in mode `mask` with eight speakers: 19 bits a word, and the frame of a WebSocket around it
+        // in mode `mask` with eight speakers: 19 bits a word, and the frame of a WebSocket around
+        // it
         let packet = 24 + 16 + (321 * 19usize).div_ceil(8) + 8;
         for (who, seen) in [("loud", &loud), ("still", &still)] {
             let whole: usize = seen.iter().map(|(_, count)| count).sum();

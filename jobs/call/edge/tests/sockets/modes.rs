@@ -1,4 +1,5 @@
-//! Rooms of mode `elgamal-shared` over real sockets, beside rooms of mode `elgamal` on the same server.
+//! Rooms of mode `elgamal-shared` over real sockets, beside rooms of mode `elgamal` on the same
+//! server.
 
 use super::support::{self, Caller, Server, keys, lockstep, run, shared_keys, shared_lockstep};
 use tobari_call::messages::{ClientMessage, Code, Join};
@@ -88,7 +89,8 @@ fn a_client_that_knows_of_no_modes_has_its_call_in_mode_elgamal_and_no_other() {
     });
 }
 
-/// One of two in a room of mode `elgamal-shared` sends `bad` for tick 1, is removed with `code`, and the other goes on.
+/// One of two in a room of mode `elgamal-shared` sends `bad` for tick 1, is removed with `code`,
+/// and the other goes on.
 async fn one_sends(server: &Server, room: &str, code: Code, bad: impl FnOnce(&mut SharedCaller) -> Vec<u8>) {
     let keys = shared_keys(K1, 2);
     let mut one = SharedCaller::enter(server, room, &shared_lockstep(2), &keys).await;

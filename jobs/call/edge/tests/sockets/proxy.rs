@@ -1,4 +1,5 @@
-//! A live call through the proxies whose configurations are in `deploy`, where these programs can be found.
+//! A live call through the proxies whose configurations are in `deploy`, where these programs can
+//! be found.
 
 use std::{
     net::{SocketAddr, TcpListener, TcpStream},
@@ -135,7 +136,8 @@ fn a_call_goes_through_nginx_as_deploy_configures_it() {
     });
 }
 
-/// Caddy in a folder of its own, with the file of `deploy` and without a certificate; ends when it is dropped.
+/// Caddy in a folder of its own, with the file of `deploy` and without a certificate; ends when it
+/// is dropped.
 struct Caddy {
     child: Child,
     addr: SocketAddr,

@@ -1,4 +1,5 @@
-//! What the tests over real sockets share: a server on a free port, keys, and members that speak and listen.
+//! What the tests over real sockets share: a server on a free port, keys, and members that speak
+//! and listen.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
